@@ -1,0 +1,1 @@
+"""Video for PyTorch: the right frames, as fast as the hardware allows, and where the time went."""

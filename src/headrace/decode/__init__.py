@@ -1,0 +1,1 @@
+"""Pixels from packets: one protocol, one file per backend; nothing here starts a thread."""

@@ -1,0 +1,73 @@
+"""Every error headrace raises on purpose.
+
+HeadraceError(Exception)
+├─ ConfigError(HeadraceError, ValueError)     the caller asked for something impossible
+├─ BackendError(HeadraceError, RuntimeError)  a backend or an extra is missing or unfit
+├─ MediaError(HeadraceError)                  one source is bad; the only kind a policy may skip
+│  ├─ OpenError                               it cannot be opened as video
+│  ├─ ScanError                               its packets cannot be indexed
+│  └─ DecodeError                             a frame cannot be decoded
+├─ StageError(HeadraceError)                  a stage of a pipeline failed
+└─ CacheError(HeadraceError)                  a cache entry cannot be read: a miss, and counted
+
+A message says what was asked, what was found and what to do.
+"""
+
+from collections.abc import Sequence
+
+
+class HeadraceError(Exception):
+    """Base of every error headrace raises on purpose."""
+
+
+class ConfigError(HeadraceError, ValueError):
+    """The caller asked for something impossible; the message says what is possible."""
+
+
+class BackendError(HeadraceError, RuntimeError):
+    """A backend is missing or unfit; the message names the extra that adds it."""
+
+
+class MediaError(HeadraceError):
+    """One source is bad. The only kind of error that an `on_error` policy may skip."""
+
+    def __init__(self, message: str, *, source: str, pts: int | None = None) -> None:
+        super().__init__(message)
+        self.source = source
+        """The path or URL of the bad source, as the user gave it."""
+        self.pts = pts
+        """Where in the source, in ticks of its time base; None when it concerns the whole source."""
+
+
+class OpenError(MediaError):
+    """The source cannot be opened as video."""
+
+
+class ScanError(MediaError):
+    """The packets of the source cannot be indexed."""
+
+
+class DecodeError(MediaError):
+    """Frames that were asked for cannot be decoded."""
+
+    def __init__(
+        self, message: str, *, source: str, pts: int | None = None, missing: Sequence[int] = ()
+    ) -> None:
+        super().__init__(message, source=source, pts=pts)
+        self.missing = tuple(missing)
+        """Indices of the frames that were asked for and could not be decoded, ascending."""
+
+
+class StageError(HeadraceError):
+    """A stage of a pipeline failed; `__cause__` is what it raised."""
+
+    def __init__(self, message: str, *, stage: str, item: object = None) -> None:
+        super().__init__(message)
+        self.stage = stage
+        """Name of the stage that failed."""
+        self.item = item
+        """The item it was working on."""
+
+
+class CacheError(HeadraceError):
+    """A cache entry cannot be read. Treated as a miss, and counted."""

@@ -1,0 +1,1 @@
+"""Models: loading, weights, labels, and making them ready to run."""

@@ -1,0 +1,1 @@
+"""From decoded uint8 frames to the tensor a model takes."""

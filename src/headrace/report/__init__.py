@@ -1,0 +1,1 @@
+"""Drawing a recorded session: charts, html and text. Nothing here measures."""

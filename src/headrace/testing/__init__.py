@@ -1,0 +1,1 @@
+"""Public fakes and synthetic video, for the tests of headrace and of its users."""
