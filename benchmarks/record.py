@@ -1,0 +1,129 @@
+"""A benchmark's result as a value: machine, versions, commit, parameters and every repeat."""
+
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from benchmarks.equality import Equality
+from headrace.profiling.machine import describe_machine
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Conditions(_Value):
+    """Where and on what a benchmark ran."""
+
+    date: str
+    cpu: str
+    cores: int
+    """Cores the benchmark could use."""
+    memory_bytes: int
+    system: str
+    python: str
+    commit: str
+    """Of headrace; ends in "+" when the checkout had changes."""
+    parameters: dict[str, Any]
+    media: dict[str, Any] = {}
+    """The recipe of the media, and what the set of each kind is like to a decoder."""
+
+
+class Repeat(_Value):
+    """One timed run of one library in its own process, after a warm-up."""
+
+    wall_seconds: float
+    first_seconds: float
+    """Until the first frames came."""
+    cpu_seconds: float
+    others_cpu_seconds: float
+    """CPU time of everything else on the machine meanwhile; near 0 on a quiet machine."""
+    frames: int
+    peak_rss_bytes: int
+
+    @property
+    def frames_per_second(self) -> float:
+        """Delivered frames per second of wall time."""
+        return self.frames / self.wall_seconds
+
+    @property
+    def cpu_ms_per_frame(self) -> float:
+        """CPU milliseconds per delivered frame, all threads together."""
+        return 1e3 * self.cpu_seconds / self.frames
+
+
+class Row(_Value):
+    """One library on one kind of media."""
+
+    library: str
+    kind: str
+    versions: dict[str, str] = {}
+    equality: Equality | None = None
+    """None when the library did not get so far."""
+    failure: str | None = None
+    """Why there are no repeats, or fewer."""
+    repeats: tuple[Repeat, ...] = ()
+
+
+class SequentialResult(_Value):
+    """Every frame of every video, by each library."""
+
+    conditions: Conditions
+    rows: tuple[Row, ...]
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote."""
+        return cls.model_validate_json(path.read_text("utf-8"))
+
+    def save(self, path: Path) -> None:
+        """Write as JSON, for people and for `load`."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.model_dump_json(indent=1) + "\n", "utf-8")
+
+
+class Spread(_Value):
+    """The median of repeats, and how far they lie apart."""
+
+    median: float
+    lowest: float
+    highest: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Self:
+        """Of at least one value."""
+        return cls(median=median(values), lowest=min(values), highest=max(values))
+
+
+def conditions(parameters: dict[str, Any], media: dict[str, Any]) -> Conditions:
+    """This machine and this checkout, now."""
+    machine = describe_machine()
+    return Conditions(
+        date=datetime.now(UTC).date().isoformat(),
+        cpu=machine.cpu,
+        cores=machine.usable_cores,
+        memory_bytes=machine.memory_bytes,
+        system=machine.system,
+        python=machine.python,
+        commit=_commit(),
+        parameters=parameters,
+        media=media,
+    )
+
+
+def _commit() -> str:
+    commit = _git("rev-parse", "--short=12", "HEAD")
+    return commit + "+" if _git("status", "--porcelain", "src") else commit
+
+
+def _git(*words: str) -> str:
+    run = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return run.stdout.strip()

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Installs the system packages some tests need where it may (root, apt-get), else names them.
+# With CI=true a missing one is a failure; elsewhere the tests that need it are skipped.
+set -eu
+
+needed='chromium ffmpeg opencv-doc'
+
+is_present() {
+  case $1 in
+    opencv-doc) test -e /usr/share/doc/opencv-doc/examples/data/vtest.avi ;;
+    *) command -v "$1" >/dev/null ;;
+  esac
+}
+
+missing() {
+  for package in $needed; do
+    is_present "$package" || printf '%s ' "$package"
+  done
+}
+
+absent=$(missing)
+if [ -n "$absent" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  echo "Installing system packages that tests need: $absent"
+  export DEBIAN_FRONTEND=noninteractive
+  # Slim images leave out /usr/share/doc, where opencv-doc keeps its clips.
+  # shellcheck disable=SC2086  # one word for each package
+  apt-get update -qq && apt-get install -qq --no-install-recommends \
+    -o Dpkg::Options::=--path-include='/usr/share/doc/opencv-doc/*' $absent || true
+  absent=$(missing)
+fi
+if [ -n "$absent" ]; then
+  echo "Some tests need system packages that are not here: $absent" >&2
+  echo "On Debian or Ubuntu: sudo apt-get update && sudo apt-get install $absent" >&2
+  if [ "${CI:-}" = true ]; then
+    exit 1
+  fi
+  echo "Going on without them: the tests that need them are skipped." >&2
+fi

@@ -1,0 +1,100 @@
+"""One decoded PyAV frame into upright RGB of the wanted shape, in one pass of swscale."""
+
+import av
+import numpy as np
+from av.video.frame import VideoFrame
+from av.video.reformatter import Interpolation, VideoReformatter
+from numpy.typing import NDArray
+
+from headrace.errors import DecodeError
+from headrace.video.shape import Crop, FrameShape, Orientation
+
+
+class FrameConverter:
+    """Converts frames of one stream. Not thread-safe: one per decoder.
+
+    Matrix (BT.601, 709, 2020) and range are taken from each frame's own tags; untagged means
+    BT.601 limited range, as in FFmpeg. 10-bit becomes 8-bit. Shrinking averages areas, which costs
+    a quarter of converting at full size and resizing afterwards; growing is bicubic.
+    """
+
+    def __init__(self, shape: FrameShape, orientation: Orientation, source: str) -> None:
+        self._shape = shape
+        self._orientation = orientation
+        self._source = source
+        self._scaler = VideoReformatter()
+        self._cropper: tuple[tuple[int, int, str], av.filter.Graph] | None = None
+
+    def output_size(self, frame: VideoFrame) -> tuple[int, int]:
+        """Return (height, width) of the result."""
+        return self._shape.output_size(self._orientation.upright_size((frame.height, frame.width)))
+
+    def convert(self, frame: VideoFrame, out: NDArray[np.uint8] | None) -> NDArray[np.uint8]:
+        """Return `frame` as uint8 [H, W, 3] RGB, written into `out` when it is given.
+
+        Raises:
+            DecodeError: the frame does not fit `out`: frames of this stream change their size.
+        """
+        height, width = self.output_size(frame)
+        if out is None:
+            out = np.empty((height, width, 3), np.uint8)
+        elif out.shape != (height, width, 3):
+            raise DecodeError(
+                f"frames of {self._source} change their size: expected "
+                f"{out.shape[0]}x{out.shape[1]}, found {height}x{width} (height x width); "
+                "give a size so that all become equal",
+                source=self._source,
+                pts=frame.pts,
+            )
+        if self._shape.crop is not None:
+            frame = self._crop(frame, self._shape.crop)
+        stored = self._orientation.upright_size((height, width))
+        out[...] = self._orientation.upright(self._to_rgb(frame, stored))
+        return out
+
+    def _to_rgb(self, frame: VideoFrame, size: tuple[int, int]) -> NDArray[np.uint8]:
+        """Return a view of the RGB picture, valid as long as the frame behind it."""
+        height, width = size
+        shrinks = height <= frame.height and width <= frame.width
+        picture = self._scaler.reformat(
+            frame,
+            width=width,
+            height=height,
+            format="rgb24",
+            interpolation=Interpolation.AREA if shrinks else Interpolation.BICUBIC,
+            threads=1,
+        )
+        plane = picture.planes[0]
+        rows = np.frombuffer(memoryview(plane), np.uint8, plane.line_size * height)
+        pixels: NDArray[np.uint8] = rows.reshape(height, plane.line_size)[:, : width * 3]
+        return pixels.reshape(height, width, 3)
+
+    def _crop(self, frame: VideoFrame, crop: Crop) -> VideoFrame:
+        """Return the cropped frame; its pixels are not copied."""
+        key = (frame.height, frame.width, frame.format.name)
+        if self._cropper is None or self._cropper[0] != key:
+            stored = self._orientation.stored_crop(crop, (frame.height, frame.width))
+            self._cropper = key, _crop_graph(frame, stored)
+        graph = self._cropper[1]
+        graph.push(frame)
+        cropped = graph.pull()
+        assert isinstance(cropped, VideoFrame)
+        return cropped
+
+
+def _crop_graph(frame: VideoFrame, crop: Crop) -> av.filter.Graph:
+    """Build buffer -> crop -> sink; with subsampled colour the corner moves up and left to even."""
+    graph = av.filter.Graph()
+    source = graph.add_buffer(
+        width=frame.width,
+        height=frame.height,
+        format=frame.format,
+        time_base=frame.time_base,
+    )
+    sides = f"w={crop.width}:h={crop.height}:x={crop.left}:y={crop.top}:exact=0"
+    cut = graph.add("crop", sides)
+    sink = graph.add("buffersink")
+    source.link_to(cut)
+    cut.link_to(sink)
+    graph.configure()
+    return graph

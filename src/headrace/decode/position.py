@@ -1,0 +1,105 @@
+"""Where a decoder stands in its stream, and what it may trust from there."""
+
+import numpy as np
+
+from headrace.video.stream_index import StreamIndex
+
+
+class Position:
+    """Book-keeping of one stretch: from a keyframe on, packets in decoding order."""
+
+    def __init__(self, index: StreamIndex) -> None:
+        self._index = index
+        self.next_ordinal: int | None = None
+        """Ordinal of the next packet of the container; None: nowhere, a seek is needed."""
+        self.emitted = -1
+        """Highest index that came out of the decoder since the stretch began."""
+        self._start_gop = 0
+        self._withheld: set[int] = set()
+        self._damaged: list[int] = []
+
+    def enter(self, gop: int) -> None:
+        """Start a new stretch at the keyframe of `gop`."""
+        self.next_ordinal = int(self._index.gop_ordinal[gop])
+        self.emitted = -1
+        self._start_gop = gop
+        self._withheld.clear()
+        self._damaged.clear()
+
+    def lose(self) -> None:
+        """Forget the position: the next stretch starts with a seek."""
+        self.next_ordinal = None
+
+    def reaches(self, gop: int, wanted: list[int]) -> bool:
+        """Return whether reading on delivers `wanted` as well as a seek to `gop` would.
+
+        It does when the stretch began at or before that keyframe, nothing wanted has passed or was
+        withheld, no damage was met, and no whole GOP lies in between.
+        """
+        index = self._index
+        if self.next_ordinal is None or self._damaged or wanted[0] <= self.emitted:
+            return False
+        begun = self._start_gop <= gop and int(index.gop_ordinal[gop]) <= self.next_ordinal
+        return begun and self._withheld.isdisjoint(wanted)
+
+    def advance(self, *, is_end: bool) -> int:
+        """Note that the next packet, or the end of the stream, is sent; return its ordinal."""
+        assert self.next_ordinal is not None
+        ordinal = self.next_ordinal
+        self.next_ordinal = None if is_end or ordinal + 1 > self._index.packets else ordinal + 1
+        return ordinal
+
+    def may_withhold(self, left: set[int], last: int) -> bool:
+        """Return whether the next packet need not be decoded to deliver `left` up to `last`.
+
+        Frames after `last` are decoded all the same: the job that follows goes on from here.
+        """
+        number = self._number(self.next_ordinal)
+        if number < 0 or number >= last or number in left:
+            return False
+        return bool(self._index.is_droppable[number])
+
+    def withhold(self) -> None:
+        """Note that the next packet is not sent to the decoder."""
+        assert self.next_ordinal is not None
+        self._withheld.add(self._number(self.next_ordinal))
+        self.next_ordinal += 1
+
+    def damage(self, ordinal: int) -> None:
+        """Note that the packet `ordinal` did not decode cleanly.
+
+        Frames shown before the keyframe the stretch began at lean on the GOP before: they cannot
+        decode cleanly here, and no later frame leans on them.
+        """
+        number = self._number(ordinal)
+        if number < 0 or number >= self._index.gop_start[self._start_gop]:
+            self._damaged.append(ordinal)
+
+    def is_suspect(self, number: int) -> bool:
+        """Return whether damage may show in frame `number`.
+
+        A damaged packet that others refer to taints every later frame of its GOP, and those of the
+        next that lean on it; one that nothing refers to taints itself alone.
+        """
+        if not self._damaged:
+            return False
+        ordinal = int(self._index.ordinal[number])
+        gops = {self._gop_of_ordinal(ordinal), self._index.gop_of(number)}
+        return any(
+            ordinal == bad
+            or (ordinal > bad and not self._is_alone(bad) and self._gop_of_ordinal(bad) in gops)
+            for bad in self._damaged
+        )
+
+    def _is_alone(self, ordinal: int) -> bool:
+        number = self._number(ordinal)
+        return number >= 0 and bool(self._index.is_droppable[number])
+
+    def _number(self, ordinal: int | None) -> int:
+        """Return the index of the frame that packet becomes; -1 for none."""
+        if ordinal is None or ordinal >= self._index.packets:
+            return -1
+        return int(self._index.index_of_ordinal[ordinal])
+
+    def _gop_of_ordinal(self, ordinal: int) -> int:
+        return int(np.searchsorted(self._index.gop_ordinal, ordinal, "right")) - 1

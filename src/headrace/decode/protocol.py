@@ -1,0 +1,91 @@
+"""What every decoding backend takes and gives."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+
+
+@dataclass(frozen=True)
+class DecodeJob:
+    """One stretch to decode: frames of one stream, in presentation order.
+
+    It starts at the keyframe of its first frame. Frames that are far apart belong in jobs of their
+    own, one per GOP: everything between the first and the last frame of a job is decoded.
+    """
+
+    wanted: tuple[int, ...]
+    """Indices of the frames to deliver, ascending, none twice."""
+
+    def __post_init__(self) -> None:
+        if not self.wanted or any(b <= a for a, b in pairwise(self.wanted)):
+            raise ConfigError(
+                f"a job needs at least one frame index, ascending, none twice: {self.wanted}"
+            )
+
+
+@dataclass(kw_only=True)
+class DecodeCounters:
+    """What decoding cost so far."""
+
+    packets_read: int = 0
+    """Packets taken from the container."""
+    bytes_read: int = 0
+    """Bytes in those packets."""
+    frames_decoded: int = 0
+    """Frames the codec gave; over frames delivered it is the decode amplification."""
+    frames_delivered: int = 0
+    """Frames handed out; near `frames_decoded` means that little was decoded in vain."""
+    seeks: int = 0
+    """Jumps inside a file."""
+    opens: int = 0
+    """Files opened, also again."""
+
+    def __add__(self, other: "DecodeCounters") -> "DecodeCounters":
+        return DecodeCounters(
+            **{name: value + getattr(other, name) for name, value in vars(self).items()}
+        )
+
+
+class Decoder(Protocol):
+    """Decodes jobs of one stream into one shape. Belongs to one thread."""
+
+    @property
+    def index(self) -> StreamIndex:
+        """The frames there are."""
+        ...
+
+    @property
+    def shape(self) -> FrameShape:
+        """What each frame is made into."""
+        ...
+
+    @property
+    def counters(self) -> DecodeCounters:
+        """What decoding cost so far; grows with every job."""
+        ...
+
+    def run(
+        self, job: DecodeJob, out: NDArray[np.uint8] | None = None
+    ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """Yield (index, frame) for every wanted frame, in order.
+
+        A frame is uint8 [H, W, 3] in [0, 255], RGB, upright. With `out`, uint8 [wanted, H, W, 3],
+        the frame of `job.wanted[k]` is written to `out[k]` and a view of it is yielded; without,
+        each frame is an array of its own.
+
+        Raises:
+            DecodeError: after all good frames: `.missing` names those that cannot be decoded.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the file and the codec; the decoder cannot be used again."""
+        ...

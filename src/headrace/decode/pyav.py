@@ -1,0 +1,218 @@
+"""The PyAV backend: FFmpeg's software decoders, one stream per decoder, one thread per decoder."""
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain
+
+import av
+import numpy as np
+from av.container import InputContainer
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+from numpy.typing import NDArray
+
+from headrace.decode.convert import FrameConverter
+from headrace.decode.position import Position
+from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.errors import DecodeError
+from headrace.video.container import open_container
+from headrace.video.packets import NO_PTS, VideoPacket, packets_of, prepare
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+
+_Frames = Iterator[tuple[int, NDArray[np.uint8]]]
+
+
+class PyavDecoder:
+    """Decodes jobs of one stream. Not thread-safe: one per thread.
+
+    A job that follows the last one closely goes on without a seek. Frames nobody asked for and no
+    other frame needs are not decoded where the index says this is exact. Frames come out equal, bit
+    for bit, to those of a plain linear decode; where damage makes that uncertain they are withheld
+    and named in a DecodeError.
+    """
+
+    def __init__(self, index: StreamIndex, shape: FrameShape | None = None) -> None:
+        self._index = index
+        self._shape = shape or FrameShape()
+        self._counters = DecodeCounters()
+        self._converter = FrameConverter(self._shape, index.info.orientation, str(index.source))
+        self._container: InputContainer | None = None
+        self._stream: VideoStream
+        self._packets: Iterator[VideoPacket | None]
+        self._position = Position(index)
+        self._ready: deque[VideoFrame] = deque()
+
+    @property
+    def index(self) -> StreamIndex:
+        """The frames there are."""
+        return self._index
+
+    @property
+    def shape(self) -> FrameShape:
+        """What each frame is made into."""
+        return self._shape
+
+    @property
+    def counters(self) -> DecodeCounters:
+        """What decoding cost so far."""
+        return self._counters
+
+    def run(self, job: DecodeJob, out: NDArray[np.uint8] | None = None) -> _Frames:
+        """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
+        index = self._index
+        gop = index.gop_of(job.wanted[0])
+        index.check(job.wanted[-1])
+        slot = {wanted: k for k, wanted in enumerate(job.wanted)}
+        missing = list(job.wanted)
+        for start, skips in self._attempts(gop):
+            for number, frame in self._stretch(start, missing, skips):
+                missing.remove(number)
+                self._counters.frames_delivered += 1
+                pixels = self._converter.convert(frame, None if out is None else out[slot[number]])
+                yield number, pixels
+            if not missing:
+                return
+            # Enter afresh: what is missing may be decodable from further back, or with every frame.
+            self._position.lose()
+        raise self._undecodable(missing)
+
+    def close(self) -> None:
+        """Release the file and the codec."""
+        self._ready.clear()
+        self._position.lose()
+        if self._container is not None:
+            self._container.close()
+            self._container = None
+
+    def _attempts(self, gop: int) -> list[tuple[int, bool]]:
+        """Return (GOP to start from, whether to skip droppable frames), the cheapest first.
+
+        The GOP before is tried because a stream with periodic intra refresh, or with a keyframe
+        that is none, becomes whole only one keyframe later.
+        """
+        attempts = [(gop, True)] if self._index.can_skip else []
+        return [*attempts, (gop, False), *([(gop - 1, False)] if gop else [])]
+
+    def _stretch(
+        self, gop: int, wanted: list[int], skips: bool
+    ) -> Iterator[tuple[int, VideoFrame]]:
+        """Decode from the keyframe of `gop`; yield the wanted frames that are certainly right."""
+        left, last = set(wanted), wanted[-1]
+        self._enter(gop, wanted)
+        position = self._position
+        while left:
+            while self._ready:
+                frame = self._ready.popleft()
+                number = self._number_of(frame)
+                if number is None:
+                    continue
+                position.emitted = max(position.emitted, number)
+                if number in left and not position.is_suspect(number):
+                    left.discard(number)
+                    yield number, frame
+                elif number > last:
+                    self._ready.appendleft(frame)
+                    return
+            if position.next_ordinal is None:
+                return
+            packet = next(self._packets, None)
+            if packet is not None:
+                self._counters.packets_read += 1
+                self._counters.bytes_read += packet.size
+                if skips and position.may_withhold(left, last):
+                    position.withhold()
+                    continue
+            self._decode(packet)
+
+    def _decode(self, packet: VideoPacket | None) -> None:
+        ordinal = self._position.advance(is_end=packet is None)
+        if packet is not None:
+            packet.opaque = ordinal
+        try:
+            frames = self._stream.codec_context.decode(packet)
+        except av.error.FFmpegError:
+            self._position.damage(ordinal)
+            return
+        self._counters.frames_decoded += len(frames)
+        for frame in frames:
+            if frame.is_corrupt and isinstance(frame.opaque, int):
+                self._position.damage(frame.opaque)
+        self._ready.extend(frames)
+
+    def _number_of(self, frame: VideoFrame) -> int | None:
+        """Return the index of a decoded frame; None for one that is not presented."""
+        if not isinstance(frame.opaque, int):
+            return None
+        number = int(self._index.index_of_ordinal[frame.opaque])
+        return number if number >= 0 else None
+
+    def _enter(self, gop: int, wanted: list[int]) -> None:
+        """Be where packets of `gop` are next, or are already on their way through the decoder."""
+        if self._position.reaches(gop, wanted):
+            return
+        self._ready.clear()
+        if not self._seek(gop):
+            self._reopen()
+            for _ in range(int(self._index.gop_ordinal[gop])):
+                next(self._packets, None)
+                self._counters.packets_read += 1
+        self._position.enter(gop)
+
+    def _seek(self, gop: int) -> bool:
+        """Seek to the keyframe of `gop` and stand before its packet; False when it is not found.
+
+        The container's own seek table is not trusted: the packet must be the very one.
+        """
+        index = self._index
+        if not index.is_seekable or (self._container is None and gop == 0):
+            return False
+        container = self._container or self._reopen()
+        dts, pts = int(index.gop_dts[gop]), int(index.gop_pts[gop])
+        for target in dict.fromkeys((dts, pts, int(index.gop_dts[max(0, gop - 1)]))):
+            self._counters.seeks += 1
+            try:
+                container.seek(target, stream=self._stream, backward=True)
+            except av.error.FFmpegError:
+                continue
+            self._stream.codec_context.flush_buffers()
+            self._packets = packets_of(container, self._stream)
+            if self._find(dts, pts):
+                return True
+        return False
+
+    def _find(self, dts: int, pts: int) -> bool:
+        for packet in self._packets:
+            if packet is None:
+                return False
+            at = NO_PTS if packet.dts is None else packet.dts
+            if at == dts and packet.pts == pts:
+                self._packets = chain([packet], self._packets)
+                return True
+            if at > dts:
+                return False
+            self._counters.packets_read += 1
+        return False
+
+    def _reopen(self) -> InputContainer:
+        if self._container is not None:
+            self._container.close()
+            self._container = None
+        self._container, self._stream = open_container(self._index.source)
+        prepare(self._stream.codec_context)
+        self._packets = packets_of(self._container, self._stream)
+        self._counters.opens += 1
+        return self._container
+
+    def _undecodable(self, missing: list[int]) -> DecodeError:
+        index = self._index
+        first = missing[0]
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        return DecodeError(
+            f"frame {first}{others} of {index.source} cannot be decoded "
+            f"(at {index.seconds(first):.3f} s): the file is damaged there; "
+            "skip such frames, or copy the file again",
+            source=str(index.source),
+            pts=int(index.pts[first]),
+            missing=missing,
+        )

@@ -1,0 +1,82 @@
+"""The machine and the versions a run was made with."""
+
+import os
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import av
+import psutil
+
+from headrace.profiling.session import Gpu, Machine
+
+_PACKAGES = ("headrace", "torch", "torchvision", "av", "numpy")
+_CPU_INFO = Path("/proc/cpuinfo")
+
+
+def describe_machine() -> Machine:
+    """This machine as this process sees it; some milliseconds.
+
+    GPUs are listed only where PyTorch is loaded already, since loading it takes seconds; asking
+    for them starts CUDA in this process.
+    """
+    logical_cores = psutil.cpu_count(logical=True) or 1
+    return Machine(
+        cpu=_cpu_name(),
+        physical_cores=psutil.cpu_count(logical=False),
+        logical_cores=logical_cores,
+        usable_cores=_usable_cores(logical_cores),
+        memory_bytes=psutil.virtual_memory().total,
+        system=f"{_system_name()}, {platform.system()} {platform.release()} {platform.machine()}",
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+        gpus=_gpus(),
+        ffmpeg={
+            name: ".".join(str(part) for part in version)
+            for name, version in sorted(av.library_versions.items())
+        },
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computes, by name; loads none of it and leaves out what is missing."""
+    found = {"python": platform.python_version(), "ffmpeg": av.ffmpeg_version_info}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _cpu_name() -> str:
+    """The model as Linux tells it, else what the standard library knows."""
+    if _CPU_INFO.is_file():
+        for line in _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name" and value.strip():
+                return value.strip()
+    return platform.processor() or platform.machine() or "unknown"
+
+
+def _usable_cores(logical_cores: int) -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return logical_cores
+
+
+def _system_name() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return platform.system()
+
+
+def _gpus() -> tuple[Gpu, ...]:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return ()
+    properties = (
+        torch.cuda.get_device_properties(place) for place in range(torch.cuda.device_count())
+    )
+    return tuple(Gpu(name=each.name, memory_bytes=each.total_memory) for each in properties)

@@ -1,0 +1,206 @@
+"""What the steps of a session come to: one definition of each figure, used by every report.
+
+Warm-up steps are left out everywhere. An *output* is a step leaving the sink; all of its frames
+come out at that moment. Standard deviations are those of the samples at hand (no n - 1).
+"""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headrace.profiling.session import Session
+
+P95_SAMPLES: Final = 90
+"""Fewer samples cannot show a p95: with 99 % confidence the largest of 90 is above it
+(0.95 ** 90 < 0.01)."""
+P99_SAMPLES: Final = 459
+"""The same for p99 (0.99 ** 459 < 0.01)."""
+STABILITY_SECONDS: Final = 10
+"""Whole seconds the spread of the frame rate needs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """Where exact samples lie, in their unit; percentiles are samples (nearest rank)."""
+
+    count: int
+    mean: float
+    std: float
+    minimum: float
+    p50: float
+    p90: float
+    p95: float | None
+    """None: n too small, below `P95_SAMPLES`."""
+    p99: float | None
+    """None: n too small, below `P99_SAMPLES`."""
+    maximum: float
+
+    @classmethod
+    def of(cls, samples: ArrayLike) -> Self | None:
+        """The distribution of `samples`, [N]; None when there are none."""
+        values = np.asarray(samples, dtype=np.float64)
+        if not len(values):
+            return None
+        p50, p90, p95, p99 = np.percentile(values, (50, 90, 95, 99), method="inverted_cdf")
+        return cls(
+            count=len(values),
+            mean=float(values.mean()),
+            std=float(values.std()),
+            minimum=float(values.min()),
+            p50=float(p50),
+            p90=float(p90),
+            p95=float(p95) if len(values) >= P95_SAMPLES else None,
+            p99=float(p99) if len(values) >= P99_SAMPLES else None,
+            maximum=float(values.max()),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerSecond:
+    """Frames that came out in each whole second; the partial ones at both ends are left out."""
+
+    first_second: int
+    """Since the start of the run; the first count is for [first_second, first_second + 1)."""
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageCost:
+    """Mean milliseconds a step spends in each kind of work."""
+
+    read_ms: float
+    prep_ms: float
+    exec_ms: float
+    sink_ms: float
+
+    @property
+    def ratio(self) -> tuple[float, float, float] | None:
+        """L_dec : L_prep : L_inf with the smallest that is not 0 as 1; None when all are 0."""
+        costs = (self.read_ms, self.prep_ms, self.exec_ms)
+        unit = min((cost for cost in costs if cost > 0), default=None)
+        if unit is None:
+            return None
+        return (costs[0] / unit, costs[1] / unit, costs[2] / unit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """The figures of one session."""
+
+    steps: int
+    """Steps they rest on."""
+    frames: int
+    """Frames in these steps."""
+    startup_seconds: float
+    """From the start of the run to its first step, or to the end of the warm-up."""
+    cost: StageCost | None
+    service_ms: Distribution | None
+    """Work per step: read + prep + exec + sink, waits left out. A file at full speed has no
+    latency: how long a step waits only tells how long the queues are."""
+    interval_ms: Distribution | None
+    """Between one output and the next."""
+    fps_mean: float | None
+    """Frames after the first output, divided by the time from the first output to the last:
+    (N - 1) / (t_N - t_1) where a step is one frame."""
+    per_second: PerSecond | None
+    fps_cv: float | None
+    """std / mean of the counts per second. Below 0.05 is steady; a slow step of many frames
+    raises it, since its frames come out at once."""
+    jitter_ms: float | None
+    """Latency jitter: std of the intervals between outputs. 0 is a metronome."""
+    interval_cv: float | None
+    """`jitter_ms` as a share of the mean interval."""
+    amplification: float | None
+    """Frames decoded per frame delivered. 1 is ideal; 2 means half of the decoding was for
+    frames nobody asked for."""
+
+    @classmethod
+    def of(cls, session: Session) -> Self:
+        """Computes them all; 0.1 s for 100,000 steps."""
+        steps, skip = session.steps, session.warmup_steps
+        frames = np.asarray(steps.frames[skip:], dtype=np.int64)
+        costs = np.asarray(
+            [
+                column[skip:]
+                for column in (steps.read_ms, steps.prep_ms, steps.exec_ms, steps.sink_ms)
+            ]
+        )
+        ends = _ends_seconds(session)
+        outputs = ends[skip:]
+        intervals_ms = Distribution.of(np.diff(outputs) * 1e3)
+        per_second = _per_second(outputs, frames)
+        return cls(
+            steps=len(frames),
+            frames=int(frames.sum()),
+            startup_seconds=_startup_seconds(session, ends),
+            cost=_cost(costs),
+            service_ms=Distribution.of(costs.sum(axis=0)),
+            interval_ms=intervals_ms,
+            fps_mean=_fps_mean(outputs, frames),
+            per_second=per_second,
+            fps_cv=_fps_cv(per_second),
+            jitter_ms=intervals_ms.std if intervals_ms and intervals_ms.count > 1 else None,
+            interval_cv=_interval_cv(intervals_ms),
+            amplification=_amplification(session),
+        )
+
+
+def _ends_seconds(session: Session) -> NDArray[np.float64]:
+    """float64 [steps]: when each step came out, since the start of the run."""
+    started_ms = np.asarray(session.steps.started_ms, dtype=np.float64)
+    total_ms = np.asarray(session.steps.total_ms, dtype=np.float64)
+    return (started_ms + total_ms) / 1e3
+
+
+def _startup_seconds(session: Session, ends: NDArray[np.float64]) -> float:
+    if not len(ends):
+        return session.wall_seconds
+    if not session.warmup_steps:
+        return session.steps.started_ms[0] / 1e3
+    return float(ends[: session.warmup_steps][-1])
+
+
+def _cost(costs: NDArray[np.float64]) -> StageCost | None:
+    if not costs.size:
+        return None
+    read_ms, prep_ms, exec_ms, sink_ms = (float(mean) for mean in costs.mean(axis=1))
+    return StageCost(read_ms=read_ms, prep_ms=prep_ms, exec_ms=exec_ms, sink_ms=sink_ms)
+
+
+def _fps_mean(outputs: NDArray[np.float64], frames: NDArray[np.int64]) -> float | None:
+    if len(outputs) < 2 or outputs[-1] <= outputs[0]:
+        return None
+    return float(frames[1:].sum() / (outputs[-1] - outputs[0]))
+
+
+def _per_second(outputs: NDArray[np.float64], frames: NDArray[np.int64]) -> PerSecond | None:
+    if not len(outputs):
+        return None
+    first, stop = int(np.ceil(outputs[0])), int(np.floor(outputs[-1]))
+    if stop <= first:
+        return None
+    seconds = np.floor(outputs).astype(np.int64) - first
+    is_whole = (seconds >= 0) & (seconds < stop - first)
+    counts = np.bincount(seconds[is_whole], weights=frames[is_whole], minlength=stop - first)
+    return PerSecond(first_second=first, counts=tuple(int(count) for count in counts))
+
+
+def _fps_cv(per_second: PerSecond | None) -> float | None:
+    if per_second is None or len(per_second.counts) < STABILITY_SECONDS:
+        return None
+    # A run that stalls through all the whole seconds has no rate to be steady at.
+    mean = float(np.mean(per_second.counts))
+    return float(np.std(per_second.counts)) / mean if mean else None
+
+
+def _interval_cv(intervals_ms: Distribution | None) -> float | None:
+    if intervals_ms is None or intervals_ms.count < 2 or not intervals_ms.mean:
+        return None
+    return intervals_ms.std / intervals_ms.mean
+
+
+def _amplification(session: Session) -> float | None:
+    delivered = session.decode.frames_delivered
+    return session.decode.frames_decoded / delivered if delivered else None

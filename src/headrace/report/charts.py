@@ -1,0 +1,310 @@
+"""The charts of a session, each with one sentence on how to read it. Nothing is measured here."""
+
+import html
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import plotly.graph_objects as go
+
+from headrace.profiling.findings import stage_loads
+from headrace.profiling.metrics import Distribution, Metrics, PerSecond
+from headrace.profiling.session import Session, StageName
+from headrace.report.numbers import counted, decimal, milliseconds, percent
+
+_ROOM: Final = {"busy": 0.06, "no input": 0.25, "no room": 0.25}
+"""Share from which a bar can hold its words, also on a narrow page."""
+_BARS: Final = 240
+"""Bars a chart over steps has at most: more than the screen can tell apart only slow it down."""
+
+# Of middling lightness, so that they stand out from a light page and from a dark one.
+_COLORS: Final[dict[StageName, str]] = {
+    "decode": "#4a8ad4",
+    "preprocess": "#2fa28c",
+    "transfer": "#b0a04a",
+    "model": "#dd8233",
+    "sink": "#9283cc",
+}
+_ON_COLOR: Final = "#101418"
+_PLAIN: Final = "#7389ab"
+_MARK: Final = "#d9536a"
+_NO_INPUT: Final = "rgba(128, 136, 148, 0.14)"
+_NO_ROOM: Final = "rgba(128, 136, 148, 0.32)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """One figure and the words around it."""
+
+    name: str
+    """What the page calls it, unique in a report."""
+    title: str
+    reading: str
+    """How to read it, one or two sentences."""
+    figure: go.Figure
+    """Without colours for text and grid, and without a width: the page sets both."""
+    is_wide: bool = True
+    """It has a time axis and wants the whole width."""
+
+
+def charts(session: Session, metrics: Metrics) -> Iterator[Chart]:
+    """Those charts the session has numbers for, in the order they are read."""
+    if stage_loads(session):
+        yield _stage_use(session)
+    if metrics.steps > 1:
+        yield _stage_times(session)
+    if metrics.per_second is not None and metrics.fps_mean is not None:
+        yield _frame_rate(metrics.per_second, metrics.fps_mean)
+    if metrics.service_ms is not None and metrics.steps > 1:
+        yield _service_times(session, metrics.service_ms)
+    if session.queues and len(session.steps):
+        yield _queues(session)
+    if session.decode.frames_decoded:
+        yield _decoded(session)
+
+
+def _stage_use(session: Session) -> Chart:
+    loads = stage_loads(session)[::-1]  # plotly draws the first category at the bottom
+    names = [load.name for load in loads]
+    stage_colors = [_COLORS[name] for name in names]
+    busy = _share_bar(names, [load.busy for load in loads], "busy", stage_colors)
+    busy.update(insidetextfont={"color": _ON_COLOR})
+    no_input = _share_bar(names, [load.starved for load in loads], "no input", _NO_INPUT)
+    no_room = _share_bar(names, [load.blocked for load in loads], "no room", _NO_ROOM)
+    figure = _figure([busy, no_input, no_room], height=30 + 44 * len(names), barmode="stack")
+    figure.update_layout(bargap=0.3, margin={"t": 0})
+    _shares_axis(figure)
+    return Chart(
+        name="stage-use",
+        title="What each stage did",
+        reading="Share of the time frames flowed; in colour: busy. The longest coloured bar sets "
+        "the pace: the stages before it find no room, those after it no input.",
+        figure=figure,
+    )
+
+
+def _stage_times(session: Session) -> Chart:
+    steps, skip = session.steps, session.warmup_steps
+    group = -(-(len(steps) - skip) // _BARS)
+    parts: tuple[tuple[StageName, tuple[float, ...]], ...] = (
+        ("decode", steps.read_ms),
+        ("preprocess", steps.prep_ms),
+        ("model", steps.exec_ms),
+        ("sink", steps.sink_ms),
+    )
+    first = list(steps.step[skip::group])
+    bars = [
+        _bar(name=name, x=first, y=_means(column[skip:], group), color=_COLORS[name])
+        for name, column in parts
+    ]
+    figure = _figure(bars, height=300, barmode="stack", bargap=0, hovermode="x unified")
+    figure.update_traces(hovertemplate="%{y:.1f} ms", width=group, offset=0)
+    figure.update_xaxes(title_text="step")
+    figure.update_yaxes(title_text="ms per step")
+    averaged = f", each bar the mean of {group} steps" if group > 1 else ""
+    return Chart(
+        name="stage-times",
+        title="Work per step",
+        reading=f"Milliseconds each stage worked on a step{averaged}. The stages overlap, so the "
+        "height is work, not time passed; the thickest band is the costliest stage.",
+        figure=figure,
+    )
+
+
+def _frame_rate(per_second: PerSecond, mean: float) -> Chart:
+    counts = per_second.counts
+    group = -(-len(counts) // _BARS)
+    starts = range(0, len(counts), group)
+    middles = [per_second.first_second + start + group / 2 for start in starts]
+    ends = [per_second.first_second, per_second.first_second + len(counts)]
+    lines = [
+        _line("frames/s", middles, _means(counts, group), color=_PLAIN, width=1.8),
+        _line(f"mean {decimal(mean)}", ends, [mean, mean], color=_MARK, width=1.4, dash="dash"),
+    ]
+    if group > 1:
+        fewest = [min(counts[start : start + group]) for start in starts]
+        lines.insert(1, _line("slowest second", middles, fewest, color=_PLAIN, width=0.8))
+    figure = _figure(lines, height=260, hovermode="x unified")
+    figure.update_xaxes(title_text="seconds since the start")
+    figure.update_yaxes(title_text="frames/s", rangemode="tozero")
+    averaged = f", averaged over {group} seconds" if group > 1 else ""
+    return Chart(
+        name="frame-rate",
+        title="Frames per second over time",
+        reading=f"Frames that came out in each whole second{averaged}. A flat line is steady; a "
+        "fall to 0 is a stall. The frames of one step come out together.",
+        figure=figure,
+    )
+
+
+def _line(
+    name: str,
+    x: Sequence[float],
+    y: Sequence[float],
+    *,
+    color: str,
+    width: float,
+    dash: str = "solid",
+) -> go.Scatter:
+    """Level over each second, since a count belongs to all of it."""
+    return go.Scatter(
+        name=name,
+        x=x,
+        y=y,
+        mode="lines",
+        line={"color": color, "width": width, "dash": dash, "shape": "hvh"},
+        hovertemplate="%{y:.1f}",
+    )
+
+
+def _service_times(session: Session, service: Distribution) -> Chart:
+    samples = np.array([row.service_ms for row in session.steps.rows()][session.warmup_steps :])
+    counts, edges = np.histogram(samples, bins=_bins(len(samples)))
+    bars = _bar(
+        name="steps",
+        x=edges[:-1].tolist(),
+        y=counts.tolist(),
+        color=_PLAIN,
+        width=np.diff(edges).tolist(),
+        offset=0,
+        hovertemplate="%{y} steps from %{x:.1f} ms<extra></extra>",
+        showlegend=False,
+    )
+    figure = _figure([bars], height=260, bargap=0)
+    marks = (("p50", service.p50, "left"), ("p95", service.p95, "right"))
+    for name, value, side in marks:
+        if value is not None:
+            figure.add_vline(
+                x=value,
+                line={"color": _MARK, "width": 1.4, "dash": "dash"},
+                annotation={"text": f"{name} {milliseconds(value)}", "yanchor": "bottom"},
+                annotation_position=f"top {side}",
+            )
+    figure.update_xaxes(title_text="service time per step, ms")
+    figure.update_yaxes(title_text="steps")
+    return Chart(
+        name="service-times",
+        title="Service time",
+        reading=f"Work on one step, all stages together, over {counted(service.count, 'step')}. "
+        "Narrow is predictable. Waits are left out: a file at full speed has no latency.",
+        figure=figure,
+    )
+
+
+def _queues(session: Session) -> Chart:
+    queues = session.queues[::-1]
+    names = [f"{_label(queue.name)} → {queue.feeds or 'results'}" for queue in queues]
+    mean = _bar(
+        name="mean",
+        y=names,
+        x=[queue.occupancy_mean for queue in queues],
+        orientation="h",
+        color=_PLAIN,
+    )
+    most = go.Scatter(
+        name="most",
+        y=names,
+        x=[queue.occupancy_max for queue in queues],
+        mode="markers",
+        marker={"symbol": "line-ns-open", "size": 16, "color": _MARK, "line": {"width": 2}},
+    )
+    figure = _figure([mean, most], height=70 + 44 * len(names), bargap=0.45)
+    _shares_axis(figure)
+    return Chart(
+        name="queues",
+        title="How full the queues were",
+        reading="Full before a stage and empty after it: that stage is the slow one.",
+        figure=figure,
+        is_wide=False,
+    )
+
+
+def _decoded(session: Session) -> Chart:
+    decode = session.decode
+    bars = _bar(
+        y=["delivered", "decoded"],
+        x=[decode.frames_delivered, decode.frames_decoded],
+        orientation="h",
+        color=[_PLAIN, _COLORS["decode"]],
+        hovertemplate="%{x:,} frames<extra>%{y}</extra>",
+        showlegend=False,
+    )
+    figure = _figure([bars], height=70 + 44 * 2, bargap=0.45)
+    figure.update_yaxes(showgrid=False)
+    figure.update_xaxes(title_text="frames", rangemode="tozero", tickformat=",")
+    return Chart(
+        name="decoded",
+        title="Frames decoded and delivered",
+        reading="What is decoded beyond what is delivered is work for frames nobody asked for.",
+        figure=figure,
+        is_wide=False,
+    )
+
+
+def _label(name: str) -> str:
+    """`name` at most 20 characters long, and as text: plotly takes labels for markup."""
+    return html.escape(name if len(name) <= 20 else f"{name[:19]}…", quote=False)
+
+
+def _share_bar(
+    names: list[StageName], shares: list[float], label: str, color: str | list[str]
+) -> go.Bar:
+    """One bar per stage, with its share written inside where there is room for it."""
+    suffix = "" if label == "busy" else f" {label}"
+    return _bar(
+        name=label,
+        y=names,
+        x=shares,
+        text=[percent(share) + suffix if share >= _ROOM[label] else "" for share in shares],
+        textposition="inside",
+        insidetextanchor="start",
+        textangle=0,
+        constraintext="none",
+        orientation="h",
+        color=color,
+        showlegend=False,
+    )
+
+
+def _shares_axis(figure: go.Figure) -> None:
+    """From nothing to all, with the name of every row beside it."""
+    figure.update_xaxes(range=[0, 1.01], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%")
+    figure.update_yaxes(showgrid=False)
+    figure.update_traces(hovertemplate="%{y}: %{x:.1%}<extra>%{fullData.name}</extra>")
+
+
+def _bar(*, color: str | list[str], **options: Any) -> go.Bar:
+    return go.Bar(marker={"color": color, "line": {"width": 0}}, **options)
+
+
+def _figure(traces: list[Any], *, height: int, **layout: Any) -> go.Figure:
+    figure = go.Figure(traces)
+    figure.update_layout(
+        template="none",
+        height=height,
+        margin={"l": 8, "r": 22, "t": 34, "b": 8},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
+        hovermode=layout.pop("hovermode", "closest"),
+        dragmode="zoom",
+        **layout,
+    )
+    figure.update_xaxes(automargin=True, tickangle=0, zeroline=False, title_standoff=8)
+    figure.update_yaxes(automargin=True, zeroline=False, title_standoff=8)
+    return figure
+
+
+def _bins(samples: int) -> int:
+    """Rice's rule, at most 60; a rule that looks at the spread has no bound under outliers."""
+    return min(60, math.ceil(2 * math.cbrt(samples)))
+
+
+def _means(column: Sequence[float], group: int) -> list[float]:
+    """The mean of every `group` values, rounded to 3 digits; of fewer at the end."""
+    starts = np.arange(0, len(column), group)
+    sums = np.add.reduceat(np.asarray(column, dtype=np.float64), starts)
+    sizes = np.diff(np.append(starts, len(column)))
+    return [round(float(mean), 3) for mean in sums / sizes]

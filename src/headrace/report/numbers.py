@@ -1,0 +1,65 @@
+"""Numbers as a reader wants them: rounded to what matters, always with a unit."""
+
+from typing import Final
+
+TOO_SMALL: Final = "n too small"
+"""Stands where a percentile would need more samples."""
+
+
+def count(number: int) -> str:
+    """`4,500`."""
+    return f"{number:,}"
+
+
+def counted(number: int, word: str) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def decimal(number: float) -> str:
+    """Three digits, whole from 100 up: `0`, `0.047`, `3.29`, `69.6`, `1,234`."""
+    if not number:
+        return "0"
+    magnitude = abs(number)
+    if magnitude >= 99.95:
+        return f"{number:,.0f}"
+    if magnitude >= 9.995:
+        return f"{number:.1f}"
+    return f"{number:.2f}" if magnitude >= 0.9995 else f"{number:.3f}"
+
+
+def milliseconds(number: float | None) -> str:
+    """`230 ms`; a missing percentile is `n too small`."""
+    return TOO_SMALL if number is None else f"{decimal(number)} ms"
+
+
+def seconds(number: float) -> str:
+    """`0.024 s`, `69.1 s`, `5 min 09 s`, `1 h 02 min`."""
+    if number < 0.95:
+        return f"{decimal(number)} s"
+    if number < 119.95:
+        return f"{number:.1f} s"
+    minutes, rest = divmod(round(number), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def percent(share: float) -> str:
+    """`97 %`."""
+    return f"{100 * share:.0f} %"
+
+
+def megabytes(number: int) -> str:
+    """`23.4 MB`, a million bytes each."""
+    return f"{decimal(number / 1e6)} MB"
+
+
+def gibibytes(number: int) -> str:
+    """`31.3 GiB`, 2**30 bytes each."""
+    return f"{decimal(number / 2**30)} GiB"
+
+
+def ratio(parts: tuple[float, ...]) -> str:
+    """`2.9 : 1.0 : 9.7`."""
+    return " : ".join(f"{part:,.1f}" for part in parts)

@@ -1,0 +1,147 @@
+"""A session as plain text: what the console shows before and after a run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from headrace.profiling.findings import Finding, StageLoad, find, stage_loads
+from headrace.profiling.metrics import Metrics
+from headrace.profiling.session import Machine, Scalar, Session
+from headrace.report.numbers import gibibytes, percent
+from headrace.report.totals import cost_ratio, totals
+
+_DAMAGED_SHOWN = 5
+
+
+def render_setup(
+    *, machine: Machine, versions: Mapping[str, str], configuration: Mapping[str, Scalar]
+) -> str:
+    """What a run is about to be made with: system information and every option in force."""
+    sections = (
+        ("System", machine_rows(machine)),
+        ("Versions", list(versions.items())),
+        ("Configuration", configuration_rows(configuration)),
+    )
+    lines = (line for title, rows in sections for line in (title, *_table(rows), ""))
+    return "\n".join(map(_printable, lines))
+
+
+def render_text(session: Session) -> str:
+    """The verdict, the totals, the stages and the files of a run, ending in a newline.
+
+    At most 100 columns wide, unless a name or an error is longer.
+    """
+    metrics = Metrics.of(session)
+    ratio = cost_ratio(metrics)
+    rows = [*totals(session, metrics), *([ratio] if ratio else [])]
+    lines = [
+        _title(session),
+        "",
+        *_findings(find(session)),
+        "Totals",
+        *_table([(row.label, row.value, row.reading) for row in rows]),
+        "",
+        *_stages(session),
+        *_damaged(session),
+        *_outputs(session),
+    ]
+    return "\n".join(map(_printable, lines)).rstrip() + "\n"
+
+
+def machine_rows(machine: Machine) -> list[tuple[str, str]]:
+    """Label and value of what is known about the machine."""
+    physical = f"{machine.physical_cores} physical, " if machine.physical_cores else ""
+    gpus = ", ".join(f"{gpu.name} ({gibibytes(gpu.memory_bytes)})" for gpu in machine.gpus)
+    return [
+        ("CPU", machine.cpu),
+        ("Cores", f"{physical}{machine.logical_cores} logical, {machine.usable_cores} usable"),
+        ("Memory", gibibytes(machine.memory_bytes)),
+        ("GPU", gpus or "none"),
+        ("System", machine.system),
+        ("Python", machine.python),
+        ("FFmpeg", ", ".join(f"{name} {version}" for name, version in machine.ffmpeg.items())),
+    ]
+
+
+def configuration_rows(configuration: Mapping[str, Scalar]) -> list[tuple[str, str]]:
+    """Option and value, as they are typed on the command line."""
+    return [(name, scalar(value)) for name, value in configuration.items()]
+
+
+def scalar(value: Scalar) -> str:
+    """An option's value in words."""
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _printable(line: str) -> str:
+    """`line` with control characters spelt out: a file name must not steer the terminal."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
+
+
+def _title(session: Session) -> str:
+    settings = session.configuration
+    what = " on ".join(scalar(settings[name]) for name in ("model", "device") if name in settings)
+    words = [session.source.path, *([what] if what else []), session.outcome]
+    return " · ".join(words) + (f": {session.error}" if session.error else "")
+
+
+def _findings(findings: Sequence[Finding]) -> Iterator[str]:
+    for finding in findings:
+        yield finding.headline
+        yield from (f"  - {line}" for line in finding.evidence)
+        if finding.change:
+            yield f"  Try next: {finding.change}"
+        yield ""
+
+
+def _stages(session: Session) -> Iterator[str]:
+    loads = stage_loads(session)
+    if not loads:
+        return
+    yield "Stages, share of the time frames flowed"
+    heads = ("", *(head.rjust(8) for head in ("busy", "no input", "no room")))
+    yield from _table([heads, *(_stage_row(load) for load in loads)])
+    yield ""
+
+
+def _stage_row(load: StageLoad) -> tuple[str, ...]:
+    shares = (load.busy, load.starved, load.blocked)
+    return (load.name, *(percent(share).rjust(8) for share in shares))
+
+
+def _damaged(session: Session) -> Iterator[str]:
+    if not session.damaged:
+        return
+    yield "Damaged frames"
+    shown = session.damaged[:_DAMAGED_SHOWN]
+    yield from _table(
+        [
+            (
+                f"frame {frame.index}",
+                "" if frame.pts_seconds is None else f"{frame.pts_seconds:.3f} s",
+                frame.reason,
+            )
+            for frame in shown
+        ]
+    )
+    if len(session.damaged) > len(shown):
+        yield f"  and {len(session.damaged) - len(shown)} more, listed in the session"
+    yield ""
+
+
+def _outputs(session: Session) -> Iterator[str]:
+    if session.outputs:
+        yield "Files"
+        yield from (f"  {name}" for name in session.outputs)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Aligned columns, two spaces apart and two in front."""
+    if not rows:
+        return
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield f"  {'  '.join(cells)}".rstrip()

@@ -1,0 +1,67 @@
+"""Which processor cores this process may use."""
+
+import os
+import re
+from contextlib import suppress
+
+import psutil
+
+from headrace.errors import BackendError, ConfigError
+
+
+def available_cores() -> frozenset[int]:
+    """The cores that the calling thread may run on now.
+
+    Raises:
+        BackendError: This system cannot bind a process to cores.
+    """
+    _require_binding()
+    return frozenset(os.sched_getaffinity(0))
+
+
+def parse_cores(text: str) -> frozenset[int]:
+    """The cores that `text` names: "0-3,6" is {0, 1, 2, 3, 6}, "all" is `available_cores()`.
+
+    Raises:
+        ConfigError: `text` names no cores; a range runs backwards.
+        BackendError: "all" on a system that cannot bind a process to cores.
+    """
+    if text.strip() == "all":
+        return available_cores()
+    cores: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip(), re.ASCII)
+        if match is None:
+            raise ConfigError(f'cores must read like "0-3,6" or "all", got {text!r}')
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise ConfigError(f"a range of cores runs upwards, got {part.strip()!r} in {text!r}")
+        cores.update(range(first, last + 1))
+    return frozenset(cores)
+
+
+def bind(cores: frozenset[int]) -> None:
+    """Lets this process run on `cores` only: all its threads, and those it starts later.
+
+    A later call can take fewer cores, not others. It does not change how many threads a library
+    starts: set that as well, or they share the cores.
+
+    Raises:
+        ConfigError: `cores` is empty, or the calling thread may not run on one of them.
+        BackendError: This system cannot bind a process to cores.
+    """
+    available = available_cores()
+    if not cores or not cores <= available:
+        raise ConfigError(f"cores must be among {sorted(available)}, got {sorted(cores) or 'none'}")
+    # A new thread takes over the cores of the one that starts it, but threads that run already
+    # (a library's pool) keep theirs unless each is bound.
+    for thread in psutil.Process().threads():
+        with suppress(ProcessLookupError):  # it has just ended
+            os.sched_setaffinity(thread.id, cores)
+
+
+def _require_binding() -> None:
+    if not hasattr(os, "sched_setaffinity"):
+        raise BackendError(
+            "this system cannot bind a process to cores; leave cores out (Linux can)"
+        )

@@ -1,0 +1,154 @@
+"""Many streams produced at once and delivered one after the other, in the order asked for.
+
+Invariant, and why nothing can wait for ever: an item's stream enters `_order` before the item
+enters `_tasks`, and both are first in, first out. So the stream that the consumer reads belongs to
+the oldest unfinished item. Every item before it is done, hence a worker has it or is free to take
+it, and that worker waits for nothing but room in this very stream, which the consumer is emptying.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, suppress
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from headrace.errors import ConfigError
+from headrace.runtime.queue import BoundedQueue, Cancelled
+from headrace.runtime.threads import ThreadGroup, iterating
+
+Item = TypeVar("Item")
+Out = TypeVar("Out")
+
+OpenWorker = Callable[[], AbstractContextManager[Callable[[Item], Iterable[Out]]]]
+"""Opens what one worker thread keeps, such as decoders, and gives the function it runs."""
+
+
+def ordered_streams(
+    open_worker: OpenWorker[Item, Out],
+    items: Iterable[Item],
+    *,
+    workers: int,
+    capacity: int,
+    lookahead: int | None = None,
+    name: str = "streams",
+) -> Generator[Out, None, None]:
+    """Yields all outputs of the first item, then of the second, ..., made by several threads.
+
+    Threads start with the first output asked for. They are cancelled and joined when the generator
+    ends in any way: exhausted, closed, garbage, an exception; iterate `with closing(...)` around
+    it to be sure when. A function at work is waited for until its next output.
+
+    Args:
+        open_worker: A context manager that gives the function item -> outputs, best a generator.
+            Entered once in each worker thread, with its first item, and exited there: the place
+            for what a thread keeps, such as decoders. For a function without any:
+            `lambda: nullcontext(function)`.
+        items: Read lazily, in a thread of its own; a generator is closed there.
+        workers: Threads that run items: each takes the next item when it is free.
+        capacity: Outputs of one item that may wait for the consumer.
+        lookahead: Items that may run, or wait finished, behind the one being delivered; more of
+            it keeps workers busy when items differ in length. None means `workers`. At most
+            `(1 + lookahead) * capacity` outputs wait, and each worker may hold one more.
+        name: What the threads are called after.
+
+    Raises:
+        ConfigError: `workers`, `capacity` or `lookahead` is below 1.
+        Exception: What `open_worker`, its function or `items` raised, at that item's place in the
+            order: all outputs before it are delivered.
+    """
+    lookahead = workers if lookahead is None else lookahead
+    if min(workers, capacity, lookahead) < 1:
+        raise ConfigError(
+            "workers, capacity and lookahead must be >= 1, "
+            f"got {workers}, {capacity} and {lookahead}"
+        )
+    streams = _OrderedStreams(open_worker, items, capacity, lookahead, name)
+    return streams.deliver(workers)
+
+
+class _Stream(Generic[Out]):
+    """The outputs of one item. What is raised inside its `with` block ends it for its reader."""
+
+    def __init__(self, capacity: int) -> None:
+        self._queue: BoundedQueue[Out] = BoundedQueue(capacity, "stream")
+        self._error: BaseException | None = None
+        self.put = self._queue.put
+        self.cancel = self._queue.cancel
+
+    def __enter__(self) -> "_Stream[Out]":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        self._error = error
+        self._queue.close()
+        return True
+
+    def __iter__(self) -> Iterator[Out]:
+        yield from self._queue
+        if self._error is not None:
+            raise self._error
+
+
+class _OrderedStreams(Generic[Item, Out]):
+    def __init__(
+        self,
+        open_worker: OpenWorker[Item, Out],
+        items: Iterable[Item],
+        capacity: int,
+        lookahead: int,
+        name: str,
+    ) -> None:
+        self._open_worker = open_worker
+        self._items = items
+        self._capacity = capacity
+        self._name = name
+        self._order: BoundedQueue[_Stream[Out]] = BoundedQueue(lookahead, f"{name}-order")
+        self._tasks: BoundedQueue[tuple[Item, _Stream[Out]]] = BoundedQueue(1, f"{name}-tasks")
+        self._undelivered: deque[_Stream[Out]] = deque()
+
+    def deliver(self, workers: int) -> Generator[Out, None, None]:
+        with ThreadGroup(self._cancel) as threads:
+            threads.start(f"{self._name}-items", self._feed)
+            for worker in range(workers):
+                threads.start(f"{self._name}-{worker}", self._work)
+            for stream in self._order:
+                yield from stream
+                self._undelivered.popleft()
+
+    def _feed(self) -> None:
+        end: _Stream[Out] = _Stream(self._capacity)  # holds nothing but how `items` ended
+        with suppress(Cancelled):
+            with end, iterating(self._items) as items:
+                for item in items:
+                    stream = self._append(_Stream(self._capacity))
+                    self._tasks.put((item, stream))
+            self._append(end)
+            self._order.close()
+            self._tasks.close()
+
+    def _append(self, stream: _Stream[Out]) -> _Stream[Out]:
+        # Known to `_cancel` before any worker can wait in it.
+        self._undelivered.append(stream)
+        self._order.put(stream)
+        return stream
+
+    def _work(self) -> None:
+        with suppress(Cancelled), ExitStack() as kept:
+            function: Callable[[Item], Iterable[Out]] | None = None
+            for item, stream in self._tasks:
+                with stream:
+                    function = function or kept.enter_context(self._open_worker())
+                    with iterating(function(item)) as outputs:
+                        for output in outputs:
+                            stream.put(output)
+
+    def _cancel(self) -> None:
+        self._order.cancel()
+        self._tasks.cancel()
+        for stream in tuple(self._undelivered):
+            stream.cancel()

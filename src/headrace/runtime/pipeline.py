@@ -1,0 +1,227 @@
+"""A line of stages, each in threads of its own, joined by bounded queues.
+
+Every item keeps the number the source gave it, and a stage with several workers puts its results in
+the order of these numbers. A failure takes the place of the item that failed, so the consumer gets
+exactly the items before it, then the error: what it sees does not depend on timing. The stage that
+failed, and every stage the failure passes, stops what comes before it.
+
+This is the one file that may catch every exception: here they change threads.
+"""
+
+import threading
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count, pairwise
+from types import TracebackType
+from typing import Any, Final
+
+from headrace.errors import ConfigError, HeadraceError, StageError
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.queue import BoundedQueue, Cancelled
+from headrace.runtime.stage import Item, Span, Stage, StageStatistics
+from headrace.runtime.statistics import QueueStatistics
+from headrace.runtime.threads import ThreadGroup, iterating
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """A source and the stages its values go through; nothing runs before `run`."""
+
+    source: Iterable[Any]
+    """Read in a thread of its own; a generator is closed there. It must come back from every
+    wait, for a pipeline that ends waits for it."""
+    stages: Sequence[Stage[Any, Any]] = ()
+    capacity: int = 2
+    """Items that may wait behind the source and behind each stage. 2 evens out small differences
+    at little memory and latency; `QueueStatistics` says whether more would help."""
+    source_name: str = "source"
+    """What spans, statistics and errors call the source."""
+
+    def __post_init__(self) -> None:
+        names = [self.source_name, *(stage.name for stage in self.stages)]
+        if len(set(names)) < len(names):
+            raise ConfigError(f"stages need different names, got {', '.join(names)}")
+        if self.capacity < 1:
+            raise ConfigError(f"capacity must be >= 1, got {self.capacity}")
+
+    def run(self, *, clock: Clock = SYSTEM_CLOCK) -> "Run":
+        """Runs it once: `with pipeline.run() as run: for item in run: ...`."""
+        return Run(self, clock)
+
+
+class Run:
+    """One run of a pipeline: an iterator of the `Item`s that leave the last stage, in order.
+
+    Threads start with the first item asked for. When the run ends, in any way (exhausted, failed,
+    closed, end of the `with` block, garbage), all threads are cancelled and joined.
+
+    Iterating raises:
+        StageError: A stage or the source raised; `__cause__` is what it raised.
+        HeadraceError: A stage or the source raised one: it arrives as itself, with a note that
+            names the stage, so that a MediaError stays a MediaError.
+    """
+
+    def __init__(self, pipeline: Pipeline, clock: Clock) -> None:
+        self._desks = [
+            _Desk(pipeline.source_name, 1, clock),
+            *(_Desk(stage.name, stage.workers, clock) for stage in pipeline.stages),
+        ]
+        self._queues: list[_Queue] = [
+            BoundedQueue(pipeline.capacity, desk.name, producers=desk.workers, clock=clock)
+            for desk in self._desks
+        ]
+        # Gets no reference to this object, so that a forgotten run is closed at once.
+        self._items = _deliver(pipeline, self._desks, self._queues)
+
+    def __iter__(self) -> "Run":
+        return self
+
+    def __next__(self) -> Item[Any]:
+        return next(self._items)
+
+    def close(self) -> None:
+        """Cancels and joins all threads. What they are working on is finished and dropped."""
+        self._items.close()
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def stages(self) -> tuple[StageStatistics, ...]:
+        """What each stage did so far, the source first; also after the end."""
+        queues = self.queues()
+        starved = (0.0, *(queue.starved_seconds for queue in queues[:-1]))
+        return tuple(
+            desk.statistics(starved_seconds, queue.blocked_seconds)
+            for desk, starved_seconds, queue in zip(self._desks, starved, queues, strict=True)
+        )
+
+    def queues(self) -> tuple[QueueStatistics, ...]:
+        """How the queue behind each stage went so far, called like the stage that fills it.
+
+        The last one is read by the consumer: its `starved_seconds` is what the consumer waited.
+        """
+        return tuple(queue.statistics() for queue in self._queues)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Takes the place of the item that failed."""
+
+    index: int
+    error: HeadraceError
+
+
+_Queue = BoundedQueue[Item[Any] | _Failure]
+_END: Final = object()
+
+
+class _Desk:
+    """Where the workers of one stage write down what they did."""
+
+    def __init__(self, name: str, workers: int, clock: Clock) -> None:
+        self.name = name
+        self.workers = workers
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._items = 0
+        self._busy_ns = 0
+
+    def attempt(self, function: Callable[[Any], Any], item: Item[Any]) -> Item[Any] | _Failure:
+        """The item with the function's result as its value, or its failure."""
+        start_ns = self._clock.now_ns()
+        try:
+            value = function(item.value)
+        except BaseException as error:  # noqa: BLE001 - it is raised in the consumer's thread
+            return _Failure(item.index, _explained(error, self.name, item))
+        span = Span(self.name, start_ns, self._clock.now_ns())
+        return Item(item.index, value, (*item.spans, span))
+
+    def count(self, item: Item[Any]) -> None:
+        """One more item finished, in the time of its last span."""
+        with self._lock:
+            self._items += 1
+            self._busy_ns += item.spans[-1].end_ns - item.spans[-1].start_ns
+
+    def statistics(self, starved_seconds: float, blocked_seconds: float) -> StageStatistics:
+        with self._lock:
+            return StageStatistics(
+                name=self.name,
+                workers=self.workers,
+                items=self._items,
+                busy_seconds=self._busy_ns / 1e9,
+                starved_seconds=starved_seconds,
+                blocked_seconds=blocked_seconds,
+            )
+
+
+def _explained(error: BaseException, stage: str, item: Item[Any]) -> HeadraceError:
+    if isinstance(error, HeadraceError):
+        error.add_note(f"in stage {stage!r}, item {item.index}")
+        return error
+    message = f"stage {stage!r} failed on item {item.index}: {type(error).__name__}: {error}"
+    failure = StageError(message, stage=stage, item=item.value)
+    failure.__cause__ = error
+    return failure
+
+
+def _deliver(
+    pipeline: Pipeline, desks: Sequence[_Desk], queues: Sequence[_Queue]
+) -> Generator[Item[Any], None, None]:
+    def cancel() -> None:
+        for queue in queues:
+            queue.cancel()
+
+    with ThreadGroup(cancel) as threads:
+        threads.start(desks[0].name, partial(_run_source, desks[0], pipeline.source, queues[0]))
+        for stage, desk, (inbox, outbox) in zip(
+            pipeline.stages, desks[1:], pairwise(queues), strict=True
+        ):
+            work = partial(_run_stage, desk, stage.function, inbox, outbox)
+            for worker in range(stage.workers):
+                threads.start(f"{stage.name}-{worker}", work)
+        for item in queues[-1]:
+            if isinstance(item, _Failure):
+                raise item.error
+            yield item
+
+
+def _run_source(desk: _Desk, source: Iterable[Any], outbox: _Queue) -> None:
+    try:
+        with suppress(Cancelled), iterating(source) as values:
+            for index in count():
+                result = desk.attempt(lambda _: next(values, _END), Item(index, None, ()))
+                if isinstance(result, Item):
+                    if result.value is _END:
+                        return
+                    desk.count(result)
+                outbox.put(result, place=index)
+                if isinstance(result, _Failure):
+                    return
+    finally:
+        outbox.close()
+
+
+def _run_stage(desk: _Desk, function: Callable[[Any], Any], inbox: _Queue, outbox: _Queue) -> None:
+    try:
+        with suppress(Cancelled):
+            for item in inbox:
+                result = item if isinstance(item, _Failure) else desk.attempt(function, item)
+                if isinstance(result, Item):
+                    desk.count(result)
+                outbox.put(result, place=item.index)
+                if isinstance(result, _Failure):
+                    return
+    finally:
+        # In this order: whoever is told the end has nothing left running before it.
+        inbox.cancel()
+        outbox.close()

@@ -1,0 +1,66 @@
+"""Threads that start and end together, and generators that end where they ran."""
+
+import atexit
+import threading
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
+from types import TracebackType
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class ThreadGroup:
+    """Some threads with one life: `with ThreadGroup(cancel) as threads: threads.start(...)`.
+
+    At the end of the block `cancel` is called, which must make every thread return, and all are
+    joined: none of them outlives the block. They are daemons and the group also ends at the exit
+    of the interpreter, so a block that nobody left does not keep the program from ending.
+    """
+
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        self._cancel = cancel
+        self._threads: list[threading.Thread] = []
+
+    def start(self, name: str, target: Callable[[], None]) -> None:
+        """Runs `target` in a thread called "headrace-<name>"; `target` must not raise."""
+        thread = threading.Thread(target=target, name=f"headrace-{name}", daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def close(self) -> None:
+        """Cancels and joins all threads.
+
+        Called from one of them it does not wait: the garbage collector may close a forgotten
+        generator anywhere, also in a thread that holds a lock which the others need to return.
+        """
+        self._cancel()
+        if threading.current_thread() not in self._threads:
+            for thread in self._threads:
+                thread.join()
+        atexit.unregister(self.close)
+
+    def __enter__(self) -> "ThreadGroup":
+        atexit.register(self.close)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def iterating(iterable: Iterable[T]) -> closing[Generator[T, None, None]]:
+    """`with iterating(x) as values: ...` closes x at the end of the block, if it is a generator.
+
+    So the thread that ran a generator also closes it. What `iter(x)` raises comes from the first
+    `next`, like every other failure of x.
+    """
+    return closing(_each(iterable))
+
+
+def _each(iterable: Iterable[T]) -> Generator[T, None, None]:
+    yield from iterable

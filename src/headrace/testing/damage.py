@@ -1,0 +1,117 @@
+"""Cutting and damaging finished files the way the world does, and texts that pose as video.
+
+Each function reads `path`, writes `out` and returns it; `path` stays as it is. Packets are counted
+in file order, which is the order of decoding, over the first video stream.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+import av
+from av.packet import Packet
+from av.video.stream import VideoStream
+
+from headrace.errors import ConfigError
+
+_FLIPS = 8
+
+
+def truncate(path: Path, out: Path, *, keep_fraction: float) -> Path:
+    """Keep only the first bytes of a file, as a broken download does.
+
+    Clips of `synth` have their MP4 index in front, so that a cut one still opens; with a
+    `keep_fraction` near zero the index itself is cut and nothing opens.
+    """
+    if not 0 <= keep_fraction <= 1:
+        raise ConfigError(f"keep_fraction must be in [0, 1], got {keep_fraction}")
+    data = path.read_bytes()
+    out.write_bytes(data[: int(len(data) * keep_fraction)])
+    return out
+
+
+def concatenate(paths: Sequence[Path], out: Path) -> Path:
+    """Join files byte by byte.
+
+    MPEG-TS and Annex B files joined so stay readable, as one stream whose clock, size or pixel
+    format changes on the way.
+    """
+    out.write_bytes(b"".join(path.read_bytes() for path in paths))
+    return out
+
+
+def keyframe_ordinals(path: Path) -> tuple[int, ...]:
+    """Return which packets are keyframes, by the flags that demuxing gives them."""
+    with av.open(str(path)) as source:
+        packets = (packet for packet in source.demux(video=0) if packet.size)
+        return tuple(ordinal for ordinal, packet in enumerate(packets) if packet.is_keyframe)
+
+
+def damage_packets(path: Path, out: Path, *, ordinals: Collection[int], seed: int = 0) -> Path:
+    """Flip bits in the payload of the packets at `ordinals`; the container stays sound.
+
+    The first quarter of a packet, with its headers, is spared. To damage a keyframe, choose one
+    of `keyframe_ordinals`.
+    """
+
+    def damage(ordinal: int, packet: "Packet[VideoStream]") -> bool:
+        if ordinal in ordinals:
+            packet.update(_flipped(bytes(packet), key=f"{seed}:{ordinal}"))
+        return True
+
+    return _remux(path, out, damage)
+
+
+def drop_packets(path: Path, out: Path, *, ordinals: Collection[int]) -> Path:
+    """Leave out the packets at `ordinals`, as a lossy network does."""
+    return _remux(path, out, lambda ordinal, _: ordinal not in ordinals)
+
+
+def cut_by_stream_copy(path: Path, out: Path, *, start_ordinal: int) -> Path:
+    """Copy the packets from `start_ordinal` on, with their times, without encoding anew.
+
+    From the middle of a GOP the file starts with packets that nothing can decode. From a keyframe
+    of an open GOP it starts with pictures whose references are gone.
+    """
+    return _remux(path, out, lambda ordinal, _: ordinal >= start_ordinal)
+
+
+def hls_text(path: Path, *, names: Sequence[str] = ("segment0.ts",)) -> Path:
+    """Write an HLS playlist that names other files or URLs; meant for a path ending in .mp4."""
+    entries = "".join(f"#EXTINF:10,\n{name}\n" for name in names)
+    path.write_text(
+        f"#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:10\n{entries}#EXT-X-ENDLIST\n"
+    )
+    return path
+
+
+def ffconcat_text(path: Path, *, names: Sequence[str] = ("other.mp4",)) -> Path:
+    """Write an ffconcat script that names other files; meant for a path ending in .mp4."""
+    path.write_text("ffconcat version 1.0\n" + "".join(f"file '{name}'\n" for name in names))
+    return path
+
+
+def _remux(path: Path, out: Path, keeps: "Callable[[int, Packet[VideoStream]], bool]") -> Path:
+    options = {"fflags": "+bitexact"}
+    with (
+        av.open(str(path)) as source,
+        av.open(str(out), "w", container_options=options) as sink,
+    ):
+        origin = source.streams.video[0]
+        copy = sink.add_stream_from_template(origin)
+        packets = (packet for packet in source.demux(origin) if packet.size)
+        for ordinal, packet in enumerate(packets):
+            if keeps(ordinal, packet):
+                packet.stream = copy
+                sink.mux(packet)
+    return out
+
+
+def _flipped(payload: bytes, *, key: str) -> bytes:
+    spared = len(payload) // 4
+    damaged = bytearray(payload)
+    digest = blake2b(key.encode(), digest_size=4 * _FLIPS).digest()
+    for start in range(0, len(digest), 4):
+        place = int.from_bytes(digest[start : start + 3], "big") % (len(payload) - spared)
+        damaged[spared + place] ^= digest[start + 3] or 0xFF
+    return bytes(damaged)

@@ -1,0 +1,33 @@
+"""A clock that stands still until a test moves it."""
+
+import threading
+
+
+class FakeClock:
+    """A `headrace.runtime.clock.Clock` that moves only by `advance`. Thread-safe."""
+
+    def __init__(self, *, now_ns: int = 0, wall_seconds: float = 1_700_000_000.0) -> None:
+        self._lock = threading.Lock()
+        self._started_ns = now_ns
+        self._now_ns = now_ns
+        self._started_wall_seconds = wall_seconds
+
+    def now_ns(self) -> int:
+        """Where `advance` has brought it, in nanoseconds."""
+        with self._lock:
+            return self._now_ns
+
+    def wall_seconds(self) -> float:
+        """The wall clock, moved along by `advance`."""
+        return self._started_wall_seconds + (self.now_ns() - self._started_ns) / 1e9
+
+    def advance(self, seconds: float) -> None:
+        """Moves both readings forward; rounded to whole nanoseconds.
+
+        Raises:
+            ValueError: `seconds` is negative: a monotonic clock never goes back.
+        """
+        if seconds < 0:
+            raise ValueError(f"seconds must be >= 0, got {seconds}: this clock never goes back")
+        with self._lock:
+            self._now_ns += round(seconds * 1e9)

@@ -1,0 +1,173 @@
+"""Small clips whose pixels carry their frame number, so that order and loss are exact in tests.
+
+path = write_clip(tmp_path / "clip", SynthClip(codec="h264", gop=12, b_frames=2))
+numbers = [read_number(frame) for frame in decode(path)]    # must be 0, 1, 2, ...
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+from av.bitstream import BitStreamFilterContext
+from av.container import OutputContainer
+from av.packet import Packet
+from av.video.reformatter import VideoReformatter
+from av.video.stream import VideoStream
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.testing.synth_clip import Look, SynthClip, Timing
+from headrace.testing.synth_colour import Colour, tags_of, to_ycbcr
+from headrace.testing.synth_encoders import encoder_of
+from headrace.testing.synth_kinds import KINDS
+from headrace.testing.synth_pixels import BARS, draw_picture, read_bars, read_number
+
+__all__ = [
+    "BARS",
+    "KINDS",
+    "Colour",
+    "Look",
+    "SynthClip",
+    "Timing",
+    "read_bars",
+    "read_number",
+    "write_clip",
+    "write_streams",
+]
+
+_FORMATS = {"mkv": "matroska", "ts": "mpegts"}
+_FINE_TIME_BASE = Fraction(1, 90_000)
+_VP8_SHOW_FRAME = 0x10
+
+
+def write_clip(path: str | Path, clip: SynthClip) -> Path:
+    """Write `clip` and return where it lies.
+
+    The container's suffix is added where `path` does not end in it. Costs 0.03 to 0.25 s for the
+    kinds in `KINDS`. The same clip gives the same bytes with the same libraries. The AV1 encoder
+    prints its settings on stderr and cannot be told not to.
+
+    Raises:
+        ValueError: FFmpeg has no way to put this codec into this container.
+    """
+    return write_streams(path, [clip])
+
+
+def write_streams(path: str | Path, clips: Sequence[SynthClip]) -> Path:
+    """Write one file with a video stream for each of `clips`, and return where it lies.
+
+    Raises:
+        ConfigError: the clips do not name one container.
+    """
+    containers = {clip.container for clip in clips}
+    if len(containers) != 1:
+        raise ConfigError(f"the streams of a file share one container, got {sorted(containers)}")
+    suffix = containers.pop()
+    path = Path(path)
+    if path.suffix != f".{suffix}":
+        path = path.with_name(f"{path.name}.{suffix}")
+    options = _container_options(clips)
+    with av.open(
+        str(path), "w", format=_FORMATS.get(suffix, suffix), container_options=options
+    ) as container:
+        streams = [_add_stream(container, clip) for clip in clips]
+        packets: list[Packet[VideoStream]] = []
+        for stream, clip in zip(streams, clips, strict=True):
+            packets += _encode(stream, clip)
+        if len(clips) > 1:
+            packets.sort(key=_decode_seconds)
+        container.mux(packets)
+    return path
+
+
+def _container_options(clips: Sequence[SynthClip]) -> dict[str, str]:
+    # Left to itself the muxer joins hidden VP9 pictures with the next shown one again.
+    separates = any(clip.structure == "hidden_packets" for clip in clips)
+    options = {"fflags": "+bitexact-autobsf" if separates else "+bitexact"}
+    if clips[0].container in ("mp4", "mov"):
+        options["movflags"] = "+faststart"
+    if min(clip.timing.start_seconds for clip in clips) < 0:
+        options |= {"avoid_negative_ts": "disabled", "mpegts_copyts": "1"}
+    return options
+
+
+def _add_stream(container: OutputContainer, clip: SynthClip) -> VideoStream:
+    encoder, options = encoder_of(clip)
+    stream = container.add_stream(encoder, rate=clip.frame_rate, options=options)
+    assert isinstance(stream, VideoStream)
+    look = clip.look
+    height, width = clip.size if look.rotation % 180 == 0 else clip.size[::-1]
+    context = stream.codec_context
+    context.width, context.height, context.pix_fmt = width, height, look.pixel_format
+    context.time_base = _time_base(clip)
+    context.thread_count = 1
+    if look.colour is not None:
+        for name, code in tags_of(look.colour)._asdict().items():
+            setattr(context, name, code)
+    if look.rotation or look.mirrored:
+        stream.set_display_rotation(look.rotation, hflip=look.mirrored)
+    return stream
+
+
+def _time_base(clip: SynthClip) -> Fraction:
+    """One tick for each frame where that is exact: AVI and MPEG-4 want it so."""
+    places = (picture.seconds * clip.frame_rate for picture in clip.pictures)
+    is_even = all(place.denominator == 1 for place in places)
+    return 1 / clip.frame_rate if is_even else _FINE_TIME_BASE
+
+
+def _encode(stream: VideoStream, clip: SynthClip) -> "list[Packet[VideoStream]]":
+    time_base = _time_base(clip)
+    scaler = VideoReformatter()
+    packets, hidden_pts = [], set()
+    for picture in clip.pictures:
+        upright = draw_picture(picture.number, clip.size, bars=clip.look.bars)
+        frame = _stored_frame(upright, clip.look, scaler)
+        frame.pts, frame.time_base = round(picture.seconds / time_base), time_base
+        packets += stream.encode(frame)
+        if picture.is_hidden:
+            hidden_pts.add(frame.pts)
+    packets += stream.encode(None)
+    for packet in packets:
+        if packet.pts in hidden_pts:
+            _hide(packet)
+    if clip.codec == "vp9" and clip.structure == "hidden_packets":
+        return _split_superframes(stream, packets)
+    return packets
+
+
+def _hide(packet: "Packet[VideoStream]") -> None:
+    """Clear the bit that has a VP8 picture shown (RFC 6386, section 9.1)."""
+    first, *rest = bytes(packet)
+    packet.update(bytes([first & ~_VP8_SHOW_FRAME, *rest]))
+
+
+def _split_superframes(
+    stream: VideoStream, packets: "list[Packet[VideoStream]]"
+) -> "list[Packet[VideoStream]]":
+    """A VP9 encoder packs a hidden picture with the next shown one; give each its packet."""
+    splitter = BitStreamFilterContext("vp9_superframe_split", in_stream=stream)
+    return [part for packet in (*packets, None) for part in splitter.filter(packet)]
+
+
+def _stored_frame(
+    upright: NDArray[np.uint8], look: Look, scaler: VideoReformatter
+) -> av.VideoFrame:
+    """The frame as the encoder gets it: turned back, mirrored back, in its own colours."""
+    mirrored = upright[:, ::-1] if look.mirrored else upright
+    stored = np.rot90(mirrored, -look.rotation // 90)
+    planes = to_ycbcr(stored, look.colour or Colour())
+    frame = av.VideoFrame.from_ndarray(planes, format="yuv444p")
+    frame = scaler.reformat(frame, format=look.pixel_format)
+    if look.colour is not None:
+        # Tagged only now: tags make the scaler convert, and the planes are as they should be.
+        for name, code in tags_of(look.colour)._asdict().items():
+            setattr(frame, name, code)
+    return frame
+
+
+def _decode_seconds(packet: "Packet[VideoStream]") -> Fraction:
+    assert packet.dts is not None
+    return packet.dts * packet.time_base

@@ -1,0 +1,142 @@
+"""What a synthetic clip is, as a value: codec, structure, timing and look."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate, cycle, islice
+from typing import Literal, NamedTuple
+
+from headrace.errors import ConfigError
+from headrace.testing.synth_colour import Colour
+from headrace.testing.synth_pixels import MIN_SIDE, NUMBERS
+
+Codec = Literal["h264", "hevc", "vp8", "vp9", "av1", "mpeg4", "mjpeg", "ffv1"]
+Container = Literal["mp4", "mov", "mkv", "webm", "avi", "ts", "h264", "hevc"]
+Structure = Literal["b_pyramid", "intra_refresh", "hidden_packets"]
+
+_CODECS_WITH_B_FRAMES = ("h264", "hevc", "mpeg4")
+_STRUCTURE_CODECS = {
+    "b_pyramid": ("h264", "hevc"),
+    "intra_refresh": ("h264",),
+    "hidden_packets": ("vp8", "vp9"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """When frames are shown, where that differs from one after the other from zero."""
+
+    start_seconds: Fraction = Fraction(0)
+    """Presentation time of the first frame shown; negative only in "ts"."""
+    durations_seconds: tuple[Fraction, ...] = ()
+    """How long frames last, over and over; empty: all alike, by the frame rate."""
+    preroll: int = 0
+    """Frames before the first one shown, cut off by the edit list ("mp4" and "mov" only).
+    They carry the numbers that count down from `NUMBERS`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """How frames are stored, where that differs from upright 8-bit 4:2:0 without tags."""
+
+    pixel_format: str = "yuv420p"
+    """FFmpeg's name for it; the encoder must know it."""
+    rotation: Literal[0, 90, 180, 270] = 0
+    """Degrees counter-clockwise that a player must turn the stored picture by."""
+    mirrored: bool = False
+    """The player must also flip the turned picture left to right."""
+    colour: Colour | None = None
+    """Tagged colour; None: BT.601, limited range, and no tags."""
+    bars: bool = False
+    """Colour bars in place of the moving texture: see `synth_pixels.BARS`."""
+
+
+class Picture(NamedTuple):
+    """One picture that goes into the encoder."""
+
+    number: int
+    seconds: Fraction
+    """When it is shown; for a hidden picture, when it is decoded."""
+    is_hidden: bool
+    """Decoded and never shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthClip:
+    """A clip of `num_frames` frames whose pixels carry the numbers 0, 1, 2... as shown.
+
+    Raises:
+        ConfigError: the parts contradict each other, or a number does not fit.
+    """
+
+    codec: Codec = "h264"
+    container: Container = "mp4"
+    """Also the suffix of the file."""
+    num_frames: int = 48
+    """Frames a player shows."""
+    size: tuple[int, int] = (96, 128)
+    """(height, width) of the upright picture, in pixels."""
+    frame_rate: Fraction = Fraction(30)
+    """Frames per second, as the stream declares it."""
+    gop: int = 12
+    """Longest distance between keyframes, in frames."""
+    b_frames: int = 0
+    """B-frames between two others: always as many as fit."""
+    open_gop: bool = False
+    """B-frames before a keyframe may refer back across it."""
+    structure: Structure | None = None
+    """b_pyramid: B-frames refer to B-frames. intra_refresh: after the first keyframe a column of
+    intra blocks wanders through P-frames. hidden_packets: some packets hold a picture that is
+    decoded and never shown, so there are more packets than frames."""
+    timing: Timing = Timing()
+    look: Look = Look()
+
+    def __post_init__(self) -> None:
+        for problem in _problems(self):
+            raise ConfigError(problem)
+
+    @property
+    def pts_seconds(self) -> tuple[Fraction, ...]:
+        """When each frame is shown, exact; a container may round it to its own ticks."""
+        lasts = cycle(self.timing.durations_seconds or (1 / self.frame_rate,))
+        steps = islice(lasts, self.num_frames - 1)
+        return tuple(accumulate(steps, initial=self.timing.start_seconds))
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Everything that is encoded, in order: the preroll, the frames, hidden pictures."""
+        step = 1 / self.frame_rate
+        start = self.timing.start_seconds
+        before = range(-self.timing.preroll, 0)
+        pictures = [Picture(number % NUMBERS, start + number * step, False) for number in before]
+        for number, seconds in enumerate(self.pts_seconds):
+            if self.codec == "vp8" and self.structure == "hidden_packets" and number % 8 == 5:
+                # Like an alternate reference, it shows what is still to come.
+                ahead = min(number + 4, self.num_frames - 1)
+                pictures.append(Picture(ahead, seconds - step / 2, True))
+            pictures.append(Picture(number, seconds, False))
+        return tuple(pictures)
+
+
+def _problems(clip: SynthClip) -> Iterator[str]:
+    codec, container, timing = clip.codec, clip.container, clip.timing
+    if not 1 <= clip.num_frames <= NUMBERS - timing.preroll:
+        yield f"num_frames must be in [1, {NUMBERS}], got {clip.num_frames}"
+    if min(clip.size) < MIN_SIDE:
+        yield f"size must be at least {MIN_SIDE}x{MIN_SIDE}, got {clip.size}"
+    is_odd = any(side % 2 for side in clip.size)
+    if is_odd and codec in ("h264", "hevc") and "420" in clip.look.pixel_format:
+        yield f"{codec} in 4:2:0 needs even sizes, got {clip.size}; use yuv444p, or vp9"
+    if clip.b_frames and codec not in _CODECS_WITH_B_FRAMES:
+        yield f"{codec} has no B-frames; these have: {', '.join(_CODECS_WITH_B_FRAMES)}"
+    if clip.open_gop and not clip.b_frames:
+        yield "an open GOP needs b_frames >= 1, got 0"
+    if clip.structure and codec not in _STRUCTURE_CODECS[clip.structure]:
+        codecs = ", ".join(_STRUCTURE_CODECS[clip.structure])
+        yield f"structure {clip.structure!r} is for {codecs}, got codec {codec!r}"
+    if timing.preroll and container not in ("mp4", "mov"):
+        yield f"preroll needs an edit list, which {container!r} has not; use mp4 or mov"
+    if timing.start_seconds < 0 and container != "ts":
+        yield f"{container!r} cannot start below zero; use ts"
+    if any(duration <= 0 for duration in timing.durations_seconds):
+        yield f"durations_seconds must be above zero, got {min(timing.durations_seconds)}"

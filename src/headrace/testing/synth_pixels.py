@@ -1,0 +1,157 @@
+"""Pictures that carry their own number, and reading it back from decoded pixels.
+
+The upper five eighths hold a grid of five rows of six blocks: a guard row (three light, three
+dark), then sixteen bits of the number and eight bits of a check code, light for one. Below moves a
+texture, or stand six bars of known colours. Everything is whole-number arithmetic, so a picture is
+the same on every machine.
+"""
+
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+NUMBERS = 1 << 16
+"""How many different numbers a picture can carry: 0 up to this."""
+
+MIN_SIDE = 32
+"""Smallest height and width, in pixels, at which a number survives compression."""
+
+BARS = (
+    (200, 40, 40),
+    (40, 180, 60),
+    (50, 60, 200),
+    (210, 200, 50),
+    (180, 50, 170),
+    (128, 128, 128),
+)
+"""RGB of the colour bars, left to right."""
+
+_GUARD = (1, 1, 1, 0, 0, 0)
+_ROWS, _COLUMNS = 5, 6
+_DARK, _LIGHT = 40, 215
+_GREY = range(104, 153)
+_CRC8_POLYNOMIAL = 0x07
+
+
+def draw_picture(number: int, size: tuple[int, int], *, bars: bool = False) -> NDArray[np.uint8]:
+    """Return picture `number`: uint8 [H, W, 3] in [0, 255], RGB.
+
+    The number is taken modulo `NUMBERS`. With `bars` the lower part shows the flat colours
+    `BARS` in place of the moving texture.
+    """
+    height, width = size
+    texture = _texture(number, size)
+    picture = texture.copy()
+    for block, (rows, columns) in zip(_blocks_of(number), _grid(size), strict=True):
+        level = _LIGHT if block else _DARK
+        picture[rows, columns] = level + (texture[rows, columns] - 128) // 6
+    if bars:
+        picture[_code_height(height) :] = _bars_row(width)
+    return picture.astype(np.uint8)
+
+
+def read_number(frame: NDArray[np.uint8]) -> int:
+    """Return the number that an upright picture carries.
+
+    Survives lossy compression and scaling down to 64x64, not cropping. Two pictures blended, a
+    picture mirrored or turned, and up to three damaged blocks are errors, never a wrong number.
+
+    Args:
+        frame: uint8 [H, W, 3] in [0, 255], RGB.
+
+    Raises:
+        ValueError: the picture carries no readable number.
+    """
+    if frame.ndim != 3 or frame.shape[-1] != 3 or frame.dtype != np.uint8:
+        raise ValueError(f"a frame must be uint8 [H, W, 3], got {frame.dtype} {list(frame.shape)}")
+    blocks = []
+    for place, (rows, columns) in enumerate(_grid(frame.shape[:2])):
+        level = frame[_central(rows), _central(columns)].mean()
+        if int(level) in _GREY:
+            row, column = divmod(place, _COLUMNS)
+            raise ValueError(
+                f"no frame number here: block {row}, {column} is neither dark nor light "
+                f"(level {level:.0f}); the picture is blended, damaged, cropped or another one"
+            )
+        blocks.append(int(level > _GREY.stop))
+    number = int("".join(map(str, blocks[_COLUMNS : _COLUMNS + 16])), base=2)
+    if tuple(blocks) != _blocks_of(number):
+        raise ValueError(
+            f"no frame number here: the blocks {blocks} contradict their check code; "
+            "the picture is damaged, mirrored, turned, cropped or another one"
+        )
+    return number
+
+
+def read_bars(frame: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Return the mean RGB in the middle of each colour bar: float64 [6, 3] in [0, 255]."""
+    height, width, _ = frame.shape
+    rows = _central(slice(_code_height(height), height))
+    edges = _edges(width, _COLUMNS)
+    return np.stack([frame[rows, _central(bar)].mean(axis=(0, 1)) for bar in edges])
+
+
+def _blocks_of(number: int) -> tuple[int, ...]:
+    payload = (number % NUMBERS).to_bytes(2, "big")
+    word = int.from_bytes(payload + bytes([_crc8(payload)]), "big")
+    return _GUARD + tuple(word >> place & 1 for place in reversed(range(24)))
+
+
+def _crc8(payload: bytes) -> int:
+    """CRC-8 over 16 bits: any one, two or three wrong bits of the 24 are noticed."""
+    remainder = 0xFF
+    for byte in payload:
+        remainder ^= byte
+        for _ in range(8):
+            remainder = remainder << 1 ^ (_CRC8_POLYNOMIAL if remainder & 0x80 else 0)
+            remainder &= 0xFF
+    return remainder
+
+
+def _grid(size: tuple[int, ...]) -> list[tuple[slice, slice]]:
+    height, width = size
+    rows = _edges(_code_height(height), _ROWS)
+    return [(row, column) for row in rows for column in _edges(width, _COLUMNS)]
+
+
+def _code_height(height: int) -> int:
+    return height * 5 // 8
+
+
+def _edges(length: int, parts: int) -> list[slice]:
+    marks = [round(length * part / parts) for part in range(parts + 1)]
+    return [slice(start, stop) for start, stop in pairwise(marks)]
+
+
+def _central(span: slice) -> slice:
+    quarter = (span.stop - span.start) // 4
+    return slice(span.start + quarter, span.stop - quarter)
+
+
+def _bars_row(width: int) -> NDArray[np.int32]:
+    row = np.zeros((width, 3), np.int32)
+    for colour, columns in zip(BARS, _edges(width, _COLUMNS), strict=True):
+        row[columns] = colour
+    return row
+
+
+def _texture(number: int, size: tuple[int, int]) -> NDArray[np.int32]:
+    """Three waves that move different ways, so that no motion vector explains them all."""
+    y, x, channel = _coordinates(size)
+    phases = (
+        9 * x + 24 * number + 90 * channel,
+        13 * y - 17 * number + 50 * channel,
+        5 * x + 7 * y + 61 * number,
+    )
+    total = np.zeros((*size, 3), np.int32)
+    for phase in phases:
+        total += np.abs((phase & 511) - 256)
+    return total * 85 // 256
+
+
+@cache
+def _coordinates(size: tuple[int, int]) -> tuple[NDArray[np.int32], ...]:
+    y, x, channel = np.ogrid[: size[0], : size[1], :3]
+    return y.astype(np.int32), x.astype(np.int32), channel.astype(np.int32)

@@ -1,0 +1,124 @@
+"""Opening a file as video: the only place a container is opened for reading.
+
+What a file says of itself is not trusted: only container formats are tried (never playlists,
+scripts or pictures), only the local file itself is read, and its size is bounded before any
+memory is taken for it.
+"""
+
+import av
+from av.container import InputContainer
+from av.stream import Disposition
+from av.video.stream import VideoStream
+
+from headrace.errors import OpenError
+from headrace.video.source import Source
+
+MAX_PIXELS = 1 << 27
+"""Largest frame that is decoded: 134 megapixels, four times 7680x4320."""
+
+_FORMATS = (
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,live_flv,ogg,asf,"
+    "h264,hevc,vvc,m4v,ivf,obu,av1,nut,mxf,gxf,rm,dv,vc1,mjpeg,yuv4mpegpipe,wtv,"
+    "mp3,wav,flac,aac"
+)
+_TEXT_KINDS = (
+    (b"#EXTM3U", "an HLS playlist, a text that names other files"),
+    (b"ffconcat", "an ffconcat script, a text that names other files"),
+    (b"<!doctype", "an HTML page, perhaps the error page of a failed download"),
+    (b"<html", "an HTML page, perhaps the error page of a failed download"),
+    (b"<?xml", "an XML text"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"\x89PNG", "a PNG picture"),
+    (b"%PDF", "a PDF document"),
+    (b"PK\x03\x04", "a ZIP archive"),
+)
+
+
+def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
+    """Open `source` and return its container and its video stream. The caller closes it.
+
+    Cost: reads the header, and the first packets as far as FFmpeg needs to know the stream.
+
+    Raises:
+        OpenError: missing, unreadable, empty, not a video container, without a video stream,
+            or with frames larger than `MAX_PIXELS`.
+    """
+    source.fingerprint()
+    try:
+        container = av.open(
+            f"file:{source.path.absolute()}",
+            container_options={"format_whitelist": _FORMATS, "protocol_whitelist": "file"},
+            metadata_errors="replace",
+        )
+    except (av.error.FFmpegError, OSError, ValueError) as error:
+        raise OpenError(
+            f"cannot open {source}: {_what_it_is(source, error)}; give a video file",
+            source=str(source),
+        ) from error
+    try:
+        return container, _choose_stream(container, source)
+    except BaseException:
+        container.close()
+        raise
+
+
+def describe(error: Exception) -> str:
+    """Return FFmpeg's own words for an error, without number, path or context."""
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
+
+
+def _choose_stream(container: InputContainer, source: Source) -> VideoStream:
+    videos = [s for s in container.streams.video if not _is_cover_art(s)]
+    if source.stream is not None:
+        videos = [s for s in videos if s.index == source.stream]
+    if not videos:
+        raise OpenError(_no_video(container, source), source=str(source))
+    best = container.streams.best("video")
+    stream = next((s for s in videos if best is not None and s.index == best.index), videos[0])
+    context = stream.codec_context
+    if context is None:
+        raise OpenError(
+            f"cannot decode {source}: this build of FFmpeg has no decoder for its video; "
+            "re-encode it as H.264 or HEVC",
+            source=str(source),
+        )
+    height, width = context.height, context.width
+    if height < 1 or width < 1 or height * width > MAX_PIXELS:
+        raise OpenError(
+            f"cannot open {source}: it says its frames are {width}x{height}; between 1 and "
+            f"{MAX_PIXELS} pixels can be decoded; the header is likely damaged",
+            source=str(source),
+        )
+    return stream
+
+
+def _no_video(container: InputContainer, source: Source) -> str:
+    kinds = [s.type for s in container.streams]
+    found = ", ".join(f"{kinds.count(k)} {k}" for k in dict.fromkeys(kinds)) or "no stream at all"
+    if source.stream is not None:
+        numbers = [s.index for s in container.streams.video if not _is_cover_art(s)]
+        return (
+            f"cannot open {source}: video stream {source.stream} was asked for, its video "
+            f"streams are {numbers or 'none'} ({found}); choose one of those"
+        )
+    if any(_is_cover_art(s) for s in container.streams.video):
+        found += ", the video being cover art"
+    return f"cannot open {source}: it has no video stream ({found}); give a file with video"
+
+
+def _is_cover_art(stream: VideoStream) -> bool:
+    return bool(stream.disposition & Disposition.attached_pic)
+
+
+def _what_it_is(source: Source, error: Exception) -> str:
+    try:
+        with source.path.open("rb") as file:
+            head = file.read(16).lstrip(b"\xef\xbb\xbf \r\n\t").lower()
+    except OSError as unreadable:
+        return (unreadable.strerror or str(unreadable)).lower()
+    for magic, kind in _TEXT_KINDS:
+        if head.startswith(magic.lower()):
+            return f"it is {kind}, not a video"
+    if isinstance(error, av.error.PermissionError | PermissionError):
+        return "permission denied"
+    return f"no video container was recognised in it ({describe(error)})"

@@ -1,0 +1,145 @@
+"""How a decoded frame is turned, cropped and resized on its way to RGB, as values."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+
+_FIXED_POINT_ONE = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crop:
+    """A rectangle of the upright frame, in its own pixels."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+    def __post_init__(self) -> None:
+        if self.top < 0 or self.left < 0 or self.height < 1 or self.width < 1:
+            raise ConfigError(
+                f"a crop needs top and left >= 0 and height and width >= 1, got {self}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameShape:
+    """What every decoded frame is made into: cropped first, then resized.
+
+    `FrameShape()` keeps the full upright frame.
+    """
+
+    size: tuple[int, int] | None = None
+    """(height, width) of the result; None keeps the size of the crop or of the frame."""
+    crop: Crop | None = None
+    """Part of the upright frame to keep; None keeps all of it."""
+
+    def __post_init__(self) -> None:
+        if self.size is not None and (len(self.size) != 2 or min(self.size) < 1):
+            raise ConfigError(f"size is (height, width), both >= 1, got {self.size}")
+
+    def output_size(self, upright: tuple[int, int]) -> tuple[int, int]:
+        """Return (height, width) of the result for an upright frame of that (height, width).
+
+        Raises:
+            ConfigError: the crop does not lie inside the frame.
+        """
+        if self.crop is not None:
+            bottom, right = self.crop.top + self.crop.height, self.crop.left + self.crop.width
+            if bottom > upright[0] or right > upright[1]:
+                raise ConfigError(
+                    f"crop {self.crop} was asked of a frame of {upright[0]}x{upright[1]} "
+                    "(height x width); choose a crop inside it"
+                )
+        if self.size is not None:
+            return self.size
+        if self.crop is not None:
+            return self.crop.height, self.crop.width
+        return upright
+
+
+@dataclass(frozen=True)
+class Orientation:
+    """How stored rows and columns become upright ones: transposed first, then flipped."""
+
+    is_transposed: bool = False
+    is_flipped_horizontally: bool = False
+    is_flipped_vertically: bool = False
+    is_exact: bool = field(default=True, compare=False)
+    """False when the file asks for a turn that is not a right angle, and none is applied."""
+
+    @classmethod
+    def from_display_matrix(cls, matrix: Sequence[int]) -> "Orientation":
+        """Read the 3x3 display matrix of a track: 9 fixed-point numbers (16.16, last column 2.30).
+
+        Source: ISO/IEC 14496-12, 6.2.2: (x', y') = (a x + c y, b x + d y).
+        """
+        a, b, c, d = (matrix[k] / _FIXED_POINT_ONE for k in (0, 1, 3, 4))
+        straight = _is_axis(a) and _is_axis(d) and _is_zero(b) and _is_zero(c)
+        turned = _is_axis(b) and _is_axis(c) and _is_zero(a) and _is_zero(d)
+        if straight:
+            return cls(False, a < 0, d < 0)
+        if turned:
+            return cls(True, c < 0, b < 0)
+        return cls(is_exact=False)
+
+    @property
+    def rotation_degrees(self) -> int:
+        """Clockwise turn that makes the frame upright: 0, 90, 180 or 270; a mirror is apart."""
+        turns = {
+            (False, False, False): 0,
+            (True, True, False): 90,
+            (False, True, True): 180,
+            (True, False, True): 270,
+            (False, True, False): 0,
+            (False, False, True): 180,
+            (True, False, False): 90,
+            (True, True, True): 270,
+        }
+        return turns[self.is_transposed, self.is_flipped_horizontally, self.is_flipped_vertically]
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether the frame is also mirrored (left-right, after the turn)."""
+        flips = self.is_flipped_horizontally + self.is_flipped_vertically + self.is_transposed
+        return flips % 2 == 1
+
+    def upright_size(self, stored: tuple[int, int]) -> tuple[int, int]:
+        """Return the upright (height, width) of a frame stored as (height, width)."""
+        return (stored[1], stored[0]) if self.is_transposed else stored
+
+    def upright(self, frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return a view of `frame` [H, W, C] turned upright; no pixel is copied."""
+        if self.is_transposed:
+            frame = frame.swapaxes(0, 1)
+        if self.is_flipped_horizontally:
+            frame = frame[:, ::-1]
+        if self.is_flipped_vertically:
+            frame = frame[::-1]
+        return frame
+
+    def stored_crop(self, crop: Crop, stored: tuple[int, int]) -> Crop:
+        """Return where `crop` of the upright frame lies in a frame stored as (height, width)."""
+        height, width = self.upright_size(stored)
+        top, left = crop.top, crop.left
+        if self.is_flipped_vertically:
+            top = height - top - crop.height
+        if self.is_flipped_horizontally:
+            left = width - left - crop.width
+        if self.is_transposed:
+            return Crop(top=left, left=top, height=crop.width, width=crop.height)
+        return Crop(top=top, left=left, height=crop.height, width=crop.width)
+
+
+def _is_zero(value: float) -> bool:
+    return math.isclose(value, 0.0, abs_tol=1e-3)
+
+
+def _is_axis(value: float) -> bool:
+    return not _is_zero(value) and math.isfinite(value)

@@ -1,0 +1,292 @@
+"""StreamIndex: which frames a stream presents, when, and from where each can be decoded."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError, ScanError
+from headrace.video.packets import NO_PTS, PacketTable, StreamInfo, read_packets, shown_ordinals
+from headrace.video.source import Source
+
+CountBy = Literal["packets", "decode"]
+
+_ONE_FRAME_PER_PACKET = frozenset(
+    [
+        *(
+            "h264",
+            "hevc",
+            "vvc",
+            "av1",
+            "vp8",
+            "vp9",
+            "theora",
+            "mpeg1video",
+            "mpeg2video",
+            "mpeg4",
+        ),
+        *("h263", "msmpeg4v2", "msmpeg4v3", "wmv1", "wmv2", "vc1", "cinepak", "mjpeg", "prores"),
+        *("dnxhd", "ffv1", "huffyuv", "rawvideo", "png"),
+    ]
+)
+_WITHOUT_PTS = frozenset(["avi"])
+"""Containers that store no presentation times: what FFmpeg gives is a guess."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StreamIndex:
+    """Every presented frame of one stream, without its pixels.
+
+    `index` is the 0-based place of a frame in presentation order; a GOP runs from a keyframe up to
+    the next one, in presentation order, so a frame is always decodable from its own GOP's keyframe.
+    Ranges are half-open.
+    """
+
+    source: Source
+    info: StreamInfo
+    pts: NDArray[np.int64]
+    """int64 [frames], ascending: presentation time in ticks of `info.time_base`."""
+    duration: NDArray[np.int64]
+    """int64 [frames]: ticks until the next frame, or as the container says for the last."""
+    ordinal: NDArray[np.int64]
+    """int64 [frames]: place of the frame's packet in decoding order."""
+    is_droppable: NDArray[np.bool_]
+    """bool [frames]: no other frame refers to this one."""
+    gop_start: NDArray[np.int64]
+    """int64 [GOPs], ascending, first 0: index of the first frame of each GOP."""
+    gop_ordinal: NDArray[np.int64]
+    """int64 [GOPs], ascending, first 0: ordinal of the packet each GOP is decoded from."""
+    gop_pts: NDArray[np.int64]
+    """int64 [GOPs]: pts of that packet."""
+    gop_dts: NDArray[np.int64]
+    """int64 [GOPs]: dts of that packet."""
+    packets: int
+    """Packets in the stream; more than frames when some are hidden, cut or damaged."""
+    counted_by: CountBy
+    """`packets`: each shown packet is a frame; `decode`: frames were counted by decoding them."""
+    is_seekable: bool
+    """Whether the stream can be entered anywhere but at its start."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with the file, in words."""
+
+    @classmethod
+    def scan(cls, source: "Source | str", *, count_by: CountBy | None = None) -> "StreamIndex":
+        """Read every packet of `source` once and return its index.
+
+        By default frames are counted by packets, and by decoding where packets cannot tell
+        (fields, missing or doubled times, a start that is not a clean keyframe); `counted_by` says
+        which. Damage inside a packet is seen only with `count_by="decode"`.
+        Cost: reads the file; decodes one frame, or every frame when counting by decoding.
+
+        Raises:
+            OpenError: it cannot be opened as video.
+            ScanError: no frame can be found in it.
+        """
+        source = Source.of(source)
+        table = read_packets(source)
+        if count_by is None:
+            count_by = "decode" if _needs_decoding(table) else "packets"
+        if count_by == "decode":
+            ordinal, pts = shown_ordinals(source)
+        else:
+            shown = np.flatnonzero(table.is_shown)
+            ordinal = shown[np.argsort(table.pts[shown], kind="stable")]
+            pts = table.pts[ordinal]
+        return _build(source, table, ordinal, pts, count_by)
+
+    def __len__(self) -> int:
+        return len(self.pts)
+
+    @property
+    def num_gops(self) -> int:
+        """Number of GOPs."""
+        return len(self.gop_start)
+
+    def gop_of(self, index: int) -> int:
+        """Return the number of the GOP that frame `index` is decoded from."""
+        return int(np.searchsorted(self.gop_start, self.check(index), "right")) - 1
+
+    def gop_range(self, gop: int) -> tuple[int, int]:
+        """Return [first, end) of the indices of GOP number `gop`."""
+        stop = self.gop_start[gop + 1] if gop + 1 < self.num_gops else len(self)
+        return int(self.gop_start[gop]), int(stop)
+
+    @cached_property
+    def gop_lengths(self) -> NDArray[np.int64]:
+        """int64 [GOPs]: presented frames of each GOP."""
+        return np.diff(self.gop_start, append=len(self))
+
+    def index_at(self, pts: int) -> int:
+        """Return the index of the frame shown at `pts` ticks: the last that starts at or before.
+
+        Before the first frame it is 0.
+        """
+        return max(0, int(np.searchsorted(self.pts, pts, "right")) - 1)
+
+    def seconds(self, index: int) -> float:
+        """Return the presentation time of frame `index` in seconds."""
+        return float(int(self.pts[self.check(index)]) * self.info.time_base)
+
+    def seconds_of(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the presentation times of `indices` in seconds, float64 of the same shape."""
+        times: NDArray[np.float64] = self.pts[indices] * np.float64(self.info.time_base)
+        return times
+
+    @cached_property
+    def frame_rate(self) -> Fraction:
+        """Average frames per second, by the frames' own times; 0 when there is but one instant."""
+        span = int(self.pts[-1] - self.pts[0]) + int(self.duration[-1])
+        if span <= 0:
+            return self.info.nominal_rate or Fraction(0)
+        return (len(self) / (span * self.info.time_base)).limit_denominator(100_000)
+
+    @cached_property
+    def duration_seconds(self) -> float:
+        """Seconds from the first frame to the end of the last."""
+        ticks = int(self.pts[-1] - self.pts[0]) + int(self.duration[-1])
+        return float(ticks * self.info.time_base)
+
+    @cached_property
+    def is_vfr(self) -> bool:
+        """Whether frames are unevenly spaced, by more than rounding to ticks explains."""
+        gaps = np.diff(self.pts)
+        return bool(len(gaps) and gaps.max() - gaps.min() > max(2, gaps.min() // 20))
+
+    @cached_property
+    def has_open_gops(self) -> bool:
+        """Whether some GOP holds frames that are decoded after the next GOP's keyframe."""
+        gop = np.repeat(np.arange(self.num_gops), self.gop_lengths)
+        following = np.append(self.gop_ordinal[1:], self.packets)
+        return bool((self.ordinal > following[gop]).any())
+
+    @cached_property
+    def can_skip(self) -> bool:
+        """Whether droppable frames nobody asked for may stay undecoded with the same result.
+
+        It holds on clean streams of closed GOPs; not on those that start at an open one.
+        """
+        return bool(self.is_droppable.any()) and not self.has_open_gops and not self.problems
+
+    @cached_property
+    def index_of_ordinal(self) -> NDArray[np.int64]:
+        """int64 [packets]: index of the frame each packet becomes, -1 for none."""
+        table = np.full(self.packets, -1, np.int64)
+        table[self.ordinal] = np.arange(len(self))
+        return table
+
+    def check(self, index: int) -> int:
+        """Return `index` if there is such a frame.
+
+        Raises:
+            ConfigError: there is not.
+        """
+        if not 0 <= index < len(self):
+            raise ConfigError(
+                f"frame {index} was asked of {self.source}, which has {len(self)} frames "
+                f"(0 to {len(self) - 1})"
+            )
+        return index
+
+
+def _needs_decoding(table: PacketTable) -> bool:
+    """Return whether packets alone cannot tell which frames are presented, and in which order."""
+    info = table.info
+    pts = table.pts[table.is_shown]
+    if info.codec not in _ONE_FRAME_PER_PACKET or info.is_interlaced or not len(pts):
+        return True
+    if (table.pts == NO_PTS).any() or len(np.unique(pts)) < len(pts):
+        return True
+    if info.reorders and info.container in _WITHOUT_PTS:
+        return True
+    keyframes = np.flatnonzero(table.is_keyframe)
+    if not len(keyframes) or keyframes[0] != 0:
+        return True
+    # Frames before the first keyframe, decoded after it: the stream was cut at an open GOP.
+    return bool((pts < table.pts[0]).any())
+
+
+def _build(
+    source: Source,
+    table: PacketTable,
+    ordinal: NDArray[np.int64],
+    pts: NDArray[np.int64],
+    count_by: CountBy,
+) -> StreamIndex:
+    if not len(ordinal):
+        raise ScanError(
+            f"cannot index {source}: none of its {len(table)} packets is presented as a frame; "
+            "its edit list hides them, or it is damaged",
+            source=str(source),
+        )
+    is_timed = not (table.pts == NO_PTS).any()
+    if (pts == NO_PTS).any():
+        pts = _invented_pts(table.info, len(ordinal))
+    pts = np.sort(pts)
+    gops = _gops(table, ordinal, pts, is_timed)
+    at = gops[:, 1]
+    return StreamIndex(
+        source=source,
+        info=table.info,
+        pts=pts,
+        duration=_durations(pts, table.duration[ordinal]),
+        ordinal=ordinal,
+        is_droppable=table.is_droppable[ordinal],
+        gop_start=gops[:, 0],
+        gop_ordinal=at,
+        gop_pts=table.pts[at],
+        gop_dts=table.dts[at],
+        packets=len(table),
+        counted_by=count_by,
+        is_seekable=is_timed,
+        problems=table.problems + _lost(table, len(ordinal), count_by),
+    )
+
+
+def _gops(
+    table: PacketTable, ordinal: NDArray[np.int64], pts: NDArray[np.int64], is_timed: bool
+) -> NDArray[np.int64]:
+    """Return [GOPs, 2]: index of the first frame and ordinal of the keyframe of each GOP.
+
+    A keyframe that is itself not presented (an edit list hides it) opens its GOP at the first
+    frame that is presented after it.
+    """
+    if not is_timed:
+        return np.zeros((1, 2), np.int64)
+    index_of = np.full(len(table), -1, np.int64)
+    index_of[ordinal] = np.arange(len(ordinal))
+    keyframes = np.flatnonzero(table.is_keyframe)
+    start = index_of[keyframes]
+    hidden = start < 0
+    start[hidden] = np.searchsorted(pts, table.pts[keyframes[hidden]], "left")
+    rows = np.stack([start, keyframes], axis=1)[start < len(ordinal)]
+    rows = np.concatenate([np.zeros((1, 2), np.int64), rows])
+    is_last_of_start = np.append(np.diff(rows[:, 0]) > 0, True)
+    if not (np.diff(rows[:, 0]) >= 0).all():
+        # Keyframes out of presentation order: enter only at the start.
+        return rows[:1]
+    gops: NDArray[np.int64] = rows[is_last_of_start]
+    return gops
+
+
+def _invented_pts(info: StreamInfo, num_frames: int) -> NDArray[np.int64]:
+    """Return times at the nominal rate for a stream that has none."""
+    rate = info.nominal_rate or Fraction(25)
+    step = 1 / (rate * info.time_base)
+    return np.array([round(k * step) for k in range(num_frames)], np.int64)
+
+
+def _durations(pts: NDArray[np.int64], said: NDArray[np.int64]) -> NDArray[np.int64]:
+    gaps = np.diff(pts)
+    last = said[-1] if said[-1] > 0 else (int(np.median(gaps)) if len(gaps) else 0)
+    durations: NDArray[np.int64] = np.append(gaps, last).astype(np.int64)
+    return durations
+
+
+def _lost(table: PacketTable, num_frames: int, count_by: CountBy) -> tuple[str, ...]:
+    expected = int(table.is_shown.sum())
+    if count_by == "packets" or num_frames >= expected:
+        return ()
+    return (f"{expected - num_frames} of {expected} packets give no frame",)

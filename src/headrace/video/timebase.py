@@ -1,0 +1,27 @@
+"""Ticks and exact seconds: time stays in ticks or Fraction until it is shown."""
+
+from fractions import Fraction
+
+
+def to_seconds(ticks: int, time_base: Fraction) -> Fraction:
+    """Return `ticks` as exact seconds.
+
+    `time_base` is the length of one tick in seconds.
+    """
+    return ticks * time_base
+
+
+def to_ticks(seconds: Fraction | float | int, time_base: Fraction) -> int:
+    """Return the last tick at or before `seconds`.
+
+    A float is taken at its exact binary value: pass a Fraction where a boundary must be hit.
+    """
+    exact = Fraction(seconds) / time_base
+    return exact.numerator // exact.denominator
+
+
+def format_rate(rate: Fraction | None) -> str:
+    """Return frames per second for people: `25`, `29.97`, or `?` when it is not known."""
+    if rate is None:
+        return "?"
+    return f"{float(rate):.3f}".rstrip("0").rstrip(".")

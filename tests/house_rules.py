@@ -1,0 +1,264 @@
+"""The rules of the house (docs/design.md), read off the source text."""
+
+import ast
+import builtins
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LAYERS = [
+    *("errors", "video", "sampling", "planning", "runtime", "decode", "preprocess", "models"),
+    *("cache", "profiling", "training", "extraction", "live", "report", "experiments", "cli"),
+]
+"""A file imports only from what stands before it; `testing`, after them all, from anything."""
+ENTRIES = ["__init__", "__main__"]
+"""Files of the package root that may import every layer."""
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+
+OWNERS = {
+    "threads and processes": (
+        r"threading|_thread|multiprocessing|concurrent\.futures|queue|torch\.multiprocessing",
+        ["runtime/*", "testing/*"],
+    ),
+    "the codec library": (
+        r"av",
+        [
+            *("video/container.py", "video/packets.py", "decode/*", "live/sinks*"),
+            *("profiling/machine.py", "testing/*"),
+        ],
+    ),
+    "the clock": (
+        r"time|datetime\.(datetime|date)\.(now|utcnow|today)",
+        ["runtime/clock.py"],
+    ),
+    "randomness": (
+        r"random|secrets|numpy\.random|torch\.(rand\w*|(manual_)?seed|normal|bernoulli|multinomial)",
+        ["sampling/*", "testing/*"],
+    ),
+    "printing": (r"builtins\.print", ["cli/*"]),
+    "the environment": (r"os\.(environb?|getenvb?|putenv|unsetenv)", ["cli/*"]),
+}
+"""Effect → the dotted names that have it, and the files that may use them."""
+
+BLIND = {
+    "runtime/*": r"headrace\.(video|sampling|planning)",  # knows nothing of video
+    "report/*": r"headrace\.runtime\.clock",  # measures nothing
+}
+"""Files → the modules they know nothing of, although these lie in a lower layer."""
+
+UNSAFE = (
+    r"pickle|marshal|shelve|dill|yaml\.(unsafe_|full_)?load|os\.(system|popen)"
+    r"|builtins\.(eval|exec)"
+)
+LAZY = ["cli/*", "decode/*", "__init__.py", "__main__.py"]
+"""Files that may import inside a function."""
+VAGUE = r"(.*_)?(utils?|common|helpers?|core|managers?)|base(_.*)?"
+
+
+@dataclass(frozen=True)
+class Module:
+    """One source file, parsed once."""
+
+    path: str
+    """Below src/headrace, with slashes."""
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, f"src/headrace/{self.path}")
+
+    @property
+    def parts(self) -> list[str]:
+        return self.path.removesuffix(".py").split("/")
+
+    @property
+    def name(self) -> str:
+        return ".".join(["headrace", *self.parts]).removesuffix(".__init__")
+
+    @property
+    def layer(self) -> str:
+        return self.parts[0]
+
+    def is_in(self, patterns: list[str]) -> bool:
+        return any(fnmatch(self.path, pattern) for pattern in patterns)
+
+    @cached_property
+    def imports(self) -> list[tuple[int, str]]:
+        """(line, dotted name) of all that is imported anywhere in the file."""
+        found = []
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                found += [(node.lineno, alias.name) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                start = "." * node.level + (node.module or "")
+                found += [(node.lineno, f"{start}.{alias.name}") for alias in node.names]
+        return found
+
+    @cached_property
+    def uses(self) -> list[tuple[int, str]]:
+        """(line, dotted name) of all that is imported, looked up through an import, or built in."""
+        known = {name: f"builtins.{name}" for name in dir(builtins)}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                known |= {a.asname or a.name.split(".")[0]: _bound(a) for a in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                known |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+        found = list(self.imports)
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Name | ast.Attribute):
+                first, *rest = ast.unparse(node).split(".")
+                found += [(node.lineno, ".".join([known[first], *rest]))] if first in known else []
+        return found
+
+
+Problems = Iterator[tuple[int, str]]
+"""Line and what is wrong there."""
+
+
+def layers(module: Module) -> Problems:
+    """A file imports only from its own folder and from those before it in `LAYERS`."""
+    if module.layer == "testing":
+        return
+    if module.layer not in LAYERS + ENTRIES:
+        yield 1, f"{module.layer!r} is not in the list of layers"
+        return
+    later = [] if module.layer in ENTRIES else LAYERS[LAYERS.index(module.layer) + 1 :]
+    for line, name in module.imports:
+        target = name.split(".")[1] if name.startswith("headrace.") else ""
+        if target in [*later, "testing"]:
+            yield line, f"{module.layer} imports {name}, which stands after it"
+
+
+def root(module: Module) -> Problems:
+    """Imports are absolute and never go to the package root."""
+    inside = {*LAYERS, "testing"}
+    for line, name in module.imports:
+        first, *rest = name.split(".")
+        if not first or (first == "headrace" and (not rest or rest[0] not in inside)):
+            yield line, f"imports {name}: name the module as headrace.<layer>.<file>"
+
+
+def owners(module: Module) -> Problems:
+    """An effect has one owner."""
+    for effect, (names, files) in OWNERS.items():
+        if not module.is_in(files):
+            for line, name in _used(module, names):
+                yield line, f"{name}: {effect} belong to {', '.join(files)}"
+
+
+def blindness(module: Module) -> Problems:
+    """`runtime` knows nothing of video, `report` measures nothing."""
+    for files, names in BLIND.items():
+        if module.is_in([files]):
+            for line, name in _used(module, names):
+                yield line, f"{files} knows nothing of {name}"
+
+
+def safety(module: Module) -> Problems:
+    """Nothing runs code out of data or text."""
+    for line, name in _used(module, UNSAFE):
+        yield line, f"{name} can run what it reads"
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Call):
+            given = {k.arg: ast.unparse(k.value) for k in node.keywords}
+            if given.get("shell", "False") != "False":
+                yield node.lineno, "shell= hands a text to a shell; give a list of arguments"
+            is_load = ast.unparse(node.func) in {"torch.load", "load"}
+            is_torch = is_load and any(name == "torch.load" for _, name in module.uses)
+            if is_torch and given.get("weights_only") != "True":
+                yield node.lineno, "torch.load without weights_only=True runs what it reads"
+
+
+def lazy_imports(module: Module) -> Problems:
+    """Imports stand at the top, but for what must load late."""
+    if module.is_in(LAZY):
+        return
+    for function in _functions(module):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                yield node.lineno, f"import inside {function.name}; only {', '.join(LAZY)} may"
+
+
+def names(module: Module) -> Problems:
+    """A name says what is inside."""
+    for part in module.parts:
+        if re.fullmatch(VAGUE, part):
+            yield 1, f"the name {part!r} says nothing of what is inside"
+
+
+def sizes(module: Module) -> Problems:
+    """Files and functions fit on a page or two."""
+    lines = len(module.text.splitlines())
+    if lines > MAX_FILE_LINES:
+        yield lines, f"{lines} lines in one file, {MAX_FILE_LINES} are allowed"
+    for function in _functions(module):
+        lines = (function.end_lineno or 0) - function.lineno + 1
+        if lines > MAX_FUNCTION_LINES:
+            yield function.lineno, f"{function.name} has {lines} lines, not <= {MAX_FUNCTION_LINES}"
+
+
+def folders(module: Module) -> Problems:
+    """Every file says what it is for; the `__init__` of a folder does nothing else."""
+    is_plain = module.path.endswith("/__init__.py") and module.layer != "cli"
+    if is_plain and len(module.tree.body) != 1:
+        yield module.tree.body[1].lineno, "holds more than a docstring; give it a file of its own"
+    if ast.get_docstring(module.tree) is None:
+        yield 1, "the first line does not tell what the file is for"
+
+
+RULES: dict[str, Callable[[Module], Problems]] = {
+    rule.__name__: rule
+    for rule in (
+        *(layers, root, owners, blindness, safety),
+        *(lazy_imports, names, sizes, folders),
+    )
+}
+
+
+def cycle(modules: list[Module]) -> list[str]:
+    """Names of modules that import each other in a ring, the first one again at the end."""
+    all_names = {module.name for module in modules}
+    graph = {
+        module.name: {_module_of(name, all_names) for _, name in module.imports} - {None}
+        for module in modules
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def house() -> list[Module]:
+    """Every source file, as it is now."""
+    source = ROOT / "src" / "headrace"
+    files = sorted(source.rglob("*.py"))
+    return [Module(file.relative_to(source).as_posix(), file.read_text("utf-8")) for file in files]
+
+
+def _bound(alias: ast.alias) -> str:
+    return alias.name if alias.asname else alias.name.split(".")[0]
+
+
+def _used(module: Module, names: str) -> list[tuple[int, str]]:
+    """What matches `names`, once for each line."""
+    pattern = re.compile(rf"({names})(\..*)?")
+    found = sorted((line, name) for line, name in module.uses if pattern.fullmatch(name))
+    return list(dict(found).items())
+
+
+def _functions(module: Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return [node for node in ast.walk(module.tree) if isinstance(node, kinds)]
+
+
+def _module_of(name: str, all_names: set[str]) -> str | None:
+    """The module behind an imported name: itself, or the one it is taken from."""
+    owner = name.rpartition(".")[0]
+    return next((found for found in (name, owner) if found in all_names), None)

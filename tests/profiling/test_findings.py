@@ -1,0 +1,205 @@
+"""The verdict follows the numbers, and says where they stop."""
+
+from typing import Any
+
+import pytest
+
+from headrace.profiling.findings import Finding, find, stage_loads
+from headrace.profiling.session import Gpu, Session
+from report.recorded import MACHINE, record
+
+DECODE = (230.0, 24.0, 70.0, 31.0)
+PREPROCESS = (70.0, 230.0, 90.0, 31.0)
+MODEL = (70.0, 24.0, 230.0, 31.0)
+SINK = (30.0, 24.0, 70.0, 230.0)
+
+
+def verdict(session: Session) -> Finding:
+    return find(session)[0]
+
+
+def with_decode(session: Session, **changes: int) -> Session:
+    return session.model_copy(update={"decode": session.decode.model_copy(update=changes)})
+
+
+def with_source(session: Session, **changes: Any) -> Session:
+    return session.model_copy(update={"source": session.source.model_copy(update=changes)})
+
+
+def test_a_run_bound_by_its_model_says_so_with_the_numbers() -> None:
+    assert find(record()) == (
+        Finding(
+            headline="Bound by the model: busy 100 % of the time; decoding comes next with 29 %.",
+            bound_by=("model",),
+            evidence=(
+                "Busy: decode 29 %, preprocess 10 %, model 100 %, sink 13 %.",
+                "The queue before it was 99 % full on average, as before a bottleneck.",
+                "The queue after it was 0 % full on average, as after a bottleneck.",
+                "Frames decoded per frame delivered: 1.00.",
+            ),
+            change="A smaller model than resnet50.",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("means_ms", "bound_by"),
+    [(DECODE, "decode"), (PREPROCESS, "preprocess"), (MODEL, "model"), (SINK, "sink")],
+)
+def test_the_slowest_stage_is_what_bound_the_run(
+    means_ms: tuple[float, ...], bound_by: str
+) -> None:
+    assert verdict(record(means_ms)).bound_by == (bound_by,)
+
+
+def test_a_transfer_stage_can_bind_too() -> None:
+    session = record(PREPROCESS)
+    stages = [
+        stage.model_copy(update={"name": "transfer"}) if stage.name == "preprocess" else stage
+        for stage in session.stages
+    ]
+    found = verdict(session.model_copy(update={"stages": tuple(stages), "queues": ()}))
+    assert found.bound_by == ("transfer",)
+    assert found.change == "--batch-size 32: fewer, larger copies."
+
+
+def test_stages_within_ten_percent_are_not_ranked() -> None:
+    found = verdict(record((230.0, 24.0, 222.0, 31.0)))
+    assert set(found.bound_by) == {"decode", "model"}
+    assert found.headline.endswith("too close to rank.")
+
+
+def test_a_stage_that_is_clearly_less_busy_is_not_named_beside_the_first() -> None:
+    assert verdict(record((230.0, 24.0, 190.0, 31.0))).bound_by == ("decode",)
+
+
+def test_queues_that_do_not_look_like_a_bottleneck_are_shown_as_such() -> None:
+    session = record()
+    queues = tuple(queue.model_copy(update={"occupancy_mean": 0.2}) for queue in session.queues)
+    evidence = verdict(session.model_copy(update={"queues": queues})).evidence
+    assert "The queue before it was 21 % full on average, not as before a bottleneck." in evidence
+
+
+def test_a_queue_is_judged_by_the_time_frames_flowed() -> None:
+    """A long start leaves it empty first; that says nothing of the stages."""
+    evidence = find(record(startup_ms=90_000))[1].evidence
+    assert any("before it was 99 % full on average, as before" in line for line in evidence)
+
+
+def test_no_stage_busy_half_of_the_time_means_no_verdict() -> None:
+    session = record()
+    stages = tuple(
+        stage.model_copy(update={"busy_seconds": 0.4 * stage.busy_seconds})
+        for stage in session.stages
+    )
+    found = verdict(session.model_copy(update={"stages": stages}))
+    assert found.bound_by == ()
+    assert found.headline == "No stage was busy half of the time: the busiest, the model, 40 %."
+    assert found.change == "--batch-size 32: fewer hand-overs between the stages."
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 12])
+def test_too_few_steps_say_nothing(steps: int) -> None:
+    """Three of them are warm-up."""
+    (found,) = find(record(steps=steps))
+    assert found.bound_by == ()
+    assert found.headline.startswith("Too short to tell")
+
+
+def test_few_steps_are_called_a_hint() -> None:
+    assert "Only 87 steps after warm-up: a hint, not a measurement." in (
+        verdict(record(steps=90)).evidence
+    )
+    assert not any("hint" in line for line in verdict(record(steps=93)).evidence)
+
+
+def test_a_run_that_mostly_started_up_says_so_first() -> None:
+    startup, pace = find(record(steps=60, startup_ms=60_000.0))
+    assert startup.bound_by == ("start-up",)
+    assert "Judge the speed by a longer video" in str(startup.change)
+    assert pace.bound_by == ("model",)
+
+
+def test_more_busy_threads_than_cores_is_said() -> None:
+    machine = MACHINE.model_copy(update={"usable_cores": 1})
+    assert (
+        "The stages kept 1.5 threads busy on 1 core: a busy stage may have been waiting for a core."
+    ) in verdict(record(machine=machine)).evidence
+    assert not any(" core" in line for line in verdict(record()).evidence)
+
+
+def test_several_workers_share_the_time() -> None:
+    session = record()
+    stages = tuple(stage.model_copy(update={"workers": 2}) for stage in session.stages)
+    alone = {load.name: load.busy for load in stage_loads(session)}
+    shared = stage_loads(session.model_copy(update={"stages": stages}))
+    assert [load.busy for load in shared] == [
+        pytest.approx(alone[load.name] / 2) for load in shared
+    ]
+
+
+def test_shares_of_a_stage_never_exceed_the_whole() -> None:
+    for load in stage_loads(record(startup_ms=600_000.0)):
+        assert 0 <= load.busy + load.starved + load.blocked <= 1 + 1e-9
+
+
+def change(means_ms: tuple[float, ...], session: Session | None = None, **options: Any) -> str:
+    found = verdict(session or record(means_ms, configuration=options)).change
+    assert found is not None
+    return found
+
+
+def test_wasted_decoding_is_cured_by_a_shorter_gop() -> None:
+    session = with_decode(record(DECODE), frames_decoded=13_500)
+    assert change(DECODE, session).startswith("Re-encode the video with a keyframe every 30 frames")
+
+
+def test_a_sparse_stride_wants_a_gop_of_its_length() -> None:
+    session = with_decode(record(DECODE, configuration={"stride": 16}), frames_decoded=72_000)
+    assert "(ffmpeg -g 16)" in change(DECODE, session)
+
+
+def test_a_dense_stride_decodes_the_frames_between_at_any_gop() -> None:
+    session = with_decode(record(DECODE, configuration={"stride": 2}), frames_decoded=9_000)
+    assert "smaller size than 720×1280" in change(DECODE, session)
+
+
+def test_a_gop_that_is_short_already_is_not_blamed() -> None:
+    session = with_decode(record(DECODE), frames_decoded=13_500)
+    assert session.source.gop is not None
+    gop = session.source.gop.model_copy(update={"mean": 25.0})
+    session = with_source(session, gop=gop, has_b_frames=False)
+    assert "smaller size" in change(DECODE, session)
+
+
+def test_b_frames_are_skipped_by_a_stride() -> None:
+    assert change(DECODE).startswith("--stride 2: ")
+
+
+def test_plain_decoding_is_cured_by_fewer_pixels() -> None:
+    session = with_source(record(DECODE), has_b_frames=False)
+    assert "smaller size than 720×1280" in change(DECODE, session)
+
+
+@pytest.mark.parametrize(
+    ("means_ms", "options", "expected"),
+    [
+        (PREPROCESS, {"prep_level": "complex"}, "--prep-level medium: "),
+        (PREPROCESS, {"prep_level": "medium"}, "--prep-level simple: "),
+        (PREPROCESS, {"prep_level": "simple"}, "--stride 2: "),
+        (PREPROCESS, {"prep_level": "simple", "stride": 3}, "--stride 6: "),
+        (SINK, {}, "--stride 2: fewer frames to draw and write, and fewer results."),
+        (MODEL, {"device": "cuda", "batch_size": 16}, "--batch-size 32: "),
+        (MODEL, {"device": "cuda", "batch_size": 64}, "A smaller model than resnet50."),
+        (MODEL, {"device": "cpu"}, "A smaller model than resnet50."),
+    ],
+)
+def test_the_change_to_try_fits_the_options_in_force(
+    means_ms: tuple[float, ...], options: dict[str, Any], expected: str
+) -> None:
+    assert change(means_ms, **options).startswith(expected)
+
+
+def test_an_idle_gpu_is_the_first_thing_to_try_for_a_model_on_the_cpu() -> None:
+    machine = MACHINE.model_copy(update={"gpus": (Gpu(name="Card A", memory_bytes=8 << 30),)})
+    assert change(MODEL, record(machine=machine)) == "--device cuda: this machine has a Card A."

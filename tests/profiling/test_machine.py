@@ -1,0 +1,62 @@
+"""The machine is described without being disturbed."""
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import av
+import pytest
+
+from headrace.profiling import machine
+from headrace.profiling.machine import describe_machine, versions
+
+
+def test_the_machine_has_cores_memory_and_ffmpeg() -> None:
+    found = describe_machine()
+    assert found.cpu
+    assert 1 <= found.usable_cores <= found.logical_cores
+    assert found.memory_bytes > 2**28
+    assert found.ffmpeg["libavcodec"].split(".")[0] == str(av.library_versions["libavcodec"][0])
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no core binding on this system")
+def test_usable_cores_are_those_the_process_is_bound_to() -> None:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        assert describe_machine().usable_cores == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def test_gpus_are_listed_where_torch_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = [SimpleNamespace(name="Card A", total_memory=8 << 30)]
+    cuda = SimpleNamespace(
+        is_available=lambda: True,
+        device_count=lambda: len(cards),
+        get_device_properties=lambda place: cards[place],
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    (gpu,) = describe_machine().gpus
+    assert (gpu.name, gpu.memory_bytes) == ("Card A", 8 << 30)
+
+
+def test_a_processor_linux_does_not_name_still_has_a_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: os.PathLike[str]
+) -> None:
+    monkeypatch.setattr(machine, "_CPU_INFO", tmp_path / "none")  # type: ignore[operator]
+    assert describe_machine().cpu
+
+
+def test_versions_name_what_computes() -> None:
+    assert {"python", "headrace", "torch", "torchvision", "av", "ffmpeg"} <= set(versions())
+
+
+def test_nothing_here_loads_torch() -> None:
+    code = (
+        "import sys, headrace.profiling.machine as m, headrace.report.html, headrace.report.text\n"
+        "m.describe_machine(), m.versions()\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

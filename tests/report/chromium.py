@@ -1,0 +1,158 @@
+"""A real browser, driven over two pipes with the DevTools protocol: no port, no package."""
+
+import base64
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+FLAGS = (
+    "--headless",
+    "--hide-scrollbars",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--remote-debugging-pipe",
+)
+
+
+MOVE_PIPES = """
+import fcntl, os, sys
+high = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]
+os.dup2(high[0], 3), os.dup2(high[1], 4)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+"""The browser reads descriptor 3 and writes descriptor 4, whatever numbers the pipes have here."""
+SILENCE_SECONDS = 60
+
+
+class Page:
+    """One page of a headless Chromium, with everything it said and asked for."""
+
+    def __init__(self, requests: int, replies: int) -> None:
+        """A new page, over the pipes the browser reads requests from and writes replies to."""
+        self._requests = requests
+        self._replies = replies
+        self._buffer = b""
+        self._last = 0
+        self._session: str | None = None
+        self.console: list[str] = []
+        """Everything written to the console, and uncaught errors, since the page was made."""
+        self.requested: list[str] = []
+        """Every address the page asked for."""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def show(self, file: Path, *, width: int, scheme: str = "light") -> Self:
+        """Opens `file` at `width` pixels in a colour scheme, and waits until it is drawn."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", features=features)
+        self.call("Page.navigate", url=file.as_uri())
+        self._read_until(lambda message: message.get("method") == "Page.loadEventFired")
+        self.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 0)))")
+        return self
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression, awaited."""
+        reply = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in reply, reply
+        return reply["result"].get("value")
+
+    def screenshot(self, file: Path) -> None:
+        """The whole page as PNG."""
+        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        file.write_bytes(base64.b64decode(shot["data"]))
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """What the browser answers to one call."""
+        self._last += 1
+        number = self._last
+        request: dict[str, Any] = {"id": number, "method": method, "params": parameters}
+        if self._session is not None:
+            request["sessionId"] = self._session
+        os.write(self._requests, json.dumps(request).encode() + b"\0")
+        reply = self._read_until(lambda message: message.get("id") == number)
+        assert "error" not in reply, (method, reply["error"])
+        return dict(reply["result"])
+
+    def _read_until(self, is_awaited: Any) -> dict[str, Any]:
+        while True:
+            message = self._read()
+            self._note(message.get("method"), message.get("params", {}))
+            if is_awaited(message):
+                return message
+
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            is_ready, _, _ = select.select([self._replies], [], [], SILENCE_SECONDS)
+            assert is_ready, f"the browser said nothing for {SILENCE_SECONDS} s"
+            chunk = os.read(self._replies, 1 << 20)
+            assert chunk, "the browser ended"
+            self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\0")
+        return dict(json.loads(line))
+
+    def _note(self, event: str | None, found: dict[str, Any]) -> None:
+        match event:
+            case "Runtime.consoleAPICalled":
+                self.console.append(f"{found['type']}: {found['args']}")
+            case "Runtime.exceptionThrown":
+                self.console.append(f"uncaught: {found['exceptionDetails']}")
+            case "Log.entryAdded":
+                self.console.append(f"{found['entry']['level']}: {found['entry']['text']}")
+            case "Network.requestWillBeSent":
+                self.requested.append(found["request"]["url"])
+
+
+@contextmanager
+def browser_page(program: str, profile: Path, flags: Sequence[str] = FLAGS) -> Iterator[Page]:
+    """A page of a new browser that keeps its files in `profile`; both end with the block."""
+    read_requests, requests = os.pipe()
+    replies, write_replies = os.pipe()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-c", MOVE_PIPES, str(read_requests), str(write_replies)),
+            *(program, *flags, f"--user-data-dir={profile}", "about:blank"),
+        ],
+        start_new_session=True,
+        pass_fds=(read_requests, write_replies),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(read_requests)
+    os.close(write_replies)
+    try:
+        page = Page(requests, replies)
+        yield page
+        page.call("Browser.close")
+    finally:
+        os.close(requests)
+        os.close(replies)
+        try:
+            process.wait(timeout=SILENCE_SECONDS)  # it ends by itself when its pipes do
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

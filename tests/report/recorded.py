@@ -1,0 +1,221 @@
+"""Sessions as a real run would record them: a line of stages with bounded queues, simulated."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.profiling.session import (
+    DecodeCounters,
+    GopLengths,
+    Machine,
+    QueueRecord,
+    Session,
+    SourceSummary,
+    StageName,
+    StageRecord,
+)
+from headrace.profiling.steps import Step, Steps
+
+STAGES: Final[tuple[StageName, ...]] = ("decode", "preprocess", "model", "sink")
+QUEUE_NAMES: Final = STAGES[:-1]
+"""A queue is called like the stage that fills it."""
+CAPACITY: Final = 4
+
+MACHINE: Final = Machine(
+    cpu="Example CPU 8-Core",
+    physical_cores=8,
+    logical_cores=16,
+    usable_cores=8,
+    memory_bytes=32 * 2**30,
+    system="Debian GNU/Linux 12 (bookworm), Linux 6.12.0 x86_64",
+    python="CPython 3.11.7",
+    ffmpeg={"libavcodec": "62.28.102", "libavformat": "62.12.102", "libavutil": "60.26.102"},
+)
+SOURCE: Final = SourceSummary(
+    path="videos/street.mp4",
+    codec="h264",
+    height=720,
+    width=1280,
+    frame_rate=Fraction(30000, 1001),
+    frames=4500,
+    duration_seconds=150.15,
+    gop=GopLengths(minimum=12, mean=187.5, maximum=250),
+    has_b_frames=True,
+    is_vfr=False,
+    rotation=0,
+    counted_by="packets",
+)
+
+
+def record(
+    means_ms: Sequence[float] = (70.0, 24.0, 230.0, 31.0),
+    *,
+    steps: int = 282,
+    batch_size: int = 16,
+    spread: float = 0.08,
+    startup_ms: float = 2100.0,
+    warmup_steps: int = 3,
+    configuration: Mapping[str, str | int | float | bool | None] = {},
+    **changes: Any,
+) -> Session:
+    """A complete session.
+
+    Args:
+        means_ms: Mean time a step spends in decode, preprocess, model and sink.
+        steps: How many batches.
+        batch_size: Frames per batch.
+        spread: Standard deviation of the logarithm of a service time.
+        startup_ms: When the first batch is begun.
+        warmup_steps: How many of the first steps are warm-up; the model takes four times as long.
+        configuration: Options that differ.
+        changes: Fields of the session that differ.
+    """
+    in_video = max(SOURCE.frames, (steps - 1) * batch_size + 1)
+    frames = min(steps * batch_size, in_video)
+    services = _services(means_ms, steps, spread, warmup_steps)
+    gets, dones, puts = _simulate(services, startup_ms)
+    fields: dict[str, Any] = {
+        "headrace": "0.1.0",
+        "created": datetime(2026, 11, 21, 14, 3, 9, tzinfo=UTC),
+        "command": ("headrace", "run", "videos/street.mp4", "--model", "resnet50"),
+        "configuration": {
+            "model": "resnet50",
+            "device": "cpu",
+            "batch_size": batch_size,
+            "stride": 1,
+            "prep_level": "medium",
+            "annotate": True,
+            "max_steps": None,
+            **configuration,
+        },
+        "versions": {
+            "python": "3.11.7",
+            "headrace": "0.1.0",
+            "torch": "2.15.0",
+            "torchvision": "0.29.2",
+            "av": "18.1.0",
+            "ffmpeg": "8.1.2",
+        },
+        "machine": MACHINE,
+        "source": SOURCE.model_copy(update={"frames": in_video}),
+        "outcome": "complete",
+        "wall_seconds": round(float(puts[-1].max()) / 1e3 + 0.12, 6) if steps else 0.4,
+        "warmup_steps": warmup_steps,
+        "steps": _steps(services, gets, puts, batch_size, in_video),
+        "stages": _stages(services, gets, dones, puts),
+        "queues": _queues(gets, puts),
+        "decode": DecodeCounters(
+            packets_read=frames,
+            bytes_read=frames * 5203,
+            frames_decoded=frames,
+            frames_delivered=frames,
+            seeks=0,
+            opens=1,
+        ),
+        "outputs": ("annotated.mp4", "M_resnet50_P_4711_metrics.csv", "report.html"),
+    }
+    return Session(**{**fields, **changes})
+
+
+def _services(
+    means_ms: Sequence[float], steps: int, spread: float, warmup_steps: int
+) -> NDArray[np.float64]:
+    """float64 [stages, steps]: what each stage spends on each step, milliseconds."""
+    generator = np.random.default_rng(7)
+    factors = generator.lognormal(sigma=spread, size=(len(STAGES), steps))
+    services = np.asarray(means_ms)[:, np.newaxis] * factors
+    services[2, :warmup_steps] *= 4
+    return np.round(services, 6)
+
+
+def _simulate(
+    services: NDArray[np.float64], startup_ms: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """When each stage takes each step, is done with it and hands it on; float64 [stages, steps]."""
+    gets, dones, puts = (np.zeros_like(services) for _ in range(3))
+    last = len(services) - 1
+    for step in range(services.shape[1]):
+        for stage in range(len(services)):
+            arrived = puts[stage - 1, step] if stage else startup_ms
+            free = puts[stage, step - 1] if step else 0.0
+            gets[stage, step] = max(arrived, free)
+            dones[stage, step] = gets[stage, step] + services[stage, step]
+            has_room = gets[stage + 1, step - CAPACITY] if stage < last and step >= CAPACITY else 0
+            puts[stage, step] = max(dones[stage, step], has_room)
+    return gets, dones, puts
+
+
+def _steps(
+    services: NDArray[np.float64],
+    gets: NDArray[np.float64],
+    puts: NDArray[np.float64],
+    batch_size: int,
+    in_video: int,
+) -> Steps:
+    return Steps.of(
+        Step(
+            step=step,
+            first_index=step * batch_size,
+            frames=min(batch_size, in_video - step * batch_size),
+            started_ms=round(gets[0, step], 6),
+            read_ms=services[0, step],
+            prep_ms=services[1, step],
+            exec_ms=services[2, step],
+            sink_ms=services[3, step],
+            total_ms=round(puts[-1, step] - gets[0, step], 6),
+        )
+        for step in range(services.shape[1])
+    )
+
+
+def _stages(
+    services: NDArray[np.float64],
+    gets: NDArray[np.float64],
+    dones: NDArray[np.float64],
+    puts: NDArray[np.float64],
+) -> tuple[StageRecord, ...]:
+    return tuple(
+        StageRecord(
+            name=name,
+            workers=1,
+            items=services.shape[1],
+            busy_seconds=services[place].sum() / 1e3,
+            starved_seconds=_starved_ms(gets[place], puts[place]) / 1e3,
+            blocked_seconds=(puts[place] - dones[place]).sum() / 1e3,
+        )
+        for place, name in enumerate(STAGES)
+    )
+
+
+def _starved_ms(gets: NDArray[np.float64], puts: NDArray[np.float64]) -> float:
+    return float((gets[1:] - puts[:-1]).sum())
+
+
+def _queues(gets: NDArray[np.float64], puts: NDArray[np.float64]) -> tuple[QueueRecord, ...]:
+    queues = []
+    for place, name in enumerate(QUEUE_NAMES):
+        entered, left = puts[place], gets[place + 1]
+        waits = left - entered
+        elapsed = float(left[-1]) if len(left) else 1.0
+        inside = [int((entered <= moment).sum() - (left <= moment).sum()) for moment in entered]
+        queues.append(
+            QueueRecord(
+                name=name,
+                feeds=STAGES[place + 1],
+                capacity=CAPACITY,
+                puts=len(waits),
+                gets=len(waits),
+                elapsed_seconds=elapsed / 1e3,
+                occupancy_mean=waits.sum() / (CAPACITY * elapsed),
+                occupancy_max=min(1.0, max(inside, default=0) / CAPACITY),
+                starved_seconds=_starved_ms(left, puts[place + 1]) / 1e3,
+                blocked_seconds=0.0,
+                wait_ms_p50=np.percentile(waits, 50, method="inverted_cdf") if len(waits) else None,
+                wait_ms_p95=np.percentile(waits, 95, method="inverted_cdf") if len(waits) else None,
+            )
+        )
+    return tuple(queues)

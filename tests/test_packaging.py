@@ -1,0 +1,66 @@
+"""The wheel that is built is the package, all of it and nothing else, and it installs."""
+
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    _python("-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT))
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_no_other(wheel: Path) -> None:
+    files = {
+        file.relative_to(SOURCE).as_posix()
+        for file in (SOURCE / "headrace").rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    assert "headrace/py.typed" in files
+    assert {name for name in _names(wheel) if ".dist-info/" not in name} == files
+
+
+def test_the_wheel_brings_the_licence_and_the_command(wheel: Path) -> None:
+    folder = f"headrace-{PROJECT['version']}.dist-info"
+    assert f"{folder}/licenses/LICENSE" in _names(wheel)
+    with zipfile.ZipFile(wheel) as archive:
+        commands = archive.read(f"{folder}/entry_points.txt").decode()
+    assert "headrace = headrace.cli:main" in commands
+
+
+def test_an_installed_wheel_is_imported_from_where_it_lies(wheel: Path, tmp_path: Path) -> None:
+    options = ["--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"]
+    _python("-m", "pip", "install", *options, "--target", str(tmp_path), str(wheel))
+    where = _python("-c", "import headrace; print(headrace.__file__)", path=tmp_path)
+    assert Path(where.strip()) == tmp_path / "headrace" / "__init__.py"
+
+
+def test_the_declared_version_is_the_installed_one() -> None:
+    assert version("headrace") == PROJECT["version"]
+
+
+def _names(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def _python(*arguments: str, path: Path | None = None) -> str:
+    """What this interpreter prints; it looks for modules in `path` first."""
+    environment = os.environ | ({"PYTHONPATH": str(path)} if path else {})
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
