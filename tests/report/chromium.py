@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 FLAGS = (
     "--headless",
@@ -57,7 +57,7 @@ class Page:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
-    def show(self, file: Path, *, width: int, scheme: str = "light") -> Self:
+    def show(self, file: Path, *, width: int, scheme: str = "light") -> None:
         """Opens `file` at `width` pixels in a colour scheme, and waits until it is drawn."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
@@ -66,12 +66,20 @@ class Page:
             deviceScaleFactor=1,
             mobile=False,
         )
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self.call("Emulation.setEmulatedMedia", features=features)
+        self.use_scheme(scheme)
         self.call("Page.navigate", url=file.as_uri())
         self._read_until(lambda message: message.get("method") == "Page.loadEventFired")
+        self._settle()
+
+    def use_scheme(self, scheme: str) -> None:
+        """The colour scheme the user prefers from now on, `light` or `dark`."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", features=features)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Waits until everything due before the next picture is done."""
         self.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 0)))")
-        return self
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression, awaited."""

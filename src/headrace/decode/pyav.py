@@ -1,5 +1,7 @@
 """The PyAV backend: FFmpeg's software decoders, one stream per decoder, one thread per decoder."""
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Iterator
 from itertools import chain
@@ -16,7 +18,7 @@ from headrace.decode.position import Position
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.errors import DecodeError
 from headrace.video.container import open_container
-from headrace.video.packets import NO_PTS, VideoPacket, packets_of, prepare
+from headrace.video.packets import NO_PTS, VideoPacket, mark, ordinal_of, packets_of, prepare
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
@@ -128,7 +130,7 @@ class PyavDecoder:
     def _decode(self, packet: VideoPacket | None) -> None:
         ordinal = self._position.advance(is_end=packet is None)
         if packet is not None:
-            packet.opaque = ordinal
+            mark(packet, ordinal)
         try:
             frames = self._stream.codec_context.decode(packet)
         except av.error.FFmpegError:
@@ -136,15 +138,15 @@ class PyavDecoder:
             return
         self._counters.frames_decoded += len(frames)
         for frame in frames:
-            if frame.is_corrupt and isinstance(frame.opaque, int):
-                self._position.damage(frame.opaque)
+            bad = ordinal_of(frame) if frame.is_corrupt else None
+            if bad is not None:
+                self._position.damage(bad)
         self._ready.extend(frames)
 
     def _number_of(self, frame: VideoFrame) -> int | None:
         """Return the index of a decoded frame; None for one that is not presented."""
-        if not isinstance(frame.opaque, int):
-            return None
-        number = int(self._index.index_of_ordinal[frame.opaque])
+        ordinal = ordinal_of(frame)
+        number = -1 if ordinal is None else int(self._index.index_of_ordinal[ordinal])
         return number if number >= 0 else None
 
     def _enter(self, gop: int, wanted: list[int]) -> None:

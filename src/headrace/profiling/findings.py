@@ -64,7 +64,7 @@ class StageLoad:
 def find(session: Session) -> tuple[Finding, ...]:
     """What the session shows, the most important first; never empty."""
     metrics = Metrics.of(session)
-    if metrics.steps < FEWEST_STEPS or not session.stages:
+    if metrics.steps < FEWEST_STEPS or not stage_loads(session):
         return (_too_short(metrics),)
     pace = _pace(session, metrics)
     if metrics.startup_seconds > session.wall_seconds / 2:
@@ -104,8 +104,8 @@ def _occupancy(queue: QueueRecord, seconds: float) -> float:
 
 def _too_short(metrics: Metrics) -> Finding:
     return Finding(
-        headline=f"Too short to tell what bound the run: {_counted(metrics.steps, 'step')} after warm-up, "
-        f"{FEWEST_STEPS} is the least.",
+        headline="Too short to tell what bound the run: "
+        f"{_counted(metrics.steps, 'step')} after warm-up, {FEWEST_STEPS} is the least.",
         change="Run a longer video, or a smaller --batch-size for more steps.",
     )
 
@@ -196,8 +196,8 @@ def _core_evidence(session: Session, loads: Sequence[StageLoad]) -> tuple[str, .
     if session.configuration.get("device") != "cpu" or threads <= cores:
         return ()
     return (
-        f"The stages kept {threads:.1f} threads busy on {_counted(cores, 'core')}: a busy stage may have been "
-        "waiting for a core.",
+        f"The stages kept {threads:.1f} threads busy on {_counted(cores, 'core')}: a busy stage "
+        "may have been waiting for a core.",
     )
 
 

@@ -36,7 +36,7 @@ def milliseconds(number: float | None) -> str:
 def seconds(number: float) -> str:
     """`0.024 s`, `69.1 s`, `5 min 09 s`, `1 h 02 min`."""
     if number < 0.95:
-        return f"{decimal(number)} s"
+        return f"{number:.2g} s"
     if number < 119.95:
         return f"{number:.1f} s"
     minutes, rest = divmod(round(number), 60)

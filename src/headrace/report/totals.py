@@ -46,11 +46,11 @@ def cost_ratio(metrics: Metrics) -> Total | None:
     if metrics.cost is None or metrics.cost.ratio is None:
         return None
     cost = metrics.cost
-    parts = (milliseconds(part) for part in (cost.read_ms, cost.prep_ms, cost.exec_ms))
+    parts = " : ".join(decimal(part) for part in (cost.read_ms, cost.prep_ms, cost.exec_ms))
     return Total(
         label="L_dec : L_prep : L_inf",
         value=ratio(metrics.cost.ratio),
-        reading=f"mean {' : '.join(parts)} per step; the smallest is 1",
+        reading=f"mean {parts} ms per step; the smallest is 1",
     )
 
 
@@ -103,7 +103,7 @@ def _steadiness(session: Session, metrics: Metrics) -> Iterator[Total]:
     if metrics.per_second is None:
         return
     batch = max(session.steps.frames)
-    lumps = f"; one step moves a second by {batch} frames" if batch > 1 else ""
+    lumps = f"; a step adds {batch} frames at once" if batch > 1 else ""
     whole = len(metrics.per_second.counts)
     yield Total(
         label="FPS CV",

@@ -5,7 +5,9 @@ FFmpeg hands the packet's mark on to the frame that comes out of it, so this hol
 timestamps are missing, doubled or invented.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias, cast
@@ -14,7 +16,7 @@ import av
 import numpy as np
 from av.container import InputContainer
 from av.packet import Packet
-from av.sidedata.sidedata import SideDataContainer, Type
+from av.sidedata.sidedata import SideData, Type
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
@@ -154,17 +156,16 @@ def shown_ordinals(source: Source) -> tuple[NDArray[np.int64], NDArray[np.int64]
         ordinal = 0
         for packet in packets_of(container, stream):
             if packet is not None:
-                packet.opaque = ordinal
+                mark(packet, ordinal)
                 ordinal += 1
             try:
                 frames = context.decode(packet)
             except av.error.FFmpegError:
                 continue
-            found += [
-                (f.opaque, NO_PTS if f.pts is None else f.pts)
-                for f in frames
-                if isinstance(f.opaque, int)
-            ]
+            for frame in frames:
+                number = ordinal_of(frame)
+                if number is not None:
+                    found.append((number, NO_PTS if frame.pts is None else frame.pts))
     table = np.array(found, np.int64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
 
@@ -179,9 +180,18 @@ def prepare(context: VideoCodecContext) -> None:
         context.options = {"err_detect": "explode"}
 
 
-def packets_of(
-    container: InputContainer, stream: VideoStream
-) -> Iterator[Packet[VideoStream] | None]:
+def mark(packet: VideoPacket, ordinal: int) -> None:
+    """Write the packet's ordinal on it, for the frame that comes out of it to carry on."""
+    # A new object each time: PyAV keeps marks by identity, and equal small integers share theirs.
+    packet.opaque = (ordinal,)
+
+
+def ordinal_of(frame: VideoFrame) -> int | None:
+    """Return the ordinal of the packet a frame came out of; None where the codec loses it."""
+    return frame.opaque[0] if isinstance(frame.opaque, tuple) else None
+
+
+def packets_of(container: InputContainer, stream: VideoStream) -> Iterator[VideoPacket | None]:
     """Yield the packets of `stream` that hold data, then None: the decoder is to be drained.
 
     A read error ends the stream like its end does: what was read before it stays good.
@@ -258,8 +268,7 @@ def _describe_stream(
 
 def orientation_of(frame: VideoFrame) -> Orientation:
     """Return how `frame` is to be turned upright, by its display matrix."""
-    side_data = cast(SideDataContainer, frame.side_data)
-    for data in side_data.values():
+    for data in cast(Iterable[SideData], frame.side_data):
         if data.type is Type.DISPLAYMATRIX:
             return Orientation.from_display_matrix(np.frombuffer(bytes(data), np.int32).tolist())
     return Orientation()

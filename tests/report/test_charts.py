@@ -1,0 +1,111 @@
+"""The charts hold the session's numbers."""
+
+import plotly.graph_objects as go
+import pytest
+
+from headrace.profiling.metrics import Metrics
+from headrace.profiling.session import Session
+from headrace.report.charts import Chart, charts
+from report.recorded import record
+
+
+def drawn(session: Session) -> dict[str, Chart]:
+    return {chart.name: chart for chart in charts(session, Metrics.of(session))}
+
+
+def trace(session: Session, chart: str, name: str) -> go.Bar | go.Scatter:
+    (found,) = [each for each in drawn(session)[chart].figure.data if each.name == name]
+    return found
+
+
+def test_a_run_of_some_length_has_all_charts() -> None:
+    assert list(drawn(record())) == [
+        *("stage-use", "stage-times", "frame-rate", "service-times", "queues", "decoded"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "names"),
+    [
+        (0, []),
+        (1, ["stage-use", "queues", "decoded"]),
+        (4, ["stage-use", "queues", "decoded"]),
+        (5, ["stage-use", "stage-times", "service-times", "queues", "decoded"]),
+    ],
+)
+def test_charts_without_numbers_are_left_out(steps: int, names: list[str]) -> None:
+    """Three of the steps are warm-up."""
+    assert list(drawn(record(steps=steps))) == names
+
+
+def test_stage_times_are_those_of_the_steps_after_warm_up() -> None:
+    session = record(steps=20)
+    found = trace(session, "stage-times", "model")
+    assert found.x == tuple(range(3, 20))
+    assert found.y == tuple(round(each, 3) for each in session.steps.exec_ms[3:])
+
+
+def test_long_runs_are_drawn_as_means_of_equally_many_steps() -> None:
+    session = record(steps=1003, warmup_steps=3)
+    chart = drawn(session)["stage-times"]
+    found = trace(session, "stage-times", "decode")
+    assert "each bar the mean of 5 steps" in chart.reading
+    assert (len(found.x), found.x[:2]) == (200, (3, 8))
+    assert found.y[0] == pytest.approx(sum(session.steps.read_ms[3:8]) / 5, abs=1e-3)
+
+
+def test_a_group_cut_short_is_divided_by_its_own_size() -> None:
+    session = record(steps=484, warmup_steps=3)
+    found = trace(session, "stage-times", "sink")
+    assert len(found.x) == 161
+    assert found.y[-1] == pytest.approx(session.steps.sink_ms[-1], abs=1e-3)
+
+
+def test_the_frame_rate_is_drawn_second_by_second() -> None:
+    session = record()
+    per_second = Metrics.of(session).per_second
+    assert per_second is not None
+    found = trace(session, "frame-rate", "frames/s")
+    assert found.y == per_second.counts
+    assert found.x[0] == per_second.first_second + 0.5
+
+
+def test_a_stall_in_a_long_run_is_still_seen() -> None:
+    session = record(steps=1500)
+    late = [row.total_ms + (5000 if row.step > 700 else 0) for row in session.steps.rows()]
+    steps = session.steps.model_copy(update={"total_ms": tuple(late)})
+    found = trace(session.model_copy(update={"steps": steps}), "frame-rate", "slowest second")
+    assert min(found.y) == 0
+
+
+def test_the_histogram_counts_every_measured_step_once() -> None:
+    assert sum(trace(record(), "service-times", "steps").y) == 279
+
+
+def test_one_outlier_does_not_make_endless_bars() -> None:
+    session = record()
+    times = (*session.steps.exec_ms[:-1], 1e9)
+    steps = session.steps.model_copy(update={"exec_ms": times})
+    session = session.model_copy(update={"steps": steps})
+    assert len(trace(session, "service-times", "steps").y) <= 60
+
+
+@pytest.mark.parametrize(("steps", "marks"), [(282, ["p50 353 ms", "p95 388 ms"]), (60, ["p50"])])
+def test_percentiles_are_marked_where_there_are_samples_enough(
+    steps: int, marks: list[str]
+) -> None:
+    notes = drawn(record(steps=steps))["service-times"].figure.layout.annotations
+    assert len(notes) == len(marks)
+    assert all(note.text.startswith(mark) for note, mark in zip(notes, marks, strict=True))
+
+
+def test_queue_names_are_text_to_plotly() -> None:
+    session = record()
+    queue = session.queues[0].model_copy(update={"name": "<a href='x'>"})
+    found = trace(session.model_copy(update={"queues": (queue,)}), "queues", "mean")
+    assert found.y == ("&lt;a href='x'&gt; → preprocess",)
+
+
+def test_decoded_frames_stand_beside_delivered_ones() -> None:
+    (found,) = drawn(record())["decoded"].figure.data
+    assert (found.y, found.x) == (("delivered", "decoded"), (4500, 4500))

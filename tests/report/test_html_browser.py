@@ -1,0 +1,115 @@
+"""The page in a real browser: drawn, quiet, and talking to nobody."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from headrace.profiling.session import Session
+from headrace.report.html import render_html
+from report.chromium import Page, browser_page
+from report.recorded import record
+from report.test_html import hostile
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+DRAWN = """[...document.querySelectorAll('.chart')].map(chart => [
+    chart.id,
+    chart.querySelectorAll('svg.main-svg').length,
+    chart.querySelectorAll('g.trace').length,
+    Math.round(chart.getBoundingClientRect().width),
+])"""
+"""Of each chart: its id, its drawings, its traces and its width."""
+
+TICK_COLOR = "getComputedStyle(document.querySelector('.xtick text')).fill"
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        message = "no Chromium found: apt-get install chromium"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    with browser_page(program, tmp_path / "profile") as page:
+        yield page
+
+
+def written(session: Session, folder: Path) -> Path:
+    file = folder / "report.html"
+    file.write_text(render_html(session), encoding="utf-8")
+    return file
+
+
+def test_every_chart_is_drawn_and_nothing_is_asked_for(page: Page, tmp_path: Path) -> None:
+    file = written(record(), tmp_path)
+    page.show(file, width=1280)
+    assert [(name, drawings > 0, traces) for name, drawings, traces, _ in page.evaluate(DRAWN)] == [
+        ("chart-stage-use", True, 3),
+        ("chart-stage-times", True, 4),
+        ("chart-frame-rate", True, 2),
+        ("chart-service-times", True, 1),
+        ("chart-queues", True, 2),
+        ("chart-decoded", True, 1),
+    ]
+    assert page.console == []
+    assert page.requested == [file.as_uri()]
+
+
+def test_the_page_fits_its_window_in_both_schemes(page: Page, tmp_path: Path) -> None:
+    file = written(record(), tmp_path)
+    for width in (1280, 480):
+        page.show(file, width=width)
+        light = brightness(page, tmp_path / "light.png", width)
+        text = page.evaluate(TICK_COLOR)
+        page.use_scheme("dark")
+        dark = brightness(page, tmp_path / "dark.png", width)
+        assert light > 200 > 60 > dark
+        assert page.evaluate(TICK_COLOR) != text, "the charts follow the page"
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert all(0 < drawn <= width for *_, drawn in page.evaluate(DRAWN))
+    assert page.console == []
+
+
+def brightness(page: Page, file: Path, width: int) -> float:
+    """Of the page's background, in [0, 255], taken from a picture of the whole page."""
+    page.screenshot(file)
+    with Image.open(file) as shot:
+        assert shot.width == width
+        assert shot.height > 2000
+        return float(shot.convert("L").getpixel((2, 2)))
+
+
+def test_hostile_names_do_nothing(page: Page, tmp_path: Path) -> None:
+    file = written(hostile(), tmp_path)
+    page.show(file, width=480)
+    assert page.evaluate("document.scripts.length") == 3
+    assert page.evaluate("document.images.length") == 0
+    assert page.evaluate("document.documentElement.scrollWidth") == 480
+    assert page.evaluate(DRAWN) != []
+    assert page.console == []
+    assert page.requested == [file.as_uri()]
+
+
+def test_the_policy_stops_what_it_does_not_know(page: Page, tmp_path: Path) -> None:
+    """The check above can fail: a page that is tampered with does speak up."""
+    file = written(record(steps=0), tmp_path)
+    tampered = file.read_text(encoding="utf-8").replace(
+        "</main>", "</main><script>hurt()</script><img src='https://example.org/x.png'>"
+    )
+    file.write_text(tampered, encoding="utf-8")
+    page.show(file, width=1280)
+    assert len(page.console) == 2
+    assert all("Content Security Policy" in line for line in page.console)
+
+
+def test_a_run_of_hardly_a_step_is_drawn_without_complaint(page: Page, tmp_path: Path) -> None:
+    for steps, drawings in ((0, 0), (1, 3)):
+        session = record(steps=steps, warmup_steps=0, outcome="interrupted")
+        page.show(written(session, tmp_path), width=1280)
+        assert len(page.evaluate(DRAWN)) == drawings
+    assert page.console == []

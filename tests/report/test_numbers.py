@@ -1,0 +1,59 @@
+"""Numbers read well at every size."""
+
+import pytest
+
+from headrace.report.numbers import (
+    counted,
+    decimal,
+    gibibytes,
+    megabytes,
+    milliseconds,
+    percent,
+    ratio,
+    seconds,
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (0.0469, "0.047"),
+        (0.9999, "1.00"),
+        (3.294, "3.29"),
+        (9.996, "10.0"),
+        (69.55, "69.5"),
+        (99.96, "100"),
+        (1234.4, "1,234"),
+        (-12.34, "-12.3"),
+    ],
+)
+def test_a_decimal_has_three_digits(number: float, text: str) -> None:
+    assert decimal(number) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0 s"),
+        (0.024, "0.024 s"),
+        (4.93, "4.9 s"),
+        (119.94, "119.9 s"),
+        (119.96, "2 min 00 s"),
+        (309, "5 min 09 s"),
+        (3599.6, "1 h 00 min"),
+        (3725, "1 h 02 min"),
+    ],
+)
+def test_a_length_of_time_has_fitting_units(number: float, text: str) -> None:
+    assert seconds(number) == text
+
+
+def test_every_number_has_its_unit() -> None:
+    assert milliseconds(229.8) == "230 ms"
+    assert milliseconds(None) == "n too small"
+    assert percent(0.974) == "97 %"
+    assert megabytes(23_413_500) == "23.4 MB"
+    assert gibibytes(32 << 30) == "32.0 GiB"
+    assert (counted(1, "step"), counted(4500, "step")) == ("1 step", "4,500 steps")
+    assert ratio((2.912, 1.0, 9.655)) == "2.9 : 1.0 : 9.7"

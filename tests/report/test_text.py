@@ -1,0 +1,179 @@
+"""The console's text, letter for letter."""
+
+import pytest
+
+from headrace.profiling.session import DamagedFrame, Gpu
+from headrace.report.text import render_setup, render_text
+from report.recorded import MACHINE, SOURCE, record
+
+COMPLETE = """\
+videos/street.mp4 · resnet50 on cpu · complete
+
+Bound by the model: busy 100 % of the time; decoding comes next with 29 %.
+  - Busy: decode 29 %, preprocess 10 %, model 100 %, sink 13 %.
+  - The queue before it was 99 % full on average, as before a bottleneck.
+  - The queue after it was 0 % full on average, as after a bottleneck.
+  - Frames decoded per frame delivered: 1.00.
+  Try next: A smaller model than resnet50.
+
+Totals
+  Frames                  4,500            in 282 steps, of 4,500 in the video
+  Wall time               69.2 s           4.9 s of it start-up, 3 warm-up steps included
+  Throughput              69.5 frames/s    after start-up; 2.32 × the speed the video plays at
+  Service time            353 ms           median work per step, waits left out; p95 388 ms
+  FPS CV                  0.110            below 0.05 is steady; a step adds 16 frames at once
+  Latency jitter          19.1 ms          std between outputs, 8 % of the mean 230 ms
+  Decoded ÷ delivered     1.00             1 is ideal; 4,500 frames decoded
+  Read                    23.4 MB          4,500 packets, 0 seeks, 1 open
+  L_dec : L_prep : L_inf  2.9 : 1.0 : 9.7  mean 69.3 : 23.8 : 230 ms per step; the smallest is 1
+
+Stages, share of the time frames flowed
+                  busy  no input   no room
+  decode          29 %       0 %      68 %
+  preprocess      10 %       0 %      88 %
+  model          100 %       0 %       0 %
+  sink            13 %      85 %       0 %
+
+Files
+  annotated.mp4
+  M_resnet50_P_4711_metrics.csv
+  report.html
+"""
+
+FAILED = """\
+videos/street.mp4 · resnet50 on cpu · failed: cannot decode videos/street.mp4 at frame 320
+
+Bound by start-up: 4.9 s of 9.0 s (54 %) passed before the first measured step.
+  - The warm-up, 3 steps, is part of it.
+  Try next: Judge the speed by a longer video: start-up is paid once per run.
+
+Bound by the model: busy 98 % of the time; decoding comes next with 20 %.
+  - Busy: decode 20 %, preprocess 7 %, model 98 %, sink 9 %.
+  - The queue before it was 87 % full on average, as before a bottleneck.
+  - The queue after it was 0 % full on average, as after a bottleneck.
+  - Frames decoded per frame delivered: 1.00.
+  - Only 17 steps after warm-up: a hint, not a measurement.
+  Try next: A smaller model than resnet50.
+
+Totals
+  Frames                  320               in 20 steps, of 4,500 in the video
+  Wall time               9.0 s             4.9 s of it start-up, 3 warm-up steps included
+  Throughput              67.8 frames/s     after start-up; 2.26 × the speed the video plays at
+  Service time            359 ms            median work per step, waits left out; p95 n too small
+  FPS CV                  n too small       2 whole seconds, 10 are needed
+  Latency jitter          18.8 ms           std between outputs, 8 % of the mean 236 ms
+  Decoded ÷ delivered     1.00              1 is ideal; 320 frames decoded
+  Read                    1.66 MB           320 packets, 0 seeks, 1 open
+  Damaged                 7 frames          asked for and not decodable
+  L_dec : L_prep : L_inf  2.9 : 1.0 : 10.1  mean 68.1 : 23.4 : 235 ms per step; the smallest is 1
+
+Stages, share of the time frames flowed
+                  busy  no input   no room
+  decode          20 %       0 %      45 %
+  preprocess       7 %       3 %      71 %
+  model           98 %       0 %       0 %
+  sink             9 %      76 %       0 %
+
+Damaged frames
+  frame 0  0.000 s  bad slice
+  frame 1  0.333 s  bad slice
+  frame 2  0.667 s  bad slice
+  frame 3           bad slice
+  frame 4  1.333 s  bad slice
+  and 2 more, listed in the session
+"""
+
+INTERRUPTED = """\
+videos/street.mp4 · resnet50 on cpu · interrupted
+
+Too short to tell what bound the run: 0 steps after warm-up, 10 is the least.
+  Try next: Run a longer video, or a smaller --batch-size for more steps.
+
+Totals
+  Frames     0      in 0 steps, of 4,500 in the video
+  Wall time  0.4 s  0.4 s of it start-up
+  Read       0 MB   0 packets, 0 seeks, 1 open
+
+Files
+  annotated.mp4
+  M_resnet50_P_4711_metrics.csv
+  report.html
+"""
+
+SETUP = """\
+System
+  CPU     Example CPU 8-Core
+  Cores   8 physical, 16 logical, 8 usable
+  Memory  32.0 GiB
+  GPU     Card A (8.00 GiB), Card B (80.0 GiB)
+  System  Debian GNU/Linux 12 (bookworm), Linux 6.12.0 x86_64
+  Python  CPython 3.11.7
+  FFmpeg  libavcodec 62.28.102, libavformat 62.12.102, libavutil 60.26.102
+
+Versions
+  headrace  0.1.0
+
+Configuration
+  model       resnet50
+  batch_size  16
+  annotate    yes
+  amp         no
+  core_bind   not set
+"""
+
+
+def test_a_complete_run_is_this_text() -> None:
+    assert render_text(record()) == COMPLETE
+
+
+def test_a_failed_run_is_this_text() -> None:
+    session = record(
+        steps=20,
+        outcome="failed",
+        error="cannot decode videos/street.mp4 at frame 320",
+        damaged=tuple(
+            DamagedFrame(index=index, pts_seconds=None if index == 3 else index / 3, reason=reason)
+            for index, reason in enumerate(["bad slice"] * 7)
+        ),
+        outputs=(),
+    )
+    assert render_text(session) == FAILED
+
+
+def test_a_run_interrupted_before_its_first_step_is_this_text() -> None:
+    assert render_text(record(steps=0, outcome="interrupted")) == INTERRUPTED
+
+
+def test_the_setup_is_this_text() -> None:
+    gpus = (Gpu(name="Card A", memory_bytes=8 << 30), Gpu(name="Card B", memory_bytes=80 << 30))
+    found = render_setup(
+        machine=MACHINE.model_copy(update={"gpus": gpus}),
+        versions={"headrace": "0.1.0"},
+        configuration={
+            **{"model": "resnet50", "batch_size": 16, "annotate": True},
+            **{"amp": False, "core_bind": None},
+        },
+    )
+    assert found == SETUP
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 4, 13, 282])
+def test_lines_fit_a_console_of_100_columns(steps: int) -> None:
+    assert max(map(len, render_text(record(steps=steps)).splitlines())) <= 100
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    name = "a\x1b[2Jb\nc\rd\u202ee.mp4"
+    session = record(steps=0, source=SOURCE.model_copy(update={"path": name}), error=name)
+    first = render_text(session).split("\n")[0]
+    assert first.startswith(r"a\x1b[2Jb\nc\rd\u202ee.mp4 · resnet50")
+    assert "\x1b" not in render_text(session)
+
+
+def test_the_speed_against_the_video_counts_the_frames_a_stride_passes_over() -> None:
+    assert "; 9.27 × the speed" in render_text(record(configuration={"stride": 4}))
+
+
+def test_a_configuration_without_a_model_has_a_shorter_title() -> None:
+    session = record(steps=0).model_copy(update={"configuration": {}})
+    assert render_text(session).startswith("videos/street.mp4 · complete\n")
