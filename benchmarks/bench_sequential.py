@@ -12,18 +12,14 @@ from benchmarks import media
 from benchmarks.record import RESULTS, SequentialResult, Spread, conditions
 from benchmarks.runner import Workload, run
 
-LIBRARIES = [
-    *("pyav_loop", "headrace", "spdl", "decord", "torchcodec", "opencv_linear", "opencv"),
-]
+LIBRARIES = "pyav_loop headrace spdl decord torchcodec opencv_linear opencv".split()
 SIZE = (256, 256)
 
 
 def main() -> None:
     """Prove, time, keep, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--media", type=Path, default=media.DEFAULT_ROOT, help="folder of the media"
-    )
+    parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
     parser.add_argument("--count", type=int, default=40, help="videos of each kind")
     parser.add_argument("--kinds", nargs="+", default=list(media.KINDS), choices=media.KINDS)
     parser.add_argument("--libraries", nargs="+", default=LIBRARIES, choices=LIBRARIES)

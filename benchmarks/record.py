@@ -55,6 +55,11 @@ class Repeat(_Value):
         return self.frames / self.wall_seconds
 
     @property
+    def others_share(self) -> float:
+        """CPU time of everything else, as a share of all that was used. Above 0.05: repeat it."""
+        return self.others_cpu_seconds / (self.others_cpu_seconds + self.cpu_seconds)
+
+    @property
     def cpu_ms_per_frame(self) -> float:
         """CPU milliseconds per delivered frame, all threads together."""
         return 1e3 * self.cpu_seconds / self.frames
@@ -72,12 +77,23 @@ class Row(_Value):
     """Why there are no repeats, or fewer."""
     repeats: tuple[Repeat, ...] = ()
 
+    @property
+    def is_sound(self) -> bool:
+        """Its frames are right and nothing has failed."""
+        return self.failure is None and self.equality is not None and self.equality.holds
 
-class SequentialResult(_Value):
-    """Every frame of every video, by each library."""
 
+class Timing(_Value):
+    """Something that takes time, and each time it took."""
+
+    name: str
+    seconds: tuple[float, ...] = ()
+    failure: str | None = None
+    """Why there are no times."""
+
+
+class _Result(_Value):
     conditions: Conditions
-    rows: tuple[Row, ...]
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -88,6 +104,18 @@ class SequentialResult(_Value):
         """Write as JSON, for people and for `load`."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.model_dump_json(indent=1) + "\n", "utf-8")
+
+
+class SequentialResult(_Result):
+    """Every frame of every video, by each library."""
+
+    rows: tuple[Row, ...]
+
+
+class StartupResult(_Result):
+    """The import, the command, and the opening of files."""
+
+    timings: tuple[Timing, ...]
 
 
 class Spread(_Value):

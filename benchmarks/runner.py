@@ -72,23 +72,10 @@ def run(
 
     The repeats are interleaved (A B C A B C ...), so that a slow minute of the machine hits all.
     """
-    rows = {row.library: row for row in prove(libraries, workload, ask)}
-    for repeat in range(repeats):
-        for library, row in rows.items():
-            if row.failure or row.equality is None or not row.equality.holds:
-                continue
-            try:
-                measured = Repeat(**ask(library, workload, None))
-            except LibraryError as err:
-                rows[library] = row.model_copy(update={"failure": str(err)})
-                continue
-            rows[library] = row.model_copy(update={"repeats": (*row.repeats, measured)})
-            print(
-                f"{workload.kind} {repeat + 1}/{repeats} {library}:"
-                f" {measured.frames_per_second:.0f} frames/s",
-                flush=True,
-            )
-    return list(rows.values())
+    rows = prove(libraries, workload, ask)
+    for _ in range(repeats):
+        rows = [_repeat(row, workload, ask) if row.is_sound else row for row in rows]
+    return rows
 
 
 def prove(libraries: Sequence[str], workload: Workload, ask: Ask = ask_worker) -> list[Row]:
@@ -107,11 +94,31 @@ def _prove(
     try:
         answer = ask(library, workload, place)
     except LibraryError as err:
-        print(f"{workload.kind} {library}: {err}", flush=True)
-        return row.model_copy(update={"failure": str(err)})
+        return _failed(row, str(err))
     equality = compare(reference, _pictures(place))
     print(f"{workload.kind} {library}: {_verdict(equality)}", flush=True)
     return row.model_copy(update={"equality": equality, "versions": answer["versions"]})
+
+
+def _repeat(row: Row, workload: Workload, ask: Ask) -> Row:
+    """The row with one more repeat, or with the reason why there is none."""
+    try:
+        repeat = Repeat(**ask(row.library, workload, None))
+    except LibraryError as err:
+        return _failed(row, str(err))
+    if row.equality and repeat.frames != row.equality.frames:
+        return _failed(row, f"{repeat.frames} of {row.equality.frames} frames when timed")
+    print(
+        f"{row.kind} {row.library}: {repeat.frames_per_second:.0f} frames/s,"
+        f" others used {repeat.others_share:.0%} of the machine",
+        flush=True,
+    )
+    return row.model_copy(update={"repeats": (*row.repeats, repeat)})
+
+
+def _failed(row: Row, reason: str) -> Row:
+    print(f"{row.kind} {row.library}: {reason}", flush=True)
+    return row.model_copy(update={"failure": reason})
 
 
 def _verdict(equality: Equality) -> str:

@@ -119,6 +119,13 @@ class StreamIndex:
         """int64 [GOPs]: presented frames of each GOP."""
         return np.diff(self.gop_start, append=len(self))
 
+    @cached_property
+    def is_keyframe(self) -> NDArray[np.bool_]:
+        """bool [frames]: decoding can start at this frame; a GOP with a hidden keyframe has none."""
+        marks = np.zeros(len(self), np.bool_)
+        marks[self.gop_start] = self.ordinal[self.gop_start] == self.gop_ordinal
+        return marks
+
     def index_at(self, pts: int) -> int:
         """Return the index of the frame shown at `pts` ticks: the last that starts at or before.
 

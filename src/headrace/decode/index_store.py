@@ -1,0 +1,153 @@
+"""The index store: indexes on disk, so that a known file is opened without reading it again."""
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import platformdirs
+
+from headrace.errors import CacheError
+from headrace.video.packets import StreamInfo
+from headrace.video.shape import Orientation
+from headrace.video.source import Source
+from headrace.video.stream_index import StreamIndex
+
+VERSION = 1
+"""Raised whenever an index of the same file would come out different; older entries are rebuilt."""
+
+_ARRAYS = (
+    *("pts", "duration", "ordinal", "is_droppable"),
+    *("gop_start", "gop_ordinal", "gop_pts", "gop_dts"),
+)
+
+
+@dataclass(kw_only=True)
+class StoreCounters:
+    """How the store served so far."""
+
+    hits: int = 0
+    """Indexes taken from disk: no packet was read."""
+    misses: int = 0
+    """Indexes made by a scan."""
+    damaged: int = 0
+    """Entries that could not be read and were made again; also counted as misses."""
+
+
+class IndexStore:
+    """Indexes kept in a folder, one file each.
+
+    An entry is valid while the path, size and time of change of its video are the same. Writing is
+    atomic, so processes may share a folder. Nothing in it is ever executed: arrays and JSON only.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or Path(platformdirs.user_cache_dir("headrace")) / "index"
+        """Where entries lie; by default in the user's cache folder."""
+        self.counters = StoreCounters()
+
+    def load(self, source: Source) -> StreamIndex:
+        """Return the index of `source`, from disk when it is known, by a scan when it is not.
+
+        A scan that cannot be stored (a full disk, a read-only folder) is returned all the same.
+
+        Raises:
+            OpenError: it cannot be opened as video.
+            ScanError: no frame can be found in it.
+        """
+        path, key = self.entry(source), _key(source)
+        try:
+            found = _read(path, source, key)
+        except CacheError:
+            self.counters.damaged += 1
+            found = None
+        if found is not None:
+            self.counters.hits += 1
+            return found
+        self.counters.misses += 1
+        index = StreamIndex.scan(source)
+        _write(path, index, key)
+        return index
+
+    def entry(self, source: Source) -> Path:
+        """Return where the entry of `source` lies, whether it exists or not."""
+        name = os.fsencode(source.path.absolute()) + f"#{source.stream}".encode()
+        return self.folder / f"{hashlib.sha256(name).hexdigest()[:40]}.npz"
+
+
+def _key(source: Source) -> dict[str, Any]:
+    return {"version": VERSION, **asdict(source.fingerprint())}
+
+
+def _read(path: Path, source: Source, key: Mapping[str, Any]) -> StreamIndex | None:
+    """Return the stored index, or None when there is none for this version of the file.
+
+    Raises:
+        CacheError: there is an entry and it cannot be read.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            header = json.loads(bytes(stored["header"]))
+            if header["key"] != key:
+                return None
+            arrays = {name: stored[name] for name in _ARRAYS}
+            return StreamIndex(
+                source=source, info=_info(header["info"]), **arrays, **header["index"]
+            )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise CacheError(f"index entry {path} cannot be read: {error}") from error
+
+
+def _write(path: Path, index: StreamIndex, key: Mapping[str, Any]) -> None:
+    header = {
+        "key": key,
+        "info": _plain_info(index.info),
+        "index": {
+            "packets": index.packets,
+            "counted_by": index.counted_by,
+            "is_seekable": index.is_seekable,
+            "problems": list(index.problems),
+        },
+    }
+    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    arrays = {name: getattr(index, name) for name in _ARRAYS}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            try:
+                np.savez(file, allow_pickle=False, header=text, **arrays)
+                file.close()
+                Path(file.name).replace(path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError:
+        return
+
+
+def _plain_info(info: StreamInfo) -> dict[str, Any]:
+    plain = asdict(info)
+    plain["time_base"] = str(info.time_base)
+    plain["nominal_rate"] = None if info.nominal_rate is None else str(info.nominal_rate)
+    return plain
+
+
+def _info(plain: dict[str, Any]) -> StreamInfo:
+    rate = plain["nominal_rate"]
+    return StreamInfo(
+        **{
+            **plain,
+            "orientation": Orientation(**plain["orientation"]),
+            "time_base": Fraction(plain["time_base"]),
+            "nominal_rate": None if rate is None else Fraction(rate),
+        }
+    )
