@@ -12,7 +12,7 @@ from benchmarks import media
 from benchmarks.record import RESULTS, SequentialResult, Spread, conditions
 from benchmarks.runner import Workload, run
 
-LIBRARIES = "pyav_loop headrace spdl decord torchcodec opencv_linear opencv".split()
+LIBRARIES = ["pyav_loop", "headrace", "spdl", "decord", "torchcodec", "opencv_linear", "opencv"]
 SIZE = (256, 256)
 
 

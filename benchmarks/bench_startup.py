@@ -5,7 +5,6 @@ python -m benchmarks.bench_startup
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -54,8 +53,10 @@ def time_commands(repeats: int) -> list[Timing]:
             began = perf_counter()
             try:
                 subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
-            except (OSError, subprocess.CalledProcessError) as err:
-                failures[name] = str(err)
+            except FileNotFoundError:
+                failures[name] = "not installed"
+            except subprocess.CalledProcessError as err:
+                failures[name] = f"exit status {err.returncode}"
             seconds[name].append(perf_counter() - began)
     return [
         Timing(name=name, failure=failures[name])
@@ -67,17 +68,17 @@ def time_commands(repeats: int) -> list[Timing]:
 
 def time_opening(files: Sequence[Path]) -> list[Timing]:
     """Open each file twice, in two processes: scanned, then known to the store of indexes."""
-    with TemporaryDirectory() as cache:
-        environment = {**os.environ, "XDG_CACHE_HOME": cache}
+    with TemporaryDirectory() as store:
         return [
-            _time_opening(name, files, environment)
+            _time_opening(name, store, files)
             for name in ("open a new file (scan)", "open a known file")
         ]
 
 
-def _time_opening(name: str, files: Sequence[Path], environment: Mapping[str, str]) -> Timing:
-    command = [sys.executable, "-m", "benchmarks.opener", *map(str, files)]
-    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+def _time_opening(name: str, store: str, files: Sequence[Path]) -> Timing:
+    paths = [str(path.resolve()) for path in files]
+    command = [sys.executable, "-m", "benchmarks.opener", store, *paths]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if run.returncode:
         return Timing(name=name, failure=run.stderr.strip().splitlines()[-1])
     return Timing(name=name, seconds=tuple(json.loads(run.stdout)))

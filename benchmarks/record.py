@@ -139,7 +139,7 @@ def conditions(parameters: dict[str, Any], media: dict[str, Any]) -> Conditions:
         cpu=machine.cpu,
         cores=machine.usable_cores,
         memory_bytes=machine.memory_bytes,
-        system=machine.system,
+        system=machine.system.partition(",")[0],
         python=machine.python,
         commit=_commit(),
         parameters=parameters,

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import av
@@ -43,9 +44,9 @@ def test_gpus_are_listed_where_torch_is_loaded(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_processor_linux_does_not_name_still_has_a_name(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: os.PathLike[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(machine, "_CPU_INFO", tmp_path / "none")  # type: ignore[operator]
+    monkeypatch.setattr(machine, "_CPU_INFO", tmp_path / "none")
     assert describe_machine().cpu
 
 

@@ -1,1 +1,1 @@
-"""A model on one source as it comes, from decode to sinks; a file at full speed is the same path without a pace."""
+"""A model on one source, from decode to sinks; a file is read at full speed."""

@@ -118,7 +118,7 @@ class Metrics:
 
     @classmethod
     def of(cls, session: Session) -> Self:
-        """Computes them all; 0.1 s for 100,000 steps."""
+        """Computes them all; about 20 ms for 100,000 steps."""
         steps, skip = session.steps, session.warmup_steps
         frames = np.asarray(steps.frames[skip:], dtype=np.int64)
         costs = np.asarray(

@@ -1,0 +1,132 @@
+"""Results as Markdown tables; cases that were lost stay in."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from benchmarks.record import Conditions, Repeat, Row, SequentialResult, Spread, StartupResult
+from benchmarks.runner import REFERENCE
+
+NAMES = {
+    "pyav_loop": "bare PyAV loop (the limit)",
+    "headrace": "**headrace**",
+    "spdl": "SPDL",
+    "decord": "decord",
+    "torchcodec": "torchcodec",
+    "opencv_linear": "OpenCV, bilinear without antialiasing",
+    "opencv": "OpenCV, area",
+}
+
+
+def sequential(result: SequentialResult) -> str:
+    """One line per library, the quickest on the first kind of media on top."""
+    kinds = list(dict.fromkeys(row.kind for row in result.rows))
+    header = ["library"]
+    for kind in kinds:
+        header += [f"{kind}: frames/s", "of the limit"]
+    header += [f"CPU ms per frame ({' / '.join(kinds)})", "peak memory"]
+    limits = {row.kind: row for row in result.rows if row.library == REFERENCE}
+    lines = [_library_line(rows, limits) for rows in by_library(result)]
+    return "\n\n".join([_table(header, lines), _sequential_notes(result)])
+
+
+def startup(result: StartupResult) -> str:
+    """One line per thing that was timed, in the order it was timed."""
+    lines = []
+    for timing in result.timings:
+        times = [1e3 * seconds for seconds in timing.seconds]
+        lines.append([f"`{timing.name}`", timing.failure or f"{_spread(times, '.1f')} ms"])
+    notes = f"Median (lowest–highest). {_machine(result.conditions)}"
+    return "\n\n".join([_table(["what", "time"], lines), notes])
+
+
+def by_library(result: SequentialResult) -> list[list[Row]]:
+    """The rows of each library, one per kind, the quickest library first."""
+    libraries = dict.fromkeys(row.library for row in result.rows)
+    rows = [[row for row in result.rows if row.library == library] for library in libraries]
+    return sorted(rows, key=lambda of_library: -median_speed(of_library[0]))
+
+
+def median_speed(row: Row) -> float:
+    """Frames per second; 0 for a library that was not timed."""
+    return _median(row.repeats, lambda repeat: repeat.frames_per_second)
+
+
+def _library_line(rows: Sequence[Row], limits: Mapping[str, Row]) -> list[str]:
+    cells = [NAMES.get(rows[0].library, rows[0].library)]
+    for row in rows:
+        cells += [_speed(row), _share(row, limits.get(row.kind))]
+    timed = [row for row in rows if row.repeats]
+    cpu = [f"{_median(row.repeats, lambda each: each.cpu_ms_per_frame):.2f}" for row in timed]
+    peak = max((_median(row.repeats, lambda each: each.peak_rss_bytes) for row in timed), default=0)
+    return [*cells, " / ".join(cpu), f"{peak / 2**20:,.0f} MiB" if peak else ""]
+
+
+def _speed(row: Row) -> str:
+    if row.failure:
+        return f"failed: {row.failure}"
+    if row.equality and not row.equality.holds:
+        bad = row.equality.missing + row.equality.wrong
+        return f"wrong frames: {bad:,} of {row.equality.frames:,}"
+    return _spread([repeat.frames_per_second for repeat in row.repeats], ",.0f")
+
+
+def _share(row: Row, limit: Row | None) -> str:
+    """Median over the rounds of this library's speed by the limit's in the same round."""
+    if limit is None or not row.repeats or len(row.repeats) != len(limit.repeats):
+        return ""
+    pairs = zip(row.repeats, limit.repeats, strict=True)
+    shares = [ours.frames_per_second / its.frames_per_second for ours, its in pairs]
+    return f"{Spread.of(shares).median:.2f}"
+
+
+def _sequential_notes(result: SequentialResult) -> str:
+    conditions = result.conditions
+    parameters, media = conditions.parameters, conditions.media
+    height, width = media["recipe"]["size"]
+    small_height, small_width = parameters["size"]
+    kinds = "; ".join(
+        f"*{kind}*: {about['videos']} videos, {about['frames']:,} frames, mean GOP "
+        f"{about['mean_gop']:.0f}, {about['b_frame_share']:.0%} B-frames"
+        for kind, about in media["kinds"].items()
+    )
+    difference = max((r.equality.max_mean_difference for r in result.rows if r.equality), default=0)
+    others = max((each.others_share for row in result.rows for each in row.repeats), default=0)
+    versions = dict.fromkeys(
+        ", ".join(f"{name} {version}" for name, version in row.versions.items())
+        for row in result.rows
+        if row.versions
+    )
+    return "\n".join(
+        [
+            f"Median of {parameters['repeats']} interleaved rounds (lowest–highest), each library "
+            f"in its own process on the same {parameters['workers']} cores; *of the limit* is the "
+            "median of the ratios within a round.",
+            f"H.264, {width}×{height} to {small_width}×{small_height} RGB. {kinds}.",
+            "Equal frames were proved first: none differs from the limit's by more than "
+            f"{difference:.2f} grey levels in the mean.",
+            f"Other work took at most {others:.0%} of the CPU time. {_machine(conditions)}",
+            f"{'; '.join(versions)}.",
+            "Not measured: other codecs, 10-bit video, decoding on a GPU, other numbers of cores.",
+        ]
+    )
+
+
+def _machine(conditions: Conditions) -> str:
+    memory = conditions.memory_bytes / 2**30
+    return (
+        f"{conditions.cpu}, {conditions.cores} cores, {memory:.0f} GiB; {conditions.system}; "
+        f"{conditions.python}; headrace at {conditions.commit}, {conditions.date}."
+    )
+
+
+def _median(repeats: Sequence[Repeat], value: Callable[[Repeat], float]) -> float:
+    return Spread.of([value(repeat) for repeat in repeats]).median if repeats else 0.0
+
+
+def _spread(values: Sequence[float], form: str) -> str:
+    spread = Spread.of(values)
+    return f"{spread.median:{form}} ({spread.lowest:{form}}–{spread.highest:{form}})"
+
+
+def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, rule, *lines])

@@ -1,0 +1,91 @@
+"""Batches of frames of one file, as its decoder gives them."""
+
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace.decode.open import open_decoder
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.errors import DecodeError
+from headrace.planning import stretches
+from headrace.video.frames import FrameBatch
+from headrace.video.stream_index import StreamIndex
+
+
+@dataclass(kw_only=True)
+class FileBatches:
+    """Every `stride`-th frame of one file, in order, in batches; iterate it once."""
+
+    index: StreamIndex
+    """The frames of the file."""
+    batch_size: int
+    """Frames in a batch; the last may hold fewer, as one with damaged frames does."""
+    stride: int = 1
+    """1 means every frame."""
+    max_batches: int | None = None
+    """Where to stop; None means at the end of the file."""
+    skips_damage: bool = False
+    """Whether frames that cannot be decoded are left out and listed, or end the reading."""
+    damaged: list[tuple[int, DecodeError]] = field(default_factory=list)
+    """Frames left out so far, and why."""
+    counters: DecodeCounters = field(default_factory=DecodeCounters)
+    """What decoding cost so far."""
+
+    @property
+    def planned(self) -> int:
+        """Frames that will be delivered, damage aside."""
+        return len(self._wanted())
+
+    def __iter__(self) -> Generator[FrameBatch, None, None]:
+        """Yield the batches.
+
+        Raises:
+            DecodeError: at the first damaged frame unless `skips_damage`; the good frames before
+                it are delivered.
+        """
+        with closing(open_decoder(self.index)) as decoder:
+            self.counters = decoder.counters
+            wanted = self._wanted()
+            for at in range(0, len(wanted), self.batch_size):
+                batch, error = self._decode(decoder, wanted[at : at + self.batch_size])
+                if len(batch):
+                    yield batch
+                if error is not None:
+                    raise error
+
+    def _wanted(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        wanted = np.arange(0, len(self.index), self.stride, dtype=np.int64)
+        return wanted if self.max_batches is None else wanted[: self.max_batches * self.batch_size]
+
+    def _decode(
+        self, decoder: Decoder, wanted: np.ndarray[tuple[int], np.dtype[np.int64]]
+    ) -> tuple[FrameBatch, DecodeError | None]:
+        """Return the frames that decode, and the error that ends the reading, if one does."""
+        height, width = self.index.info.upright_size
+        frames = np.empty((len(wanted), height, width, 3), np.uint8)
+        slot = {int(index): k for k, index in enumerate(wanted)}
+        good: list[int] = []
+        end: DecodeError | None = None
+        for stretch in stretches(0, self.index, wanted):
+            places = [slot[index] for index in stretch.wanted]
+            try:
+                for index, _ in decoder.run(
+                    DecodeJob(stretch.wanted), frames[places[0] : places[-1] + 1]
+                ):
+                    good.append(slot[index])
+            except DecodeError as error:
+                if not self.skips_damage:
+                    end = error
+                    good = [k for k in good if wanted[k] < error.missing[0]]
+                    break
+                self.damaged += [(index, error) for index in error.missing]
+        kept = np.array(good, np.int64)
+        indices = wanted[kept]
+        return FrameBatch(
+            frames=frames if len(kept) == len(frames) else frames[kept],
+            video=0,
+            index=indices,
+            pts_seconds=self.index.seconds_of(indices),
+        ), end
