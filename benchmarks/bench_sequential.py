@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from benchmarks import media
-from benchmarks.record import RESULTS, SequentialResult, Spread, conditions
+from benchmarks.record import RESULTS, Row, SequentialResult, Spread, conditions
 from benchmarks.runner import Workload, run
 
 LIBRARIES = ["pyav_loop", "headrace", "spdl", "decord", "torchcodec", "opencv_linear", "opencv"]
@@ -28,19 +28,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "sequential.json")
     options = parser.parse_args()
 
-    rows, described = [], {}
-    for kind in options.kinds:
-        paths = media.paths(options.media, kind, options.count)
-        described[kind] = media.describe(paths)
+    sets = {kind: media.paths(options.media, kind, options.count) for kind in options.kinds}
+    found = conditions(
+        parameters={"size": SIZE, "workers": options.workers, "repeats": options.repeats},
+        media={
+            "recipe": media.recipe(),
+            "kinds": {kind: media.describe(paths) for kind, paths in sets.items()},
+        },
+    )
+    rows: list[Row] = []
+    for kind, paths in sets.items():
         workload = Workload(kind=kind, paths=paths, size=SIZE, workers=options.workers)
         rows += run(options.libraries, workload, options.repeats)
-    result = SequentialResult(
-        conditions=conditions(
-            parameters={"size": SIZE, "workers": options.workers, "repeats": options.repeats},
-            media={"recipe": media.recipe(), "kinds": described},
-        ),
-        rows=tuple(rows),
-    )
+    result = SequentialResult(conditions=found, rows=tuple(rows))
     result.save(options.out)
     for row in rows:
         if row.repeats:

@@ -10,7 +10,7 @@ THEMES = {
     "dark": {"text": "#e6edf3", "headrace": "#4493f8", "others": "#6e7681"},
 }
 """Colours of GitHub's two themes; the background stays transparent."""
-WIDTH, LABELS, BAR, GAP, TOP = 760, 270, 13, 12, 34
+WIDTH, LABELS, BAR, GAP, TOP = 760, 250, 15, 12, 34
 OPACITIES = [1.0, 0.55, 0.35]
 
 
@@ -34,13 +34,13 @@ def sequential_chart(result: SequentialResult, theme: str) -> str:
             length = (WIDTH - LABELS - 60) * median_speed(row) / fastest
             parts.append(_bar(LABELS, top, length, colour, opacity))
             speed = f"{median_speed(row):,.0f}"
-            parts.append(_text(LABELS + length + 6, top + BAR - 2, speed, colours["text"]))
+            parts.append(_text(LABELS + length + 6, top + BAR - 3, speed, colours["text"]))
             top += BAR
         top += GAP
     title = "Frames per second, every frame in order"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" '
-        f'role="img" aria-label="{title}" font-family="system-ui, sans-serif" font-size="13">\n'
+        f'role="img" aria-label="{title}" font-family="system-ui, sans-serif" font-size="12">\n'
         + "\n".join(parts)
         + "\n</svg>\n"
     )

@@ -17,7 +17,9 @@ SIDE = 32
 MARGIN = 0.05
 """Grey levels by which a neighbour must be nearer before a frame counts as wrong.
 
-Two pictures of a still scene can be nearer to each other than one scaler is to another.
+Two pictures of a nearly still scene can be nearer to each other than one scaler is to another: by
+up to 0.035 where every frame was right. Frames of the benchmark's media shifted by one are still
+found in 95 of 100 cases.
 """
 
 Pictures = NDArray[np.float16]
@@ -65,10 +67,11 @@ def compare(reference: Sequence[Pictures], delivered: Sequence[Pictures]) -> Equ
     for expected, found in zip(reference, delivered, strict=True):
         missing += abs(len(expected) - len(found))
         count = min(len(expected), len(found))
-        own = _distances(expected[:count], found[:count])
+        expected, found = expected[:count], found[:count]
+        own = _distances(expected, found)
         nearer = np.zeros(count, bool)
-        nearer[1:] |= _distances(expected[: count - 1], found[1:count]) + MARGIN < own[1:]
-        nearer[:-1] |= _distances(expected[1:count], found[: count - 1]) + MARGIN < own[:-1]
+        nearer[1:] |= _distances(expected[:-1], found[1:]) + MARGIN < own[1:]
+        nearer[:-1] |= _distances(expected[1:], found[:-1]) + MARGIN < own[:-1]
         wrong += int(nearer.sum())
         furthest = max(furthest, float(own.max(initial=0.0)))
     return Equality(

@@ -7,6 +7,7 @@ python -m benchmarks.readme --check    fail when they are not what the results s
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import tables
@@ -19,13 +20,13 @@ PICTURE = """<picture>
 </picture>"""
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Write what differs, or fail on it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing, fail on a difference")
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     try:
         wanted = generated(options.readme, options.results)
     except ValueError as err:

@@ -47,6 +47,9 @@ class Repeat(_Value):
     others_cpu_seconds: float
     """CPU time of everything else on the machine meanwhile; near 0 on a quiet machine."""
     frames: int
+    """Delivered frames."""
+    decoded_frames: int | None = None
+    """None when the library does not tell."""
     peak_rss_bytes: int
 
     @property

@@ -22,7 +22,7 @@ def sequential(result: SequentialResult) -> str:
     header = ["library"]
     for kind in kinds:
         header += [f"{kind}: frames/s", "of the limit"]
-    header += [f"CPU ms per frame ({' / '.join(kinds)})", "peak memory"]
+    header += [f"CPU ms per frame ({' / '.join(kinds)})", "decoded ÷ delivered", "peak memory"]
     limits = {row.kind: row for row in result.rows if row.library == REFERENCE}
     lines = [_library_line(rows, limits) for rows in by_library(result)]
     return "\n\n".join([_table(header, lines), _sequential_notes(result)])
@@ -57,15 +57,24 @@ def _library_line(rows: Sequence[Row], limits: Mapping[str, Row]) -> list[str]:
     timed = [row for row in rows if row.repeats]
     cpu = [f"{_median(row.repeats, lambda each: each.cpu_ms_per_frame):.2f}" for row in timed]
     peak = max((_median(row.repeats, lambda each: each.peak_rss_bytes) for row in timed), default=0)
-    return [*cells, " / ".join(cpu), f"{peak / 2**20:,.0f} MiB" if peak else ""]
+    return [*cells, " / ".join(cpu), _decoded(timed), f"{peak / 2**20:,.0f} MiB" if peak else ""]
+
+
+def _decoded(rows: Sequence[Row]) -> str:
+    """Frames decoded for each delivered one, the worst repeat; empty where no library tells."""
+    repeats = [repeat for row in rows for repeat in row.repeats]
+    told = [each.decoded_frames / each.frames for each in repeats if each.decoded_frames]
+    return f"{max(told):.2f}" if told else ""
 
 
 def _speed(row: Row) -> str:
     if row.failure:
-        return f"failed: {row.failure}"
+        return f"failed: {row.failure.replace('|', '/')}"
     if row.equality and not row.equality.holds:
         bad = row.equality.missing + row.equality.wrong
         return f"wrong frames: {bad:,} of {row.equality.frames:,}"
+    if not row.repeats:
+        return "not timed"
     return _spread([repeat.frames_per_second for repeat in row.repeats], ",.0f")
 
 

@@ -47,7 +47,8 @@ def _time(
     first_seconds: float | None = None
     frames = 0
     cpu_before, others_before, began = _cpu_seconds(), _machine_seconds(), perf_counter()
-    for chunk in adapter.every_frame(paths, size, workers):
+    chunks = adapter.every_frame(paths, size, workers)
+    for chunk in chunks:
         frames += len(chunk.frames)
         first_seconds = first_seconds or perf_counter() - began
     wall_seconds = perf_counter() - began
@@ -58,6 +59,7 @@ def _time(
         "cpu_seconds": cpu_seconds,
         "others_cpu_seconds": max(0.0, _machine_seconds() - others_before - cpu_seconds),
         "frames": frames,
+        "decoded_frames": getattr(chunks, "decoded_frames", None),
         "peak_rss_bytes": _peak_rss_bytes(),
     }
 

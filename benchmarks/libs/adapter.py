@@ -1,6 +1,6 @@
 """What an adapter offers, and the threads that most of them share."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
@@ -30,8 +30,11 @@ class Adapter(Protocol):
 
     def every_frame(
         self, paths: Sequence[Path], size: tuple[int, int], workers: int
-    ) -> Iterator[Chunk]:
-        """Every frame of every file; in order inside a file, files in any order."""
+    ) -> Iterable[Chunk]:
+        """Every frame of every file; in order inside a file, files in any order.
+
+        What it returns may have `decoded_frames`, where the library counts them.
+        """
 
 
 Decode = Callable[[Path], Iterator[NDArray[np.uint8]]]

@@ -36,7 +36,7 @@ class MediaError(HeadraceError):
         self.source = source
         """The path or URL of the bad source, as the user gave it."""
         self.pts = pts
-        """Where in the source, in ticks of its time base; None when it concerns the whole source."""
+        """Where in the source, in ticks of its time base; None when it concerns all of it."""
 
 
 class OpenError(MediaError):

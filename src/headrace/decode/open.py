@@ -14,6 +14,9 @@ from headrace.video.stream_index import StreamIndex
 Backend = Literal["pyav"]
 """Decoding backends there are."""
 
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
+"""Their names."""
+
 
 def open_index(
     source: Source | str | os.PathLike[str], store: IndexStore | None = None
@@ -43,7 +46,7 @@ def open_decoder(
         OpenError: it cannot be opened as video.
         ScanError: no frame can be found in it.
     """
-    if backend not in get_args(Backend):
-        raise BackendError(f"no backend {backend!r}; there is {', '.join(get_args(Backend))}")
+    if backend not in BACKENDS:
+        raise BackendError(f"no backend {backend!r}; there is {', '.join(BACKENDS)}")
     index = source if isinstance(source, StreamIndex) else open_index(source, store)
     return PyavDecoder(index, shape)

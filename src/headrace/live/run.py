@@ -7,9 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from headrace.decode.open import open_index
 from headrace.errors import ConfigError, HeadraceError
@@ -18,7 +16,7 @@ from headrace.live.overlay import Overlay
 from headrace.live.sinks import VideoFile
 from headrace.models.load import Classifier, load_classifier
 from headrace.models.predict import Prediction, predict, warm_up
-from headrace.preprocess.levels import PrepLevel, build_preprocess
+from headrace.preprocess.levels import PrepLevel, Preprocess, build_preprocess
 from headrace.profiling.machine import describe_machine, versions
 from headrace.profiling.session import (
     DamagedFrame,
@@ -71,10 +69,18 @@ class RunConfig:
             raise ConfigError(f"max_steps must be >= 1, got {self.max_steps}")
 
 
+Outcome = Literal["complete", "interrupted", "failed"]
+
+
 class _Result(NamedTuple):
     frames: FrameBatch
     prediction: Prediction | None
     tensor: torch.Tensor | None
+
+
+class _Done(NamedTuple):
+    first_index: int
+    frames: int
 
 
 @dataclass(kw_only=True)
@@ -119,10 +125,12 @@ class Runner:
             The session; its `outcome` tells how the run ended, `error` why it failed. What was
             written until then is whole and playable.
         """
-        config, created, outcome, error = self.config, datetime.now(UTC), "complete", None
+        config, created = self.config, datetime.now(UTC)
+        outcome: Outcome = "complete"
+        error: str | None = None
         batches = self._batches()
-        preprocess = build_preprocess(config.prep_level, self.classifier)
-        warm_up(self.classifier, preprocess, config.batch_size, self.index.info.upright_size)
+        preprocess = build_preprocess(config.prep_level, self.classifier.input)
+        warm_up(self.classifier, config.batch_size)
         start_ns = self.clock.now_ns()
         with VideoFile(config.out / "annotated.mp4", self.index.frame_rate) as video:
             stages = self._stages(preprocess, video)
@@ -141,7 +149,7 @@ class Runner:
             headrace=version("headrace"),
             created=created,
             command=self.command,
-            configuration=_configuration(config),
+            configuration=configuration(config),
             versions=versions(),
             machine=describe_machine(),
             source=summarize(self.index),
@@ -166,9 +174,7 @@ class Runner:
             skips_damage=config.on_error == "skip",
         )
 
-    def _stages(
-        self, preprocess: Callable[[NDArray[np.uint8]], torch.Tensor], video: VideoFile
-    ) -> list[Stage[Any, Any]]:
+    def _stages(self, preprocess: Preprocess, video: VideoFile) -> list[Stage[Any, Any]]:
         classifier, overlay = self.classifier, Overlay(self.index.info.upright_size[0])
 
         def prepare(batch: FrameBatch) -> _Result:
@@ -178,7 +184,7 @@ class Runner:
             assert result.tensor is not None
             return _Result(result.frames, predict(classifier, result.tensor), None)
 
-        def write(result: _Result) -> int:
+        def write(result: _Result) -> _Done:
             assert result.prediction is not None
             batch = result.frames
             for k, frame in enumerate(batch.frames):
@@ -192,3 +198,81 @@ class Runner:
             Stage(name="model", function=infer),
             Stage(name="sink", function=write),
         ]
+
+
+def _step(item: Item[_Done], number: int, start_ns: int) -> Step:
+    spans = {span.stage: span for span in item.spans}
+    started_ns, ended_ns = item.spans[0].start_ns, item.spans[-1].end_ns
+    milliseconds = {name: (s.end_ns - s.start_ns) / 1e6 for name, s in spans.items()}
+    return Step(
+        step=number,
+        first_index=item.value.first_index,
+        frames=item.value.frames,
+        started_ms=(started_ns - start_ns) / 1e6,
+        read_ms=milliseconds["decode"],
+        prep_ms=milliseconds["preprocess"],
+        exec_ms=milliseconds["model"],
+        sink_ms=milliseconds["sink"],
+        total_ms=(ended_ns - started_ns) / 1e6,
+    )
+
+
+def _recorded(run: Run) -> dict[str, Any]:
+    stages, queues = run.stages(), run.queues()
+    feeds: list[Any] = [*(stage.name for stage in stages[1:]), None]
+    return {
+        "stages": tuple(StageRecord.of(stage) for stage in stages),
+        "queues": tuple(
+            QueueRecord.of(queue, feeds=stage) for queue, stage in zip(queues, feeds, strict=True)
+        ),
+    }
+
+
+def configuration(config: RunConfig) -> dict[str, str | int | float | bool | None]:
+    """Return every option in force, defaults included, as a session records it."""
+    options = {**asdict(config), "out": str(config.out)}
+    return {"model": options.pop("model_name"), **options}
+
+
+def _damaged(batches: FileBatches, index: StreamIndex) -> tuple[DamagedFrame, ...]:
+    return tuple(
+        DamagedFrame(index=number, pts_seconds=index.seconds(number), reason=str(error))
+        for number, error in batches.damaged
+    )
+
+
+def summarize(index: StreamIndex) -> SourceSummary:
+    """Return what a report says of a video."""
+    lengths, info = index.gop_lengths, index.info
+    return SourceSummary(
+        path=str(index.source),
+        codec=info.codec,
+        height=info.height,
+        width=info.width,
+        frame_rate=index.frame_rate,
+        frames=len(index),
+        duration_seconds=index.duration_seconds,
+        gop=GopLengths(
+            minimum=int(lengths.min()),
+            mean=float(lengths.mean()),
+            maximum=int(lengths.max()),
+        ),
+        has_b_frames=info.reorders,
+        is_vfr=index.is_vfr,
+        rotation=info.orientation.rotation_degrees,
+        counted_by=index.counted_by,
+    )
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of the results, and prove that it can be written to."""
+    probe = folder / ".headrace-write-test"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to the output folder {folder}: {(error.strerror or str(error)).lower()};"
+            " give another one with --out"
+        ) from error

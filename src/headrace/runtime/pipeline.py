@@ -64,16 +64,10 @@ class Run:
     """
 
     def __init__(self, pipeline: Pipeline, clock: Clock) -> None:
-        self._desks = [
-            _Desk(pipeline.source_name, 1, clock),
-            *(_Desk(stage.name, stage.workers, clock) for stage in pipeline.stages),
-        ]
-        self._queues: list[_Queue] = [
-            BoundedQueue(pipeline.capacity, desk.name, producers=desk.workers, clock=clock)
-            for desk in self._desks
-        ]
+        workers = [(pipeline.source_name, 1), *((it.name, it.workers) for it in pipeline.stages)]
+        self._desks = [_Desk(name, count, pipeline.capacity, clock) for name, count in workers]
         # Gets no reference to this object, so that a forgotten run is closed at once.
-        self._items = _deliver(pipeline, self._desks, self._queues)
+        self._items = _deliver(pipeline, self._desks)
 
     def __iter__(self) -> "Run":
         return self
@@ -110,7 +104,7 @@ class Run:
 
         The last one is read by the consumer: its `starved_seconds` is what the consumer waited.
         """
-        return tuple(queue.statistics() for queue in self._queues)
+        return tuple(desk.outbox.statistics() for desk in self._desks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +120,12 @@ _END: Final = object()
 
 
 class _Desk:
-    """Where the workers of one stage write down what they did."""
+    """Where the workers of one stage call its function, hand over results and count them."""
 
-    def __init__(self, name: str, workers: int, clock: Clock) -> None:
+    def __init__(self, name: str, workers: int, capacity: int, clock: Clock) -> None:
         self.name = name
         self.workers = workers
+        self.outbox: _Queue = BoundedQueue(capacity, name, producers=workers, clock=clock)
         self._clock = clock
         self._lock = threading.Lock()
         self._items = 0
@@ -146,11 +141,15 @@ class _Desk:
         span = Span(self.name, start_ns, self._clock.now_ns())
         return Item(item.index, value, (*item.spans, span))
 
-    def count(self, item: Item[Any]) -> None:
-        """One more item finished, in the time of its last span."""
-        with self._lock:
-            self._items += 1
-            self._busy_ns += item.spans[-1].end_ns - item.spans[-1].start_ns
+    def hand_over(self, result: Item[Any] | _Failure) -> bool:
+        """Puts the result in its place; says whether another may follow."""
+        if isinstance(result, Item):
+            span = result.spans[-1]
+            with self._lock:
+                self._items += 1
+                self._busy_ns += span.end_ns - span.start_ns
+        self.outbox.put(result, place=result.index)
+        return isinstance(result, Item)
 
     def statistics(self, starved_seconds: float, blocked_seconds: float) -> StageStatistics:
         with self._lock:
@@ -174,54 +173,44 @@ def _explained(error: BaseException, stage: str, item: Item[Any]) -> HeadraceErr
     return failure
 
 
-def _deliver(
-    pipeline: Pipeline, desks: Sequence[_Desk], queues: Sequence[_Queue]
-) -> Generator[Item[Any], None, None]:
+def _deliver(pipeline: Pipeline, desks: Sequence[_Desk]) -> Generator[Item[Any], None, None]:
     def cancel() -> None:
-        for queue in queues:
-            queue.cancel()
+        for desk in desks:
+            desk.outbox.cancel()
 
     with ThreadGroup(cancel) as threads:
-        threads.start(desks[0].name, partial(_run_source, desks[0], pipeline.source, queues[0]))
-        for stage, desk, (inbox, outbox) in zip(
-            pipeline.stages, desks[1:], pairwise(queues), strict=True
-        ):
-            work = partial(_run_stage, desk, stage.function, inbox, outbox)
+        threads.start(desks[0].name, partial(_run_source, desks[0], pipeline.source))
+        for stage, (before, desk) in zip(pipeline.stages, pairwise(desks), strict=True):
+            work = partial(_run_stage, desk, stage.function, before.outbox)
             for worker in range(stage.workers):
                 threads.start(f"{stage.name}-{worker}", work)
-        for item in queues[-1]:
+        for item in desks[-1].outbox:
             if isinstance(item, _Failure):
                 raise item.error
             yield item
 
 
-def _run_source(desk: _Desk, source: Iterable[Any], outbox: _Queue) -> None:
+def _run_source(desk: _Desk, source: Iterable[Any]) -> None:
     try:
         with suppress(Cancelled), iterating(source) as values:
             for index in count():
                 result = desk.attempt(lambda _: next(values, _END), Item(index, None, ()))
-                if isinstance(result, Item):
-                    if result.value is _END:
-                        return
-                    desk.count(result)
-                outbox.put(result, place=index)
-                if isinstance(result, _Failure):
+                if isinstance(result, Item) and result.value is _END:
+                    return
+                if not desk.hand_over(result):
                     return
     finally:
-        outbox.close()
+        desk.outbox.close()
 
 
-def _run_stage(desk: _Desk, function: Callable[[Any], Any], inbox: _Queue, outbox: _Queue) -> None:
+def _run_stage(desk: _Desk, function: Callable[[Any], Any], inbox: _Queue) -> None:
     try:
         with suppress(Cancelled):
             for item in inbox:
                 result = item if isinstance(item, _Failure) else desk.attempt(function, item)
-                if isinstance(result, Item):
-                    desk.count(result)
-                outbox.put(result, place=item.index)
-                if isinstance(result, _Failure):
+                if not desk.hand_over(result):
                     return
     finally:
-        # In this order: whoever is told the end has nothing left running before it.
+        # However it ended: what comes before has nobody to work for, what comes after knows.
         inbox.cancel()
-        outbox.close()
+        desk.outbox.close()

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,9 +91,9 @@ class Orientation:
         return cls(is_exact=False)
 
     @property
-    def rotation_degrees(self) -> int:
+    def rotation_degrees(self) -> Literal[0, 90, 180, 270]:
         """Clockwise turn that makes the frame upright: 0, 90, 180 or 270; a mirror is apart."""
-        turns = {
+        turns: dict[tuple[bool, bool, bool], Literal[0, 90, 180, 270]] = {
             (False, False, False): 0,
             (True, True, False): 90,
             (False, True, True): 180,

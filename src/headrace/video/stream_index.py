@@ -121,7 +121,7 @@ class StreamIndex:
 
     @cached_property
     def is_keyframe(self) -> NDArray[np.bool_]:
-        """bool [frames]: decoding can start at this frame; a GOP with a hidden keyframe has none."""
+        """bool [frames]: decoding can start here; a GOP whose keyframe is hidden has none."""
         marks = np.zeros(len(self), np.bool_)
         marks[self.gop_start] = self.ordinal[self.gop_start] == self.gop_ordinal
         return marks

@@ -1,0 +1,96 @@
+"""`headrace doctor`: what this machine has, and proof that frames come out right."""
+
+import json as json_format
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def doctor(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="With --parity: videos, or folders of them.")
+    ] = None,
+    parity: Annotated[
+        bool,
+        typer.Option("--parity", help="Hold frames reached by a seek against a linear read."),
+    ] = False,
+    num_frames: Annotated[int, typer.Option(min=1, help="Frames to compare in each file.")] = 32,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what this machine has, and prove on your files that frames are right."""
+    from headrace.errors import ConfigError
+
+    if parity != bool(files):
+        raise ConfigError("doctor --parity compares files: give both, or neither")
+    if files:
+        _parity(files, num_frames, json)
+    else:
+        _describe(json)
+
+
+def _describe(json: bool) -> None:
+    import torch  # noqa: F401 - GPUs are listed through it once it is loaded
+
+    from headrace.decode.index_store import IndexStore
+    from headrace.decode.open import BACKENDS
+    from headrace.profiling.extras import extras
+    from headrace.profiling.machine import describe_machine, versions
+    from headrace.report.text import render_setup
+
+    machine, optional, store = describe_machine(), extras(), IndexStore()
+    if json:
+        facts = {
+            "machine": machine.model_dump(mode="json"),
+            "versions": versions(),
+            "backends": list(BACKENDS),
+            "extras": {e.name: e.packages for e in optional},
+            "index_store": str(store.folder),
+        }
+        print(json_format.dumps(facts, indent=1))
+        return
+    setup: dict[str, Any] = {"backends": ", ".join(BACKENDS), "index store": str(store.folder)}
+    print(render_setup(machine=machine, versions=versions(), configuration=setup))
+    print("Extras")
+    for extra in optional:
+        missing = [name for name, version in extra.packages.items() if version is None]
+        state = "installed" if not missing else f"{extra.command}  (adds {', '.join(missing)})"
+        print(f"  {extra.name:12} {state}")
+    if not machine.gpus:
+        print("  GPU          none seen by PyTorch: --device cuda is not available here")
+
+
+def _parity(files: list[Path], num_frames: int, json: bool) -> None:
+    from headrace.decode.parity import check_parity
+    from headrace.errors import MediaError
+    from headrace.video.manifest import find_videos
+    from headrace.video.source import Source
+
+    results: list[dict[str, Any]] = []
+    is_bad = False
+    for file in find_videos(files):
+        try:
+            found = [asdict(result) for result in check_parity(Source(file), num_frames=num_frames)]
+        except MediaError as error:
+            found = [{"source": str(file), "error": str(error)}]
+        for result in found:
+            is_bad |= bool("error" in result or result["mismatches"] or result["undecodable"])
+            if not json:
+                print(_line(result))
+        results += found
+    if json:
+        print(json_format.dumps(results, indent=1))
+    if is_bad:
+        raise typer.Exit(1)
+
+
+def _line(result: dict[str, Any]) -> str:
+    if "error" in result:
+        return f"{result['source']}: {result['error']}"
+    verdict = "equal" if not result["mismatches"] else f"DIFFERENT: {result['mismatches']}"
+    lost = f"; cannot be decoded: {result['undecodable']}" if result["undecodable"] else ""
+    return (
+        f"{result['source']}: {result['backend']}: {result['compared']} of {result['frames']} "
+        f"frames by seek and by linear read: {verdict}{lost}"
+    )

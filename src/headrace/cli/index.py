@@ -1,0 +1,139 @@
+"""`headrace index`: what videos are, and what is wrong with them."""
+
+import json as json_format
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from headrace.video.stream_index import StreamIndex
+
+_COLUMNS = ("file", "codec", "size", "rate", "frames", "GOP", "B", "VFR", "turn", "problems")
+
+
+def index(
+    paths: Annotated[list[Path], typer.Argument(help="Video files, or folders of them.")],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Decode everything: find damage inside packets too.")
+    ] = False,
+    export_mappings: Annotated[
+        Path | None,
+        typer.Option(help="Write torchcodec custom_frame_mappings of one file to this path."),
+    ] = None,
+    check_mappings: Annotated[
+        Path | None,
+        typer.Option(help="Compare mappings made elsewhere with the frames of one file."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Index videos: a table of what they are and what is wrong with them."""
+    from headrace.decode.index_store import IndexStore
+    from headrace.decode.open import open_index
+    from headrace.errors import ConfigError, MediaError
+    from headrace.video.frame_mappings import check_frame_mappings, to_frame_mappings
+    from headrace.video.manifest import find_videos
+    from headrace.video.source import Source
+    from headrace.video.stream_index import StreamIndex
+
+    files = find_videos(paths)
+    if (export_mappings or check_mappings) and len(files) != 1:
+        raise ConfigError(f"frame mappings are of one file, {len(files)} were given")
+    store, is_bad = IndexStore(), False
+    rows: list[dict[str, Any]] = []
+    for file in files:
+        try:
+            found = (
+                StreamIndex.scan(Source(file), count_by="decode")
+                if verify
+                else open_index(Source(file), store)
+            )
+        except MediaError as error:
+            rows.append({"file": str(file), "problems": [str(error)]})
+            is_bad = True
+            continue
+        rows.append(_facts(found))
+        if export_mappings:
+            _write(export_mappings, to_frame_mappings(found))
+        if check_mappings:
+            wrong = check_frame_mappings(found, _read(check_mappings))
+            rows[-1]["problems"] += wrong
+            is_bad = is_bad or bool(wrong)
+    print(json_format.dumps(rows, indent=1) if json else "\n".join(_table(rows)))
+    if store.counters.damaged:
+        print(f"{store.counters.damaged} damaged index entries rebuilt", file=sys.stderr)
+    if is_bad:
+        raise typer.Exit(1)
+
+
+def _facts(found: "StreamIndex") -> dict[str, Any]:
+    lengths, info = found.gop_lengths, found.info
+    return {
+        "file": str(found.source),
+        "codec": info.codec,
+        "profile": info.profile,
+        "pixel_format": info.pixel_format,
+        "height": info.upright_size[0],
+        "width": info.upright_size[1],
+        "frame_rate": float(found.frame_rate),
+        "frames": len(found),
+        "packets": found.packets,
+        "counted_by": found.counted_by,
+        "duration_seconds": found.duration_seconds,
+        "gop_mean": float(lengths.mean()),
+        "gop_max": int(lengths.max()),
+        "has_b_frames": info.reorders,
+        "has_open_gops": found.has_open_gops,
+        "is_vfr": found.is_vfr,
+        "rotation": info.orientation.rotation_degrees,
+        "is_mirrored": info.orientation.is_mirrored,
+        "is_seekable": found.is_seekable,
+        "droppable_frames": int(found.is_droppable.sum()),
+        "problems": list(found.problems),
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    cells = [_COLUMNS, *(_row(row) for row in rows)]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(_COLUMNS))]
+    for row in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    problems = "; ".join(row["problems"])
+    if "codec" not in row:
+        return (row["file"], *["-"] * 8, problems)
+    turn = f"{row['rotation']}" + (" mirrored" if row["is_mirrored"] else "")
+    return (
+        row["file"],
+        row["codec"],
+        f"{row['width']}x{row['height']}",
+        f"{row['frame_rate']:.3f}".rstrip("0").rstrip("."),
+        str(row["frames"]) + ("" if row["frames"] == row["packets"] else f"/{row['packets']}p"),
+        f"{row['gop_mean']:.0f} (max {row['gop_max']})" + (" open" if row["has_open_gops"] else ""),
+        "yes" if row["has_b_frames"] else "no",
+        "yes" if row["is_vfr"] else "no",
+        turn,
+        problems,
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    from headrace.errors import ConfigError
+
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}; give another path") from error
+
+
+def _read(path: Path) -> str:
+    from headrace.errors import ConfigError
+
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}; give a JSON file") from error

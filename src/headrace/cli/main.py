@@ -1,0 +1,65 @@
+"""`headrace`: the commands together, and what goes wrong as one line and an exit code."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from headrace.cli import clip, doctor, index, report, run
+from headrace.errors import HeadraceError
+
+FAILED = 1
+"""Exit code when something asked for could not be done; 2 is a usage error."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+
+_EPILOG = "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 130 interrupted."
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_EPILOG,
+)
+app.command("run")(run.run)
+app.command("report")(report.report)
+app.command("clip")(clip.clip)
+app.command("index")(index.index)
+app.command("doctor")(doctor.doctor)
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; works anywhere.")
+    ] = False,
+) -> None:
+    """Video for PyTorch: the right frames, fast, and where every millisecond went."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; end the process with its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    is_debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    if arguments == ["--version"]:
+        from importlib.metadata import version
+
+        print(f"headrace {version('headrace')}")
+        return
+    try:
+        app(arguments, prog_name="headrace")
+    except HeadraceError as error:
+        if is_debug:
+            raise
+        print(f"headrace: {error}", file=sys.stderr)
+        sys.exit(FAILED)
+    except KeyboardInterrupt:
+        print("headrace: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has enough, as in `headrace index ... | head`.
+        sys.stdout = None
+        sys.exit(FAILED)

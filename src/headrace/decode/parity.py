@@ -1,0 +1,79 @@
+"""Proof on the user's own files: frames reached by a seek equal those of a linear read."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.decode.open import BACKENDS, open_decoder, open_index
+from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.errors import DecodeError
+from headrace.video.source import Source
+
+_GOLDEN_RATIO = 0.618_033_988_749_895
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parity:
+    """What came out for one file and one backend."""
+
+    source: str
+    """The file."""
+    backend: str
+    """The backend that was tried."""
+    frames: int
+    """Frames in the file."""
+    compared: int
+    """Frames reached by a seek and held against the linear read."""
+    mismatches: tuple[int, ...]
+    """Indices of frames that differ in any byte; there should be none."""
+    undecodable: tuple[int, ...]
+    """Indices of frames that the linear read, or the seek, cannot decode."""
+
+
+def check_parity(source: Source | str, *, num_frames: int = 32) -> Iterator[Parity]:
+    """Compare `num_frames` scattered frames, one Parity for each backend.
+
+    Cost: decodes the whole file once, and a GOP for each frame; holds the compared frames.
+
+    Raises:
+        MediaError: the file cannot be opened as video.
+    """
+    index = open_index(source)
+    scattered = [int(k * _GOLDEN_RATIO % 1 * len(index)) for k in range(1, num_frames + 1)]
+    order = list(dict.fromkeys(scattered))
+    for backend in BACKENDS:
+        with closing(open_decoder(index, backend=backend)) as decoder:
+            linear = _read(decoder, set(order))
+        with closing(open_decoder(index, backend=backend)) as decoder:
+            sought = {k: _seek(decoder, k) for k in order}
+        both = [k for k in order if k in linear and sought[k] is not None]
+        yield Parity(
+            source=str(index.source),
+            backend=backend,
+            frames=len(index),
+            compared=len(both),
+            mismatches=tuple(sorted(k for k in both if not np.array_equal(linear[k], sought[k]))),
+            undecodable=tuple(sorted(set(order) - set(both))),
+        )
+
+
+def _read(decoder: Decoder, kept: set[int]) -> dict[int, NDArray[np.uint8]]:
+    frames: dict[int, NDArray[np.uint8]] = {}
+    try:
+        for index, frame in decoder.run(DecodeJob(tuple(range(len(decoder.index))))):
+            if index in kept:
+                frames[index] = frame
+    except DecodeError:
+        pass
+    return frames
+
+
+def _seek(decoder: Decoder, index: int) -> NDArray[np.uint8] | None:
+    try:
+        [(_, frame)] = decoder.run(DecodeJob((index,)))
+    except DecodeError:
+        return None
+    return frame

@@ -1,0 +1,36 @@
+"""Tests of benchmarks/media.py: the plan of the videos, without encoding any."""
+
+from itertools import pairwise
+
+import pytest
+from benchmarks.media import CLIPS, NUM_FRAMES, Shot, shots
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_a_video_is_made_of_frames_that_its_clips_have(number: int) -> None:
+    cut = shots(number)
+    assert sum(len(shot.indices()) for shot in cut) == NUM_FRAMES
+    for shot in cut:
+        clip = CLIPS[shot.clip]
+        assert set(shot.indices()) <= set(range(clip.num_frames))
+        assert shot.top + shot.crop_height <= clip.height
+        assert shot.left + shot.crop_width <= clip.width
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_neighbours_are_different_frames(number: int) -> None:
+    """Else no comparison could tell a frame from its neighbour."""
+    for shot in shots(number):
+        assert all(one != other for one, other in pairwise(shot.indices()))
+
+
+def test_a_shot_runs_back_where_its_clip_ends() -> None:
+    last = CLIPS[0].num_frames - 1
+    shot = Shot(0, last - 5, 2, 8, 0, 0, 90, 160, mirrored=False)
+    assert [index - last for index in shot.indices()] == [-5, -3, -1, -3, -5, -3, -1, -3]
+
+
+def test_videos_differ_and_are_planned_the_same_again() -> None:
+    plans = [tuple(shots(number)) for number in range(40)]
+    assert len(set(plans)) == 40
+    assert plans == [tuple(shots(number)) for number in range(40)]

@@ -1,0 +1,56 @@
+"""What headrace offers at its root, and what importing it costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import headrace
+
+PUBLIC = [
+    *("BackendError", "CacheError", "Clip", "ConfigError", "Crop", "DecodeCounters"),
+    *("DecodeError", "DecodeJob", "Decoder", "FrameBatch", "FrameReader", "FrameShape"),
+    *("HeadraceError", "IndexStore", "MediaError", "OpenError", "ScanError", "Session", "Source"),
+    *("StageError", "StreamIndex", "load_clip", "open_decoder", "open_index", "read_clip"),
+    "read_frames",
+]
+
+
+def test_the_public_names_are_these_sorted():
+    assert headrace.__all__ == PUBLIC
+    assert sorted(PUBLIC) == PUBLIC
+
+
+def test_every_public_name_loads_from_the_home_its_type_is_declared_in():
+    declared = {}
+    for node in ast.walk(ast.parse(Path(headrace.__file__).read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headrace."):
+            declared |= {alias.name: node.module for alias in node.names}
+    assert sorted(declared) == PUBLIC
+    for name in PUBLIC:
+        assert getattr(headrace, name).__module__ == declared[name]
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    assert not hasattr(headrace, "read_everything")
+    assert set(PUBLIC) <= set(dir(headrace))
+
+
+def modules_after(*command: str) -> set[str]:
+    code = f"import sys; {'; '.join(command)}; print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import_loads_neither_torch_nor_ffmpeg():
+    assert modules_after("import headrace").isdisjoint({"torch", "av", "numpy", "pydantic"})
+
+
+def test_help_loads_neither_torch_nor_ffmpeg():
+    loaded = modules_after(
+        "from contextlib import suppress",
+        "from headrace.cli import main",
+        "exec('with suppress(SystemExit): main([\"--help\"])')",
+    )
+    assert "headrace.cli.run" in loaded
+    assert loaded.isdisjoint({"torch", "av", "numpy", "pydantic"})
