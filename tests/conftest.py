@@ -3,6 +3,7 @@
 import gc
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -25,11 +26,11 @@ def leaves_nothing_behind() -> Iterator[None]:
 
     What fixtures of a wider scope hold was there before. Costs about 0.3 ms a test.
     """
-    threads, children, files = set(threading.enumerate()), _children(), _open_files()
+    before = _snapshot()
     yield
-    if set(threading.enumerate()) <= threads and _children() <= children:
-        if _open_files() <= files:
-            return
+    if all(now <= then for now, then in zip(_snapshot(), before, strict=True)):
+        return
+    threads, children, files = before
     gc.collect()  # a ring of references, such as pytest.raises makes, is no leak
     left = [
         *_running_threads(threads),
@@ -40,6 +41,23 @@ def leaves_nothing_behind() -> Iterator[None]:
         pytest.fail("left behind: " + "; ".join(left))
 
 
+def _snapshot() -> tuple[set[threading.Thread], set[int], set[tuple[int, str]]]:
+    return set(threading.enumerate()), _children(), _open_files()
+
+
+def _children() -> set[int]:
+    # Linux; psutil would walk over all processes of the machine, which takes milliseconds.
+    pids: set[int] = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            pids.update(map(int, path.read_text().split()))
+    return pids
+
+
+def _open_files() -> set[tuple[int, str]]:
+    return {(file.fd, file.path) for file in psutil.Process().open_files()}
+
+
 def _running_threads(before: set[threading.Thread]) -> Iterator[str]:
     for thread in set(threading.enumerate()) - before:
         thread.join(GRACE_SECONDS)
@@ -48,19 +66,10 @@ def _running_threads(before: set[threading.Thread]) -> Iterator[str]:
 
 
 def _running_processes(before: set[int]) -> Iterator[str]:
-    started = [psutil.Process(pid) for pid in _children() - before if psutil.pid_exists(pid)]
-    for process in psutil.wait_procs(started, timeout=0)[1]:
-        command = " ".join(process.cmdline())
-        if not any(name in command for name in KEPT_BY_PYTHON):
-            if psutil.wait_procs([process], timeout=GRACE_SECONDS)[1]:
-                yield f"process {process.pid} {command}"
-
-
-def _children() -> set[int]:
-    # Linux; psutil walks over all processes of the machine, which takes milliseconds.
-    lists = Path("/proc/self/task").glob("*/children")
-    return {int(pid) for path in lists for pid in path.read_text().split()}
-
-
-def _open_files() -> set[tuple[int, str]]:
-    return {(file.fd, file.path) for file in psutil.Process().open_files()}
+    for pid in _children() - before:
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            command = " ".join(process.cmdline())
+            is_kept = any(name in command for name in KEPT_BY_PYTHON)
+            if not is_kept and psutil.wait_procs([process], timeout=GRACE_SECONDS)[1]:
+                yield f"process {pid} {command}"

@@ -125,7 +125,7 @@ class Runner:
             The session; its `outcome` tells how the run ended, `error` why it failed. What was
             written until then is whole and playable.
         """
-        config, created = self.config, datetime.now(UTC)
+        config, created = self.config, datetime.fromtimestamp(self.clock.wall_seconds(), UTC)
         outcome: Outcome = "complete"
         error: str | None = None
         batches = self._batches()

@@ -1,10 +1,10 @@
 """Loading a classifier of torchvision with the weights that were asked for, or saying why not."""
 
 import difflib
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, Literal
 
 import torch
@@ -13,27 +13,12 @@ from torchvision import models
 from torchvision.models import WeightsEnum
 
 from headrace.errors import BackendError, ConfigError
+from headrace.preprocess.spec import InputSpec
 
 Device = Literal["cpu", "cuda"]
 
 _SEED = 0
 _SHOWN = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class InputSpec:
-    """The picture a model was trained to see."""
-
-    resize: int
-    """Length of the short side after resizing, pixels."""
-    crop: int
-    """Side of the square cut from the centre, pixels; the input's height and width."""
-    mean: tuple[float, ...]
-    """Of each channel (RGB, 0 to 1), subtracted."""
-    std: tuple[float, ...]
-    """Of each channel, divided by."""
-    interpolation: str
-    """`bilinear` or `bicubic`."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,7 +147,7 @@ def _read_state(path: Path) -> dict[str, torch.Tensor]:
     """Return the state dict of a checkpoint. Nothing in the file is executed."""
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError) as error:
+    except (OSError, RuntimeError, ValueError, EOFError, KeyError, UnpicklingError) as error:
         raise ConfigError(_unreadable(path, error)) from error
     if isinstance(content, Mapping):
         content = next((content[k] for k in ("state_dict", "model") if k in content), content)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as ops
 
-from headrace.models.load import InputSpec
+from headrace.preprocess.spec import InputSpec
 
 PrepLevel = Literal["simple", "medium", "complex"]
 Preprocess = Callable[[NDArray[np.uint8]], torch.Tensor]
