@@ -171,7 +171,7 @@ class PyavDecoder:
             return False
         container = self._container or self._reopen()
         dts, pts = int(index.gop_dts[gop]), int(index.gop_pts[gop])
-        for target in dict.fromkeys((dts, pts, int(index.gop_dts[max(0, gop - 1)]))):
+        for target in dict.fromkeys((pts, dts, int(index.gop_dts[max(0, gop - 1)]))):
             self._counters.seeks += 1
             try:
                 container.seek(target, stream=self._stream, backward=True)
