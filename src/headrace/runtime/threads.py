@@ -25,8 +25,8 @@ class ThreadGroup:
     def start(self, name: str, target: Callable[[], None]) -> None:
         """Runs `target` in a thread called "headrace-<name>"; `target` must not raise."""
         thread = threading.Thread(target=target, name=f"headrace-{name}", daemon=True)
+        self._threads.append(thread)  # before it runs: it may close the group at once
         thread.start()
-        self._threads.append(thread)
 
     def close(self) -> None:
         """Cancels and joins all threads.
@@ -37,7 +37,8 @@ class ThreadGroup:
         self._cancel()
         if threading.current_thread() not in self._threads:
             for thread in self._threads:
-                thread.join()
+                if thread.is_alive():
+                    thread.join()
         atexit.unregister(self.close)
 
     def __enter__(self) -> "ThreadGroup":

@@ -1,0 +1,88 @@
+"""Calls in threads that fail a test rather than hang it, and a clock that tells who reads it."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headrace.runtime.queue import BoundedQueue
+from headrace.testing.fake_clock import FakeClock
+
+TIMEOUT_SECONDS = 30
+"""Far above what any step takes, also on a busy machine; reached only by a hang."""
+
+
+class Call:
+    """A function at work in a thread of its own: `Call(queue.get).result()`."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._error: BaseException | None = None
+        self._value: Any = None
+        self._thread = threading.Thread(target=self._run, name="test-call", daemon=True)
+        self._thread.start()
+
+    def result(self) -> Any:
+        """What it returned or raised; fails the test if it does not come back."""
+        self._thread.join(TIMEOUT_SECONDS)
+        if self._thread.is_alive():
+            pytest.fail(f"{self._function} did not come back within {TIMEOUT_SECONDS} s")
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def _run(self) -> None:
+        try:
+            self._value = self._function()
+        except BaseException as error:  # noqa: BLE001 - raised again by result()
+            self._error = error
+
+
+def in_time(function: Callable[[], Any]) -> Any:
+    """What the function returns or raises; fails the test if it hangs."""
+    return Call(function).result()
+
+
+def happens(event: threading.Event) -> None:
+    """Waits for it; fails the test if it does not happen."""
+    if not event.wait(TIMEOUT_SECONDS):
+        pytest.fail(f"did not happen within {TIMEOUT_SECONDS} s")
+
+
+class WatchedClock(FakeClock):
+    """A fake clock that knows when another thread than the test's has read it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._owner = threading.current_thread()
+        self._reads = threading.Semaphore(0)
+
+    def now_ns(self) -> int:
+        if threading.current_thread() is not self._owner:
+            self._reads.release()
+        return super().now_ns()
+
+    def start_waiting(self, queue: BoundedQueue[Any], function: Callable[[], Any]) -> Call:
+        """Starts a `put` or `get` that has to wait, and comes back when it does wait.
+
+        It reads the clock once under the lock of the queue, and gives that lock up by waiting.
+        """
+        call = Call(function)
+        if not self._reads.acquire(timeout=TIMEOUT_SECONDS):
+            pytest.fail("nothing read the clock")
+        queue.statistics()  # takes the lock
+        return call
+
+
+def run_script(script: str) -> subprocess.CompletedProcess[str]:
+    """Runs it in an interpreter of its own; fails the test if that does not end."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )

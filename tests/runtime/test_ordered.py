@@ -1,0 +1,267 @@
+import threading
+from contextlib import closing, contextmanager, nullcontext
+from itertools import chain, count, islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.errors import ConfigError
+from headrace.runtime.ordered import ordered_streams
+from runtime.in_time import TIMEOUT_SECONDS, happens, in_time
+
+
+def streams(function, items, **options):
+    options = {"workers": 2, "capacity": 4} | options
+    return ordered_streams(lambda: nullcontext(function), items, **options)
+
+
+def headrace_threads():
+    return {t.name for t in threading.enumerate() if t.name.startswith("headrace-")}
+
+
+@settings(max_examples=100)
+@given(
+    items=st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=12),
+    workers=st.integers(1, 4),
+    capacity=st.integers(1, 3),
+    lookahead=st.none() | st.integers(1, 5),
+)
+def test_delivers_what_a_plain_loop_delivers(items, workers, capacity, lookahead):
+    outputs = streams(iter, items, workers=workers, capacity=capacity, lookahead=lookahead)
+    assert in_time(lambda: list(outputs)) == list(chain(*items))
+
+
+def test_keeps_the_order_when_a_later_item_is_done_first():
+    second_done = threading.Event()
+
+    def function(item):
+        if item == 1:
+            happens(second_done)
+        yield from (10 * item, 10 * item + 1)
+        if item == 2:
+            second_done.set()
+
+    assert in_time(lambda: list(streams(function, [1, 2]))) == [10, 11, 20, 21]
+
+
+def test_runs_as_many_items_at_once_as_there_are_workers():
+    together = threading.Barrier(3)
+
+    def function(item):
+        together.wait(TIMEOUT_SECONDS)
+        return [item]
+
+    assert in_time(lambda: list(streams(function, range(6), workers=3))) == list(range(6))
+
+
+@settings(max_examples=20)
+@given(workers=st.integers(1, 3), capacity=st.integers(1, 3), lookahead=st.integers(1, 4))
+def test_holds_no_more_outputs_than_it_says(workers, capacity, lookahead):
+    lock = threading.Lock()
+    produced = threading.Semaphore(0)
+    waiting = most = 0
+
+    def function(item):
+        nonlocal waiting, most
+        for number in range(20):
+            with lock:
+                waiting += 1
+                most = max(most, waiting)
+            produced.release()
+            yield number
+
+    def consume():
+        nonlocal waiting
+        options = {"workers": workers, "capacity": capacity, "lookahead": lookahead}
+        for position, _ in enumerate(streams(function, range(8), **options)):
+            if position == 0:  # the busy workers fill their streams before anything is taken
+                for _ in range(1 + min(workers, 1 + lookahead) * (capacity + 1)):
+                    assert produced.acquire(timeout=TIMEOUT_SECONDS)
+            with lock:
+                waiting -= 1
+
+    in_time(consume)
+    # The first output is counted as waiting until the consumer says that it has it.
+    assert most <= (1 + lookahead) * capacity + workers + 1
+
+
+def test_reads_items_only_as_far_as_it_looks_ahead():
+    read = []
+
+    def items():
+        for item in count():
+            read.append(item)
+            yield item
+
+    def consume():
+        with closing(streams(lambda item: [item], items(), workers=2, lookahead=3)) as outputs:
+            return list(islice(outputs, 5))
+
+    assert in_time(consume) == [0, 1, 2, 3, 4]
+    # 4 delivered, 1 at the consumer, 3 ahead, 1 waiting for room.
+    assert len(read) <= 9
+
+
+def test_delivers_everything_before_a_failure_then_raises_it():
+    failure = OSError("broken")
+    second_failed = threading.Event()
+
+    def function(item):
+        if item == 1:
+            happens(second_failed)
+        yield f"{item}a"
+        if item == 2:
+            second_failed.set()
+            raise failure
+        yield f"{item}b"
+
+    got = []
+
+    def consume():
+        for output in streams(function, [1, 2, 3]):
+            got.append(output)
+
+    with pytest.raises(OSError, match="broken") as caught:
+        in_time(consume)
+    assert caught.value is failure
+    assert got == ["1a", "1b", "2a"]
+    assert not headrace_threads()
+
+
+def failing_items():
+    yield 1
+    yield 2
+    raise OSError("no more items")
+
+
+def test_delivers_everything_before_a_failure_of_the_items():
+    got = []
+
+    def consume():
+        for output in streams(lambda item: [item], failing_items()):
+            got.append(output)
+
+    with pytest.raises(OSError, match="no more items"):
+        in_time(consume)
+    assert got == [1, 2]
+
+
+def test_raises_when_items_cannot_be_iterated():
+    with pytest.raises(TypeError, match="not iterable"):
+        in_time(lambda: list(streams(iter, 5)))
+
+
+def test_raises_when_a_worker_cannot_be_opened():
+    @contextmanager
+    def open_worker():
+        raise OSError("no decoder")
+        yield
+
+    outputs = ordered_streams(open_worker, [1, 2, 3], workers=2, capacity=1)
+    with pytest.raises(OSError, match="no decoder"):
+        in_time(lambda: list(outputs))
+    assert not headrace_threads()
+
+
+class Workers:
+    """Opens workers and keeps in which threads."""
+
+    def __init__(self):
+        self.opened, self.closed = [], []
+        self.together = threading.Barrier(2)
+
+    @contextmanager
+    def open(self):
+        self.opened.append(threading.current_thread().name)
+        yield self.run
+        self.closed.append(threading.current_thread().name)
+
+    def run(self, item):
+        self.together.wait(TIMEOUT_SECONDS)
+        yield item, threading.current_thread().name
+
+
+def test_each_worker_is_opened_and_closed_once_in_its_own_thread():
+    workers = Workers()
+    outputs = ordered_streams(workers.open, range(6), workers=2, capacity=1, name="decode")
+    got = in_time(lambda: list(outputs))
+    assert [item for item, _ in got] == list(range(6))
+    assert {name for _, name in got} == {"headrace-decode-0", "headrace-decode-1"}
+    assert sorted(workers.opened) == sorted(workers.closed) == sorted({name for _, name in got})
+
+
+def test_a_worker_without_an_item_is_never_opened():
+    workers = Workers()
+    assert in_time(lambda: list(ordered_streams(workers.open, [], workers=2, capacity=1))) == []
+    assert workers.opened == []
+
+
+def endless(log):
+    """A function of endless outputs, and endless items, that log where they ran and closed."""
+
+    def note(name):
+        log.append((name, threading.current_thread().name))
+
+    def function(item):
+        note("open")
+        try:
+            yield from count()
+        finally:
+            note("close")
+
+    def items():
+        note("open items")
+        try:
+            yield from count()
+        finally:
+            note("close items")
+
+    return function, items()
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt, ValueError])
+def test_leaving_early_closes_every_generator_where_it_ran(error):
+    log = []
+
+    def consume():
+        with closing(streams(*endless(log), workers=3, capacity=1)) as outputs:
+            assert next(outputs) == 0
+            if error is not None:
+                raise error
+
+    if error is None:
+        in_time(consume)
+    else:
+        with pytest.raises(error):
+            in_time(consume)
+    assert not headrace_threads()
+    opened = sorted(f"{name} {thread}" for name, thread in log if name.startswith("open"))
+    closed = sorted(f"{name} {thread}" for name, thread in log if name.startswith("close"))
+    assert "open items headrace-streams-items" in opened
+    assert [entry.replace("close", "open") for entry in closed] == opened
+
+
+def test_a_forgotten_generator_ends_its_threads():
+    outputs = streams(*endless([]), capacity=1)
+    assert in_time(lambda: next(outputs)) == 0
+    assert headrace_threads()
+
+    def forget():
+        nonlocal outputs
+        outputs = None
+
+    in_time(forget)
+    assert not headrace_threads()
+
+
+def test_starts_no_thread_before_the_first_output_is_asked_for():
+    outputs = streams(*endless([]))
+    assert not headrace_threads()
+    outputs.close()
+
+
+@pytest.mark.parametrize("wrong", [{"workers": 0}, {"capacity": 0}, {"lookahead": 0}])
+def test_refuses_impossible_numbers_at_once(wrong):
+    with pytest.raises(ConfigError, match="workers, capacity and lookahead must be >= 1"):
+        streams(iter, [], **wrong)

@@ -1,0 +1,389 @@
+import threading
+from itertools import count
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.errors import ConfigError, MediaError, StageError
+from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.stage import Item, Span, Stage
+from headrace.testing.fake_clock import FakeClock
+from runtime.in_time import TIMEOUT_SECONDS, happens, in_time, run_script
+
+
+def same(value):
+    return value
+
+
+def pipeline(source, *functions, workers=1, **options):
+    """A pipeline of stages called "stage 1", "stage 2", ..."""
+    stages = [
+        Stage(name=f"stage {number}", function=function, workers=workers)
+        for number, function in enumerate(functions, start=1)
+    ]
+    return Pipeline(source=source, stages=stages, **options)
+
+
+def values(line):
+    with line.run() as run:
+        return [item.value for item in run]
+
+
+def headrace_threads():
+    return {t.name for t in threading.enumerate() if t.name.startswith("headrace-")}
+
+
+@settings(max_examples=80)
+@given(
+    length=st.integers(0, 30),
+    workers=st.lists(st.integers(1, 4), max_size=3),
+    capacity=st.integers(1, 3),
+)
+def test_gives_what_a_plain_loop_gives(length, workers, capacity):
+    stages = [
+        Stage(name=f"stage {number}", function=lambda value, n=number: (*value, n), workers=amount)
+        for number, amount in enumerate(workers)
+    ]
+    line = Pipeline(source=((i,) for i in range(length)), stages=stages, capacity=capacity)
+    expected = [(i, *range(len(workers))) for i in range(length)]
+    assert in_time(lambda: values(line)) == expected
+
+
+def test_numbers_the_items_in_the_order_of_the_source():
+    line = pipeline("abc", str.upper)
+    with line.run() as run:
+        assert [(item.index, item.value) for item in run] == [(0, "A"), (1, "B"), (2, "C")]
+
+
+def test_a_later_item_that_is_done_first_waits_for_its_turn():
+    second_done = threading.Event()
+
+    def function(value):
+        if value == 0:
+            happens(second_done)
+        else:
+            second_done.set()
+        return value
+
+    assert in_time(lambda: values(pipeline(range(4), function, workers=2))) == [0, 1, 2, 3]
+
+
+def test_the_workers_of_a_stage_run_at_once():
+    together = threading.Barrier(3)
+
+    def function(value):
+        together.wait(TIMEOUT_SECONDS)
+        return value
+
+    assert in_time(lambda: values(pipeline(range(6), function, workers=3))) == list(range(6))
+
+
+def test_all_stages_run_at_once():
+    """Three stages meet, each holding another item."""
+    together = threading.Barrier(3)
+
+    def meets_at(item):
+        def function(value):
+            if value == item:
+                together.wait(TIMEOUT_SECONDS)
+            return value
+
+        return function
+
+    line = pipeline(range(3), meets_at(2), meets_at(1), meets_at(0))
+    assert in_time(lambda: values(line)) == [0, 1, 2]
+
+
+def test_every_thread_is_called_after_its_stage():
+    names = []
+
+    def note(value):
+        names.append(threading.current_thread().name)
+        return value
+
+    def source():
+        yield note(0)
+
+    line = Pipeline(
+        source=source(), stages=[Stage(name="prep", function=note)], source_name="decode"
+    )
+    in_time(lambda: values(line))
+    assert names == ["headrace-decode", "headrace-prep-0"]
+
+
+def fails_on(item, error):
+    def function(value):
+        if value == item:
+            raise error
+        return value
+
+    return function
+
+
+def source_failing_after(items, error):
+    yield from range(items)
+    raise error
+
+
+def collect(line, got):
+    with line.run() as run:
+        for item in run:
+            got.append(item.value)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_failing_stage_ends_the_run_at_its_item(stage, workers):
+    error = ValueError("bad pixel")
+    functions = [fails_on(5, error) if n == stage else same for n in (1, 2, 3)]
+    got = []
+    with pytest.raises(StageError) as caught:
+        in_time(lambda: collect(pipeline(count(), *functions, workers=workers), got))
+    assert got == [0, 1, 2, 3, 4]
+    assert (caught.value.stage, caught.value.item) == (f"stage {stage}", 5)
+    assert caught.value.__cause__ is error
+    assert str(caught.value) == f"stage 'stage {stage}' failed on item 5: ValueError: bad pixel"
+    assert not headrace_threads()
+
+
+def test_a_failing_source_ends_the_run_after_its_items():
+    error = OSError("unplugged")
+    got = []
+    with pytest.raises(StageError) as caught:
+        in_time(lambda: collect(pipeline(source_failing_after(3, error), same, workers=2), got))
+    assert got == [0, 1, 2]
+    assert (caught.value.stage, caught.value.item) == ("source", None)
+    assert caught.value.__cause__ is error
+
+
+def test_a_source_that_cannot_be_iterated_fails_at_once():
+    with pytest.raises(StageError, match="'source' failed on item 0: TypeError"):
+        in_time(lambda: values(pipeline(5, same)))
+
+
+def test_an_error_of_headrace_arrives_as_itself_with_a_note():
+    error = MediaError("cannot be decoded", source="a.mp4", pts=7)
+    with pytest.raises(MediaError) as caught:
+        in_time(lambda: values(pipeline(range(9), same, fails_on(2, error))))
+    assert caught.value is error
+    assert error.__notes__ == ["in stage 'stage 2', item 2"]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), GeneratorExit()])
+def test_no_exception_of_a_stage_is_lost(error):
+    with pytest.raises(StageError) as caught:
+        in_time(lambda: values(pipeline(range(9), fails_on(2, error))))
+    assert caught.value.__cause__ is error
+
+
+def test_the_earliest_item_that_failed_counts_not_the_first_failure():
+    later_failed = threading.Event()
+
+    def function(value):
+        if value == 1:
+            later_failed.set()
+        happens(later_failed)
+        raise ValueError(value)
+
+    with pytest.raises(StageError) as caught:
+        in_time(lambda: values(pipeline(range(2), function, workers=2)))
+    assert caught.value.item == 0
+
+
+def test_nothing_behind_a_failure_reaches_a_later_stage():
+    seen = []
+    line = pipeline(count(), fails_on(3, ValueError()), lambda value: seen.append(value))
+    with pytest.raises(StageError):
+        in_time(lambda: values(line))
+    assert seen == [0, 1, 2]
+
+
+def endless(closed_in):
+    try:
+        yield from count()
+    finally:
+        closed_in.append(threading.current_thread().name)
+
+
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_leaving_early_ends_every_thread_and_closes_the_source_where_it_ran(workers, error):
+    closed_in = []
+
+    def leave():
+        with pipeline(endless(closed_in), same, same, workers=workers).run() as run:
+            assert next(run).value == 0
+            if error is not None:
+                raise error
+
+    if error is None:
+        in_time(leave)
+    else:
+        with pytest.raises(error):
+            in_time(leave)
+    assert closed_in == ["headrace-source"]
+    assert not headrace_threads()
+
+
+def test_a_closed_run_is_over():
+    run = pipeline(count(), same).run()
+
+    def take_one_and_close():
+        next(run)
+        run.close()
+        return list(run)
+
+    assert in_time(take_one_and_close) == []
+
+
+def test_a_forgotten_run_ends_its_threads():
+    runs = [pipeline(count(), same).run()]
+    assert in_time(lambda: next(runs[0])).value == 0
+    assert headrace_threads()
+    in_time(runs.clear)
+    assert not headrace_threads()
+
+
+def test_starts_no_thread_before_the_first_item_is_asked_for():
+    run = pipeline(count(), same).run()
+    assert not headrace_threads()
+    run.close()
+
+
+def test_ctrl_c_while_waiting_for_an_item_ends_the_program():
+    script = f"""
+import signal, threading
+from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.stage import Stage
+interrupted = threading.Event()
+def slow(value):
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    interrupted.wait({TIMEOUT_SECONDS})
+class Interrupted(Exception): pass
+def handler(number, frame):
+    interrupted.set()
+    raise KeyboardInterrupt
+signal.signal(signal.SIGINT, handler)
+try:
+    with Pipeline(source=range(9), stages=[Stage(name="slow", function=slow)]).run() as run:
+        list(run)
+except KeyboardInterrupt:
+    print("interrupted,", threading.active_count(), "thread")
+"""
+    done = run_script(script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted, 1 thread\n", "")
+
+
+def test_a_run_left_open_does_not_keep_the_program_from_ending():
+    script = """
+from itertools import count
+from headrace.runtime.pipeline import Pipeline
+run = Pipeline(source=count()).run()
+print(next(run).value)
+"""
+    done = run_script(script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+def test_each_item_knows_when_each_stage_worked_on_it():
+    clock = FakeClock()
+
+    def taking(seconds):
+        def function(value):
+            clock.advance(seconds)
+            return value
+
+        return function
+
+    def source():
+        clock.advance(1)
+        yield "frame"
+
+    line = pipeline(source(), taking(2), taking(3))
+
+    def run_it():
+        with line.run(clock=clock) as run:
+            return list(run), run.stages()
+
+    items, stages = in_time(run_it)
+    second = 1_000_000_000
+    assert items == [
+        Item(
+            0,
+            "frame",
+            (
+                Span("source", 0, second),
+                Span("stage 1", second, 3 * second),
+                Span("stage 2", 3 * second, 6 * second),
+            ),
+        )
+    ]
+    assert [(stage.name, stage.workers, stage.items) for stage in stages] == [
+        ("source", 1, 1),
+        ("stage 1", 1, 1),
+        ("stage 2", 1, 1),
+    ]
+    assert [stage.busy_seconds for stage in stages] == [1.0, 2.0, 3.0]
+
+
+def test_a_stage_starves_at_the_queue_before_it_and_blocks_at_the_one_behind():
+    def run_it():
+        with pipeline(range(50), same, same, workers=2).run() as run:
+            assert len(list(run)) == 50
+            return run.stages(), run.queues()
+
+    stages, queues = in_time(run_it)
+    assert [queue.name for queue in queues] == [stage.name for stage in stages]
+    assert [queue.gets for queue in queues] == [stage.items for stage in stages] == [50, 50, 50]
+    assert [stage.starved_seconds for stage in stages] == [
+        0.0,
+        queues[0].starved_seconds,
+        queues[1].starved_seconds,
+    ]
+    assert [stage.blocked_seconds for stage in stages] == [q.blocked_seconds for q in queues]
+
+
+def test_the_last_queue_counts_how_long_the_consumer_waited():
+    clock = FakeClock()
+
+    def run_it():
+        consumer_waits = threading.Event()
+
+        def source():
+            happens(consumer_waits)
+            clock.advance(4)
+            yield 0
+
+        class Waiting(FakeClock):
+            """The fake clock above; tells when the consumer has read it, under the queue's lock."""
+
+            def now_ns(self):
+                now_ns = clock.now_ns()
+                if threading.current_thread() is consumer and headrace_threads():
+                    consumer_waits.set()
+                return now_ns
+
+        consumer = threading.current_thread()
+        with pipeline(source()).run(clock=Waiting()) as run:
+            list(run)
+            return run.queues()[-1]
+
+    assert in_time(run_it).starved_seconds == 4.0
+
+
+def test_a_run_that_has_not_begun_has_done_nothing():
+    run = pipeline(range(3), same).run()
+    assert [(stage.items, stage.busy_seconds) for stage in run.stages()] == [(0, 0.0), (0, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"capacity": 0}, "capacity must be >= 1, got 0"),
+        ({"source_name": "stage 1"}, "different names, got stage 1, stage 1"),
+    ],
+)
+def test_refuses_an_impossible_pipeline(options, message):
+    with pytest.raises(ConfigError, match=message):
+        pipeline(range(3), same, **options)

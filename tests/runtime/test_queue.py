@@ -1,0 +1,286 @@
+import threading
+from collections import Counter
+from itertools import chain
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.errors import ConfigError
+from headrace.runtime.queue import BoundedQueue, Cancelled, Closed
+from headrace.testing.fake_clock import FakeClock
+from runtime.in_time import TIMEOUT_SECONDS, Call, WatchedClock, in_time
+
+
+def filled(*items, capacity=8, **options):
+    queue = BoundedQueue(capacity, "numbers", **options)
+    for item in items:
+        queue.put(item)
+    return queue
+
+
+def test_hands_items_out_in_the_order_they_came():
+    queue = filled(1, 2, 3)
+    assert [queue.get(), queue.get(), queue.get()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("capacity", "producers"), [(0, 1), (-1, 1), (1, 0)])
+def test_refuses_a_queue_that_could_never_be_used(capacity, producers):
+    with pytest.raises(ConfigError, match=f"'numbers' needs .*got {capacity} and {producers}"):
+        BoundedQueue(capacity, "numbers", producers=producers)
+
+
+def test_get_waits_for_an_item():
+    clock = WatchedClock()
+    queue = filled(clock=clock)
+    getting = clock.start_waiting(queue, queue.get)
+    queue.put("late")
+    assert getting.result() == "late"
+
+
+def test_put_waits_for_room():
+    clock = WatchedClock()
+    queue = filled("first", capacity=1, clock=clock)
+    putting = clock.start_waiting(queue, lambda: queue.put("second"))
+    assert queue.get() == "first"
+    putting.result()
+    assert queue.get() == "second"
+
+
+def test_a_closed_queue_drains_then_ends():
+    queue = filled(1, 2)
+    queue.close()
+    assert in_time(lambda: list(queue)) == [1, 2]
+    with pytest.raises(Closed):
+        in_time(queue.get)
+
+
+def test_stays_open_until_every_producer_has_closed_it():
+    queue = filled(1, producers=2)
+    queue.close()
+    queue.put(2)
+    queue.close()
+    with pytest.raises(Closed):
+        queue.put(3)
+    assert in_time(lambda: list(queue)) == [1, 2]
+
+
+def test_close_ends_every_consumer_that_waits():
+    clock = WatchedClock()
+    queue = filled(clock=clock)
+    waiting = [clock.start_waiting(queue, lambda: list(queue)) for _ in range(3)]
+    queue.close()
+    assert [call.result() for call in waiting] == [[], [], []]
+
+
+def test_close_turns_away_a_producer_that_waits():
+    clock = WatchedClock()
+    queue = filled(1, capacity=1, clock=clock)
+    putting = clock.start_waiting(queue, lambda: queue.put(2))
+    queue.close()
+    with pytest.raises(Closed):
+        putting.result()
+
+
+def test_cancel_wakes_every_consumer_that_waits():
+    clock = WatchedClock()
+    queue = filled(clock=clock)
+    waiting = [clock.start_waiting(queue, queue.get) for _ in range(3)]
+    queue.cancel()
+    for call in waiting:
+        with pytest.raises(Cancelled):
+            call.result()
+
+
+def test_cancel_wakes_every_producer_that_waits():
+    clock = WatchedClock()
+    queue = filled(1, capacity=1, clock=clock)
+    waiting = [clock.start_waiting(queue, lambda: queue.put(2)) for _ in range(3)]
+    queue.cancel()
+    for call in waiting:
+        with pytest.raises(Cancelled):
+            call.result()
+
+
+def test_a_cancelled_queue_neither_gives_nor_takes():
+    queue = filled(1, 2)
+    queue.cancel()
+    queue.close()
+    with pytest.raises(Cancelled):
+        queue.get()
+    with pytest.raises(Cancelled):
+        queue.put(3)
+    with pytest.raises(Cancelled):
+        next(iter(queue))
+
+
+def test_producers_that_number_their_items_put_them_in_that_order():
+    clock = WatchedClock()
+    queue = filled(clock=clock)
+    early = [
+        clock.start_waiting(queue, lambda place=place: queue.put(f"item {place}", place=place))
+        for place in (2, 3, 1)
+    ]
+    queue.put("item 0", place=0)
+    for call in early:
+        call.result()
+    assert [queue.get() for _ in range(4)] == ["item 0", "item 1", "item 2", "item 3"]
+
+
+def test_cancel_wakes_a_producer_whose_turn_never_comes():
+    clock = WatchedClock()
+    queue = filled(clock=clock)
+    putting = clock.start_waiting(queue, lambda: queue.put("item 1", place=1))
+    queue.cancel()
+    with pytest.raises(Cancelled):
+        putting.result()
+
+
+def test_refuses_a_place_that_is_taken():
+    queue = filled()
+    queue.put("a", place=0)
+    with pytest.raises(ConfigError, match="place 0 is taken, the next free one is 1"):
+        in_time(lambda: queue.put("b", place=0))
+
+
+def test_counts_the_wait_of_a_consumer_while_it_waits_and_after():
+    clock = WatchedClock()
+    queue = filled(clock=clock)
+    getting = clock.start_waiting(queue, queue.get)
+    clock.advance(2)
+    assert queue.statistics().starved_seconds == 2.0
+    queue.put("late")
+    getting.result()
+    clock.advance(5)
+    statistics = queue.statistics()
+    assert (statistics.starved_seconds, statistics.blocked_seconds) == (2.0, 0.0)
+
+
+def test_counts_the_wait_of_a_producer():
+    clock = WatchedClock()
+    queue = filled(1, capacity=1, clock=clock)
+    putting = clock.start_waiting(queue, lambda: queue.put(2))
+    clock.advance(3)
+    queue.get()
+    putting.result()
+    statistics = queue.statistics()
+    assert (statistics.starved_seconds, statistics.blocked_seconds) == (0.0, 3.0)
+    assert statistics.mean_occupancy == statistics.max_occupancy == 1.0
+
+
+def test_measures_how_long_items_lay_inside():
+    clock = FakeClock()
+    queue = filled(clock=clock)
+    queue.put("first")
+    clock.advance(1)
+    queue.put("second")
+    clock.advance(2)
+    queue.get(), queue.get()
+    wait_ms = queue.statistics().wait_ms
+    assert wait_ms is not None
+    assert (wait_ms.count, wait_ms.p50, wait_ms.maximum) == (2, 2000.0, 3000.0)
+
+
+@pytest.mark.parametrize("end", ["drained before close", "drained after close", "cancelled"])
+def test_the_watch_stops_with_the_queue(end):
+    clock = FakeClock()
+    queue = filled(1, clock=clock)
+    clock.advance(4)
+    if end == "cancelled":
+        queue.cancel()
+    elif end == "drained before close":
+        queue.get(), queue.close()
+    else:
+        queue.close(), queue.get()
+    clock.advance(100)
+    assert queue.statistics().elapsed_seconds == 4.0
+
+
+@settings(max_examples=60)
+@given(
+    capacity=st.integers(1, 4),
+    producers=st.integers(1, 4),
+    consumers=st.integers(1, 4),
+    items=st.integers(0, 40),
+)
+def test_every_item_arrives_once_and_in_its_producers_order(capacity, producers, consumers, items):
+    queue = BoundedQueue(capacity, "numbers", producers=producers)
+    together = threading.Barrier(producers + consumers)
+
+    def produce(producer):
+        together.wait(TIMEOUT_SECONDS)
+        for number in range(items):
+            queue.put((producer, number))
+        queue.close()
+
+    def consume():
+        together.wait(TIMEOUT_SECONDS)
+        return list(queue)
+
+    calls = [Call(lambda producer=producer: produce(producer)) for producer in range(producers)]
+    taken = [call.result() for call in [Call(consume) for _ in range(consumers)]]
+    for call in calls:
+        call.result()
+    assert Counter(chain(*taken)) == Counter(
+        (producer, number) for producer in range(producers) for number in range(items)
+    )
+    for share in taken:
+        for producer in range(producers):
+            numbers = [number for source, number in share if source == producer]
+            assert numbers == sorted(numbers)
+    statistics = queue.statistics()
+    assert statistics.puts == statistics.gets == producers * items
+    assert statistics.max_occupancy <= 1.0
+
+
+@settings(max_examples=60)
+@given(capacity=st.integers(1, 3), workers=st.integers(1, 4), items=st.integers(0, 40))
+def test_numbered_items_keep_their_order_through_any_number_of_workers(capacity, workers, items):
+    inbox = BoundedQueue(capacity, "inbox")
+    outbox = BoundedQueue(capacity, "outbox", producers=workers)
+
+    def feed():
+        for number in range(items):
+            inbox.put(number)
+        inbox.close()
+
+    def work():
+        for number in inbox:
+            outbox.put(number, place=number)
+        outbox.close()
+
+    calls = [Call(feed), *(Call(work) for _ in range(workers))]
+    assert in_time(lambda: list(outbox)) == list(range(items))
+    for call in calls:
+        call.result()
+
+
+@settings(max_examples=40)
+@given(
+    capacity=st.integers(1, 3),
+    producers=st.integers(1, 3),
+    consumers=st.integers(1, 3),
+    before=st.integers(0, 30),
+)
+def test_cancel_ends_everybody_wherever_they_are(capacity, producers, consumers, before):
+    queue = BoundedQueue(capacity, "numbers")
+
+    def produce():
+        while True:
+            queue.put(0)
+
+    def consume():
+        while True:
+            queue.get()
+
+    calls = [Call(role) for role in [produce] * producers + [consume] * consumers]
+
+    def take_some_and_cancel():
+        for _ in range(before):
+            queue.get()
+        queue.cancel()
+
+    in_time(take_some_and_cancel)
+    for call in calls:
+        with pytest.raises(Cancelled):
+            call.result()
