@@ -17,7 +17,7 @@ BENCH := $(VENV)/.bench
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format wheel lock setup bench-setup system-packages clean
+.PHONY: help demo test check format wheel lock setup bench bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,11 @@ lock:  ## write constraints.txt from what is installed
 	$(BIN)/python scripts/lock.py
 
 setup: $(DEV) $(MEDIA)  ## install the package, its tools and the clips of the tests
+
+bench: bench-setup  ## time headrace beside other libraries (an hour), draw the README's figures
+	$(BIN)/python -m benchmarks.bench_sequential
+	$(BIN)/python -m benchmarks.bench_startup
+	$(BIN)/python -m benchmarks.readme
 
 bench-setup: $(DEV) $(BENCH)  ## install the libraries the benchmarks compare with
 
