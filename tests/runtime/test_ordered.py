@@ -1,3 +1,4 @@
+import gc
 import threading
 from contextlib import closing, contextmanager, nullcontext
 from itertools import chain, count, islice
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
 from headrace.runtime.ordered import ordered_streams
+from headrace.runtime.queue import BoundedQueue
 from runtime.in_time import TIMEOUT_SECONDS, happens, in_time
 
 
@@ -84,6 +86,20 @@ def test_holds_no_more_outputs_than_it_says(workers, capacity, lookahead):
     in_time(consume)
     # The first output is counted as waiting until the consumer says that it has it.
     assert most <= (1 + lookahead) * capacity + workers + 1
+
+
+def test_keeps_nothing_of_what_it_has_delivered():
+    def streams_alive():
+        return sum(isinstance(thing, BoundedQueue) for thing in gc.get_objects())
+
+    def consume():
+        with closing(streams(lambda item: [item], count(), lookahead=2)) as outputs:
+            for _ in islice(outputs, 100):
+                pass
+            return streams_alive()
+
+    before = streams_alive()
+    assert in_time(consume) - before < 20
 
 
 def test_reads_items_only_as_far_as_it_looks_ahead():

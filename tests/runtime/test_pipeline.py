@@ -199,6 +199,25 @@ def test_nothing_behind_a_failure_reaches_a_later_stage():
     assert seen == [0, 1, 2]
 
 
+def test_a_failure_stops_the_source_before_the_consumer_hears_of_it():
+    source_closed = threading.Event()
+
+    def source():
+        try:
+            yield from count()
+        finally:
+            source_closed.set()
+
+    def consume():
+        with pipeline(source(), same, fails_on(1, ValueError()), same).run() as run:
+            assert next(run).value == 0
+            happens(source_closed)
+            next(run)
+
+    with pytest.raises(StageError):
+        in_time(consume)
+
+
 def endless(closed_in):
     try:
         yield from count()

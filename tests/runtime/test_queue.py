@@ -1,4 +1,5 @@
 import threading
+import weakref
 from collections import Counter
 from itertools import chain
 
@@ -112,6 +113,20 @@ def test_a_cancelled_queue_neither_gives_nor_takes():
         queue.put(3)
     with pytest.raises(Cancelled):
         next(iter(queue))
+
+
+def test_cancel_lets_go_of_what_is_inside():
+    class Frame:
+        pass
+
+    queue = filled()
+    frame = Frame()
+    queue.put(frame)
+    alive = weakref.ref(frame)
+    del frame
+    assert alive() is not None
+    queue.cancel()
+    assert alive() is None
 
 
 def test_producers_that_number_their_items_put_them_in_that_order():

@@ -1,4 +1,5 @@
 import threading
+import weakref
 
 import pytest
 
@@ -27,6 +28,15 @@ def test_an_exception_in_the_block_ends_the_threads_and_goes_on():
     with pytest.raises(KeyboardInterrupt):
         in_time(fail)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("headrace")]
+
+
+def test_a_group_that_ended_is_not_kept():
+    stop = threading.Event()
+    with ThreadGroup(stop.set) as threads:
+        threads.start("work", lambda: happens(stop))
+    alive = weakref.ref(threads)
+    del threads
+    assert alive() is None
 
 
 def test_one_of_the_threads_may_close_the_group():

@@ -62,13 +62,18 @@ class PyavDecoder:
 
     def run(self, job: DecodeJob, out: NDArray[np.uint8] | None = None) -> _Frames:
         """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
-        index = self._index
-        gop = index.gop_of(job.wanted[0])
-        index.check(job.wanted[-1])
+        self._index.check(job.wanted[0])
+        self._index.check(job.wanted[-1])
         slot = {wanted: k for k, wanted in enumerate(job.wanted)}
         missing = list(job.wanted)
-        for start, skips in self._attempts(gop):
+        attempts = self._attempts()
+        for gops_back, skips in attempts:
+            is_last = (gops_back, skips) == attempts[-1]
+            start = max(0, self._index.gop_of(missing[0]) - gops_back)
             for number, frame in self._stretch(start, missing, skips):
+                if number != missing[0] and not is_last:
+                    # An earlier one is lost on this way: the next way brings both, in order.
+                    break
                 missing.remove(number)
                 self._counters.frames_delivered += 1
                 pixels = self._converter.convert(frame, None if out is None else out[slot[number]])
@@ -87,14 +92,14 @@ class PyavDecoder:
             self._container.close()
             self._container = None
 
-    def _attempts(self, gop: int) -> list[tuple[int, bool]]:
-        """Return (GOP to start from, whether to skip droppable frames), the cheapest first.
+    def _attempts(self) -> list[tuple[int, bool]]:
+        """Return (GOPs to go back, whether to skip droppable frames), the cheapest first.
 
         The GOP before is tried because a stream with periodic intra refresh, or with a keyframe
         that is none, becomes whole only one keyframe later.
         """
-        attempts = [(gop, True)] if self._index.can_skip else []
-        return [*attempts, (gop, False), *([(gop - 1, False)] if gop else [])]
+        skipping = [(0, True)] if self._index.can_skip else []
+        return [*skipping, (0, False), (1, False)]
 
     def _stretch(
         self, gop: int, wanted: list[int], skips: bool

@@ -47,7 +47,10 @@ class Pipeline:
             raise ConfigError(f"capacity must be >= 1, got {self.capacity}")
 
     def run(self, *, clock: Clock = SYSTEM_CLOCK) -> "Run":
-        """Runs it once: `with pipeline.run() as run: for item in run: ...`."""
+        """Runs it: `with pipeline.run() as run: for item in run: ...`.
+
+        Each run iterates the source anew, so a generator is good for one.
+        """
         return Run(self, clock)
 
 
@@ -64,8 +67,8 @@ class Run:
     """
 
     def __init__(self, pipeline: Pipeline, clock: Clock) -> None:
-        workers = [(pipeline.source_name, 1), *((it.name, it.workers) for it in pipeline.stages)]
-        self._desks = [_Desk(name, count, pipeline.capacity, clock) for name, count in workers]
+        crews = [(pipeline.source_name, 1), *((it.name, it.workers) for it in pipeline.stages)]
+        self._desks = [_Desk(name, workers, pipeline.capacity, clock) for name, workers in crews]
         # Gets no reference to this object, so that a forgotten run is closed at once.
         self._items = _deliver(pipeline, self._desks)
 

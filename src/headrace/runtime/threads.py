@@ -55,9 +55,9 @@ class ThreadGroup:
 
 
 def iterating(iterable: Iterable[T]) -> closing[Generator[T, None, None]]:
-    """`with iterating(x) as values: ...` closes x at the end of the block, if it is a generator.
+    """`with iterating(x) as values: ...` closes a generator x at the end of the block.
 
-    So the thread that ran a generator also closes it. What `iter(x)` raises comes from the first
+    So the thread that ran it also closes it. What `iter(x)` raises comes from the first
     `next`, like every other failure of x.
     """
     return closing(_each(iterable))
