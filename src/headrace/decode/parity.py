@@ -1,18 +1,23 @@
 """Proof on the user's own files: frames reached by a seek equal those of a linear read."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.decode.open import BACKENDS, open_decoder, open_index
+from headrace.decode.open import BACKENDS, Backend, open_decoder, open_index
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import DecodeError
 from headrace.video.source import Source
+from headrace.video.stream_index import StreamIndex
 
 _GOLDEN_RATIO = 0.618_033_988_749_895
+
+
+def _open(index: StreamIndex, backend: Backend) -> Decoder:
+    return open_decoder(index, backend=backend)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +38,12 @@ class Parity:
     """Indices of frames that the linear read, or the seek, cannot decode."""
 
 
-def check_parity(source: Source | str, *, num_frames: int = 32) -> Iterator[Parity]:
+def check_parity(
+    source: Source | str,
+    *,
+    num_frames: int = 32,
+    open_backend: Callable[[StreamIndex, Backend], Decoder] = _open,
+) -> Iterator[Parity]:
     """Compare `num_frames` scattered frames, one Parity for each backend.
 
     Cost: decodes the whole file once, and a GOP for each frame; holds the compared frames.
@@ -45,11 +55,11 @@ def check_parity(source: Source | str, *, num_frames: int = 32) -> Iterator[Pari
     scattered = [int(k * _GOLDEN_RATIO % 1 * len(index)) for k in range(1, num_frames + 1)]
     order = list(dict.fromkeys(scattered))
     for backend in BACKENDS:
-        with closing(open_decoder(index, backend=backend)) as decoder:
+        with closing(open_backend(index, backend)) as decoder:
             linear = _read(decoder, set(order))
-        with closing(open_decoder(index, backend=backend)) as decoder:
-            sought = {k: _seek(decoder, k) for k in order}
-        both = [k for k in order if k in linear and sought[k] is not None]
+        with closing(open_backend(index, backend)) as decoder:
+            sought = {k: frame for k in order for frame in _seek(decoder, k)}
+        both = [k for k in order if k in linear and k in sought]
         yield Parity(
             source=str(index.source),
             backend=backend,
@@ -71,9 +81,9 @@ def _read(decoder: Decoder, kept: set[int]) -> dict[int, NDArray[np.uint8]]:
     return frames
 
 
-def _seek(decoder: Decoder, index: int) -> NDArray[np.uint8] | None:
+def _seek(decoder: Decoder, index: int) -> list[NDArray[np.uint8]]:
+    """Return the frame, or nothing when it cannot be decoded."""
     try:
-        [(_, frame)] = decoder.run(DecodeJob((index,)))
+        return [frame for _, frame in decoder.run(DecodeJob((index,)))]
     except DecodeError:
-        return None
-    return frame
+        return []
