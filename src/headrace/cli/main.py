@@ -10,9 +10,6 @@ from headrace.errors import HeadraceError
 
 FAILED = 1
 """Exit code when something asked for could not be done; 2 is a usage error."""
-INTERRUPTED = 130
-"""Exit code after Ctrl-C."""
-
 _EPILOG = "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 130 interrupted."
 
 app = typer.Typer(
@@ -58,7 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(FAILED)
     except KeyboardInterrupt:
         print("headrace: interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        sys.exit(run.INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output has enough, as in `headrace index ... | head`.
         sys.stdout = None

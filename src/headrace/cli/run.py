@@ -2,9 +2,17 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from headrace.live.run import RunConfig, Runner
+    from headrace.profiling.session import Session
+    from headrace.profiling.steps import Step
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
 
 
 def run(
@@ -36,10 +44,7 @@ def run(
     ] = False,
 ) -> None:
     """Run a classifier on a video: annotated video, metrics and report in one folder."""
-    from headrace.live.run import RunConfig, Runner, configuration
-    from headrace.profiling.machine import describe_machine, versions
-    from headrace.report.folder import write_run
-    from headrace.report.text import render_setup, render_text
+    from headrace.live.run import RunConfig
 
     config = RunConfig(
         source=source,
@@ -53,35 +58,48 @@ def run(
         on_error=on_error,
         out=out,
     )
+    _execute(config, is_dry=dry_run, is_quiet=json)
+
+
+def _execute(config: "RunConfig", *, is_dry: bool, is_quiet: bool) -> None:
+    from headrace.live.run import Runner, configuration
+    from headrace.profiling.machine import describe_machine, versions
+    from headrace.report.folder import write_run
+    from headrace.report.text import render_setup
+
     runner = Runner.prepare(config, command=("headrace", *sys.argv[1:]))
-    if not json:
+    if not is_quiet:
+        options = configuration(config)
+        print(render_setup(machine=describe_machine(), versions=versions(), configuration=options))
+    if is_dry:
         print(
-            render_setup(
-                machine=describe_machine(),
-                versions=versions(),
-                configuration=configuration(config),
-            )
-        )
-    if dry_run:
-        print(
-            f"Dry run: {runner.frames_planned} frames of {source} would be decoded; "
-            f"results would go to {out}",
-            file=sys.stderr if json else sys.stdout,
+            f"Dry run: {runner.frames_planned} frames of {config.source} would be decoded; "
+            f"results would go to {config.out}",
+            file=sys.stderr if is_quiet else sys.stdout,
         )
         return
-    session = write_run(_with_progress(runner, is_quiet=json), out)
-    print(session.model_dump_json() if json else render_text(session))
-    if not json:
+    session = write_run(_with_progress(runner, is_quiet=is_quiet), config.out)
+    _conclude(session, config.out, is_quiet=is_quiet)
+
+
+def _conclude(session: "Session", out: Path, *, is_quiet: bool) -> None:
+    """Say how it went; end with the exit code that tells."""
+    from headrace.report.text import render_text
+
+    if is_quiet:
+        print(session.model_dump_json())
+    else:
+        print(render_text(session))
         print(f"Annotated video: {out / 'annotated.mp4'}\nReport: {out / 'report.html'}")
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; what was done is kept in {out}", file=sys.stderr)
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
     if session.outcome == "failed":
         print(f"headrace: {session.error}; what was done is kept in {out}", file=sys.stderr)
         raise typer.Exit(1)
 
 
-def _with_progress(runner, *, is_quiet: bool):  # type: ignore[no-untyped-def]
+def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
     """Run with a progress bar on a terminal's stderr; return the session."""
     from rich.console import Console
     from rich.progress import (
@@ -104,7 +122,7 @@ def _with_progress(runner, *, is_quiet: bool):  # type: ignore[no-untyped-def]
     with Progress(*columns, console=console, transient=True, disable=is_quiet) as progress:
         task = progress.add_task("running", total=runner.frames_planned, rate="?")
 
-        def show(step) -> None:  # type: ignore[no-untyped-def]
+        def show(step: "Step") -> None:
             seconds = (step.started_ms + step.total_ms) / 1e3
             done = progress.tasks[0].completed + step.frames
             progress.update(task, completed=done, rate=f"{done / seconds:.0f}")
