@@ -36,8 +36,9 @@ def test_a_frame_that_is_never_shown_says_so(codec, header, is_hidden):
 )
 @pytest.mark.parametrize("length_size", [0, 1, 2, 4])
 def test_only_a_frame_nothing_refers_to_is_droppable(codec, nals, is_droppable, length_size):
-    prefix = [len(n + b"....").to_bytes(length_size, "big") for n in nals]
-    joined = b"".join((p or b"\0\0\0\1") + n + b"...." for p, n in zip(prefix, nals, strict=True))
+    units = [n + b"...." for n in nals]
+    heads = [len(u).to_bytes(length_size, "big") if length_size else b"\0\0\0\1" for u in units]
+    joined = b"".join(head + unit for head, unit in zip(heads, units, strict=True))
     assert nal.is_droppable(codec, memoryview(joined), length_size) is is_droppable
 
 

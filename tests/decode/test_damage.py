@@ -1,0 +1,127 @@
+"""Damage: what is delivered is right, what is not is named, and the decoder goes on."""
+
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decode.linear import linear_frames
+from headrace.decode.protocol import DecodeJob
+from headrace.decode.pyav import PyavDecoder
+from headrace.errors import DecodeError
+from headrace.testing import damage
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.stream_index import StreamIndex
+
+CLIPS = {
+    "h264": SynthClip(b_frames=2),
+    "h264_open_gop": SynthClip(b_frames=2, open_gop=True),
+    "hevc": SynthClip(codec="hevc", b_frames=3, structure="b_pyramid"),
+    "vp9": SynthClip(codec="vp9", container="webm", gop=12),
+}
+PLACES = {"keyframe": [24], "after a keyframe": [25], "middle": [17, 18], "start": [0], "end": [47]}
+
+
+@pytest.fixture(scope="module", params=[(c, p) for c in CLIPS for p in PLACES], ids=str)
+def damaged(request, tmp_path_factory) -> tuple[Path, Path]:
+    """Return (the clip before, the clip with some packets damaged)."""
+    codec, place = request.param
+    folder = tmp_path_factory.mktemp("damaged")
+    good = write_clip(folder / "good", CLIPS[codec])
+    bad = folder / f"bad{good.suffix}"
+    return good, damage.damage_packets(good, bad, ordinals=PLACES[place])
+
+
+def run(decoder: PyavDecoder, wanted) -> tuple[dict[int, np.ndarray], tuple[int, ...]]:
+    """Return what a job delivers, and what it names as missing."""
+    got: dict[int, np.ndarray] = {}
+    try:
+        for number, frame in decoder.run(DecodeJob(tuple(wanted))):
+            got[number] = frame
+    except DecodeError as error:
+        return got, error.missing
+    return got, ()
+
+
+def test_frames_far_from_damage_equal_those_of_the_undamaged_clip(damaged):
+    """Up to the damage and from the next keyframe on, nothing is lost and nothing changed."""
+    good, bad = damaged
+    index, expected = StreamIndex.scan(good), linear_frames(good)
+    with closing(PyavDecoder(StreamIndex.scan(bad, count_by="packets"))) as decoder:
+        got, missing = run(decoder, range(len(index)))
+        again, missing_again = run(decoder, range(len(index)))
+    assert sorted([*got, *missing]) == list(range(len(index)))
+    assert sorted(got) == list(got), "frames come out of order"
+    assert (set(again), missing_again) == (set(got), missing)
+    assert len(missing) <= 2 * 12 + 3
+    changed = [n for n, frame in got.items() if not np.array_equal(frame, expected[n])]
+    assert len(changed) <= 12, "damage that no decoder can see stays inside its GOP"
+
+
+def test_single_frames_are_delivered_or_named_as_in_one_long_job(damaged):
+    """A frame that a job of its own delivers is the one that the long job delivers."""
+    _, bad = damaged
+    index = StreamIndex.scan(bad, count_by="packets")
+    with closing(PyavDecoder(index)) as long, closing(PyavDecoder(index)) as short:
+        together, _ = run(long, range(len(index)))
+        for number in range(0, len(index), 3):
+            alone, _ = run(short, [number])
+            if number in alone and number in together:
+                assert np.array_equal(alone[number], together[number])
+
+
+def test_a_damaged_frame_is_named_with_source_and_time(tmp_path):
+    good = write_clip(tmp_path / "good", SynthClip())
+    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[30])
+    with closing(PyavDecoder(StreamIndex.scan(bad))) as decoder:
+        assert [n for n, _ in decoder.run(DecodeJob((28, 29)))] == [28, 29]
+        with pytest.raises(DecodeError) as caught:
+            list(decoder.run(DecodeJob((29, 30, 31, 36))))
+        error, index = caught.value, decoder.index
+        assert (error.missing, error.source) == ((30, 31), str(bad))
+        assert error.pts == index.pts[30]
+        assert str(caught.value) == (
+            f"frame 30 and 1 more of {bad} cannot be decoded (at 1.000 s): the file is damaged "
+            "there; skip such frames, or copy the file again"
+        )
+        assert [n for n, _ in decoder.run(DecodeJob((40,)))] == [40]
+
+
+def test_damage_to_a_frame_nothing_refers_to_costs_that_frame_alone(tmp_path):
+    good = write_clip(tmp_path / "good", SynthClip(b_frames=2))
+    index = StreamIndex.scan(good)
+    victim = int(np.flatnonzero(index.is_droppable)[10])
+    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[int(index.ordinal[victim])])
+    expected = linear_frames(good)
+    with closing(PyavDecoder(StreamIndex.scan(bad))) as decoder:
+        got, missing = run(decoder, range(len(index)))
+    assert missing == (victim,)
+    assert all(np.array_equal(frame, expected[n]) for n, frame in got.items())
+
+
+def test_packets_that_are_gone_are_frames_that_do_not_exist(tmp_path):
+    good = write_clip(tmp_path / "good", SynthClip(b_frames=2))
+    index = StreamIndex.scan(good)
+    victim = int(np.flatnonzero(index.is_droppable)[5])
+    bad = damage.drop_packets(good, tmp_path / "bad.mp4", ordinals=[int(index.ordinal[victim])])
+    expected = linear_frames(good)
+    del expected[victim]
+    with closing(PyavDecoder(StreamIndex.scan(bad))) as decoder:
+        got, missing = run(decoder, range(len(index) - 1))
+    assert missing == ()
+    assert all(np.array_equal(got[n], frame) for n, frame in enumerate(expected))
+
+
+def test_a_truncated_file_delivers_what_is_whole(tmp_path):
+    good = write_clip(tmp_path / "good", SynthClip(b_frames=2))
+    cut = damage.truncate(good, tmp_path / "cut.mp4", keep_fraction=0.6)
+    whole, index = StreamIndex.scan(good), StreamIndex.scan(cut)
+    expected = linear_frames(good)
+    with closing(PyavDecoder(index)) as decoder:
+        got, missing = run(decoder, range(len(index)))
+    assert len(got) > 10
+    assert len(missing) <= 4
+    # Frames are told apart by time: where the file ends, some before the last are gone.
+    same = {n: whole.index_at(int(index.pts[n])) for n in got}
+    assert all(np.array_equal(frame, expected[same[n]]) for n, frame in got.items())
