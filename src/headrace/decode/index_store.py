@@ -98,9 +98,8 @@ def _read(path: Path, source: Source, key: Mapping[str, Any]) -> StreamIndex | N
             if header["key"] != key:
                 return None
             arrays = {name: stored[name] for name in _ARRAYS}
-            return StreamIndex(
-                source=source, info=_info(header["info"]), **arrays, **header["index"]
-            )
+            facts = {**header["index"], "problems": tuple(header["index"]["problems"])}
+            return StreamIndex(source=source, info=_info(header["info"]), **arrays, **facts)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:

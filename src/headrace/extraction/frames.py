@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, get_args
 
 import numpy as np
@@ -25,7 +26,8 @@ OnError = Literal["raise", "skip"]
 
 _BATCH_BYTES = 8 << 20
 _BATCH_FRAMES = 32
-_STRETCH_FRAMES = 64
+_SHORT_STRETCH = 64
+"""Frames below which a stretch is not worth the seek it costs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,14 +88,14 @@ class FrameReader:
         self._memory_budget = memory_budget
         self._on_error: OnError = on_error
         self._store = store or IndexStore()
-        self._decoders: list[Decoder] = []
+        self._costs: list[DecodeCounters] = [DecodeCounters()]
         self.damaged: list[Damage] = []
         """What was left out so far, in no particular order."""
 
     @property
     def counters(self) -> DecodeCounters:
         """What decoding cost so far, over all threads."""
-        return sum((decoder.counters for decoder in self._decoders), DecodeCounters())
+        return sum(self._costs, DecodeCounters())
 
     def __iter__(self) -> Generator[FrameBatch, None, None]:
         """Yield the frames of every video, in order.
@@ -102,11 +104,13 @@ class FrameReader:
             MediaError: at the place of bad media, when `on_error` is `raise`.
             ConfigError: the memory budget is too small for one frame of each worker.
         """
-        indexes = _Lookahead(self._indexes())
-        frames_per_batch, capacity = self._batching(indexes.first)
+        indexes = self._indexes()
+        first = next(indexes, None)
+        frames_per_batch, capacity = self._batching(first)
+        known = indexes if first is None else chain([first], indexes)
         return ordered_streams(
             lambda: self._worker(frames_per_batch),
-            self._plan(indexes),
+            self._plan(known, frames_per_batch * capacity),
             workers=self._workers,
             capacity=capacity,
             name="decode",
@@ -119,9 +123,15 @@ class FrameReader:
             except MediaError as error:
                 self._note(video, (), error)
 
-    def _plan(self, indexes: Iterator[tuple[int, StreamIndex]]) -> Iterator[Stretch]:
+    def _plan(self, indexes: Iterator[tuple[int, StreamIndex]], most: int) -> Iterator[Stretch]:
+        """Keep a video on one thread while there are others to go round, and memory for it.
+
+        `most` is the number of frames of one stretch that may wait for their turn.
+        """
         for video, index in indexes:
-            yield from in_order(video, index, stride=self._stride, at_least=_STRETCH_FRAMES)
+            share = len(index) if len(self._sources) >= self._workers else len(index) // 8
+            at_least = max(_SHORT_STRETCH, min(share, most))
+            yield from in_order(video, index, stride=self._stride, at_least=at_least)
 
     def _batching(self, first: tuple[int, StreamIndex] | None) -> tuple[int, int]:
         """Return frames per batch, and batches of one stretch that may wait."""
@@ -150,7 +160,7 @@ class FrameReader:
                 if current is not None:
                     current.close()
                 current = open_decoder(stretch.index, self._shape)
-                self._decoders.append(current)
+                self._costs.append(current.counters)
             for at in range(0, len(stretch.wanted), frames_per_batch):
                 wanted = stretch.wanted[at : at + frames_per_batch]
                 batch = self._decode(current, stretch.video, wanted)
@@ -187,24 +197,6 @@ class FrameReader:
         if self._on_error == "raise":
             raise error
         self.damaged.append(Damage(video=video, indices=indices, error=error))
-
-
-class _Lookahead:
-    """An iterator whose first item can be seen before it is taken."""
-
-    def __init__(self, items: Iterator[tuple[int, StreamIndex]]) -> None:
-        self.first = next(items, None)
-        self._items = items
-        self._is_taken = self.first is None
-
-    def __iter__(self) -> "_Lookahead":
-        return self
-
-    def __next__(self) -> tuple[int, StreamIndex]:
-        if not self._is_taken and self.first is not None:
-            self._is_taken = True
-            return self.first
-        return next(self._items)
 
 
 def read_frames(
