@@ -83,9 +83,13 @@ def test_videos_of_different_size_keep_theirs_or_share_one(tmp_path, store):
 def test_bad_media_ends_the_reading_at_its_place(clips, store, tmp_path):
     reader = FrameReader([clips[0], tmp_path / "gone.mp4", clips[1]], workers=2, store=store)
     seen = []
-    with pytest.raises(OpenError, match=r"gone\.mp4: no such file"):
+
+    def read() -> None:
         for batch in reader:
-            seen += batch.index.tolist()
+            seen.extend(batch.index.tolist())
+
+    with pytest.raises(OpenError, match=r"gone\.mp4: no such file"):
+        read()
     assert seen == list(range(30))
 
 

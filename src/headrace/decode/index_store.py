@@ -93,7 +93,9 @@ def _read(path: Path, source: Source, key: Mapping[str, Any]) -> StreamIndex | N
         CacheError: there is an entry and it cannot be read.
     """
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            if any(part.compress_type != zipfile.ZIP_STORED for part in stored.zip.infolist()):
+                raise ValueError("it is compressed, so its size is not what it seems")
             header = json.loads(bytes(stored["header"]))
             if header["key"] != key:
                 return None

@@ -28,6 +28,8 @@ class VideoFile:
         self.path = path
         self._rate = frame_rate
         try:
+            # FFmpeg opens the file with the first frame only: too late to learn that it cannot.
+            path.open("wb").close()
             self._container: OutputContainer = av.open(
                 str(path), "w", format="mp4", options={"movflags": "+faststart"}
             )

