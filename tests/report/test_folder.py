@@ -27,7 +27,7 @@ def test_a_report_is_rendered_again_from_the_session_alone(tmp_path):
 
 
 def test_a_folder_without_a_session_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="give the session.json of a run folder"):
+    with pytest.raises(ConfigError, match=r"give the session\.json of a run folder"):
         render_again(tmp_path)
 
 
