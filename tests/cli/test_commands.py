@@ -130,7 +130,7 @@ def test_the_index_is_a_table_and_names_what_is_wrong(call, good, tmp_path):
     assert "HLS playlist" in out.splitlines()[3]
 
 
-FACTS = (["yes", "no", "0"], ["no", "no", "270"])
+FACTS = (["yes", "no", "0"], ["yes", "no", "270"])
 
 
 def test_a_folder_is_searched_for_videos(call, good):

@@ -54,7 +54,7 @@ class Position:
 
         Frames after `last` are decoded all the same: the job that follows goes on from here.
         """
-        number = self._number(self.next_ordinal)
+        number = self.number(self.next_ordinal)
         if number < 0 or number >= last or number in left:
             return False
         return bool(self._index.is_droppable[number])
@@ -62,7 +62,7 @@ class Position:
     def withhold(self) -> None:
         """Note that the next packet is not sent to the decoder."""
         assert self.next_ordinal is not None
-        self._withheld.add(self._number(self.next_ordinal))
+        self._withheld.add(self.number(self.next_ordinal))
         self.next_ordinal += 1
 
     def damage(self, ordinal: int) -> None:
@@ -71,7 +71,7 @@ class Position:
         Frames shown before the keyframe the stretch began at lean on the GOP before: they cannot
         decode cleanly here, and no later frame leans on them.
         """
-        number = self._number(ordinal)
+        number = self.number(ordinal)
         if number < 0 or number >= self._index.gop_start[self._start_gop]:
             self._damaged.append(ordinal)
 
@@ -92,11 +92,11 @@ class Position:
         )
 
     def _is_alone(self, ordinal: int) -> bool:
-        number = self._number(ordinal)
+        number = self.number(ordinal)
         return number >= 0 and bool(self._index.is_droppable[number])
 
-    def _number(self, ordinal: int | None) -> int:
-        """Return the index of the frame that packet becomes; -1 for none."""
+    def number(self, ordinal: int | None) -> int:
+        """Return the index of the frame that packet becomes; -1 for none, or past the index."""
         if ordinal is None or ordinal >= self._index.packets:
             return -1
         return int(self._index.index_of_ordinal[ordinal])

@@ -150,8 +150,7 @@ class PyavDecoder:
 
     def _number_of(self, frame: VideoFrame) -> int | None:
         """Return the index of a decoded frame; None for one that is not presented."""
-        ordinal = ordinal_of(frame)
-        number = -1 if ordinal is None else int(self._index.index_of_ordinal[ordinal])
+        number = self._position.number(ordinal_of(frame))
         return number if number >= 0 else None
 
     def _enter(self, gop: int, wanted: list[int]) -> None:
