@@ -90,7 +90,7 @@ def test_holds_no_more_outputs_than_it_says(workers, capacity, lookahead):
 
 def test_keeps_nothing_of_what_it_has_delivered():
     def streams_alive():
-        return sum(isinstance(thing, BoundedQueue) for thing in gc.get_objects())
+        return sum(type(thing) is BoundedQueue for thing in gc.get_objects())
 
     def consume():
         with closing(streams(lambda item: [item], count(), lookahead=2)) as outputs:
