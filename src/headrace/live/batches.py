@@ -5,18 +5,24 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import DecodeError
 from headrace.planning import stretches
 from headrace.video.frames import FrameBatch
+from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
 
 @dataclass(kw_only=True)
 class FileBatches:
-    """Every `stride`-th frame of one file, in order, in batches; iterate it once."""
+    """Every `stride`-th frame of one file, in order, in batches; iterate it once.
+
+    All frames have the upright size of the first: where a stream changes its size on the way, the
+    others are resized.
+    """
 
     index: StreamIndex
     """The frames of the file."""
@@ -44,8 +50,10 @@ class FileBatches:
         Raises:
             DecodeError: at the first damaged frame unless `skips_damage`; the good frames before
                 it are delivered.
+            OpenError: the file is gone.
         """
-        with closing(open_decoder(self.index)) as decoder:
+        shape = FrameShape(size=self.index.info.upright_size)
+        with closing(open_decoder(self.index, shape)) as decoder:
             self.counters = decoder.counters
             wanted = self._wanted()
             for at in range(0, len(wanted), self.batch_size):
@@ -55,37 +63,38 @@ class FileBatches:
                 if error is not None:
                     raise error
 
-    def _wanted(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def _wanted(self) -> NDArray[np.int64]:
         wanted = np.arange(0, len(self.index), self.stride, dtype=np.int64)
         return wanted if self.max_batches is None else wanted[: self.max_batches * self.batch_size]
 
     def _decode(
-        self, decoder: Decoder, wanted: np.ndarray[tuple[int], np.dtype[np.int64]]
+        self, decoder: Decoder, wanted: NDArray[np.int64]
     ) -> tuple[FrameBatch, DecodeError | None]:
         """Return the frames that decode, and the error that ends the reading, if one does."""
-        height, width = self.index.info.upright_size
-        frames = np.empty((len(wanted), height, width, 3), np.uint8)
-        slot = {int(index): k for k, index in enumerate(wanted)}
-        good: list[int] = []
-        end: DecodeError | None = None
+        frames = np.empty((len(wanted), *self.index.info.upright_size, 3), np.uint8)
+        is_good = np.zeros(len(wanted), np.bool_)
+        start = 0
         for stretch in stretches(0, self.index, wanted):
-            places = [slot[index] for index in stretch.wanted]
+            stop = start + len(stretch.wanted)
             try:
-                for index, _ in decoder.run(
-                    DecodeJob(stretch.wanted), frames[places[0] : places[-1] + 1]
-                ):
-                    good.append(slot[index])
+                for index, _ in decoder.run(DecodeJob(stretch.wanted), frames[start:stop]):
+                    is_good[start + stretch.wanted.index(index)] = True
             except DecodeError as error:
+                lost = start + np.flatnonzero(~is_good[start:stop])
                 if not self.skips_damage:
-                    end = error
-                    good = [k for k in good if wanted[k] < error.missing[0]]
-                    break
-                self.damaged += [(index, error) for index in error.missing]
-        kept = np.array(good, np.int64)
-        indices = wanted[kept]
+                    is_good[lost[0] :] = False
+                    return self._batch(frames, wanted, is_good), error
+                self.damaged += [(int(index), error) for index in wanted[lost]]
+            start = stop
+        return self._batch(frames, wanted, is_good), None
+
+    def _batch(
+        self, frames: NDArray[np.uint8], wanted: NDArray[np.int64], is_good: NDArray[np.bool_]
+    ) -> FrameBatch:
+        indices = wanted[is_good]
         return FrameBatch(
-            frames=frames if len(kept) == len(frames) else frames[kept],
+            frames=frames if is_good.all() else frames[is_good],
             video=0,
             index=indices,
             pts_seconds=self.index.seconds_of(indices),
-        ), end
+        )

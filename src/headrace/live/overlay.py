@@ -4,23 +4,44 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-_TEXT = (255, 255, 255)
-_BAND = (16, 24, 32)
+_SMALLEST = 10
+_DIMMED = 5
+_MORE = "…"
 
 
 class Overlay:
-    """Draws lines of text on a dark band along the top of frames of one size."""
+    """Draws one line of text on a dimmed band along the top of frames of one size."""
 
-    def __init__(self, height: int) -> None:
-        """Choose letters of about 1/18 of the frame's height, 10 pixels at least."""
-        self._letter = max(10, height // 18)
+    def __init__(self, size: tuple[int, int]) -> None:
+        """Choose letters that fit frames of `size`, (height, width); 10 pixels at least."""
+        height, width = size
+        self._letter = max(_SMALLEST, min(height // 18, width // 24))
+        self._margin = self._letter // 2
         self._font = ImageFont.load_default(size=self._letter)
 
-    def draw(self, frame: NDArray[np.uint8], text: str) -> NDArray[np.uint8]:
-        """Return a copy of `frame` (uint8 [H, W, 3], RGB) with `text` on it."""
-        image = Image.fromarray(frame)
-        canvas = ImageDraw.Draw(image)
-        margin = self._letter // 2
-        canvas.rectangle((0, 0, image.width, self._letter + 2 * margin), fill=_BAND)
-        canvas.text((margin, margin), text, fill=_TEXT, font=self._font)
-        return np.asarray(image)
+    def draw(self, frame: NDArray[np.uint8], label: str, note: str) -> NDArray[np.uint8]:
+        """Return a copy of `frame`, uint8 [H, W, 3] RGB, with `label` on the left, `note` right.
+
+        Where both do not fit, the label is shortened.
+        """
+        drawn = frame.copy()
+        band = drawn[: self._letter + 2 * self._margin]
+        image = Image.fromarray(band // _DIMMED)
+        canvas, baseline = ImageDraw.Draw(image), self._margin + self._letter
+        right = image.width - self._margin
+        room = right - self._font.getlength(note) - 3 * self._margin
+        for left, anchor, text in (
+            (self._margin, "ls", self._shortened(label, room)),
+            (right, "rs", note),
+        ):
+            canvas.text((left, baseline), text, fill="white", font=self._font, anchor=anchor)
+        band[:] = np.asarray(image)
+        return drawn
+
+    def _shortened(self, text: str, room: float) -> str:
+        """Return as much of `text` as fits into `room` pixels."""
+        if self._font.getlength(text) <= room:
+            return text
+        while text and self._font.getlength(text + _MORE) > room:
+            text = text[:-1]
+        return text + _MORE if text else ""

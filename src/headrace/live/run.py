@@ -1,39 +1,37 @@
 """One run: decode -> preprocess -> model -> annotated video, recorded as a Session."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, get_args
 
-import torch
-
+from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
 from headrace.errors import ConfigError, HeadraceError
 from headrace.live.batches import FileBatches
-from headrace.live.overlay import Overlay
+from headrace.live.recording import damaged_frames, stages_and_queues, step_of, summarize
 from headrace.live.sinks import VideoFile
-from headrace.models.load import Classifier, load_classifier
-from headrace.models.predict import Prediction, predict, warm_up
-from headrace.preprocess.levels import PrepLevel, Preprocess, build_preprocess
+from headrace.live.stages import stages_of
+from headrace.models.load import Classifier, Device, load_classifier
+from headrace.models.predict import warm_up
+from headrace.preprocess.levels import PrepLevel, build_preprocess
 from headrace.profiling.machine import describe_machine, versions
-from headrace.profiling.session import (
-    DamagedFrame,
-    DecodeCounters,
-    GopLengths,
-    QueueRecord,
-    Session,
-    SourceSummary,
-    StageRecord,
-)
+from headrace.profiling.session import DecodeCounters, Session
 from headrace.profiling.steps import Step, Steps
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.pipeline import Pipeline, Run
-from headrace.runtime.stage import Item, Stage
-from headrace.video.frames import FrameBatch
+from headrace.runtime.pipeline import Pipeline
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
+
+ANNOTATED = "annotated.mp4"
+"""Name of the annotated video in the folder of a run."""
+
+OnDamage = Literal["raise", "skip"]
+Outcome = Literal["complete", "interrupted", "failed"]
+
+_CHOICES = {"prep_level": PrepLevel, "device": Device, "on_error": OnDamage}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,16 +45,17 @@ class RunConfig:
     weights: str = "DEFAULT"
     """`DEFAULT` (torchvision's own), `none` (random), or the path of a checkpoint."""
     batch_size: int = 16
-    """Frames in a step."""
+    """Frames in a step. Up to ten batches of full-size frames are in memory at a time: 1.0 GB at
+    1920x1080 and 16."""
     prep_level: PrepLevel = "medium"
     """How much preprocessing is done: see headrace.preprocess.levels."""
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Device = "cpu"
     """Where the model runs."""
     stride: int = 1
     """1 means every frame."""
     max_steps: int | None = None
     """Where to stop; None means at the end of the video."""
-    on_error: Literal["raise", "skip"] = "raise"
+    on_error: OnDamage = "raise"
     """What damaged frames do: end the run, or be left out, counted and listed."""
     out: Path = Path("headrace_run")
     """Folder of the results; made when missing."""
@@ -67,23 +66,21 @@ class RunConfig:
                 raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
         if self.max_steps is not None and self.max_steps < 1:
             raise ConfigError(f"max_steps must be >= 1, got {self.max_steps}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in get_args(choices):
+                raise ConfigError(
+                    f"{name} must be one of {', '.join(get_args(choices))}, "
+                    f"got {getattr(self, name)!r}"
+                )
 
 
-Outcome = Literal["complete", "interrupted", "failed"]
+def configuration(config: RunConfig) -> dict[str, str | int | float | bool | None]:
+    """Return every option in force, defaults included, as a session records it."""
+    options = {**asdict(config), "out": str(config.out)}
+    return {"model": options.pop("model_name"), **options}
 
 
-class _Result(NamedTuple):
-    frames: FrameBatch
-    prediction: Prediction | None
-    tensor: torch.Tensor | None
-
-
-class _Done(NamedTuple):
-    first_index: int
-    frames: int
-
-
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Runner:
     """One run, ready to start: the source is indexed, the model loaded and warm."""
 
@@ -93,22 +90,29 @@ class Runner:
     command: tuple[str, ...] = ()
     """The command line, for the record."""
     clock: Clock = SYSTEM_CLOCK
-    steps: list[Step] = field(default_factory=list)
-    """What was done so far."""
 
     @classmethod
-    def prepare(cls, config: RunConfig, *, command: Sequence[str] = ()) -> "Runner":
+    def prepare(
+        cls, config: RunConfig, *, command: Sequence[str] = (), store: IndexStore | None = None
+    ) -> "Runner":
         """Check everything that can be checked before the first frame.
+
+        Args:
+            config: What to run.
+            command: The command line, for the record.
+            store: Where indexes are kept; None means the user's cache folder.
 
         Raises:
             ConfigError: unknown model, weights that do not fit, a folder that cannot be written.
-            BackendError: the device is missing.
+            BackendError: the device is missing, or the model cannot run there.
             MediaError: the source cannot be opened as video.
         """
-        _make_folder(config.out)
-        index = open_index(Source.of(config.source))
+        index = open_index(Source.of(config.source), store)
+        _claim(config.out, index.source.path)
         classifier = load_classifier(config.model_name, config.weights, config.device)
-        return cls(config=config, index=index, classifier=classifier, command=tuple(command))
+        runner = cls(config=config, index=index, classifier=classifier, command=tuple(command))
+        warm_up(classifier, min(config.batch_size, runner.frames_planned))
+        return runner
 
     @property
     def frames_planned(self) -> int:
@@ -124,44 +128,48 @@ class Runner:
         Returns:
             The session; its `outcome` tells how the run ended, `error` why it failed. What was
             written until then is whole and playable.
+
+        Raises:
+            ConfigError: the annotated video cannot be written.
         """
-        config, created = self.config, datetime.fromtimestamp(self.clock.wall_seconds(), UTC)
+        created = datetime.fromtimestamp(self.clock.wall_seconds(), UTC)
+        start_ns = self.clock.now_ns()
         outcome: Outcome = "complete"
         error: str | None = None
+        steps: list[Step] = []
         batches = self._batches()
-        preprocess = build_preprocess(config.prep_level, self.classifier.input)
-        warm_up(self.classifier, config.batch_size)
-        start_ns = self.clock.now_ns()
-        with VideoFile(config.out / "annotated.mp4", self.index.frame_rate) as video:
-            stages = self._stages(preprocess, video)
-            pipeline = Pipeline(source=batches, stages=stages, source_name="decode")
-            with pipeline.run(clock=self.clock) as run:
-                try:
-                    for item in run:
-                        self.steps.append(_step(item, len(self.steps), start_ns))
-                        on_step(self.steps[-1])
-                except KeyboardInterrupt:
-                    outcome = "interrupted"
-                except HeadraceError as failure:
-                    outcome, error = "failed", str(failure)
-        wall_seconds = (self.clock.now_ns() - start_ns) / 1e9
+        video = VideoFile(self.config.out / ANNOTATED, self.index.frame_rate)
+        preprocess = build_preprocess(self.config.prep_level, self.classifier.input)
+        stages = stages_of(self.index, preprocess, self.classifier, video)
+        run = Pipeline(source=batches, stages=stages, source_name="decode").run(clock=self.clock)
+        try:
+            with video, run:
+                for item in run:
+                    steps.append(step_of(item, len(steps), start_ns))
+                    on_step(steps[-1])
+        except KeyboardInterrupt:
+            outcome = "interrupted"
+        except HeadraceError as failure:
+            outcome, error = "failed", str(failure).splitlines()[0]
+        stage_records, queue_records = stages_and_queues(run)
         return Session(
             headrace=version("headrace"),
             created=created,
             command=self.command,
-            configuration=configuration(config),
+            configuration=configuration(self.config),
             versions=versions(),
             machine=describe_machine(),
             source=summarize(self.index),
             outcome=outcome,
             error=error,
-            wall_seconds=wall_seconds,
-            warmup_steps=1 if len(self.steps) > 2 else 0,
-            steps=Steps.of(self.steps),
-            **_recorded(run),
+            wall_seconds=(self.clock.now_ns() - start_ns) / 1e9,
+            warmup_steps=1 if len(steps) > 2 else 0,
+            steps=Steps.of(steps),
+            stages=stage_records,
+            queues=queue_records,
             decode=DecodeCounters(**vars(batches.counters)),
-            damaged=_damaged(batches, self.index),
-            outputs=("annotated.mp4",),
+            damaged=damaged_frames(batches.damaged, self.index),
+            outputs=(ANNOTATED,) if video.path.exists() else (),
         )
 
     def _batches(self) -> FileBatches:
@@ -174,105 +182,21 @@ class Runner:
             skips_damage=config.on_error == "skip",
         )
 
-    def _stages(self, preprocess: Preprocess, video: VideoFile) -> list[Stage[Any, Any]]:
-        classifier, overlay = self.classifier, Overlay(self.index.info.upright_size[0])
 
-        def prepare(batch: FrameBatch) -> _Result:
-            return _Result(batch, None, preprocess(batch.frames))
-
-        def infer(result: _Result) -> _Result:
-            assert result.tensor is not None
-            return _Result(result.frames, predict(classifier, result.tensor), None)
-
-        def write(result: _Result) -> _Done:
-            assert result.prediction is not None
-            batch = result.frames
-            for k, frame in enumerate(batch.frames):
-                text = f"#{batch.index[k]}  {result.prediction.caption(k)}"
-                seconds = batch.pts_seconds[k] - self.index.seconds(0)
-                video.write(overlay.draw(frame, text), seconds)
-            return _Done(int(batch.index[0]), len(batch))
-
-        return [
-            Stage(name="preprocess", function=prepare),
-            Stage(name="model", function=infer),
-            Stage(name="sink", function=write),
-        ]
-
-
-def _step(item: Item[_Done], number: int, start_ns: int) -> Step:
-    spans = {span.stage: span for span in item.spans}
-    started_ns, ended_ns = item.spans[0].start_ns, item.spans[-1].end_ns
-    milliseconds = {name: (s.end_ns - s.start_ns) / 1e6 for name, s in spans.items()}
-    return Step(
-        step=number,
-        first_index=item.value.first_index,
-        frames=item.value.frames,
-        started_ms=(started_ns - start_ns) / 1e6,
-        read_ms=milliseconds["decode"],
-        prep_ms=milliseconds["preprocess"],
-        exec_ms=milliseconds["model"],
-        sink_ms=milliseconds["sink"],
-        total_ms=(ended_ns - started_ns) / 1e6,
-    )
-
-
-def _recorded(run: Run) -> dict[str, Any]:
-    stages, queues = run.stages(), run.queues()
-    feeds: list[Any] = [*(stage.name for stage in stages[1:]), None]
-    return {
-        "stages": tuple(StageRecord.of(stage) for stage in stages),
-        "queues": tuple(
-            QueueRecord.of(queue, feeds=stage) for queue, stage in zip(queues, feeds, strict=True)
-        ),
-    }
-
-
-def configuration(config: RunConfig) -> dict[str, str | int | float | bool | None]:
-    """Return every option in force, defaults included, as a session records it."""
-    options = {**asdict(config), "out": str(config.out)}
-    return {"model": options.pop("model_name"), **options}
-
-
-def _damaged(batches: FileBatches, index: StreamIndex) -> tuple[DamagedFrame, ...]:
-    return tuple(
-        DamagedFrame(index=number, pts_seconds=index.seconds(number), reason=str(error))
-        for number, error in batches.damaged
-    )
-
-
-def summarize(index: StreamIndex) -> SourceSummary:
-    """Return what a report says of a video."""
-    lengths, info = index.gop_lengths, index.info
-    return SourceSummary(
-        path=str(index.source),
-        codec=info.codec,
-        height=info.height,
-        width=info.width,
-        frame_rate=index.frame_rate,
-        frames=len(index),
-        duration_seconds=index.duration_seconds,
-        gop=GopLengths(
-            minimum=int(lengths.min()),
-            mean=float(lengths.mean()),
-            maximum=int(lengths.max()),
-        ),
-        has_b_frames=info.reorders,
-        is_vfr=index.is_vfr,
-        rotation=info.orientation.rotation_degrees,
-        counted_by=index.counted_by,
-    )
-
-
-def _make_folder(folder: Path) -> None:
-    """Make the folder of the results, and prove that it can be written to."""
+def _claim(folder: Path, source: Path) -> None:
+    """Make the folder of the results; prove that it can be written to, and not over the source."""
     probe = folder / ".headrace-write-test"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"")
         probe.unlink()
+        is_source = (folder / ANNOTATED).exists() and (folder / ANNOTATED).samefile(source)
     except OSError as error:
         raise ConfigError(
             f"cannot write to the output folder {folder}: {(error.strerror or str(error)).lower()};"
             " give another one with --out"
         ) from error
+    if is_source:
+        raise ConfigError(
+            f"the annotated video would replace its source {source}; give another folder with --out"
+        )

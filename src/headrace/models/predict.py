@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
+from headrace.errors import BackendError
 from headrace.models.load import Classifier
 
 
@@ -15,10 +16,6 @@ class Prediction:
     """Name of the class, or its number where the weights have no names."""
     confidence: tuple[float, ...]
     """Softmax probability of that class, 0 to 1."""
-
-    def caption(self, k: int) -> str:
-        """Return label and confidence of frame `k` of the batch, for people."""
-        return f"{self.labels[k]}  {self.confidence[k]:.2f}"
 
 
 def predict(classifier: Classifier, batch: torch.Tensor) -> Prediction:
@@ -33,6 +30,16 @@ def predict(classifier: Classifier, batch: torch.Tensor) -> Prediction:
 
 
 def warm_up(classifier: Classifier, batch_size: int) -> None:
-    """Run the model once on zeros, so that the first real batch does not pay for its set-up."""
+    """Run the model once on zeros, so that the first real batch does not pay for its set-up.
+
+    Raises:
+        BackendError: the model cannot run there with batches of this size.
+    """
     side = classifier.input.crop
-    predict(classifier, torch.zeros(batch_size, 3, side, side))
+    try:
+        predict(classifier, torch.zeros(batch_size, 3, side, side))
+    except RuntimeError as error:
+        raise BackendError(
+            f"{classifier.name} cannot run on {classifier.device} with batches of {batch_size}: "
+            f"{str(error).splitlines()[0]}; use a smaller --batch-size or another --device"
+        ) from error

@@ -1,7 +1,7 @@
 """Three levels of preprocessing: from decoded frames to the tensor a classifier takes."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as ops
 
+from headrace.errors import ConfigError
 from headrace.preprocess.spec import InputSpec
 
 PrepLevel = Literal["simple", "medium", "complex"]
@@ -21,11 +22,17 @@ def build_preprocess(level: PrepLevel, spec: InputSpec) -> Preprocess:
 
     - `simple`: resize to the input's size, aspect not kept, and normalise.
     - `medium`: what the weights were evaluated with: resize the short side, cut the centre,
-      normalise. Within one grey level of torchvision's own preset, which resizes in float32 and
-      then rounds, at six times the cost (0.6 against 3.8 ms for a 640x272 frame, two cores).
+      normalise. Within one grey level (two where it is bicubic) of torchvision's own preset,
+      which resizes in float32 and then rounds, at six times the cost (0.6 against 3.8 ms for a
+      640x272 frame, two cores).
     - `complex`: before the above, work as camera pipelines do it: Gaussian blur 5x5 (denoising),
-      contrast stretched to the full range of each frame, sharpening by 1.5. Deterministic.
+      each channel of a frame stretched to the full range, sharpening by 1.5. Deterministic.
+
+    Raises:
+        ConfigError: there is no such level.
     """
+    if level not in get_args(PrepLevel):
+        raise ConfigError(f"prep_level is {level!r}; there is {', '.join(get_args(PrepLevel))}")
     interpolation = InterpolationMode(spec.interpolation)
 
     def resized(frames: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """Frames side by side in one picture."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,23 +10,31 @@ from PIL import Image, ImageDraw, ImageFont
 
 from headrace.errors import ConfigError
 
-_GAP, _CAPTION = 8, 24
+_GAP, _CAPTION, _MARGIN = 8, 24, 4
+_LETTER = 14
 
 
 def write_side_by_side(path: Path, frames: Sequence[tuple[NDArray[np.uint8], str]]) -> None:
     """Write frames (uint8 [H, W, 3] RGB), each above its caption, into one picture.
 
+    A frame that is narrower than its caption stands left in a column as wide as that.
+
     Raises:
         ConfigError: the folder cannot be written, or the suffix names no picture format.
     """
+    font = ImageFont.load_default(size=_LETTER)
+    widths = [
+        max(frame.shape[1], math.ceil(font.getlength(caption)) + 2 * _MARGIN)
+        for frame, caption in frames
+    ]
     height = max(frame.shape[0] for frame, _ in frames)
-    width = sum(frame.shape[1] for frame, _ in frames) + _GAP * (len(frames) - 1)
-    picture = Image.new("RGB", (width, height + _CAPTION), "white")
-    canvas, font, left = ImageDraw.Draw(picture), ImageFont.load_default(size=14), 0
-    for frame, caption in frames:
+    size = (sum(widths) + _GAP * (len(widths) - 1), height + _CAPTION)
+    picture, left = Image.new("RGB", size, "white"), 0
+    canvas = ImageDraw.Draw(picture)
+    for (frame, caption), width in zip(frames, widths, strict=True):
         picture.paste(Image.fromarray(frame), (left, 0))
-        canvas.text((left + 4, height + 4), caption, fill="black", font=font)
-        left += frame.shape[1] + _GAP
+        canvas.text((left + _MARGIN, height + _MARGIN), caption, fill="black", font=font)
+        left += width + _GAP
     try:
         picture.save(path)
     except (OSError, ValueError) as error:

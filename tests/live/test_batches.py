@@ -1,0 +1,115 @@
+"""Batches of one file, in order, whatever is wrong with it."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import chain
+
+import pytest
+
+from headrace.errors import DecodeError, OpenError
+from headrace.live.batches import FileBatches
+from headrace.testing import damage
+from headrace.testing.synth import SynthClip, read_number, write_clip
+from headrace.video.stream_index import StreamIndex
+
+CLIP = SynthClip(num_frames=30, gop=10, size=(64, 64))
+
+
+@pytest.fixture
+def good(tmp_path):
+    return write_clip(tmp_path / "good", CLIP)
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """Return a file of 48 frames of which 30 to 35 cannot be decoded."""
+    whole = write_clip(tmp_path / "whole", SynthClip())
+    return damage.damage_packets(whole, tmp_path / "bad.mp4", ordinals=[30])
+
+
+def batches(path, **options) -> FileBatches:
+    return FileBatches(index=StreamIndex.scan(path), **{"batch_size": 8, **options})
+
+
+def numbers(batch) -> list[int]:
+    """Return the numbers in the pixels of a batch, which its indices must equal."""
+    found = [read_number(frame) for frame in batch.frames]
+    assert batch.index.tolist() == found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [range(8), range(8, 16), range(16, 24), range(24, 30)]),
+        ({"batch_size": 100}, [range(30)]),
+        ({"stride": 12}, [(0, 12, 24)]),
+        ({"stride": 7, "batch_size": 2}, [(0, 7), (14, 21), (28,)]),
+        ({"max_batches": 2, "batch_size": 5}, [range(5), range(5, 10)]),
+        ({"max_batches": 1, "stride": 100}, [(0,)]),
+    ],
+)
+def test_every_nth_frame_comes_in_order(good, options, expected):
+    read = batches(good, **options)
+    assert [numbers(batch) for batch in read] == [list(part) for part in expected]
+    assert read.planned == sum(map(len, expected)) == read.counters.frames_delivered
+    assert read.damaged == []
+
+
+def test_times_are_those_of_the_file(tmp_path):
+    path = write_clip(tmp_path / "clip", replace(CLIP, frame_rate=Fraction(10)))
+    [_, second] = batches(path, stride=2)
+    assert second.pts_seconds == pytest.approx([1.6 + 0.2 * k for k in range(7)])
+
+
+def test_damage_ends_the_reading_behind_the_good_frames_before_it(damaged):
+    reading = iter(batches(damaged))
+    found = [numbers(next(reading)) for _ in range(4)]
+    assert list(chain(*found)) == list(range(30))
+    with pytest.raises(DecodeError, match="frame 30 and 1 more") as caught:
+        next(reading)
+    assert caught.value.missing == (30, 31)
+
+
+def test_damage_that_is_skipped_is_left_out_and_listed(damaged):
+    read = batches(damaged, skips_damage=True)
+    found = [numbers(batch) for batch in read]
+    assert found[3:5] == [list(range(24, 30)), list(range(36, 40))]
+    assert list(chain(*found)) == [*range(30), *range(36, 48)]
+    assert [index for index, _ in read.damaged] == list(range(30, 36))
+    assert all(isinstance(error, DecodeError) for _, error in read.damaged)
+
+
+def test_a_batch_without_a_good_frame_does_not_come(damaged):
+    read = batches(damaged, skips_damage=True, batch_size=6)
+    assert [batch.index[0] for batch in read] == [0, 6, 12, 18, 24, 36, 42]
+
+
+def test_a_damaged_start_ends_the_reading_at_once(tmp_path, good):
+    path = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[0])
+    with pytest.raises(DecodeError, match="frame 0"):
+        list(FileBatches(index=StreamIndex.scan(path), batch_size=4))
+
+
+def test_frames_that_change_their_size_come_at_the_size_of_the_first(tmp_path):
+    parts = [
+        write_clip(tmp_path / str(side), replace(CLIP, container="ts", size=(side, side)))
+        for side in (64, 96)
+    ]
+    path = damage.concatenate(parts, tmp_path / "both.ts")
+    found = [(batch.frames.shape[1:3], read_number(batch.frames[0])) for batch in batches(path)]
+    assert {size for size, _ in found} == {(64, 64)}
+    assert [number for _, number in found] == [0, 8, 16, 24, 2, 10, 18, 26]
+
+
+def test_a_file_that_is_gone_is_an_error(good):
+    read = batches(good)
+    good.unlink()
+    with pytest.raises(OpenError, match="no such file"):
+        list(read)
+
+
+def test_a_reading_that_is_given_up_leaves_nothing_open(good):
+    reading = iter(batches(good))
+    assert len(next(reading)) == 8
+    reading.close()

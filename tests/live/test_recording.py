@@ -1,0 +1,76 @@
+"""What a session holds of a run."""
+
+import pytest
+
+from headrace.errors import DecodeError
+from headrace.live.recording import damaged_frames, stages_and_queues, step_of, summarize
+from headrace.live.stages import Shown
+from headrace.profiling.steps import Step
+from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.stage import Item, Span, Stage
+from headrace.testing.fake_clock import FakeClock
+from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.video.stream_index import StreamIndex
+
+
+def test_a_step_holds_the_work_of_each_stage_and_all_the_time_it_took():
+    spans = (
+        Span("decode", 1_000_000, 3_000_000),
+        Span("preprocess", 4_000_000, 4_500_000),
+        Span("model", 6_000_000, 16_000_000),
+        Span("sink", 20_000_000, 21_000_000),
+    )
+    item = Item(7, Shown(first_index=112, frames=16), spans)
+    assert step_of(item, 7, start_ns=500_000) == Step(
+        step=7,
+        first_index=112,
+        frames=16,
+        started_ms=0.5,
+        read_ms=2.0,
+        prep_ms=0.5,
+        exec_ms=10.0,
+        sink_ms=1.0,
+        total_ms=20.0,
+    )
+
+
+def test_every_queue_names_the_stage_it_feeds_and_the_last_one_none():
+    line = [Stage(name=name, function=abs) for name in ("preprocess", "model", "sink")]
+    with Pipeline(source=range(5), stages=line, source_name="decode").run(clock=FakeClock()) as run:
+        assert [item.value for item in run] == [0, 1, 2, 3, 4]
+    stages, queues = stages_and_queues(run)
+    assert [stage.name for stage in stages] == ["decode", "preprocess", "model", "sink"]
+    assert [queue.name for queue in queues] == ["decode", "preprocess", "model", "sink"]
+    assert [queue.feeds for queue in queues] == ["preprocess", "model", "sink", None]
+    assert {queue.puts for queue in queues} == {stage.items for stage in stages} == {5}
+
+
+def test_damaged_frames_carry_their_times_and_what_is_wrong(tmp_path):
+    index = StreamIndex.scan(write_clip(tmp_path / "clip", SynthClip()))
+    error = DecodeError("it is damaged", source="clip.mp4", missing=(15, 30))
+    found = damaged_frames([(15, error), (30, error)], index)
+    assert [frame.index for frame in found] == [15, 30]
+    assert [frame.pts_seconds for frame in found] == pytest.approx([0.5, 1.0])
+    assert {frame.reason for frame in found} == {"it is damaged"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("h264", {"codec": "h264", "frames": 48, "has_b_frames": False, "rotation": 0}),
+        ("h264_b_frames", {"has_b_frames": True, "is_vfr": False, "frame_rate": 30}),
+        ("h264_one_frame", {"frames": 1}),
+        ("vfr_mp4", {"is_vfr": True}),
+        ("rotated_90", {"rotation": 270, "height": 128, "width": 96}),
+        ("vp9_hidden", {"codec": "vp9", "frames": 48}),
+    ],
+)
+def test_a_summary_says_what_the_video_is(tmp_path, kind, expected):
+    summary = summarize(StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind])))
+    assert {name: getattr(summary, name) for name in expected} == expected
+
+
+def test_a_summary_counts_frames_between_keyframes(tmp_path):
+    clip = SynthClip(num_frames=30, gop=12)
+    gop = summarize(StreamIndex.scan(write_clip(tmp_path / "clip", clip))).gop
+    assert (gop.minimum, gop.mean, gop.maximum) == (6, 10, 12)

@@ -1,0 +1,29 @@
+"""A classifier that costs nothing, for tests of what happens around it."""
+
+import torch
+from torch import nn
+
+from headrace.models.load import Classifier
+from headrace.preprocess.spec import InputSpec
+
+
+class Brightness(nn.Module):
+    """Scores how dark and how light a picture is."""
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        light = batch.mean(dim=(1, 2, 3))
+        return 20 * torch.stack([0.5 - light, light - 0.5], dim=1)
+
+
+def tiny_classifier(module: nn.Module | None = None) -> Classifier:
+    """Return a classifier of 8x8 pictures into "dark" and "light"."""
+    return Classifier(
+        name="tiny",
+        module=(module or Brightness()).eval(),
+        input=InputSpec(
+            resize=8, crop=8, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
+        ),
+        labels=("dark", "light"),
+        origin="tests",
+        device="cpu",
+    )
