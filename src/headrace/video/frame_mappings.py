@@ -8,6 +8,7 @@ import json
 from typing import Any, NamedTuple
 
 from headrace.errors import ConfigError
+from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 
@@ -45,6 +46,27 @@ def from_frame_mappings(text: str) -> list[FrameMapping]:
             f'"key_frame": 1}}]}}; found {type(error).__name__}: {error}'
         ) from error
     return sorted(rows)
+
+
+def index_from_frame_mappings(source: Source | str, text: str) -> StreamIndex:
+    """Return the index of `source` after holding mappings made elsewhere against its packets.
+
+    Mappings say nothing of decoding order, so the packets are read all the same (about 5 ms).
+
+    Raises:
+        ConfigError: `text` is not such JSON, or disagrees with the file; the first difference is
+            named.
+        MediaError: the file cannot be indexed.
+    """
+    index = StreamIndex.scan(source)
+    wrong = check_frame_mappings(index, text)
+    if wrong:
+        raise ConfigError(
+            f"the frame mappings are not those of {index.source}: {wrong[0]}"
+            + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
+            + "; make them again from this file"
+        )
+    return index
 
 
 def check_frame_mappings(index: StreamIndex, text: str) -> list[str]:
