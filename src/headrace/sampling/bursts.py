@@ -1,0 +1,119 @@
+"""Bursts: frames taken a few at a time where they lie together, dealt out far apart."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.sampling.feistel import Feistel
+from headrace.sampling.order import Order
+from headrace.sampling.population import Population
+from headrace.sampling.random import Draws, Purpose
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bursts:
+    """Each frame exactly once an epoch, in bursts that one decoding each gives.
+
+    The one sampler that trades statistics for speed. Its bias is 0: every slot holds a uniform
+    frame. What it costs is correlation between frames of one burst; `bias.mate_lags` says how far
+    apart they are delivered, and the rest of `bias` what that does to gradients.
+
+    1. Every GOP is cut into as many bursts as it holds, so that the last ends where the GOP ends.
+       What is left over at its start, and GOPs shorter than a burst, are strung together in order
+       and cut likewise. So all bursts have the same size (but for one, the last), most lie inside
+       a GOP, and those that do not are the cheapest to decode: they lie next to keyframes.
+    2. Bursts in random order, end to end, make a circle of all frames; reading begins at a random
+       place. Therefore every slot is uniform, because its place on the circle is.
+    3. The circle is cut into `lanes` equal parts, and slots are dealt to the lanes in turn. Frames
+       of a burst lie a multiple of `lanes` slots apart, so a batch of at most `lanes` frames never
+       holds two of them.
+    4. Slots are delivered as planned, never as they get ready: otherwise what decodes fast would
+       come first.
+
+    Each epoch has its own order and beginning; bursts are the same in all of them, because a
+    random cut would decode half a frame more for each one delivered, and mend no bias. A slot is
+    computed in O(log GOPs). A burst is decoded once if the planner looks ahead
+    (frames_per_burst - 1) * lanes + 1 slots.
+    Source: CorgiPile (Xu et al., SIGMOD 2022) shuffles blocks likewise, in a pool.
+    """
+
+    frames_per_burst: int
+    """Frames taken from one decoding. 1 is `Permutation`."""
+    lanes: int
+    """Bursts that are open at a time: at least the batch size, times the ranks that share an epoch.
+    About lanes * (frames_per_burst - 1) / 2 decoded frames wait for their slot."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in (("frames_per_burst", self.frames_per_burst), ("lanes", self.lanes)):
+            if value < 1:
+                raise ConfigError(f"{name} must be >= 1, got {value}")
+
+    def order(self, population: Population, epoch: int) -> Order:
+        """Return the order of one epoch: as many slots as frames. Reads every GOP length once.
+
+        Raises:
+            ConfigError: there are fewer than lanes * (frames_per_burst + 1) frames, so that a
+                batch could hold two frames of a burst.
+        """
+        frames = population.num_frames
+        most = frames // (self.frames_per_burst + 1)
+        if self.lanes > most:
+            raise ConfigError(
+                f"{self.lanes} lanes of bursts of {self.frames_per_burst} need at least "
+                f"{self.lanes * (self.frames_per_burst + 1)} frames, the videos have {frames}; "
+                f"at most {most} lanes are possible"
+            )
+        bursts = _Bursts.of(population, self.frames_per_burst)
+        # The last, shorter burst keeps its place at the end; on a circle no place is special.
+        shuffle = Feistel(
+            size=frames // self.frames_per_burst, draws=self._draws(epoch, Purpose.SHUFFLE)
+        )
+        rounds, longer = divmod(frames, self.lanes)
+        start = int(self._draws(epoch, Purpose.ROTATION).integers(0, frames))
+
+        def frames_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:
+            dealt, lane = np.divmod(slots, self.lanes)
+            # The first `longer` lanes hold one frame more, so that the lanes hold all frames.
+            place = lane * rounds + np.minimum(lane, longer) + dealt
+            burst, step = np.divmod((start + place) % frames, self.frames_per_burst)
+            is_full = burst < len(shuffle)
+            burst[is_full] = shuffle.at(burst[is_full])
+            return bursts.frames_at(burst * self.frames_per_burst + step)
+
+        return Order(length=frames, frames_at=frames_at)
+
+    def _draws(self, epoch: int, purpose: Purpose) -> Draws:
+        return Draws(seed=self.seed, epoch=epoch, purpose=purpose)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Bursts:
+    """All bursts end to end, unshuffled: first those inside a GOP, then those of the left-overs."""
+
+    inside: NDArray[np.int64]
+    """int64 [GOPs + 1]: frames in bursts inside a GOP, before each GOP; last, all of them."""
+    left_over: NDArray[np.int64]
+    """int64 [GOPs + 1]: frames that are left over, before each GOP; last, all of them."""
+
+    @classmethod
+    def of(cls, population: Population, frames_per_burst: int) -> "_Bursts":
+        left_over = np.append(0, np.cumsum(population.gop_lengths % frames_per_burst))
+        return cls(inside=population.gop_start - left_over, left_over=left_over)
+
+    def frames_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the frame at each place in [0, frames).
+
+        A frame id is the number of frames before it: of its own kind, which is its place among
+        them, and of the other. Inside its GOP, the GOP's own left-overs come before it.
+        """
+        strung = places - self.inside[-1]
+        next_gop = np.searchsorted(self.inside, places, "right")
+        gop = np.searchsorted(self.left_over, strung, "right") - 1
+        return np.where(
+            strung < 0,
+            places + self.left_over.take(next_gop, mode="clip"),
+            strung + self.inside[gop],
+        )

@@ -1,0 +1,58 @@
+"""What every sampler gives: the order of one epoch, computed slot by slot."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.sampling.population import Population
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """Which frames each slot of one epoch delivers: `order[start:stop]`, `order.at(slots)`.
+
+    A slot is a place in what the model is given: slot n is the n-th frame (or clip) of the epoch,
+    through all batches and ranks. Any slot can be asked for at any time, in any order; none
+    depends on another having been asked for. So seed, epoch and slot are all there is to resume
+    from, and workers or ranks may come and go.
+    """
+
+    length: int
+    """Slots in the epoch."""
+    frames_at: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    """Slots in [0, length) → what `at` returns, unchecked."""
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, slots: slice) -> NDArray[np.int64]:
+        """Return what is delivered in a range of slots, as `at` does; sliced like a list."""
+        return self.frames_at(np.arange(*slots.indices(self.length), dtype=np.int64))
+
+    def at(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the frame ids delivered in `slots`: int64 [n], or [n, num_frames] of clips.
+
+        Raises:
+            ConfigError: a slot is outside [0, length).
+        """
+        if len(slots) and not (slots.min() >= 0 and slots.max() < self.length):
+            raise ConfigError(
+                f"slots must be at least 0 and below {self.length}, the length of the epoch; "
+                f"got {slots.min()} to {slots.max()}"
+            )
+        return self.frames_at(slots)
+
+
+class Sampler(Protocol):
+    """Which frames, in which order; never how they are decoded. A frozen value."""
+
+    def order(self, population: Population, epoch: int) -> Order:
+        """Return the order of one epoch; another epoch has another one, if there is a choice.
+
+        Raises:
+            ConfigError: the sampler cannot sample from such a population.
+        """

@@ -1,0 +1,127 @@
+"""Population: the frames that can be sampled, numbered through all videos."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Population:
+    """Frames of many videos under one numbering: `Population.of([index.gop_lengths, ...])`.
+
+    The *frame id* counts frames through all videos, in their order and in presentation order
+    inside each; the *GOP id* counts GOPs in the same way. Ranges are half-open.
+    Holds 8 bytes a GOP and a video, and 8 a frame only where durations were given. Look-ups
+    bisect; they take and return arrays of any shape.
+    """
+
+    gop_start: NDArray[np.int64]
+    """int64 [GOPs + 1], ascending: frame id of the first frame of each GOP; last, `num_frames`."""
+    video_start: NDArray[np.int64]
+    """int64 [videos + 1], ascending: the same for each video."""
+    shown_until: NDArray[np.float64] | None = None
+    """float64 [frames], ascending: seconds shown up to the end of each frame, videos end to end."""
+
+    @classmethod
+    def of(
+        cls,
+        gop_lengths: Sequence[NDArray[np.int64]],
+        durations_seconds: Sequence[NDArray[np.float64]] | None = None,
+    ) -> "Population":
+        """Number the frames of videos that are each given as the lengths of their GOPs.
+
+        `durations_seconds` holds a float64 [frames] for each video: how long each frame is shown,
+        at least 0. It is needed only to sample uniformly in time.
+
+        Raises:
+            ConfigError: no video, a video without frames, a GOP shorter than 1, or durations that
+                are not as many as the frames, below 0, or 0 throughout.
+        """
+        if not len(gop_lengths):
+            raise ConfigError("at least one video is needed to sample from, got none")
+        for video, lengths in enumerate(gop_lengths):
+            if not len(lengths) or lengths.min() < 1:
+                raise ConfigError(
+                    f"a video needs one GOP or more, each of one frame or more; video {video} has "
+                    f"GOPs of {np.asarray(lengths).tolist()[:8]} frames"
+                )
+        frames = np.array([lengths.sum() for lengths in gop_lengths], np.int64)
+        return cls(
+            gop_start=_starts(np.concatenate(gop_lengths)),
+            video_start=_starts(frames),
+            shown_until=None if durations_seconds is None else _ends(durations_seconds, frames),
+        )
+
+    @property
+    def num_frames(self) -> int:
+        """Number of frames in all videos."""
+        return int(self.gop_start[-1])
+
+    @property
+    def num_videos(self) -> int:
+        """Number of videos."""
+        return len(self.video_start) - 1
+
+    @property
+    def num_gops(self) -> int:
+        """Number of GOPs in all videos."""
+        return len(self.gop_start) - 1
+
+    @cached_property
+    def frames_per_video(self) -> NDArray[np.int64]:
+        """int64 [videos]: frames of each video."""
+        return np.diff(self.video_start)
+
+    @cached_property
+    def gop_lengths(self) -> NDArray[np.int64]:
+        """int64 [GOPs]: frames of each GOP."""
+        return np.diff(self.gop_start)
+
+    def video_of(self, frame_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of the video each frame belongs to."""
+        return _bisect(self.video_start, frame_ids)
+
+    def gop_of(self, frame_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the id of the GOP each frame belongs to."""
+        return _bisect(self.gop_start, frame_ids)
+
+    def locate(self, frame_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return (video, index) of each frame: which video, and its place in that video."""
+        video = self.video_of(frame_ids)
+        return video, frame_ids - self.video_start[video]
+
+    def frame_ids(self, video: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the ids of the frames at `index` of `video`: what `locate` undoes."""
+        ids: NDArray[np.int64] = self.video_start[video] + index
+        return ids
+
+
+def _bisect(start: NDArray[np.int64], frame_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.asarray(np.searchsorted(start, frame_ids, "right"), np.int64) - 1
+
+
+def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
+def _ends(
+    durations: Sequence[NDArray[np.float64]], frames: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    counts = [len(each) for each in durations]
+    if counts != frames.tolist():
+        raise ConfigError(
+            "durations_seconds must hold one array for each video and one value for each frame; "
+            f"the videos have {frames.tolist()[:8]} frames, the arrays {counts[:8]} values"
+        )
+    flat = np.concatenate(durations)
+    if not (np.isfinite(flat).all() and flat.min() >= 0 and flat.max() > 0):
+        raise ConfigError(
+            "durations_seconds must be finite, at least 0 and not all 0; they range from "
+            f"{flat.min()} to {flat.max()}"
+        )
+    return np.cumsum(flat, dtype=np.float64)

@@ -1,0 +1,56 @@
+"""Which slots of an epoch each rank delivers: slot n belongs to rank n mod ranks."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+
+Remainder = Literal["repeat", "drop"]
+"""What happens to slots that do not share out evenly."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard:
+    """One rank's part of every epoch: `order.at(shard.slots(start, stop, len(order)))`.
+
+    The order of the whole epoch is dealt to the ranks, not the videos, so what all ranks deliver
+    together in a step does not depend on their number: splitting videos would make each rank
+    sample from its own few. All ranks get equally many slots.
+    """
+
+    rank: int = 0
+    ranks: int = 1
+    remainder: Remainder = "repeat"
+    """`repeat`: the epoch's first slots come again at the end, at most ranks - 1 of them. `drop`:
+    as many of its last slots are left out."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.ranks:
+            raise ConfigError(
+                f"rank must be at least 0 and below the number of ranks, got rank {self.rank} "
+                f"of {self.ranks}"
+            )
+        if self.remainder not in get_args(Remainder):
+            raise ConfigError(
+                f"remainder must be one of {', '.join(get_args(Remainder))}, got {self.remainder!r}"
+            )
+
+    def count(self, length: int) -> int:
+        """Return how many slots of an epoch of `length` each rank gets; the same for all ranks."""
+        return length // self.ranks if self.remainder == "drop" else -(-length // self.ranks)
+
+    def slots(self, start: int, stop: int, length: int) -> NDArray[np.int64]:
+        """Return slots number [start, stop) of this rank, int64 [stop - start] in [0, length).
+
+        Raises:
+            ConfigError: this rank does not get that many slots.
+        """
+        if not 0 <= start <= stop <= self.count(length):
+            raise ConfigError(
+                f"slots [{start}, {stop}) were asked of rank {self.rank}, which has "
+                f"{self.count(length)} in an epoch of {length}"
+            )
+        return (np.arange(start, stop, dtype=np.int64) * self.ranks + self.rank) % length
