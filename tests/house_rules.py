@@ -12,8 +12,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LAYERS = [
-    *("errors", "video", "sampling", "planning", "runtime", "decode", "preprocess", "models"),
-    *("cache", "profiling", "training", "extraction", "live", "report", "experiments", "cli"),
+    *("errors", "sizes", "video", "sampling", "planning", "runtime", "decode", "preprocess"),
+    *("models", "cache", "profiling", "training", "extraction", "live", "report", "experiments"),
+    "cli",
 ]
 """A file imports only from what stands before it; `testing`, after them all, from anything."""
 ENTRIES = ["__init__", "__main__"]

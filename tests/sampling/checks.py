@@ -13,13 +13,11 @@ from headrace.sampling.population import Population
 ALPHA = 1e-9
 
 
-def faults(frames, population: Population, probability=None) -> list[str]:
+def faults(frames, population: Population, p) -> list[str]:
     """Return by which coordinates `frames`, int64 [n], are not distributed as they should be.
 
-    `probability` is float64 [frames of the population]; None is uniform.
+    `p` is the probability of each frame of the population: float64 [frames].
     """
-    total = population.num_frames
-    p = np.full(total, 1 / total) if probability is None else probability
     found = []
     for name, coordinate in coordinates(population).items():
         cell_of = np.unique(coordinate, return_inverse=True)[1]

@@ -15,6 +15,8 @@ def test_thresholds_for_20000_draws_in_50_cells():
 
 def test_uniform_draws_of_another_generator_have_no_faults():
     population = uneven()
+    total = population.num_frames
     rng = np.random.default_rng(11)
     for _ in range(50):
-        assert faults(rng.integers(population.num_frames, size=6000), population) == []
+        draws = rng.integers(total, size=4000)
+        assert faults(draws, population, np.full(total, 1 / total)) == []

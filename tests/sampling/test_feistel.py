@@ -33,14 +33,15 @@ def test_a_thing_is_found_where_it_stands(size, seed, data):
 def test_all_orders_of_few_things_are_as_frequent(size):
     number = {order: k for k, order in enumerate(permutations(range(size)))}
     places = np.arange(size)
-    orders = [number[tuple(shuffle(size, seed).at(places).tolist())] for seed in range(4000)]
+    orders = [number[tuple(shuffle(size, seed).at(places).tolist())] for seed in range(1500)]
     counts = np.bincount(orders, minlength=len(number))
     assert g_statistic(counts, np.full(len(number), 1 / len(number))) < g_threshold(len(number))
 
 
-@pytest.mark.parametrize("size", [6, 12])
-def test_neighbours_are_any_pair(size):
-    pairs = np.array([shuffle(size, seed).at(np.arange(2)) for seed in range(6000)])
+@pytest.mark.parametrize(("size", "seeds"), [(6, 4000), (12, 1500)])
+def test_neighbours_are_any_pair(size, seeds):
+    """With 6 rounds, the first case fails."""
+    pairs = np.array([shuffle(size, seed).at(np.arange(2)) for seed in range(seeds)])
     counts = np.bincount(pairs @ [size, 1], minlength=size * size).reshape(size, size)
     assert not np.diag(counts).any()
     counts = counts[~np.eye(size, dtype=bool)]

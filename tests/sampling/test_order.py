@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
@@ -14,7 +14,9 @@ from sampling.populations import populations, uneven
 RANDOM = [
     Uniform(seed=1),
     Uniform(over="videos", seed=1),
+    Uniform(over="seconds", seed=1),
     Permutation(seed=1),
+    Permutation(over="seconds", seed=1),
     Bursts(frames_per_burst=1, lanes=1, seed=1),
     RandomClips(num_frames=3, stride=2, temporal_jitter=1, boundary="wrap", seed=1),
     RandomClips(num_frames=3, each_once="starts", boundary="repeat_last", seed=1),
@@ -27,6 +29,7 @@ ALL = [
 
 
 @pytest.mark.parametrize("sampler", ALL)
+@settings(max_examples=40)
 @given(population=populations(), data=st.data())
 def test_a_slot_holds_the_same_however_it_is_asked_for(sampler, population, data):
     if isinstance(sampler, Bursts) and population.num_frames < 2:

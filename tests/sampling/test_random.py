@@ -41,7 +41,7 @@ def test_a_draw_does_not_depend_on_what_is_drawn_with_it(numbers):
         Draws(seed=13, epoch=3, purpose=Purpose.FRAME),
         Draws(seed=12 + (1 << 32), epoch=3, purpose=Purpose.FRAME),
         Draws(seed=12, epoch=4, purpose=Purpose.FRAME),
-        Draws(seed=12, epoch=3, purpose=Purpose.VIDEO),
+        Draws(seed=12, epoch=3, purpose=Purpose.SHUFFLE),
     ],
 )
 def test_seed_epoch_and_purpose_each_make_other_draws(other):

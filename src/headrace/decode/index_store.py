@@ -5,7 +5,6 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +16,7 @@ import platformdirs
 from headrace.errors import CacheError
 from headrace.video.packets import StreamInfo
 from headrace.video.shape import Orientation
-from headrace.video.source import Source
+from headrace.video.source import Fingerprint, Source
 from headrace.video.stream_index import StreamIndex
 
 VERSION = 1
@@ -62,9 +61,9 @@ class IndexStore:
             OpenError: it cannot be opened as video.
             ScanError: no frame can be found in it.
         """
-        path, key = self.entry(source), _key(source)
+        path, fingerprint = self.entry(source), source.fingerprint()
         try:
-            found = _read(path, source, key)
+            found = _read(path, source, fingerprint)
         except CacheError:
             self.counters.damaged += 1
             found = None
@@ -73,7 +72,7 @@ class IndexStore:
             return found
         self.counters.misses += 1
         index = StreamIndex.scan(source)
-        _write(path, index, key)
+        _write(path, index)
         return index
 
     def entry(self, source: Source) -> Path:
@@ -82,11 +81,11 @@ class IndexStore:
         return self.folder / f"{hashlib.sha256(name).hexdigest()[:40]}.npz"
 
 
-def _key(source: Source) -> dict[str, Any]:
-    return {"version": VERSION, **asdict(source.fingerprint())}
+def _key(fingerprint: Fingerprint) -> dict[str, Any]:
+    return {"version": VERSION, **asdict(fingerprint)}
 
 
-def _read(path: Path, source: Source, key: Mapping[str, Any]) -> StreamIndex | None:
+def _read(path: Path, source: Source, fingerprint: Fingerprint) -> StreamIndex | None:
     """Return the stored index, or None when there is none for this version of the file.
 
     Raises:
@@ -97,20 +96,26 @@ def _read(path: Path, source: Source, key: Mapping[str, Any]) -> StreamIndex | N
             if any(part.compress_type != zipfile.ZIP_STORED for part in stored.zip.infolist()):
                 raise ValueError("it is compressed, so its size is not what it seems")
             header = json.loads(bytes(stored["header"]))
-            if header["key"] != key:
+            if header["key"] != _key(fingerprint):
                 return None
             arrays = {name: stored[name] for name in _ARRAYS}
             facts = {**header["index"], "problems": tuple(header["index"]["problems"])}
-            return StreamIndex(source=source, info=_info(header["info"]), **arrays, **facts)
+            return StreamIndex(
+                source=source,
+                fingerprint=fingerprint,
+                info=_info(header["info"]),
+                **arrays,
+                **facts,
+            )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise CacheError(f"index entry {path} cannot be read: {error}") from error
 
 
-def _write(path: Path, index: StreamIndex, key: Mapping[str, Any]) -> None:
+def _write(path: Path, index: StreamIndex) -> None:
     header = {
-        "key": key,
+        "key": _key(index.fingerprint),
         "info": _plain_info(index.info),
         "index": {
             "packets": index.packets,

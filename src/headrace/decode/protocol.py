@@ -1,6 +1,6 @@
 """What every decoding backend takes and gives."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
+
+Out = NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
+"""Where frames are written: uint8 [wanted, H, W, 3], or one uint8 [H, W, 3] for each of them."""
 
 
 @dataclass(frozen=True)
@@ -73,17 +76,22 @@ class Decoder(Protocol):
         ...
 
     def run(
-        self, job: DecodeJob, out: NDArray[np.uint8] | None = None
+        self, job: DecodeJob, out: Out | None = None
     ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         """Yield (index, frame) for every wanted frame, in order.
 
-        A frame is uint8 [H, W, 3] in [0, 255], RGB, upright. With `out`, uint8 [wanted, H, W, 3],
-        the frame of `job.wanted[k]` is written to `out[k]` and a view of it is yielded; without,
-        each frame is an array of its own.
+        A frame is uint8 [H, W, 3] in [0, 255], RGB, upright. With `out`, the frame of
+        `job.wanted[k]` is written to `out[k]`, which is yielded; without, each frame is an array
+        of its own.
 
         Raises:
+            OpenError: the file has changed since it was indexed, or is gone.
             DecodeError: after all good frames: `.missing` names those that cannot be decoded.
         """
+        ...
+
+    def rest(self) -> None:
+        """Release what decoding needs and a file that lies still does not; it may be run again."""
         ...
 
     def close(self) -> None:

@@ -9,16 +9,26 @@ from itertools import chain
 import av
 import numpy as np
 from av.container import InputContainer
+from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from headrace.decode.convert import FrameConverter
 from headrace.decode.position import Position
-from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Out
 from headrace.errors import DecodeError
 from headrace.video.container import open_container
-from headrace.video.packets import NO_PTS, VideoPacket, mark, ordinal_of, packets_of, prepare
+from headrace.video.packets import (
+    CODECS_MADE_ANEW,
+    NO_PTS,
+    VideoPacket,
+    mark,
+    new_codec,
+    ordinal_of,
+    packets_of,
+    prepare,
+)
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
@@ -41,6 +51,7 @@ class PyavDecoder:
         self._converter = FrameConverter(self._shape, index.info.orientation, str(index.source))
         self._container: InputContainer | None = None
         self._stream: VideoStream
+        self._codec: VideoCodecContext | None = None
         self._packets: Iterator[VideoPacket | None]
         self._position = Position(index)
         self._ready: deque[VideoFrame] = deque()
@@ -60,10 +71,11 @@ class PyavDecoder:
         """What decoding cost so far."""
         return self._counters
 
-    def run(self, job: DecodeJob, out: NDArray[np.uint8] | None = None) -> _Frames:
+    def run(self, job: DecodeJob, out: Out | None = None) -> _Frames:
         """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
         self._index.check(job.wanted[0])
         self._index.check(job.wanted[-1])
+        self._index.check_unchanged()
         slot = {wanted: k for k, wanted in enumerate(job.wanted)}
         missing = list(job.wanted)
         attempts = self._attempts()
@@ -84,10 +96,19 @@ class PyavDecoder:
             self._position.lose()
         raise self._undecodable(missing)
 
+    def rest(self) -> None:
+        """Release the memory of the codec; the file stays open, and the next job seeks."""
+        self._ready.clear()
+        self._position.lose()
+        self._codec = None
+        if self._container is not None and self._index.info.codec not in CODECS_MADE_ANEW:
+            self.close()
+
     def close(self) -> None:
         """Release the file and the codec."""
         self._ready.clear()
         self._position.lose()
+        self._codec = None
         if self._container is not None:
             self._container.close()
             self._container = None
@@ -137,7 +158,7 @@ class PyavDecoder:
         if packet is not None:
             mark(packet, ordinal)
         try:
-            frames = self._stream.codec_context.decode(packet)
+            frames = self._decoding().decode(packet)
         except av.error.FFmpegError:
             self._position.damage(ordinal)
             return
@@ -181,7 +202,7 @@ class PyavDecoder:
                 container.seek(target, stream=self._stream, backward=True)
             except av.error.FFmpegError:
                 continue
-            self._stream.codec_context.flush_buffers()
+            self._decoding().flush_buffers()
             self._packets = packets_of(container, self._stream)
             if self._find(dts, pts):
                 return True
@@ -202,13 +223,20 @@ class PyavDecoder:
 
     def _reopen(self) -> InputContainer:
         if self._container is not None:
-            self._container.close()
-            self._container = None
+            self.close()
         self._container, self._stream = open_container(self._index.source)
-        prepare(self._stream.codec_context)
         self._packets = packets_of(self._container, self._stream)
         self._counters.opens += 1
         return self._container
+
+    def _decoding(self) -> VideoCodecContext:
+        if self._codec is None:
+            if self._index.info.codec in CODECS_MADE_ANEW:
+                self._codec = new_codec(self._stream)
+            else:
+                self._codec = self._stream.codec_context
+                prepare(self._codec)
+        return self._codec
 
     def _undecodable(self, missing: list[int]) -> DecodeError:
         index = self._index

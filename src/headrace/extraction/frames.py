@@ -13,7 +13,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder, open_index
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import ConfigError, DecodeError, MediaError
-from headrace.planning import Stretch, in_order
+from headrace.planning.stretches import Stretch, in_order
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.ordered import ordered_streams
 from headrace.video.frames import FrameBatch

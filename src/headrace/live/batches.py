@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import DecodeError
-from headrace.planning import stretches
+from headrace.planning.stretches import stretches
 from headrace.video.frames import FrameBatch
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex

@@ -4,12 +4,15 @@ Every frame is taken to depend on all frames of its GOP before it. Reordered and
 frames change the figures by a constant factor.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+
+_LONGEST_LOOKAHEAD = 131_072
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +25,8 @@ class DecodeCost:
     seeks: float
     """Jumps to a keyframe per frame delivered."""
     held_frames: float
-    """Decoded frames that wait for their slot, on average; times the bytes of a frame, memory."""
+    """Different decoded frames that wait for their slot, on average; times the bytes of a frame, it
+    is memory. A frame that several slots want is held once."""
 
 
 def lookahead_cost(gop_lengths: NDArray[np.int64], lookahead: int) -> DecodeCost:
@@ -30,17 +34,19 @@ def lookahead_cost(gop_lengths: NDArray[np.int64], lookahead: int) -> DecodeCost
 
     A frame that is due and not held has its GOP decoded once, and all requests for that GOP among
     the next `lookahead - 1` slots are kept from it. Such decodings of GOP j renew themselves every
-    K - 1 + 1/p slots on average, p = g/F, K = `lookahead`. Exact, with the sums over GOPs:
+    K - 1 + 1/p slots on average, p = g/F, K = `lookahead`. Exact, with the sums over GOPs and with
+    q = 1 - 1/F, the probability that a slot wants another frame than a given one:
 
         seeks = Σ p / (1 + (K-1)p)
         amplification = Σ p / (1 + (K-1)p) · Σ_{l=1..g} [1 - (1 - l/g)(1 - l/F)^(K-1)]
-        held_frames = Σ p / (1 + (K-1)p) · (K-1)p · K/2          (Little's law)
+        held_frames = Σ p / (1 + (K-1)p) · g [(K-1) - (q - q^K) / (1 - q)]
 
-    `lookahead=1` is naive random access: amplification (Σ g²/F + 1) / 2, one seek a frame. For
-    `Permutation` the error is O(K/F). Start-up, some F/g frames at the naive cost, is left out.
+    `lookahead=1` is naive random access: amplification (Σ g²/F + 1) / 2, one seek a frame. The
+    start, some F/g frames at the naive cost, is left out. `Permutation` was simulated: decoded and
+    seeks within 5 %; held 3, 9 and 22 % more at K/F = 0.1, 0.3 and 1, because nothing repeats.
     """
     _check(gop_lengths, "lookahead", lookahead)
-    length, count = np.unique(gop_lengths, return_counts=True)
+    length, count = _distinct(gop_lengths)
     total = int(gop_lengths.sum())
     share = length / total
     events = count * share / (1 + (lookahead - 1) * share)
@@ -50,46 +56,20 @@ def lookahead_cost(gop_lengths: NDArray[np.int64], lookahead: int) -> DecodeCost
     return DecodeCost(
         amplification=float(events @ (length - unread[length - 1])),
         seeks=float(events.sum()),
-        held_frames=float(events @ share * (lookahead - 1) * lookahead / 2),
+        held_frames=_held_frames(length, count, lookahead),
     )
 
 
-def block_cost(
-    gop_lengths: NDArray[np.int64], block: int, *, each_once: bool = False
-) -> DecodeCost:
-    """Return the cost of uniform frames in blocks of `block` slots, each GOP once per block.
+def lookahead_for(gop_lengths: NDArray[np.int64], frames: int) -> int:
+    """Return the longest look-ahead that holds at most `frames` frames on average.
 
-    With q(l) the probability that none of l given frames is asked for in a block of K slots,
-    (1 - l/F)^K for independent frames and C(F-l, K) / C(F, K) for each frame once. Exact:
-
-        amplification = Σ Σ_{l=1..g} [1 - q(l)] / K,   seeks = Σ [1 - q(g)] / K
-        held_frames = (K+1)/K · Σ E[n/2 - n/(n+1)],    n requests for the GOP in the block
-
-    where a GOP is decoded when the first of its frames is due.
-    Source: Cardenas, CACM 18, 1975 (independent); Yao, CACM 20, 1977 (each once).
-
-    Raises:
-        ConfigError: `each_once`, and the block is longer than an epoch.
+    In [1, 131072]: a longer one costs the planner more than it saves the decoder. Takes
+    milliseconds for a million GOPs. What is held swings around its average.
     """
-    _check(gop_lengths, "block", block)
-    length, count = np.unique(gop_lengths, return_counts=True)
-    total, longest = int(gop_lengths.sum()), int(length[-1])
-    if each_once and block > total:
-        raise ConfigError(f"each of {total} frames comes once, so a block cannot hold {block}")
-    if each_once:
-        nobody = _missed(total, block, longest)
-        missed_next = _missed(total + 1, block + 1, longest + 1)[length]
-        inverse = (total + 1) / (length + 1) * (1 - missed_next) / (block + 1)
-    else:
-        nobody = (1 - np.arange(1, longest + 1) / total) ** block
-        inverse = total / length * (1 - (1 - length / total) ** (block + 1)) / (block + 1)
-    # `inverse` is E[1 / (n + 1)], so that E[n/2 - n/(n+1)] is E[n]/2 - 1 + inverse.
-    waits = block * length / total / 2 - 1 + inverse
-    return DecodeCost(
-        amplification=float(count @ (length - np.cumsum(nobody)[length - 1]) / block),
-        seeks=float(count @ (1 - nobody[length - 1]) / block),
-        held_frames=float(count @ waits * (block + 1) / block),
-    )
+    _check(gop_lengths, "frames", frames)
+    length, count = _distinct(gop_lengths)
+    possible = range(1, _LONGEST_LOOKAHEAD + 1)
+    return bisect_right(possible, float(frames), key=lambda k: _held_frames(length, count, k))
 
 
 def burst_cost(gop_lengths: NDArray[np.int64], frames_per_burst: int, lanes: int) -> DecodeCost:
@@ -120,11 +100,24 @@ def burst_cost(gop_lengths: NDArray[np.int64], frames_per_burst: int, lanes: int
     )
 
 
-def _missed(total: int, drawn: int, longest: int) -> NDArray[np.float64]:
-    """Return C(total - l, drawn) / C(total, drawn) for l in [1, longest]."""
-    taken = np.arange(longest)
-    kept = np.maximum(0, total - drawn - taken) / np.maximum(1, total - taken)
-    return np.asarray(np.cumprod(kept), np.float64)
+def _held_frames(length: NDArray[np.int64], count: NDArray[np.int64], lookahead: int) -> float:
+    """Return `DecodeCost.held_frames` of a look-ahead; it grows with the look-ahead.
+
+    u slots after its GOP was decoded, a frame waits if one of the K - u slots left wants it.
+    """
+    total = int(length @ count)
+    share = length / total
+    events = count * share / (1 + (lookahead - 1) * share)
+    another = 1 - 1 / total
+    waits = lookahead - 1 - total * (another - another**lookahead)
+    return float(events @ length) * waits
+
+
+def _distinct(gop_lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the lengths there are, ascending, and how many GOPs have each."""
+    count = np.bincount(gop_lengths)
+    length = np.flatnonzero(count)
+    return length, count[length]
 
 
 def _check(gop_lengths: NDArray[np.int64], name: str, value: int) -> None:

@@ -1,19 +1,16 @@
 """Samplers of single frames: in order, with replacement, and each once."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.sampling.feistel import Feistel
+from headrace.sampling.line import Over, check_over, line_of
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
-
-Over = Literal["frames", "seconds", "videos"]
-"""What a draw is uniform over."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,119 +40,66 @@ class InOrder:
 class Uniform:
     """Frames drawn independently, with replacement: the reference that others are measured by.
 
-    `over="frames"`: every frame of every video alike, the i.i.d. sampling of the literature.
-    `over="seconds"`: every moment alike, so a frame in proportion to how long it is shown; needs a
-    population with durations. `over="videos"`: a video, then a frame of it, so frames of short
-    videos come more often: `num_frames / (num_videos * frames of the video)` times as often.
-    An epoch has as many draws as there are frames; about 1 - 1/e of them are seen in it.
+    An epoch has as many draws as there are frames; over frames, about 1 - 1/e of them are seen in
+    it. Over anything else, a frame comes in proportion to its share, and a loss that is meant over
+    frames is biased (`bias.bias` says by how much).
     """
 
     over: Over = "frames"
+    """`frames` is the i.i.d. sampling of the literature."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.over not in get_args(Over):
-            raise ConfigError(f"over must be one of {', '.join(get_args(Over))}, got {self.over!r}")
+        check_over(self.over)
 
     def order(self, population: Population, epoch: int) -> Order:
         """Return the order of one epoch: as many slots as frames.
 
         Raises:
-            ConfigError: over seconds, and the population has no durations.
+            ConfigError: over seconds, and the population has no durations; or there are not as
+                many weights as videos.
         """
         draws = Draws(seed=self.seed, epoch=epoch, purpose=Purpose.FRAME)
-        if self.over == "seconds":
-            return _over_seconds(population, draws)
-        if self.over == "videos":
-            return Weighted(weights=(1.0,) * population.num_videos, seed=self.seed).order(
-                population, epoch
-            )
-
-        def frames_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:
-            return draws.integers(slots, population.num_frames)
-
-        return Order(length=population.num_frames, frames_at=frames_at)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Weighted:
-    """A video in proportion to its weight, then a uniform frame of it, with replacement.
-
-    A frame of video v comes `num_frames * (weight of v / all weights) / (frames of v)` times as
-    often as under `Uniform()`. Weights in proportion to the frames are the same as `Uniform()`.
-    """
-
-    weights: tuple[float, ...]
-    """One for each video, at least 0, not all 0."""
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        given = (*self.weights, 0.0)
-        if not (np.isfinite(given).all() and min(given) >= 0 < max(given)):
-            raise ConfigError(
-                f"weights must be finite, at least 0 and not all 0, got {self.weights[:8]}"
-            )
-
-    def order(self, population: Population, epoch: int) -> Order:
-        """Return the order of one epoch: as many slots as frames.
-
-        Raises:
-            ConfigError: there are not as many weights as videos.
-        """
-        if len(self.weights) != population.num_videos:
-            raise ConfigError(
-                f"one weight is needed for each of {population.num_videos} videos, "
-                f"got {len(self.weights)}"
-            )
-        until = np.cumsum(self.weights)
-        video_draws = Draws(seed=self.seed, epoch=epoch, purpose=Purpose.VIDEO)
-        frame_draws = Draws(seed=self.seed, epoch=epoch, purpose=Purpose.FRAME)
-
-        def frames_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:
-            video = _place(until, video_draws.fractions(slots))
-            index = frame_draws.integers(slots, population.frames_per_video[video])
-            return population.frame_ids(video, index)
-
-        return Order(length=population.num_frames, frames_at=frames_at)
+        frames = population.num_frames
+        if self.over == "frames":
+            return Order(length=frames, frames_at=lambda slots: draws.integers(slots, frames))
+        line = line_of(population, self.over)
+        return Order(length=frames, frames_at=lambda slots: line(draws.fractions(slots)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Permutation:
-    """Each frame exactly once an epoch, in random order; each epoch in another one.
+    """As `Uniform`, but without replacement: over frames, each comes exactly once an epoch.
 
-    Random reshuffling: every slot holds a uniform frame, so expected gradients are those of i.i.d.
-    frames; but what is left depends on what came before (`bias.epoch_inflation` says how much).
+    Random reshuffling: every slot has the same law as under `Uniform`, so expected gradients are
+    equal; but what is left depends on what came before (`bias.epoch_inflation` says how much).
+
+    Over anything else, each frame and each video comes as often in an epoch as its share says,
+    rounded up or down. All frames lie on a line, each as long as its share; the line is cut into as
+    many equal cells as there are frames; cells are visited in random order, and each gives what
+    lies at one place in it. The place is uniform, the same for all cells, and another one each
+    epoch; so frames that come less than once an epoch are evenly spaced in it.
+    Source: systematic sampling; Madow, Ann. Math. Stat. 20, 1949.
     """
 
+    over: Over = "frames"
+    """`frames` is the shuffled epoch of the literature."""
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        check_over(self.over)
+
     def order(self, population: Population, epoch: int) -> Order:
-        """Return the order of one epoch: as many slots as frames."""
-        draws = Draws(seed=self.seed, epoch=epoch, purpose=Purpose.SHUFFLE)
-        shuffle = Feistel(size=population.num_frames, draws=draws)
-        return Order(length=len(shuffle), frames_at=shuffle.at)
-
-
-def _over_seconds(population: Population, draws: Draws) -> Order:
-    until = population.shown_until
-    if until is None:
-        raise ConfigError(
-            "sampling over seconds needs to know how long each frame is shown; give "
-            "durations_seconds to Population.of"
+        """Return the order of one epoch: as many slots as frames. Raises as `Uniform` does."""
+        frames = population.num_frames
+        shuffle = Feistel(size=frames, draws=self._draws(epoch, Purpose.SHUFFLE))
+        if self.over == "frames":
+            return Order(length=frames, frames_at=shuffle.at)
+        line = line_of(population, self.over)
+        place = self._draws(epoch, Purpose.ROTATION).fractions(0)
+        return Order(
+            length=frames, frames_at=lambda slots: line((shuffle.at(slots) + place) / frames)
         )
 
-    def frames_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        return _place(until, draws.fractions(slots))
-
-    return Order(length=population.num_frames, frames_at=frames_at)
-
-
-def _place(until: NDArray[np.float64], fractions: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return which stretch of a line each fraction of the line falls into; `until` are the ends.
-
-    A stretch without length is never hit: a fraction may round up to the end of the line, and
-    falls back into the last stretch that has a length.
-    """
-    last = np.searchsorted(until, until[-1], "left")
-    stretch = np.searchsorted(until, fractions * until[-1], "right")
-    return np.asarray(np.minimum(stretch, last), np.int64)
+    def _draws(self, epoch: int, purpose: Purpose) -> Draws:
+        return Draws(seed=self.seed, epoch=epoch, purpose=purpose)

@@ -19,11 +19,11 @@ class Purpose(IntEnum):
     """What draws are for. Draws for different purposes are independent; numbers never change."""
 
     FRAME = 0
-    VIDEO = 1
     SHUFFLE = 2
     ROTATION = 3
     START = 4
     JITTER = 5
+    SUBSTITUTE = 6
 
 
 @dataclass(frozen=True, kw_only=True)

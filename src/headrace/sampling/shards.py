@@ -38,19 +38,25 @@ class Shard:
                 f"remainder must be one of {', '.join(get_args(Remainder))}, got {self.remainder!r}"
             )
 
-    def count(self, length: int) -> int:
-        """Return how many slots of an epoch of `length` each rank gets; the same for all ranks."""
-        return length // self.ranks if self.remainder == "drop" else -(-length // self.ranks)
+    def count(self, length: int, skip: int = 0) -> int:
+        """Return how many slots each rank gets of an epoch of `length`; the same for all ranks.
 
-    def slots(self, start: int, stop: int, length: int) -> NDArray[np.int64]:
+        `skip` slots of the epoch were delivered before, by however many ranks there were.
+        """
+        left = length - skip
+        return left // self.ranks if self.remainder == "drop" else -(-left // self.ranks)
+
+    def slots(self, start: int, stop: int, length: int, skip: int = 0) -> NDArray[np.int64]:
         """Return slots number [start, stop) of this rank, int64 [stop - start] in [0, length).
 
         Raises:
             ConfigError: this rank does not get that many slots.
         """
-        if not 0 <= start <= stop <= self.count(length):
+        count = self.count(length, skip)
+        if not 0 <= start <= stop <= count:
             raise ConfigError(
-                f"slots [{start}, {stop}) were asked of rank {self.rank}, which has "
-                f"{self.count(length)} in an epoch of {length}"
+                f"slots [{start}, {stop}) were asked of rank {self.rank}, which has {count} in an "
+                f"epoch of {length} of which {skip} are skipped"
             )
-        return (np.arange(start, stop, dtype=np.int64) * self.ranks + self.rank) % length
+        numbers = np.arange(start, stop, dtype=np.int64)
+        return (skip + numbers * self.ranks + self.rank) % length

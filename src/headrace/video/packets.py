@@ -170,6 +170,18 @@ def shown_ordinals(source: Source) -> tuple[NDArray[np.int64], NDArray[np.int64]
     return table[:, 0], table[:, 1]
 
 
+CODECS_MADE_ANEW = frozenset(
+    ["h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4"]
+)
+"""Codecs of which a second one can be made for a stream: `_STREAM_FACTS` is all they need."""
+
+_STREAM_FACTS = (
+    *("extradata", "codec_tag", "width", "height", "pix_fmt", "profile", "level"),
+    *("bits_per_coded_sample", "reorder_depth"),
+    *("color_range", "color_primaries", "color_trc", "colorspace"),
+)
+
+
 def prepare(context: VideoCodecContext) -> None:
     """Set up a decoder so that frames carry their packet's mark and damage is told, not hidden."""
     context.thread_count = 1
@@ -178,6 +190,22 @@ def prepare(context: VideoCodecContext) -> None:
         # Otherwise damage is painted over: HEVC never says so, H.264 only once the frame is shown,
         # after frames that lean on it. Clean streams come out the same: tests/decode/test_exact.py.
         context.options = {"err_detect": "explode"}
+
+
+def new_codec(stream: VideoStream) -> VideoCodecContext:
+    """Return a new codec for the stream, as if the file had just been opened.
+
+    It takes over what FFmpeg found out about the stream when it opened the file, and costs 0.03 ms
+    where opening anew costs 5 to 20.
+    """
+    known = stream.codec_context
+    codec = av.CodecContext.create(known.name, "r")
+    assert isinstance(codec, VideoCodecContext)
+    for name in _STREAM_FACTS:
+        if (fact := getattr(known, name)) is not None:
+            setattr(codec, name, fact)
+    prepare(codec)
+    return codec
 
 
 def mark(packet: VideoPacket, ordinal: int) -> None:

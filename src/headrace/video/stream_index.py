@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError, ScanError
+from headrace.errors import ConfigError, OpenError, ScanError
 from headrace.video.packets import NO_PTS, PacketTable, StreamInfo, read_packets, shown_ordinals
-from headrace.video.source import Source
+from headrace.video.source import Fingerprint, Source
 
 CountBy = Literal["packets", "decode"]
 
@@ -46,6 +46,8 @@ class StreamIndex:
     """
 
     source: Source
+    fingerprint: Fingerprint
+    """Tells whether the file is still the one that was scanned."""
     info: StreamInfo
     pts: NDArray[np.int64]
     """int64 [frames], ascending: presentation time in ticks of `info.time_base`."""
@@ -86,6 +88,7 @@ class StreamIndex:
             ScanError: no frame can be found in it.
         """
         source = Source.of(source)
+        fingerprint = source.fingerprint()
         table = read_packets(source)
         if count_by is None:
             count_by = "decode" if _needs_decoding(table) else "packets"
@@ -95,7 +98,7 @@ class StreamIndex:
             shown = np.flatnonzero(table.is_shown)
             ordinal = shown[np.argsort(table.pts[shown], kind="stable")]
             pts = table.pts[ordinal]
-        return _build(source, table, ordinal, pts, count_by)
+        return _build(source, fingerprint, table, ordinal, pts, count_by)
 
     def __len__(self) -> int:
         return len(self.pts)
@@ -184,6 +187,20 @@ class StreamIndex:
         table[self.ordinal] = np.arange(len(self))
         return table
 
+    def check_unchanged(self) -> None:
+        """Do nothing if the file is still the one that was scanned; asks the file system.
+
+        Raises:
+            OpenError: it has changed since, or is gone.
+        """
+        found = self.source.fingerprint()
+        if found != self.fingerprint:
+            raise OpenError(
+                f"{self.source} has changed since it was indexed: it had {self.fingerprint.size} "
+                f"bytes, now {found.size}, or was written again; open it anew",
+                source=str(self.source),
+            )
+
     def check(self, index: int) -> int:
         """Return `index` if there is such a frame.
 
@@ -217,6 +234,7 @@ def _needs_decoding(table: PacketTable) -> bool:
 
 def _build(
     source: Source,
+    fingerprint: Fingerprint,
     table: PacketTable,
     ordinal: NDArray[np.int64],
     pts: NDArray[np.int64],
@@ -236,6 +254,7 @@ def _build(
     at = gops[:, 1]
     return StreamIndex(
         source=source,
+        fingerprint=fingerprint,
         info=table.info,
         pts=pts,
         duration=_durations(pts, table.duration[ordinal]),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
-from headrace.planning import in_order, stretches
+from headrace.planning.stretches import in_order, stretches
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 

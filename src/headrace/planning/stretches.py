@@ -1,4 +1,4 @@
-"""From wanted frames to decode jobs: what is decoded together, and in which order. Pure."""
+"""From wanted frames of one video to stretches that one decoder delivers in one go."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
