@@ -1,0 +1,102 @@
+"""A few open decoders, so that a video that is asked for again need not be opened again."""
+
+import os
+from collections import OrderedDict
+from types import TracebackType
+from typing import Any
+
+from headrace.decode.open import open_decoder
+from headrace.decode.protocol import DecodeCounters, Decoder
+from headrace.errors import ConfigError
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+
+
+class DecoderPool:
+    """Keeps at most `max_open` files open; the one unused for longest is closed first.
+
+    Only the decoder in use holds a codec, some 10 MB at 720p; the others wait at a few 100 kB.
+
+    For one thread. In a process that was forked from its own it starts empty: a decoder there would
+    share its place in the file with the parent's, and miss the threads that only the parent has.
+    Sent to another process, it arrives empty.
+    """
+
+    def __init__(self, shape: FrameShape, max_open: int = 4) -> None:
+        """Open nothing yet.
+
+        Raises:
+            ConfigError: `max_open` is below 1.
+        """
+        if max_open < 1:
+            raise ConfigError(f"max_open must be >= 1, got {max_open}")
+        self._shape = shape
+        self._max_open = max_open
+        self._start_empty()
+
+    @property
+    def counters(self) -> DecodeCounters:
+        """What decoding cost in this process, over all decoders there ever were."""
+        self._leave_inherited()
+        return sum((each.counters for each in tuple(self._open.values())), self._closed)
+
+    def decoder(self, index: StreamIndex) -> Decoder:
+        """Return the decoder of a video; valid until the next call, when its codec may rest."""
+        self._leave_inherited()
+        key = id(index)
+        last = next(reversed(self._open), key)
+        if last != key:
+            self._open[last].rest()
+        if key not in self._open:
+            while len(self._open) >= self._max_open:
+                self._close(next(iter(self._open)))
+            self._open[key] = open_decoder(index, self._shape)
+        self._open.move_to_end(key)
+        return self._open[key]
+
+    def drop(self, index: StreamIndex) -> None:
+        """Close the decoder of a video, if it is open."""
+        self._leave_inherited()
+        if id(index) in self._open:
+            self._close(id(index))
+
+    def close(self) -> None:
+        """Close all decoders; those that another process opened are left to it."""
+        self._leave_inherited()
+        for key in tuple(self._open):
+            self._close(key)
+
+    def _close(self, key: int) -> None:
+        decoder = self._open.pop(key)
+        decoder.close()
+        self._closed += decoder.counters
+
+    def _leave_inherited(self) -> None:
+        """Start empty in a process that was forked from the one that opened the decoders."""
+        if self._pid != os.getpid():
+            # Kept: freeing one would wait for threads that were not forked (a crop has some).
+            self._start_empty((*self._inherited, *self._open.values()))
+
+    def _start_empty(self, inherited: tuple[Decoder, ...] = ()) -> None:
+        self._pid = os.getpid()
+        self._open: OrderedDict[int, Decoder] = OrderedDict()
+        self._closed = DecodeCounters()
+        self._inherited = inherited
+
+    def __enter__(self) -> "DecoderPool":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_shape": self._shape, "_max_open": self._max_open}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start_empty()

@@ -1,0 +1,24 @@
+"""What a slot delivers whose own sample is bad: a rule, so that timing plays no part in it."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.sampling.order import Order
+from headrace.sampling.random import Draws, Purpose
+
+ATTEMPTS = 64
+"""Substitutes a slot has; with half of all frames bad, all of them are bad once in 10**19 slots."""
+
+
+def substitutes(
+    order: Order, slots: NDArray[np.int64], attempt: int, *, seed: int, epoch: int
+) -> NDArray[np.int64]:
+    """Return the samples that stand in for those of `slots`: what `order` gives elsewhere.
+
+    A slot's substitute number `attempt`, in [0, ATTEMPTS), is the sample of a slot drawn uniformly
+    from the epoch by (seed, epoch, slot, attempt). Taking the first good one gives every slot the
+    law of its sampler under the condition that the sample is good, and the same result whoever
+    asks: another number of workers or ranks, or a run that knew the bad frames from the start.
+    """
+    draws = Draws(seed=seed, epoch=epoch, purpose=Purpose.SUBSTITUTE)
+    return order.at(draws.integers(slots * ATTEMPTS + attempt, len(order)))

@@ -1,0 +1,25 @@
+"""Sizes in bytes, as people write them."""
+
+import re
+
+from headrace.errors import ConfigError
+
+_UNITS = {
+    **{"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
+    **{"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40},
+}
+
+
+def parse_bytes(size: int | str) -> int:
+    """Return a number of bytes: of "256MiB", "1.5 GiB", "2GB", "1048576", or a number itself.
+
+    Raises:
+        ConfigError: it is no such size, or below 1.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size), re.ASCII)
+    if match is None or match[2].upper() not in _UNITS:
+        raise ConfigError(f'a size must read like "256MiB", "1.5GB" or 1048576, got {size!r}')
+    number = int(float(match[1]) * _UNITS[match[2].upper()])
+    if number < 1:
+        raise ConfigError(f"a size must be at least 1 byte, got {size!r}")
+    return number

@@ -1,0 +1,24 @@
+"""What a loader hands to the training loop."""
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Batch:
+    """N samples, in the planned order; a sample is a frame, or a clip of T frames."""
+
+    frames: torch.Tensor
+    """uint8 [N, 3, H, W], or [N, T, 3, H, W] of clips; [0, 255], RGB, upright; on the loader's
+    device; what `transform` made of it, where there is one. Colour is innermost in memory
+    (`torch.channels_last`), as decoders give it and convolutions like it. Owned by the caller."""
+    video: torch.Tensor
+    """int64 [N]: place of each sample's video in the list that was given."""
+    index: torch.Tensor
+    """int64 [N], or [N, T]: place of each frame in presentation order."""
+    pts_seconds: torch.Tensor
+    """float64 [N], or [N, T]: presentation time of each frame."""
+
+    def __len__(self) -> int:
+        return len(self.video)

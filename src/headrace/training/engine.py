@@ -1,0 +1,163 @@
+"""The engine of a loader: steps in, samples out, each GOP decoded once for a whole window."""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import MediaError
+from headrace.planning.lookahead import GopJob, PlannedBatch, look_ahead
+from headrace.runtime.ordered import ordered_streams
+from headrace.runtime.room import Room
+from headrace.training.decoding import Decoded, JobDecoder
+from headrace.training.epochs import Epochs, Step
+from headrace.training.window import Window
+
+_ITEMS_AHEAD = 256
+"""Jobs and batches on their way; memory is bounded by the window, not by this."""
+
+_Item = GopJob | PlannedBatch
+_Output = Decoded | PlannedBatch
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Samples:
+    """The pixels of one step, and which frames they are."""
+
+    step: Step
+    frames: NDArray[np.int64]
+    """Frame ids: those of the step, but for samples that turned out to be bad."""
+    pixels: NDArray[np.uint8]
+    """uint8 [N, H, W, 3], or [N, T, H, W, 3]; owned by the caller."""
+
+
+class Engine:
+    """One run through steps; it can be run once."""
+
+    def __init__(
+        self,
+        epochs: Epochs,
+        decoder: JobDecoder,
+        window: Window,
+        *,
+        workers: int,
+        skip_bad: bool,
+    ) -> None:
+        self.room = Room(window.frames)
+        """The frames that are held: decoded, or about to be, and not yet delivered."""
+        self._epochs = epochs
+        self._decoder = decoder
+        self._window = window
+        self._workers = workers
+        self._skip_bad = skip_bad
+        self._steps: deque[Step] = deque()
+        self._held: dict[int, NDArray[np.uint8]] = {}
+        self._failed: dict[int, MediaError] = {}
+
+    def run(self, steps: Iterable[Step]) -> Generator[Samples, None, None]:
+        """Yield the samples of every step, in order, while decoding runs ahead.
+
+        Raises:
+            MediaError: a frame that is due is bad, and bad ones are not to be skipped.
+        """
+        streams = ordered_streams(
+            self._worker,
+            self._work(steps),
+            workers=self._workers,
+            capacity=1,
+            lookahead=_ITEMS_AHEAD,
+            name="loader",
+        )
+        # Left from the right: whoever waits for room is woken before threads are joined.
+        with self._decoder.worker() as decode, closing(streams), self.room:
+            for output in streams:
+                if isinstance(output, Decoded):
+                    self._hold(output)
+                else:
+                    yield self._samples(self._steps.popleft(), decode)
+                    self._release(output.released)
+
+    @contextmanager
+    def _worker(self) -> Iterator[Callable[[_Item], list[_Output]]]:
+        with self._decoder.worker() as decode:
+            yield lambda item: [decode(item) if isinstance(item, GopJob) else item]
+
+    def _work(self, steps: Iterable[Step]) -> Iterator[_Item]:
+        """Yield the jobs of a batch as there is room for them, then the batch itself.
+
+        It goes through the workers like a job, and so comes out when all before it is done.
+        """
+        plan = look_ahead(
+            self._requests(steps),
+            self._epochs.population,
+            lookahead=self._window.lookahead,
+            capacity=self._window.later_frames,
+        )
+        for batch in plan:
+            for job in batch.jobs:
+                self.room.take(len(job.frames))
+                yield job
+            yield batch
+
+    def _requests(self, steps: Iterable[Step]) -> Iterator[NDArray[np.int64]]:
+        for step in steps:
+            self._steps.append(step)
+            yield step.frames
+
+    def _hold(self, decoded: Decoded) -> None:
+        self._held.update(decoded.frames)
+        self._failed.update(decoded.failures)
+        if self._skip_bad:
+            for frame, error in decoded.failures.items():
+                self._epochs.quarantine.add(frame, error)
+
+    def _release(self, frames: tuple[int, ...]) -> None:
+        for frame in frames:
+            if frame in self._held:
+                self._decoder.buffers.give(self._held.pop(frame))
+            else:
+                del self._failed[frame]
+        self.room.give(len(frames))
+
+    def _samples(self, step: Step, decode: Callable[[GopJob], Decoded]) -> Samples:
+        frames, substitutes = step.frames, dict[int, NDArray[np.uint8]]()
+        failed = next((each for each in frames.ravel().tolist() if each in self._failed), None)
+        if failed is not None:
+            if not self._skip_bad:
+                raise self._failed[failed]
+            frames, substitutes = self._substitute(step, decode)
+        pixels = np.empty((*frames.shape, *self._decoder.buffers.shape), np.uint8)
+        rows = pixels.reshape(-1, *self._decoder.buffers.shape)
+        for row, frame in zip(rows, frames.ravel().tolist(), strict=True):
+            row[...] = self._held[frame] if frame in self._held else substitutes[frame]
+        for buffer in substitutes.values():
+            self._decoder.buffers.give(buffer)
+        return Samples(step=step, frames=frames, pixels=pixels)
+
+    def _substitute(
+        self, step: Step, decode: Callable[[GopJob], Decoded]
+    ) -> tuple[NDArray[np.int64], dict[int, NDArray[np.uint8]]]:
+        """Return what the step delivers now that samples of it are known to be bad.
+
+        Substitutes that nobody had planned for are decoded at once, in this thread.
+        """
+        found: dict[int, NDArray[np.uint8]] = {}
+        while True:
+            frames = self._epochs.samples(step.epoch, step.slots)
+            left = set(frames.ravel().tolist()) - self._held.keys() - found.keys()
+            if not left:
+                return frames, found
+            for batch in look_ahead(
+                [np.array(sorted(left), np.int64)],
+                self._epochs.population,
+                lookahead=len(left),
+                capacity=0,
+            ):
+                for job in batch.jobs:
+                    decoded = decode(job)
+                    found.update(decoded.frames)
+                    for frame, error in decoded.failures.items():
+                        self._epochs.quarantine.add(frame, error)

@@ -1,0 +1,120 @@
+"""Epochs: what one rank is given, step by step and epoch after epoch, as frame ids."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.sampling.order import Order, Sampler
+from headrace.sampling.population import Population
+from headrace.sampling.shards import Shard
+from headrace.sampling.substitutes import ATTEMPTS, substitutes
+from headrace.training.quarantine import Quarantine
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Position:
+    """How far training has come; with the seed, all there is to resume from."""
+
+    epoch: int = 0
+    slot: int = 0
+    """Slots of the epoch that all ranks together have delivered."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Step:
+    """One batch of one rank, as requests."""
+
+    epoch: int
+    slots: NDArray[np.int64]
+    """int64 [N]: the slots of the epoch it delivers."""
+    frames: NDArray[np.int64]
+    """int64 [N], or [N, T] of clips: frame ids."""
+    after: Position
+    """Where training stands when every rank has delivered this step."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Epochs:
+    """The steps of one rank. The same for every rank but for its share: equally many, as large."""
+
+    sampling: Sampler
+    population: Population
+    quarantine: Quarantine
+    seed: int
+    batch_size: int
+    shard: Shard
+    drop_last: bool
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ConfigError(f"batch_size must be >= 1, got {self.batch_size}")
+
+    def num_steps(self, slot: int = 0) -> int:
+        """Return how many steps an epoch has from `slot` on.
+
+        Raises:
+            ConfigError: it has none, because the batch is larger than what there is.
+        """
+        length = len(self.order(0))
+        samples = self.shard.count(length, slot)
+        steps = samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
+        if not steps and not slot:
+            raise ConfigError(
+                f"a batch of {self.batch_size} on each of {self.shard.ranks} ranks is more than "
+                f"the {length} samples of an epoch; at most {length // self.shard.ranks} are "
+                "possible, or keep the last batch, which is smaller (drop_last=False)"
+            )
+        return steps
+
+    def steps(self, start: Position, epochs: int | None = None) -> Iterator[Step]:
+        """Yield every step from `start` on, through `epochs` in all, or without end."""
+        slot = start.slot
+        for epoch in count(start.epoch) if epochs is None else range(start.epoch, epochs):
+            number = self.num_steps(slot)
+            for step in range(number):
+                yield self._step(epoch, slot, step, is_last=step == number - 1)
+            slot = 0
+
+    def order(self, epoch: int) -> Order:
+        """Return the order of an epoch; the latest are kept."""
+        return self._orders(epoch)
+
+    def samples(self, epoch: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what `slots` deliver, int64 [n] or [n, T], with a substitute for each bad sample.
+
+        Raises:
+            ConfigError: all substitutes of a slot are bad.
+        """
+        order = self.order(epoch)
+        frames = order.at(slots)
+        for attempt in range(ATTEMPTS):
+            bad = self.quarantine.is_bad(frames).reshape(len(slots), -1).any(axis=1)
+            if not bad.any():
+                return frames
+            frames[bad] = substitutes(order, slots[bad], attempt, seed=self.seed, epoch=epoch)
+        raise ConfigError(
+            f"{len(self.quarantine)} of {self.population.num_frames} frames are bad, so nearly all "
+            "samples are; look at the quarantine list, and leave those videos out"
+        )
+
+    def _step(self, epoch: int, skip: int, step: int, *, is_last: bool) -> Step:
+        length = len(self.order(epoch))
+        start = step * self.batch_size
+        stop = min(start + self.batch_size, self.shard.count(length, skip))
+        slots = self.shard.slots(start, stop, length, skip)
+        delivered = skip + stop * self.shard.ranks
+        return Step(
+            epoch=epoch,
+            slots=slots,
+            frames=self.samples(epoch, slots),
+            after=Position(epoch=epoch + 1) if is_last else Position(epoch=epoch, slot=delivered),
+        )
+
+    @cached_property
+    def _orders(self) -> Callable[[int], Order]:
+        return lru_cache(maxsize=4)(partial(self.sampling.order, self.population))

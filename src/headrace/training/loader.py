@@ -1,0 +1,364 @@
+"""FrameLoader: batches of exactly sampled frames, decoded by a plan."""
+
+import os
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, get_args
+
+import torch
+
+from headrace.decode.index_store import IndexStore
+from headrace.errors import ConfigError, MediaError
+from headrace.runtime.affinity import available_cores
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.sampling.frames import Uniform
+from headrace.sampling.order import Sampler
+from headrace.sampling.population import Population
+from headrace.sizes import parse_bytes
+from headrace.training.batch import Batch
+from headrace.training.decoding import JobDecoder
+from headrace.training.engine import Engine, Samples
+from headrace.training.epochs import Epochs, Position
+from headrace.training.quarantine import Quarantine
+from headrace.training.ranks import shard_of
+from headrace.training.statistics import LoaderStatistics
+from headrace.training.video_set import VideoSet
+from headrace.training.window import Window
+from headrace.video.shape import FrameShape
+from headrace.video.source import Source
+
+OnError = Literal["raise", "skip"]
+"""What a bad frame or file does: end the training, or be replaced by rule, counted and listed."""
+
+_MAX_OPEN_FILES = 128
+_OPEN_FILE_BYTES = 750_000
+"""Measured: a container and a scaler of 720p H.264 in MP4 that wait for their next job."""
+
+Transform = Callable[[torch.Tensor], torch.Tensor]
+
+
+@dataclass(kw_only=True)
+class _Tally:
+    """What the loader itself counts."""
+
+    frames_delivered: int = 0
+    samples_substituted: int = 0
+    starved_ns: int = 0
+    blocked_seconds: float = 0.0
+    most_held: int = 0
+
+
+class FrameLoader:
+    """Batches of single frames from many videos: iterate it once for each epoch.
+
+        with FrameLoader(videos, batch_size=128, size=(256, 256)) as loader:
+            for epoch in range(10):
+                for batch in loader:
+                    train(batch.frames)
+
+    Sampling decides which frames a batch holds, and the plan only how they are decoded: batches
+    are the same, bit for bit, with any memory budget, look-ahead and number of workers. Steps are
+    dealt to ranks so that all ranks together deliver the same in a step, whatever their number.
+
+    Threads start with the first batch, stay for the next epoch, and end with `close`, with the
+    `with` block, or with the loader. One thread may use a loader at a time.
+
+    Args:
+        videos: Paths of the videos.
+        batch_size: Samples in a batch of this rank.
+        size: (height, width) of the frames; None keeps that of the videos, if it is one.
+        sampling: Which frames, in which order; None means `Uniform()`.
+        memory_budget: Bytes, as a number or like "256MiB", for frames that are decoded and
+            wait, and for two batches. What a decoder needs itself, some 10 MB for each worker
+            at 720p, comes on top.
+        lookahead: Requests for single frames that are planned together; None takes as many as
+            the budget is expected to hold. 1 is naive random access.
+        workers: Decoding threads, each with a decoder of its own; None means one for each core
+            this process may use.
+        seed: Another one gives other batches.
+        drop_last: Leave out the last batch of an epoch if it is smaller.
+        transform: Called with the frames of each batch, on their device.
+        device: Where batches go; None leaves them where they are, on the CPU.
+        pin_memory: Copy batches to page-locked memory, so that CUDA copies them in the
+            background.
+        on_error: What bad media does. With `skip`, a video that cannot be opened is left out,
+            and a sample that cannot be decoded is replaced by another draw, by a rule that
+            timing plays no part in; both are counted, and listed in `quarantine`.
+        quarantine: A file that bad frames are listed in; the next run leaves them alone from
+            the start, with the same batches.
+        rank: This process among `num_replicas`; None asks torch.distributed, if it is
+            initialised, and is the only one otherwise.
+        num_replicas: Processes that share an epoch; None as for `rank`.
+        persistent: Decode ahead into the next epoch while one ends. False ends all threads
+            with each epoch: for evaluation.
+        store: Where indexes are kept; None means the user's cache folder.
+        clock: What measures waiting.
+
+    Raises:
+        ConfigError: an argument is out of range, the budget does not hold three batches, the
+            videos do not suit the sampling, or have different sizes and none was asked for.
+        OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
+    """
+
+    def __init__(
+        self,
+        videos: Iterable[Source | str | os.PathLike[str]],
+        *,
+        batch_size: int = 128,
+        size: tuple[int, int] | None = (256, 256),
+        sampling: Sampler | None = None,
+        memory_budget: int | str = "1GiB",
+        lookahead: int | None = None,
+        workers: int | None = None,
+        seed: int = 0,
+        drop_last: bool = False,
+        transform: Transform | None = None,
+        device: torch.device | str | None = None,
+        pin_memory: bool = False,
+        on_error: OnError = "raise",
+        quarantine: str | os.PathLike[str] | None = None,
+        rank: int | None = None,
+        num_replicas: int | None = None,
+        persistent: bool = True,
+        store: IndexStore | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Open the index of every video; 1 ms for one that was seen before. Decodes nothing yet."""
+        self._workers = len(available_cores()) if workers is None else workers
+        _check(on_error, self._workers, size)
+        self._videos = VideoSet.open(videos, skip_bad=on_error == "skip", store=store)
+        self._size = self._videos.common_size() if size is None else size
+        sampling = _seeded(Uniform() if sampling is None else sampling, seed)
+        self._epochs = Epochs(
+            sampling=sampling,
+            population=_population(self._videos, sampling),
+            quarantine=Quarantine(self._videos, None if quarantine is None else Path(quarantine)),
+            seed=seed,
+            batch_size=batch_size,
+            shard=shard_of(rank, num_replicas, drop_last=drop_last),
+            drop_last=drop_last,
+        )
+        self._num_steps = self._epochs.num_steps()
+        self._window = Window.of(
+            self._videos.population.gop_lengths,
+            memory_budget=parse_bytes(memory_budget),
+            frame_bytes=self._size[0] * self._size[1] * 3,
+            batch_frames=self._epochs.order(0)[:1].size * batch_size,
+            lookahead=lookahead,
+        )
+        max_open = _max_open(parse_bytes(memory_budget), self._workers)
+        self._decoder = JobDecoder(self._videos, self._size, max_open=max_open)
+        self._skip_bad = on_error == "skip"
+        self._persistent = persistent
+        self._transform = transform
+        self._device = device
+        self._pin_memory = pin_memory
+        self._clock = clock
+        self._start = self._at = self._next = Position()
+        self._engine: Engine | None = None
+        self._running: Generator[Samples, None, None] | None = None
+        self._tally = _Tally()
+
+    def __len__(self) -> int:
+        """How many batches an epoch has; the same for every rank."""
+        return self._num_steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield the batches of one epoch: of the one after that which was last iterated to its end.
+
+        After `load_state_dict` it yields what is left of that epoch. Left early, an epoch begins
+        again next time.
+
+        Raises:
+            MediaError: a frame is bad, and bad ones are not to be skipped. Names file and pts.
+            ConfigError: the loader was closed, or iterated anew, while this iteration went on.
+        """
+        start = self._at = self._start
+        self._start = Position(epoch=start.epoch)
+        running = self._run_from(start)
+        is_last = False
+        while not is_last:
+            samples = self._wait_for(running)
+            self._at = self._next = samples.step.after
+            is_last = self._at.epoch != start.epoch
+            if is_last:
+                self._start = self._at
+                if not self._persistent:
+                    self.close()
+            yield self._batch(samples)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next iteration yields, or what is left of it."""
+        return self._start.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make `epoch` the one that is iterated next; a place in it that was loaded is kept."""
+        if epoch != self._start.epoch:
+            self._start = self._at = Position(epoch=epoch)
+
+    def state_dict(self) -> dict[str, int]:
+        """Return where training stands after the last batch that was yielded: a few integers.
+
+        It may be loaded with another number of workers or ranks, another budget, batch size and
+        look-ahead.
+        """
+        return {**self._identity(), "epoch": self._at.epoch, "slot": self._at.slot}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on after the batch that `state` was taken at.
+
+        Raises:
+            ConfigError: the state is of another seed, sampling or set of videos.
+        """
+        mine = self._identity()
+        differ = [name for name in mine if state.get(name) != mine[name]]
+        if differ:
+            said = ", ".join(f"{name} {state.get(name)} (here {mine[name]})" for name in differ)
+            raise ConfigError(
+                f"this state does not belong to this loader: {said}; "
+                "resume with the same videos in the same order, sampling and seed"
+            )
+        self._start = self._at = Position(epoch=state["epoch"], slot=state["slot"])
+
+    @property
+    def statistics(self) -> LoaderStatistics:
+        """What the loader did so far."""
+        counters, tally = self._decoder.counters, self._tally
+        frame_bytes = self._size[0] * self._size[1] * 3
+        room = None if self._engine is None else self._engine.room
+        return LoaderStatistics(
+            frames_delivered=tally.frames_delivered,
+            frames_decoded=counters.frames_decoded,
+            samples_substituted=tally.samples_substituted,
+            videos_left_out=len(self._videos.left_out),
+            frames_quarantined=len(self._epochs.quarantine),
+            seeks=counters.seeks,
+            opens=counters.opens,
+            bytes_read=counters.bytes_read,
+            held_bytes=frame_bytes * (room.taken if room else 0),
+            most_held_bytes=frame_bytes * max(tally.most_held, room.most_taken if room else 0),
+            starved_seconds=tally.starved_ns / 1e9,
+            blocked_seconds=tally.blocked_seconds + (room.blocked_seconds if room else 0.0),
+        )
+
+    @property
+    def left_out(self) -> tuple[MediaError, ...]:
+        """Why videos that cannot be read are left out; each error names its file."""
+        return self._videos.left_out
+
+    def close(self) -> None:
+        """End all threads and close all files. The loader may be iterated again."""
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+        if self._engine is not None:
+            room, self._engine = self._engine.room, None
+            self._tally.blocked_seconds += room.blocked_seconds
+            self._tally.most_held = max(self._tally.most_held, room.most_taken)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run_from(self, start: Position) -> Generator[Samples, None, None]:
+        """Return the samples from `start` on: of the engine that runs, if it stands there."""
+        if self._running is None or self._next != start:
+            self.close()
+            last = None if self._persistent else start.epoch + 1
+            self._next = start
+            self._engine = Engine(
+                self._epochs,
+                self._decoder,
+                self._window,
+                workers=self._workers,
+                skip_bad=self._skip_bad,
+            )
+            self._running = self._engine.run(self._epochs.steps(start, last))
+        return self._running
+
+    def _wait_for(self, running: Generator[Samples, None, None]) -> Samples:
+        started_ns = self._clock.now_ns()
+        try:
+            samples = next(running, None)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._tally.starved_ns += self._clock.now_ns() - started_ns
+        if samples is None:
+            raise ConfigError(
+                "the loader was closed, or iterated anew, while this iteration went on; "
+                "use one loader for each iteration"
+            )
+        return samples
+
+    def _batch(self, samples: Samples) -> Batch:
+        step = samples.step
+        self._tally.frames_delivered += samples.frames.size
+        if len(self._epochs.quarantine):
+            differs = samples.frames != self._epochs.order(step.epoch).at(step.slots)
+            self._tally.samples_substituted += int(differs.reshape(len(differs), -1).any(1).sum())
+        video, index = self._videos.population.locate(samples.frames)
+        pts_seconds = self._videos.pts_seconds(video, index)
+        number = self._videos.number[video if video.ndim == 1 else video[:, 0]]
+        frames = torch.from_numpy(samples.pixels).movedim(-1, -3)
+        if self._pin_memory:
+            frames = frames.pin_memory()
+        if self._device is not None:
+            frames = frames.to(self._device, non_blocking=self._pin_memory)
+        if self._transform is not None:
+            frames = self._transform(frames)
+        return Batch(
+            frames=frames,
+            video=torch.from_numpy(number),
+            index=torch.from_numpy(index),
+            pts_seconds=torch.from_numpy(pts_seconds),
+        )
+
+    def _identity(self) -> dict[str, int]:
+        """What a state belongs to. Sampling and seed are in the checksum too."""
+        sampling = repr(self._epochs.sampling).encode()
+        return {
+            "seed": self._epochs.seed,
+            "videos": len(self._videos.indexes),
+            "frames": self._videos.population.num_frames,
+            "checksum": zlib.crc32(sampling, self._videos.checksum),
+        }
+
+
+def _check(on_error: OnError, workers: int, size: tuple[int, int] | None) -> None:
+    if on_error not in get_args(OnError):
+        raise ConfigError(
+            f"on_error must be one of {', '.join(get_args(OnError))}, got {on_error!r}"
+        )
+    if workers < 1:
+        raise ConfigError(f"workers must be >= 1, got {workers}")
+    FrameShape(size=size)  # refuses impossible sizes
+
+
+def _population(videos: VideoSet, sampling: Sampler) -> Population:
+    needs_durations = getattr(sampling, "over", None) == "seconds"
+    return videos.timed_population() if needs_durations else videos.population
+
+
+def _max_open(memory_budget: int, workers: int) -> int:
+    """Return how many files each worker may keep open: in all 128, and a tenth of the budget."""
+    in_all = min(_MAX_OPEN_FILES, memory_budget // 10 // _OPEN_FILE_BYTES)
+    return max(1, in_all // workers)
+
+
+def _seeded(sampling: Any, seed: int) -> Sampler:
+    has_seed = is_dataclass(sampling) and "seed" in {field.name for field in fields(sampling)}
+    seeded: Sampler = replace(sampling, seed=seed) if has_seed else sampling
+    return seeded

@@ -1,0 +1,41 @@
+"""What a loader did and what it cost, as a value."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderStatistics:
+    """A loader from its creation until now, over all its epochs. Counts are exact."""
+
+    frames_delivered: int
+    """Frames handed to the training loop; a clip counts as its frames."""
+    frames_decoded: int
+    """Frames the codec gave."""
+    samples_substituted: int
+    """Samples that were bad and replaced by rule."""
+    videos_left_out: int
+    """Videos that cannot be read at all."""
+    frames_quarantined: int
+    """Frames known to be bad, those of bad videos included."""
+    seeks: int
+    """Jumps inside a file."""
+    opens: int
+    """Files opened, also again."""
+    bytes_read: int
+    """Bytes in the packets that were read."""
+    held_bytes: int
+    """Decoded frames that wait for their batch, and room promised to those being decoded."""
+    most_held_bytes: int
+    """The most it ever was. Near the budget: more memory would save decoding."""
+    starved_seconds: float
+    """The training loop waited for a batch. Near the time of the loop: decoding is the slower side;
+    look further ahead (more memory), use more cores, or smaller GOPs."""
+    blocked_seconds: float
+    """Decoding waited for room, because batches were not taken. Near the time of the loop: the
+    model is the slower side, and nothing is gained by decoding faster."""
+
+    @property
+    def amplification(self) -> float:
+        """Frames decoded ÷ frames delivered. Near 1 is as cheap as reading in order; less where a
+        frame is delivered twice from one decoding; near half a GOP is naive random access."""
+        return self.frames_decoded / self.frames_delivered if self.frames_delivered else 0.0

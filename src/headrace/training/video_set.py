@@ -1,0 +1,111 @@
+"""VideoSet: the videos of a training set, opened far enough to sample from them."""
+
+import os
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import open_index
+from headrace.errors import ConfigError, MediaError
+from headrace.sampling.population import Population
+from headrace.video.source import Source
+from headrace.video.stream_index import StreamIndex
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VideoSet:
+    """The indexes of many videos and the population their frames make. Holds no open file."""
+
+    indexes: tuple[StreamIndex, ...]
+    """Of the videos that can be read, in the order given."""
+    number: NDArray[np.int64]
+    """int64 [indexes]: place of each of them in the list that was given."""
+    left_out: tuple[MediaError, ...]
+    """Why the others cannot be read."""
+
+    @classmethod
+    def open(
+        cls,
+        videos: Iterable[Source | str | os.PathLike[str]],
+        *,
+        skip_bad: bool = False,
+        store: IndexStore | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> "VideoSet":
+        """Open the index of every video; a video that was seen before is not read.
+
+        Args:
+            videos: Their paths.
+            skip_bad: Leave out what cannot be opened as video instead of raising.
+            store: Where indexes are kept; None means the user's cache folder.
+            on_progress: Called after each video with how many are done.
+
+        Raises:
+            ConfigError: there is no video, or none that can be read.
+            OpenError, ScanError: a video cannot be read, and is not to be skipped.
+        """
+        store = store or IndexStore()
+        indexes, numbers, bad = [], [], []
+        for number, video in enumerate(videos):
+            try:
+                indexes.append(open_index(video, store))
+                numbers.append(number)
+            except MediaError as error:
+                if not skip_bad:
+                    raise
+                bad.append(error)
+            if on_progress is not None:
+                on_progress(number + 1)
+        if not indexes:
+            what = f"none of {len(bad)} videos can be read; the first: {bad[0]}" if bad else "none"
+            raise ConfigError(f"at least one video is needed to sample from, got {what}")
+        return cls(indexes=tuple(indexes), number=np.array(numbers, np.int64), left_out=tuple(bad))
+
+    @cached_property
+    def population(self) -> Population:
+        """The frames of all these videos under one numbering."""
+        return Population.of([index.gop_lengths for index in self.indexes])
+
+    def common_size(self) -> tuple[int, int]:
+        """Return the (height, width) that all these videos have.
+
+        Raises:
+            ConfigError: they differ.
+        """
+        first = self.indexes[0]
+        for index in self.indexes:
+            if index.info.upright_size != first.info.upright_size:
+                raise ConfigError(
+                    f"frames of one size are needed for a batch: {first.source} has "
+                    f"{first.info.upright_size}, {index.source} {index.info.upright_size} "
+                    "(height, width); give a size"
+                )
+        return first.info.upright_size
+
+    def timed_population(self) -> Population:
+        """Return the population with durations, to sample uniformly in time; 8 bytes a frame."""
+        return Population.of(
+            [index.gop_lengths for index in self.indexes],
+            [index.duration * np.float64(index.info.time_base) for index in self.indexes],
+        )
+
+    @cached_property
+    def checksum(self) -> int:
+        """A number that another set of videos does not share: of lengths and GOPs, in order."""
+        population = self.population
+        return zlib.crc32(population.video_start.tobytes() + population.gop_start.tobytes())
+
+    def pts_seconds(
+        self, video: NDArray[np.int64], index: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the presentation time of frame `index` of `video`, both int64 of one shape."""
+        times = np.empty(index.shape, np.float64)
+        for each in np.unique(video):
+            there = video == each
+            times[there] = self.indexes[each].seconds_of(index[there])
+        return times

@@ -1,0 +1,70 @@
+"""Window: how far a loader looks ahead and how much it may hold, inside a memory budget."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.sampling.costs import lookahead_for
+
+_RUN_AHEAD = 0.15
+"""Share of the held frames that decoders may be ahead of the plan, so that they need not wait for
+every batch to be taken."""
+
+_EPOCHS_AHEAD = 4
+"""Where all frames fit, each is decoded once in so many epochs; further ahead, planning would take
+longer than the decoding that it saves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Frames are counted at their size in the model, uint8 RGB."""
+
+    lookahead: int
+    """Requests for single frames that the planner sees."""
+    later_frames: int
+    """Different frames that may be held for batches to come."""
+    frames: int
+    """Different frames that may be held at all: for the batch at hand, for those to come, and
+    decoded ahead of the plan."""
+
+    @classmethod
+    def of(
+        cls,
+        gop_lengths: NDArray[np.int64],
+        *,
+        memory_budget: int,
+        frame_bytes: int,
+        batch_frames: int,
+        lookahead: int | None = None,
+    ) -> "Window":
+        """Return the widest window that the budget allows.
+
+        Two batches are set aside from the budget: the one the caller has, and the next one.
+
+        Args:
+            gop_lengths: int64 [GOPs] of all videos.
+            memory_budget: Bytes.
+            frame_bytes: Bytes of a frame.
+            batch_frames: Frames in a batch, those of all its clips.
+            lookahead: Requests to see; None takes as many as are expected to fit.
+
+        Raises:
+            ConfigError: the budget does not hold three batches, or `lookahead` is below 1.
+        """
+        if lookahead is not None and lookahead < 1:
+            raise ConfigError(f"lookahead must be >= 1, got {lookahead}")
+        frames = memory_budget // frame_bytes - 2 * batch_frames
+        if frames < batch_frames:
+            raise ConfigError(
+                f"a memory budget of {memory_budget / 2**20:.0f} MiB does not hold three batches "
+                f"of {batch_frames} frames of {frame_bytes} bytes (the caller's, the next one, and "
+                f"what is decoded for it): {3 * batch_frames * frame_bytes / 2**20:.0f} MiB are "
+                "needed; raise it, or ask for a smaller batch or size"
+            )
+        later = int((frames - batch_frames) * (1 - _RUN_AHEAD))
+        if lookahead is None:
+            most = _EPOCHS_AHEAD * int(gop_lengths.sum())
+            lookahead = max(batch_frames, min(most, lookahead_for(gop_lengths, max(1, later))))
+        return cls(lookahead=lookahead, later_frames=later, frames=frames)

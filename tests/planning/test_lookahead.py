@@ -1,0 +1,135 @@
+"""From requests to GOP jobs, inside a window and a capacity."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.errors import ConfigError
+from headrace.planning.lookahead import look_ahead
+from headrace.sampling.costs import lookahead_cost
+from headrace.sampling.frames import Permutation, Uniform
+from headrace.sampling.population import Population
+
+
+def population(*gop_lengths):
+    return Population.of([np.array(lengths) for lengths in gop_lengths])
+
+
+POPULATION = population([4, 1, 7], [3], [5, 5, 2])
+
+
+def batched(frames, size):
+    return [np.array(frames[at : at + size], np.int64) for at in range(0, len(frames), size)]
+
+
+def carried_out(plan, capacity=None):
+    """Carry out a plan; return the delivered requests, after checking each step."""
+    held, delivered = set(), []
+    for batch in plan:
+        for job in batch.jobs:
+            assert list(job.frames) == sorted(set(job.frames))
+            assert not held & set(job.frames), "a held frame is decoded again"
+            assert set(POPULATION.gop_of(np.array(job.frames))) == {job.gop}
+            held |= set(job.frames)
+        needed = set(batch.requests.flat)
+        assert needed <= held
+        if capacity is not None:
+            assert len(held) <= capacity + batch.requests.size
+        delivered.append(batch.requests)
+        assert set(batch.released) <= held
+        held -= set(batch.released)
+    assert not held, "frames are held that nobody needs"
+    return delivered
+
+
+requests = st.lists(st.integers(0, POPULATION.num_frames - 1), min_size=1, max_size=80)
+
+
+@given(requests, st.integers(1, 9), st.integers(1, 100), st.integers(0, 30))
+def test_every_request_is_held_when_it_is_due_and_none_is_moved(frames, size, lookahead, capacity):
+    batches = batched(frames, size)
+    plan = look_ahead(batches, POPULATION, lookahead=lookahead, capacity=capacity)
+    delivered = carried_out(plan, capacity)
+    assert [batch.tolist() for batch in delivered] == [batch.tolist() for batch in batches]
+
+
+@given(requests, st.integers(1, 9))
+def test_a_window_over_everything_decodes_each_gop_once(frames, size):
+    plan = list(look_ahead(batched(frames, size), POPULATION, lookahead=1000, capacity=1000))
+    carried_out(plan)
+    gops = [job.gop for batch in plan for job in batch.jobs]
+    first_needed = dict.fromkeys(POPULATION.gop_of(np.array(frames)).tolist())
+    assert gops == list(first_needed)
+
+
+@given(requests, st.integers(1, 9))
+def test_a_window_of_one_decodes_each_request_by_itself(frames, size):
+    plan = list(look_ahead(batched(frames, size), POPULATION, lookahead=1, capacity=1000))
+    carried_out(plan)
+    for batch in plan:
+        # Twice in a batch is once decoded: the frame is still held.
+        jobs = [frame for job in batch.jobs for frame in job.frames]
+        assert jobs == list(dict.fromkeys(batch.requests.tolist()))
+        assert all(len(job.frames) == 1 for job in batch.jobs)
+
+
+def test_no_room_for_later_batches_still_serves_the_one_at_hand():
+    batches = batched([0, 1, 2, 3, 0, 1], 2)
+    plan = list(look_ahead(batches, POPULATION, lookahead=6, capacity=0))
+    assert [[job.frames for job in batch.jobs] for batch in plan] == [[(0, 1)], [(2, 3)], [(0, 1)]]
+
+
+def test_what_does_not_fit_is_what_is_needed_last():
+    batches = batched([0, 3, 2, 1], 1)
+    plan = list(look_ahead(batches, POPULATION, lookahead=4, capacity=2))
+    assert [[job.frames for job in batch.jobs] for batch in plan] == [[(0, 2, 3)], [], [], [(1,)]]
+
+
+def test_clips_are_requests_like_any_other():
+    clips = [np.array([[0, 1, 2], [4, 4, 4]]), np.array([[2, 3, 3]])]
+    plan = list(look_ahead(clips, POPULATION, lookahead=100, capacity=100))
+    assert [[job.frames for job in batch.jobs] for batch in plan] == [[(0, 1, 2, 3), (4,)], []]
+    assert [batch.requests.shape for batch in plan] == [(2, 3), (1, 3)]
+
+
+def test_batches_without_end_are_read_only_as_far_as_the_window():
+    read = []
+
+    def endless():
+        while True:
+            read.append(len(read))
+            yield np.array([0, 5, 9])
+
+    plan = look_ahead(endless(), POPULATION, lookahead=10, capacity=10)
+    next(plan)
+    assert len(read) == 4  # slots 0 to 11 hold the window that began with slot 2
+
+
+@pytest.mark.parametrize("lookahead", [1, 300, 2000])
+def test_it_costs_what_the_formula_says(lookahead):
+    """Independent draws from 200 GOPs of 10 to 50 frames; the mean of 40,000 slots."""
+    gops = population(*[[10, 50, 30, 22]] * 50)
+    order = Uniform(seed=1).order(gops, 0)
+    frames = np.concatenate([order[:], Uniform(seed=2).order(gops, 0)[:]] * 8)
+    plan = list(look_ahead(batched(frames, 8), gops, lookahead=lookahead, capacity=10**9))
+    skipped = 2 * lookahead // 8
+    jobs = [job for batch in plan[skipped : len(plan) - skipped] for job in batch.jobs]
+    decoded = sum(job.frames[-1] - gops.gop_start[job.gop] + 1 for job in jobs)
+    slots = 8 * (len(plan) - 2 * skipped)
+    cost = lookahead_cost(gops.gop_lengths, lookahead)
+    assert decoded / slots == pytest.approx(cost.amplification, rel=0.03)
+    assert len(jobs) / slots == pytest.approx(cost.seeks, rel=0.03)
+
+
+def test_an_epoch_in_which_each_frame_comes_once_decodes_each_frame_once():
+    order = Permutation(seed=3).order(POPULATION, 0)
+    plan = list(look_ahead(batched(order[:], 4), POPULATION, lookahead=10**6, capacity=10**6))
+    assert sum(len(job.frames) for batch in plan for job in batch.jobs) == len(order)
+
+
+def test_a_window_of_nothing_is_refused():
+    with pytest.raises(ConfigError, match="lookahead must be >= 1"):
+        next(look_ahead([], POPULATION, lookahead=0, capacity=1))
+    with pytest.raises(ConfigError, match="capacity >= 0"):
+        next(look_ahead([], POPULATION, lookahead=1, capacity=-1))

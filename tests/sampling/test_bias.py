@@ -1,0 +1,193 @@
+"""Bias and inflation by formula are those of simulated sampling."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.errors import ConfigError
+from headrace.sampling.bias import (
+    bias,
+    bias_bound,
+    design_effect,
+    epoch_inflation,
+    long_run_inflation,
+    mate_lags,
+    run_correlation,
+    sgd_inflation,
+    unbiased_weights,
+)
+from headrace.sampling.bursts import Bursts
+from headrace.sampling.frames import Permutation, Uniform
+from headrace.sampling.population import Population
+from sampling.bursts_by_hand import burst_of
+from sampling.populations import uneven
+
+
+def z_score(samples, mean: float) -> float:
+    return (samples.mean() - mean) / (samples.std(ddof=1) / np.sqrt(len(samples)))
+
+
+def test_a_uniform_video_then_frame_is_biased_by_how_length_and_content_vary_together():
+    population = uneven()
+    lengths = population.frames_per_video
+    gradients = np.random.default_rng(1).normal(size=population.num_frames)
+    gradients += np.repeat(lengths, lengths) / 20
+    means = np.array([part.mean() for part in np.split(gradients, population.video_start[1:-1])])
+    expected = -np.cov(lengths, means, bias=True)[0, 1] / lengths.mean()
+    (found,) = bias(1 / lengths, lengths, means[:, None])
+    assert found == pytest.approx(expected)
+    order = Uniform(over="videos")
+    drawn = np.concatenate([order.order(population, epoch)[:] for epoch in range(100)])
+    assert abs(z_score(gradients[drawn] - gradients.mean(), expected)) < 5
+    weights = unbiased_weights(1 / lengths, lengths)[population.video_of(drawn)]
+    assert abs(z_score(weights * gradients[drawn], gradients.mean())) < 5
+
+
+def test_keyframes_only_are_biased_by_phase_and_length_and_no_weights_help():
+    gops = uneven().gop_lengths
+    rng = np.random.default_rng(2)
+    key, other = rng.normal(size=len(gops)) + gops / 10, rng.normal(size=len(gops))
+    mean = (key + other * (gops - 1)).sum() / gops.sum()
+    phase = (gops / gops.sum()) @ key - mean
+    length = -np.cov(gops, key, bias=True)[0, 1] / gops.mean()
+    seen = np.concatenate([np.ones(len(gops)), np.zeros(len(gops))])
+    frames = np.concatenate([np.ones_like(gops), gops - 1])
+    (found,) = bias(seen, frames, np.concatenate([key, other])[:, None])
+    assert found == pytest.approx(phase + length)
+    with pytest.raises(ConfigError, match="589 of 643 frames are never sampled; no weights"):
+        unbiased_weights(seen, frames)
+
+
+cells = st.lists(
+    st.tuples(st.floats(0.01, 10), st.integers(1, 50), st.floats(-5, 5)), min_size=2, max_size=8
+)
+
+
+@given(cells=cells)
+def test_no_gradients_are_more_biased_than_the_bound_and_some_reach_it(cells):
+    frequency, frames, values = (np.array(column) for column in zip(*cells, strict=True))
+
+    bound = bias_bound(frequency, frames)
+
+    def bias_and_sigma(means) -> tuple[float, float]:
+        centred = means - frames @ means / frames.sum()
+        sigma = float(np.sqrt(frames @ centred**2 / frames.sum()))
+        return abs(float(bias(frequency, frames, means[:, None])[0])), sigma
+
+    size, sigma = bias_and_sigma(values)
+    assert size <= bound * sigma + 1e-9
+    size, sigma = bias_and_sigma(3 - 2 * frequency)
+    assert size == pytest.approx(bound * sigma, abs=1e-9)
+
+
+def test_uniform_sampling_has_no_bias():
+    assert bias_bound(np.full(5, 0.2), np.array([1, 2, 3, 4, 5])) == pytest.approx(0, abs=1e-12)
+
+
+@given(size=st.integers(1, 40), lanes=st.integers(1, 300), batch=st.integers(1, 300))
+def test_every_mate_is_delivered_somewhere(size, lanes, batch):
+    lags = mate_lags(size, lanes, batch)
+    assert lags.sum() == pytest.approx(size - 1)
+    assert lags.min() >= 0
+    assert lanes < batch or lags[0] == 0
+
+
+@pytest.mark.parametrize(("lanes", "batch"), [(32, 32), (48, 32), (12, 32)])
+def test_mates_are_delivered_as_many_batches_apart_as_predicted(lanes, batch):
+    population = Population.of([np.full(16, 8)] * 256)
+    order = Bursts(frames_per_burst=8, lanes=lanes).order(population, 0)
+    burst = burst_of(population, 8)[order[:]]
+    batches = np.argsort(burst, kind="stable").reshape(-1, 8) // batch
+    apart = np.abs(batches[:, :, None] - batches[:, None, :]).ravel()
+    expected = mate_lags(8, lanes, batch)
+    found = np.bincount(apart)[: len(expected)] / population.num_frames
+    found[0] -= 1
+    # Ends of lanes cut up to 3 % of the bursts; their mates are elsewhere.
+    assert np.abs(found - expected).max() < 0.05 * 7
+    assert found == pytest.approx(expected, abs=0.08)
+
+
+RHO, SIZE, RUNS = 0.5, 8, 200
+
+
+def dealt_bursts(lanes: int, rounds: int, rng) -> np.ndarray:
+    """Gradients of bursts drawn with replacement, dealt from lanes: float64 [runs, slots]."""
+    bursts = rng.normal(size=(RUNS, lanes, rounds // SIZE + 2))
+    place = np.arange(rounds) + rng.integers(SIZE, size=(RUNS, lanes, 1))
+    shared = np.take_along_axis(bursts, place // SIZE, axis=2)
+    own = rng.normal(size=shared.shape)
+    return (np.sqrt(RHO) * shared + np.sqrt(1 - RHO) * own).swapaxes(1, 2).reshape(RUNS, -1)
+
+
+def sgd(errors, contraction: float, skip: int) -> np.ndarray:
+    """Mean square of the deviation of SGD on a parabola, float64 [runs]; errors [runs, batches]."""
+    deviation = np.zeros(len(errors))
+    squares = np.zeros(len(errors))
+    for step, error in enumerate(errors.T):
+        deviation = (1 - contraction) * deviation - error
+        squares += deviation**2 * (step >= skip)
+    return squares / (errors.shape[1] - skip)
+
+
+@pytest.mark.parametrize(("lanes", "batch"), [(32, 32), (40, 32), (12, 32)])
+def test_bursts_inflate_the_noise_of_sgd_as_predicted(lanes, batch):
+    slots = dealt_bursts(lanes, 400 * batch // lanes, np.random.default_rng(3))
+    batches = slots[:, : slots.shape[1] // batch * batch].reshape(RUNS, -1, batch).mean(2)
+    lags = mate_lags(SIZE, lanes, batch)
+    in_batch = (batches**2).mean(1) * batch
+    assert abs(z_score(in_batch, design_effect(RHO, lags))) < 5
+    contraction = 0.05
+    by_chance = 1 / batch / (1 - (1 - contraction) ** 2)
+    inflation = sgd(batches, contraction, skip=150) / by_chance
+    assert abs(z_score(inflation, sgd_inflation(RHO, lags, contraction))) < 5
+
+
+def test_the_slower_sgd_moves_the_less_it_averages_bursts_out():
+    lags = mate_lags(SIZE, 12, 32)
+    felt = [sgd_inflation(RHO, lags, contraction) for contraction in (1, 0.3, 0.03, 0)]
+    assert felt[0] == design_effect(RHO, lags) > 1
+    assert felt == sorted(felt)
+    assert felt[-1] == pytest.approx(long_run_inflation(RHO, lags)) == 1 + (SIZE - 1) * RHO
+
+
+@pytest.mark.parametrize("contraction", [1, 0.03])
+@pytest.mark.parametrize(("size", "lanes"), [(1, 64), (8, 64), (8, 24)])
+def test_epochs_inflate_the_noise_of_sgd_as_predicted(size, lanes, contraction):
+    """Epochs of the samplers themselves, on gradients that are alike within a GOP.
+
+    With contraction 1 it is the noise of a batch: the design effect, and the frames it lacks.
+    """
+    batch, runs = 64, 60
+    population = Population.of([np.full(128, 8)] * 16)
+    rng = np.random.default_rng(4)
+    frames = population.num_frames
+    gradients = np.repeat(rng.normal(size=frames // 8), 8) + rng.normal(size=frames)
+    gradients -= gradients.mean()
+    variance = (gradients**2).mean()
+    rho = (8 * (gradients.reshape(-1, 8).mean(1) ** 2).mean() / variance - 1) / 7
+    sampler = Permutation() if size == 1 else Bursts(frames_per_burst=size, lanes=lanes)
+    orders = [
+        np.concatenate([sampler.order(population, 3 * run + e)[:] for e in range(3)])
+        for run in range(runs)
+    ]
+    batches = gradients[np.stack(orders)].reshape(runs, -1, batch).mean(2)
+    found = sgd(batches, contraction, skip=frames // batch)
+    by_chance = variance / batch / (1 - (1 - contraction) ** 2)
+    expected = epoch_inflation(
+        rho, mate_lags(size, lanes, batch), frames=frames, batch_size=batch, contraction=contraction
+    )
+    assert abs(z_score(found / by_chance, expected)) < 5
+
+
+@given(size=st.integers(1, 9), lanes=st.integers(1, 99), rho=st.floats(0, 1))
+def test_a_whole_epoch_has_no_noise_at_all(size, lanes, rho):
+    lags = mate_lags(size, lanes, 32)
+    felt = epoch_inflation(rho, lags, frames=32 * 400, batch_size=32, contraction=0)
+    assert felt == pytest.approx(0, abs=1e-9)
+
+
+def test_runs_correlate_as_the_mean_over_their_pairs():
+    correlation = np.array([0.9, 0.6, 0.1])
+    pairs = [correlation[abs(i - j) - 1] for i in range(4) for j in range(4) if i != j]
+    assert run_correlation(correlation) == pytest.approx(np.mean(pairs))

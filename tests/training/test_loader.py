@@ -1,0 +1,227 @@
+"""Batches of frames: the right pixels in the planned order, whatever decodes them."""
+
+import gc
+import threading
+
+import pytest
+import torch
+
+from headrace.errors import ConfigError
+from headrace.sampling.bursts import Bursts
+from headrace.sampling.frames import InOrder, Permutation, Uniform
+from headrace.training.loader import FrameLoader
+from headrace.video.source import Source
+from training.videos import SIZE, contents
+
+BURSTS = Bursts(frames_per_burst=4, lanes=10)
+SAMPLINGS = [
+    InOrder(),
+    InOrder(stride=3),
+    Uniform(),
+    Uniform(over="seconds"),
+    Uniform(over="videos"),
+    Uniform(over=(1.0, 0.0, 2.0, 1.0)),
+    Permutation(),
+    Permutation(over="seconds"),
+    BURSTS,
+]
+
+
+@pytest.fixture
+def loader(videos, store):
+    """Open loaders that are closed when the test ends."""
+    opened = []
+
+    def open_loader(**options):
+        options = {"batch_size": 10, "size": SIZE, "store": store, "workers": 2, **options}
+        opened.append(FrameLoader(options.pop("videos", videos), **options))
+        return opened[-1]
+
+    yield open_loader
+    for each in opened:
+        each.close()
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=repr)
+def test_every_frame_equals_a_plain_linear_decode(loader, plain, sampling):
+    batches = list(loader(sampling=sampling))
+    for batch in batches:
+        assert torch.equal(batch.frames, plain.of(batch))
+        assert batch.frames.shape == (len(batch), 3, *SIZE)
+        assert batch.frames.dtype == torch.uint8
+        assert batch.frames.is_contiguous(memory_format=torch.channels_last)
+    assert [len(batch) for batch in batches[:-1]] == [10] * (len(batches) - 1)
+
+
+@pytest.mark.parametrize("sampling", [Uniform(), Permutation(over="seconds"), BURSTS], ids=repr)
+def test_batches_are_those_of_naive_decoding_whatever_the_plan(loader, sampling):
+    def two_epochs(**options):
+        each = loader(sampling=sampling, seed=5, **options)
+        return contents(each) + contents(each)
+
+    naive = two_epochs(lookahead=1, workers=1)
+    frame_bytes = SIZE[0] * SIZE[1] * 3
+    for options in [
+        {"workers": 1},
+        {"workers": 3, "lookahead": 7},
+        {"lookahead": 2000},
+        {"memory_budget": 30 * frame_bytes},
+        {"memory_budget": 60 * frame_bytes, "workers": 3},
+    ]:
+        assert two_epochs(**options) == naive, options
+
+
+def test_times_are_those_of_the_videos(loader, videos, store):
+    indexes = [store.load(each) for each in map(Source, videos)]
+    for batch in loader():
+        expected = [
+            indexes[video].seconds(index)
+            for video, index in zip(batch.video.tolist(), batch.index.tolist(), strict=True)
+        ]
+        assert batch.pts_seconds.tolist() == pytest.approx(expected)
+
+
+def test_an_epoch_of_a_permutation_holds_each_frame_once(loader, plain):
+    each = loader(sampling=Permutation())
+    assert len(each) == 12
+    for _ in range(2):
+        seen = [
+            frame
+            for batch in each
+            for frame in zip(batch.video.tolist(), batch.index.tolist(), strict=True)
+        ]
+        assert sorted(seen) == [(v, i) for v, f in enumerate(plain.frames) for i in range(len(f))]
+
+
+def test_each_epoch_has_an_order_of_its_own_and_the_same_in_every_run(loader):
+    one, other = loader(), loader()
+    epochs = [contents(one) for _ in range(3)]
+    assert epochs[0] != epochs[1] != epochs[2]
+    other.set_epoch(2)
+    assert contents(other) == epochs[2]
+    other.set_epoch(1)
+    assert contents(other) == epochs[1]
+
+
+def test_another_seed_gives_other_batches(loader):
+    assert contents(loader(seed=1)) != contents(loader(seed=2))
+
+
+def test_an_epoch_that_was_left_early_begins_again(loader):
+    each = loader()
+    whole = contents(each)
+    each.set_epoch(0)
+    for batch in each:
+        assert contents([batch]) == whole[:1]
+        break
+    assert contents(each) == whole
+
+
+def test_a_wide_window_decodes_each_frame_once_and_a_naive_one_over_and_over(loader, plain):
+    wide = loader(sampling=Permutation(), persistent=False)
+    naive = loader(sampling=Permutation(), persistent=False, lookahead=1)
+    list(wide), list(naive)
+    frames = sum(map(len, plain.frames))
+    assert wide.statistics.frames_delivered == frames
+    assert frames <= wide.statistics.frames_decoded <= 1.2 * frames
+    assert naive.statistics.amplification > 3
+    assert wide.statistics.seeks < naive.statistics.seeks / 3
+    assert wide.statistics.held_bytes == 0
+
+
+def test_the_next_epoch_finds_its_first_frames_decoded(loader):
+    each = loader(sampling=Permutation())
+    list(each)
+    assert each.statistics.held_bytes > 0
+    list(each)
+    decoded = each.statistics.frames_decoded
+    assert decoded < 1.2 * each.statistics.frames_delivered + 113
+
+
+def test_what_is_held_stays_inside_the_budget(loader):
+    frame_bytes = SIZE[0] * SIZE[1] * 3
+    each = loader(memory_budget=50 * frame_bytes, lookahead=1000)
+    for _ in range(3):
+        list(each)
+    assert each.statistics.most_held_bytes <= 30 * frame_bytes
+
+
+def test_drop_last_leaves_out_the_smaller_batch(loader):
+    assert len(loader(drop_last=True)) == 11
+    assert [len(batch) for batch in loader(drop_last=True)] == [10] * 11
+    assert [len(batch) for batch in loader()] == [10] * 11 + [3]
+
+
+def test_a_transform_is_given_uint8_frames_on_the_device(loader):
+    def transform(frames):
+        assert frames.dtype == torch.uint8
+        assert frames.device.type == "cpu"
+        return frames.float() / 255
+
+    batch = next(iter(loader(transform=transform, device="cpu")))
+    assert batch.frames.dtype == torch.float32
+    assert 0.5 < batch.frames.max() <= 1
+
+
+def test_own_size_is_kept_where_it_is_one(loader, videos):
+    assert next(iter(loader(videos=videos[:1], size=None))).frames.shape == (10, 3, 64, 96)
+    with pytest.raises(ConfigError, match=r"one size .* give a size"):
+        loader(size=None)
+
+
+def test_threads_end_with_the_loader(loader, videos, store):
+    before = threading.active_count()
+    each = FrameLoader(videos, batch_size=10, size=SIZE, store=store)
+    next(iter(each))
+    assert threading.active_count() > before
+    del each
+    gc.collect()
+    assert threading.active_count() == before
+
+
+def test_threads_end_with_the_epoch_where_nothing_persists(loader):
+    before = threading.active_count()
+    each = loader(persistent=False)
+    list(each)
+    assert threading.active_count() == before
+    assert contents(each)
+
+
+def test_a_loader_that_was_closed_may_be_iterated_again(loader):
+    each = loader()
+    whole = contents(each)
+    each.close()
+    each.set_epoch(0)
+    assert contents(each) == whole
+
+
+def test_two_iterations_at_once_are_told_apart(loader):
+    each = loader()
+    first, second = iter(each), iter(each)
+    next(first)
+    next(second)
+    with pytest.raises(ConfigError, match="iterated anew"):
+        next(first)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
+        ({"batch_size": 200, "drop_last": True}, "at most 113 are possible"),
+        ({"memory_budget": 1000}, r"does not hold three batches of 10 frames .* are needed"),
+        ({"memory_budget": "many"}, "a size must read like"),
+        ({"workers": 0}, "workers .* >= 1"),
+        ({"lookahead": 0}, "lookahead must be >= 1"),
+        ({"videos": []}, "at least one video"),
+        ({"on_error": "ignore"}, "one of raise, skip, got 'ignore'"),
+        ({"rank": 1}, "rank and num_replicas go together"),
+        ({"rank": 2, "num_replicas": 2}, "below the number of ranks"),
+        ({"sampling": Uniform(over=(1.0,))}, "one weight is needed for each of 4 videos"),
+        ({"size": (0, 5)}, "size"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_done_is_refused_at_once(loader, options, message):
+    with pytest.raises(ConfigError, match=message):
+        loader(**options)

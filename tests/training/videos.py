@@ -1,0 +1,51 @@
+"""A small set of unlike videos, and all their frames decoded plainly."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from headrace.decode.index_store import IndexStore
+from headrace.extraction.frames import FrameReader
+from headrace.testing.synth import SynthClip, write_clip
+
+SIZE = (32, 48)
+CLIPS = [
+    SynthClip(num_frames=40, size=(64, 96), gop=7, b_frames=2),
+    SynthClip(num_frames=25, size=(48, 64), gop=25, frame_rate=Fraction(30)),
+    SynthClip(codec="mpeg4", num_frames=30, size=(64, 64), gop=10),
+    SynthClip(codec="hevc", num_frames=18, size=(64, 96), gop=6),
+]
+
+
+def write_videos(folder: Path) -> list[Path]:
+    """Mixed sizes, rates, codecs and GOPs: 113 frames."""
+    return [write_clip(folder / f"video-{number}", clip) for number, clip in enumerate(CLIPS)]
+
+
+class PlainFrames:
+    """What every frame must look like: each video decoded from end to end."""
+
+    def __init__(self, videos: list[Path], store: IndexStore, size: tuple[int, int] = SIZE) -> None:
+        self.frames: list[np.ndarray] = [np.empty((0, *size, 3), np.uint8) for _ in videos]
+        for batch in FrameReader(videos, size=size, workers=1, store=store):
+            self.frames[batch.video] = np.concatenate([self.frames[batch.video], batch.frames])
+
+    def of(self, batch) -> torch.Tensor:
+        """Return the frames that a batch claims to hold."""
+        video = batch.video.view(-1, *[1] * (batch.index.ndim - 1)).expand_as(batch.index)
+        flat = [
+            self.frames[v][i]
+            for v, i in zip(video.flatten().tolist(), batch.index.flatten().tolist(), strict=True)
+        ]
+        pixels = np.stack(flat).reshape(*batch.index.shape, *flat[0].shape)
+        return torch.from_numpy(pixels).movedim(-1, -3)
+
+
+def contents(batches) -> list[tuple]:
+    """Return what must be equal for batches to be equal."""
+    return [
+        (b.video.tolist(), b.index.tolist(), b.pts_seconds.tolist(), b.frames.numpy().tobytes())
+        for b in batches
+    ]
