@@ -8,11 +8,14 @@ from pathlib import Path
 import headrace
 
 PUBLIC = [
-    *("BackendError", "CacheError", "Clip", "ConfigError", "Crop", "DecodeCounters"),
-    *("DecodeError", "DecodeJob", "Decoder", "FrameBatch", "FrameReader", "FrameShape"),
-    *("HeadraceError", "IndexStore", "MediaError", "OpenError", "ScanError", "Session", "Source"),
-    *("StageError", "StreamIndex", "load_clip", "open_decoder", "open_index", "read_clip"),
-    "read_frames",
+    *("BackendError", "Batch", "Bursts", "CacheError", "Clip"),
+    *("ClipLoader", "ConfigError", "Crop", "DecodeCounters", "DecodeError"),
+    *("DecodeJob", "Decoder", "EpochSampler", "FrameBatch", "FrameDataset"),
+    *("FrameLoader", "FrameReader", "FrameShape", "HeadraceError", "InOrder"),
+    *("IndexStore", "LoaderStatistics", "MediaError", "OpenError", "Permutation"),
+    *("RandomClips", "ScanError", "Session", "Source", "StageError"),
+    *("StreamIndex", "Uniform", "UniformClips", "VideoDataset", "load_clip"),
+    *("open_decoder", "open_index", "read_clip", "read_frames"),
 ]
 
 

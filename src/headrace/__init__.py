@@ -2,8 +2,9 @@
 
 The layers, top to bottom; a file imports only from what stands above it (docs/design.md):
 
-    errors -> video -> sampling -> planning -> runtime -> decode -> preprocess -> models
-    -> profiling -> extraction -> live -> report -> cli; testing may use them all
+    errors -> sizes -> video -> sampling -> planning -> runtime -> decode -> preprocess -> models
+    -> profiling -> training -> extraction -> live -> report -> experiments -> cli;
+    testing may use them all
 
 Names are loaded when they are first used: `import headrace` loads neither torch nor FFmpeg.
 """
@@ -30,6 +31,15 @@ if TYPE_CHECKING:
     )
     from headrace.extraction.frames import FrameReader, read_frames
     from headrace.profiling.session import Session
+    from headrace.sampling.bursts import Bursts
+    from headrace.sampling.clips import RandomClips, UniformClips
+    from headrace.sampling.frames import InOrder, Permutation, Uniform
+    from headrace.training.batch import Batch
+    from headrace.training.clip_loader import ClipLoader
+    from headrace.training.datasets import FrameDataset, VideoDataset
+    from headrace.training.epoch_sampler import EpochSampler
+    from headrace.training.loader import FrameLoader
+    from headrace.training.statistics import LoaderStatistics
     from headrace.video.frames import Clip, FrameBatch
     from headrace.video.shape import Crop, FrameShape
     from headrace.video.source import Source
@@ -39,26 +49,39 @@ __version__ = _version("headrace")
 
 _HOMES = {
     "BackendError": "errors",
+    "Batch": "training.batch",
+    "Bursts": "sampling.bursts",
     "CacheError": "errors",
     "Clip": "video.frames",
+    "ClipLoader": "training.clip_loader",
     "ConfigError": "errors",
     "Crop": "video.shape",
     "DecodeCounters": "decode.protocol",
     "DecodeError": "errors",
     "DecodeJob": "decode.protocol",
     "Decoder": "decode.protocol",
+    "EpochSampler": "training.epoch_sampler",
     "FrameBatch": "video.frames",
+    "FrameDataset": "training.datasets",
+    "FrameLoader": "training.loader",
     "FrameReader": "extraction.frames",
     "FrameShape": "video.shape",
     "HeadraceError": "errors",
+    "InOrder": "sampling.frames",
     "IndexStore": "decode.index_store",
+    "LoaderStatistics": "training.statistics",
     "MediaError": "errors",
     "OpenError": "errors",
+    "Permutation": "sampling.frames",
+    "RandomClips": "sampling.clips",
     "ScanError": "errors",
     "Session": "profiling.session",
     "Source": "video.source",
     "StageError": "errors",
     "StreamIndex": "video.stream_index",
+    "Uniform": "sampling.frames",
+    "UniformClips": "sampling.clips",
+    "VideoDataset": "training.datasets",
     "load_clip": "decode.clips",
     "open_decoder": "decode.open",
     "open_index": "decode.open",
@@ -68,26 +91,39 @@ _HOMES = {
 
 __all__ = [
     "BackendError",
+    "Batch",
+    "Bursts",
     "CacheError",
     "Clip",
+    "ClipLoader",
     "ConfigError",
     "Crop",
     "DecodeCounters",
     "DecodeError",
     "DecodeJob",
     "Decoder",
+    "EpochSampler",
     "FrameBatch",
+    "FrameDataset",
+    "FrameLoader",
     "FrameReader",
     "FrameShape",
     "HeadraceError",
+    "InOrder",
     "IndexStore",
+    "LoaderStatistics",
     "MediaError",
     "OpenError",
+    "Permutation",
+    "RandomClips",
     "ScanError",
     "Session",
     "Source",
     "StageError",
     "StreamIndex",
+    "Uniform",
+    "UniformClips",
+    "VideoDataset",
     "load_clip",
     "open_decoder",
     "open_index",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.runtime.queue import BoundedQueue
+from headrace.runtime.room import Room
 from headrace.testing.fake_clock import FakeClock
 
 TIMEOUT_SECONDS = 30
@@ -65,15 +66,18 @@ class WatchedClock(FakeClock):
             self._reads.release()
         return super().now_ns()
 
-    def start_waiting(self, queue: BoundedQueue[Any], function: Callable[[], Any]) -> Call:
-        """Starts a `put` or `get` that has to wait, and comes back when it does wait.
+    def start_waiting(self, on: BoundedQueue[Any] | Room, function: Callable[[], Any]) -> Call:
+        """Starts a `put`, `get` or `take` that has to wait, and comes back when it does wait.
 
-        It reads the clock once under the lock of the queue, and gives that lock up by waiting.
+        It reads the clock once under the lock of `on`, and gives that lock up by waiting.
         """
         call = Call(function)
         if not self._reads.acquire(timeout=TIMEOUT_SECONDS):
             pytest.fail("nothing read the clock")
-        queue.statistics()  # takes the lock
+        if isinstance(on, Room):  # takes the lock
+            on.give(0)
+        else:
+            on.statistics()
         return call
 
 

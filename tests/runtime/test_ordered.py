@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, StageError
 from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.queue import BoundedQueue
 from runtime.in_time import TIMEOUT_SECONDS, happens, in_time
@@ -281,3 +281,22 @@ def test_starts_no_thread_before_the_first_output_is_asked_for():
 def test_refuses_impossible_numbers_at_once(wrong):
     with pytest.raises(ConfigError, match="workers, capacity and lookahead must be >= 1"):
         streams(iter, [], **wrong)
+
+
+def test_a_worker_that_hangs_is_named_and_left_behind():
+    release = threading.Event()
+
+    def run(item):
+        if item == "hangs":
+            release.wait()
+        return [item]
+
+    options = {"name": "test", "stall_seconds": 0.05, "describe": str.upper}
+    outputs = streams(run, ["good", "hangs", "later"], **options)
+    assert next(outputs) == "good"
+    with pytest.raises(StageError, match=r"worker test-\d has been at HANGS for 0 s") as caught:
+        next(outputs)
+    assert caught.value.item == "hangs"
+    (hanging,) = [t for t in threading.enumerate() if t.name.startswith("headrace-test")]
+    release.set()
+    hanging.join()

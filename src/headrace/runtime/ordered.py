@@ -9,12 +9,14 @@ it, and that worker waits for nothing but room in this very stream, which the co
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import partial
 from types import TracebackType
 from typing import Generic, TypeVar
 
 from headrace.errors import ConfigError
 from headrace.runtime.queue import BoundedQueue, Cancelled
 from headrace.runtime.threads import ThreadGroup, iterating
+from headrace.runtime.watch import Watch
 
 Item = TypeVar("Item")
 Out = TypeVar("Out")
@@ -31,6 +33,8 @@ def ordered_streams(
     capacity: int,
     lookahead: int | None = None,
     name: str = "streams",
+    stall_seconds: float | None = None,
+    describe: Callable[[Item], str] = repr,
 ) -> Generator[Out, None, None]:
     """Yields all outputs of the first item, then of the second, ..., made by several threads.
 
@@ -50,8 +54,12 @@ def ordered_streams(
             it keeps workers busy when items differ in length. None means `workers`. At most
             `(1 + lookahead) * capacity` outputs wait, and each worker may hold one more.
         name: What the threads are called after.
+        stall_seconds: How long the consumer waits for a worker that gives nothing before it says
+            that it hangs. None waits for ever.
+        describe: Names an item in that message.
 
     Raises:
+        StageError: A worker has been at one output for `stall_seconds`. It is left behind.
         ConfigError: `workers`, `capacity` or `lookahead` is below 1.
         Exception: What `open_worker`, its function or `items` raised, at that item's place in the
             order: all outputs before it are delivered.
@@ -62,7 +70,8 @@ def ordered_streams(
             "workers, capacity and lookahead must be >= 1, "
             f"got {workers}, {capacity} and {lookahead}"
         )
-    streams = _OrderedStreams(open_worker, items, capacity, lookahead, name)
+    watch = Watch(stall_seconds, describe)
+    streams = _OrderedStreams(open_worker, items, capacity, lookahead, name, watch)
     return streams.deliver(workers)
 
 
@@ -88,8 +97,8 @@ class _Stream(Generic[Out]):
         self._queue.close()
         return True
 
-    def __iter__(self) -> Iterator[Out]:
-        yield from self._queue
+    def outputs(self, watch: "Watch[Item]") -> Iterator[Out]:
+        yield from watch.taken_from(self._queue)
         if self._error is not None:
             raise self._error
 
@@ -102,7 +111,9 @@ class _OrderedStreams(Generic[Item, Out]):
         capacity: int,
         lookahead: int,
         name: str,
+        watch: "Watch[Item]",
     ) -> None:
+        self._watch = watch
         self._open_worker = open_worker
         self._items = items
         self._capacity = capacity
@@ -113,11 +124,13 @@ class _OrderedStreams(Generic[Item, Out]):
 
     def deliver(self, workers: int) -> Generator[Out, None, None]:
         with ThreadGroup(self._cancel) as threads:
+            self._watch.abandon = threads.abandon
             threads.start(f"{self._name}-items", self._feed)
             for worker in range(workers):
-                threads.start(f"{self._name}-{worker}", self._work)
-            for stream in self._order:
-                yield from stream
+                name = f"{self._name}-{worker}"
+                threads.start(name, partial(self._work, name))
+            for stream in self._watch.taken_from(self._order):
+                yield from stream.outputs(self._watch)
                 self._undelivered.popleft()
 
     def _feed(self) -> None:
@@ -137,15 +150,17 @@ class _OrderedStreams(Generic[Item, Out]):
         self._order.put(stream)
         return stream
 
-    def _work(self) -> None:
+    def _work(self, name: str) -> None:
         with suppress(Cancelled), ExitStack() as kept:
             function: Callable[[Item], Iterable[Out]] | None = None
             for item, stream in self._tasks:
-                with stream:
+                with stream, self._watch.at_work(name, item):
                     function = function or kept.enter_context(self._open_worker())
                     with iterating(function(item)) as outputs:
                         for output in outputs:
+                            self._watch.rests(name)
                             stream.put(output)
+                            self._watch.works(name, item)
 
     def _cancel(self) -> None:
         self._order.cancel()

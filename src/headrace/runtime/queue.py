@@ -80,15 +80,18 @@ class BoundedQueue(Generic[T]):
             # All of them, because only one knows that its turn has come.
             self._has_room.notify_all()
 
-    def get(self) -> T:
-        """Takes the oldest item; waits while the queue is empty.
+    def get(self, timeout_seconds: float | None = None) -> T:
+        """Takes the oldest item; waits while the queue is empty, or as long as it is told to.
 
         Raises:
             Cancelled: The queue was cancelled, also while waiting.
             Closed: The queue is empty and its producers are done.
+            TimeoutError: No item came in time.
         """
         with self._lock:
-            now_ns = self._wait(self._has_items, self._may_get, consumers=1)
+            now_ns = self._wait(self._has_items, self._may_get, timeout_seconds, consumers=1)
+            if not self._may_get():
+                raise TimeoutError
             if self._is_cancelled:
                 raise Cancelled
             if not self._items:
@@ -150,6 +153,7 @@ class BoundedQueue(Generic[T]):
         self,
         condition: threading.Condition,
         is_ready: Callable[[], bool],
+        timeout_seconds: float | None = None,
         *,
         producers: int = 0,
         consumers: int = 0,
@@ -162,7 +166,7 @@ class BoundedQueue(Generic[T]):
             meter.waiting_producers += producers
             meter.waiting_consumers += consumers
             try:
-                condition.wait_for(is_ready)
+                condition.wait_for(is_ready, timeout_seconds)
             finally:
                 now_ns = self._clock.now_ns()
                 meter.advance(now_ns)

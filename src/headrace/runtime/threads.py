@@ -28,6 +28,10 @@ class ThreadGroup:
         self._threads.append(thread)  # before it runs: it may close the group at once
         thread.start()
 
+    def abandon(self, name: str) -> None:
+        """Does not wait for a thread that hangs: it may outlive the block, and ends by itself."""
+        self._threads = [each for each in self._threads if each.name != f"headrace-{name}"]
+
     def close(self) -> None:
         """Cancels and joins all threads.
 

@@ -42,6 +42,7 @@ class ClipLoader(FrameLoader):
         rank: int | None = None,
         num_replicas: int | None = None,
         persistent: bool = True,
+        stall_seconds: float | None = 120.0,
         store: IndexStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -68,6 +69,7 @@ class ClipLoader(FrameLoader):
             rank=rank,
             num_replicas=num_replicas,
             persistent=persistent,
+            stall_seconds=stall_seconds,
             store=store,
             clock=clock,
         )

@@ -69,6 +69,14 @@ class JobDecoder:
         """What decoding cost so far, over all workers."""
         return sum((pool.counters for pool in tuple(self._pools)), DecodeCounters())
 
+    def describe(self, job: object) -> str:
+        """Return what a job is about, for a message."""
+        if not isinstance(job, GopJob):
+            return "a batch"
+        video, first = self._videos.population.locate(np.array(job.frames[0]))
+        source = self._videos.indexes[int(video)].source
+        return f"{len(job.frames)} frames of {source} (from frame {int(first)})"
+
     @contextmanager
     def worker(self) -> Iterator[Callable[[GopJob], Decoded]]:
         """Give the function that decodes a job; for one thread, which it keeps decoders for."""

@@ -45,6 +45,7 @@ class Engine:
         *,
         workers: int,
         skip_bad: bool,
+        stall_seconds: float | None,
     ) -> None:
         self.room = Room(window.frames)
         """The frames that are held: decoded, or about to be, and not yet delivered."""
@@ -53,6 +54,7 @@ class Engine:
         self._window = window
         self._workers = workers
         self._skip_bad = skip_bad
+        self._stall_seconds = stall_seconds
         self._steps: deque[Step] = deque()
         self._held: dict[int, NDArray[np.uint8]] = {}
         self._failed: dict[int, MediaError] = {}
@@ -62,6 +64,7 @@ class Engine:
 
         Raises:
             MediaError: a frame that is due is bad, and bad ones are not to be skipped.
+            StageError: a worker hangs.
         """
         streams = ordered_streams(
             self._worker,
@@ -70,6 +73,8 @@ class Engine:
             capacity=1,
             lookahead=_ITEMS_AHEAD,
             name="loader",
+            stall_seconds=self._stall_seconds,
+            describe=self._decoder.describe,
         )
         # Left from the right: whoever waits for room is woken before threads are joined.
         with self._decoder.worker() as decode, closing(streams), self.room:

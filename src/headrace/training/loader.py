@@ -94,6 +94,8 @@ class FrameLoader:
         num_replicas: Processes that share an epoch; None as for `rank`.
         persistent: Decode ahead into the next epoch while one ends. False ends all threads
             with each epoch: for evaluation.
+        stall_seconds: How long a worker may be at one GOP before it is said to hang; None: for
+            ever.
         store: Where indexes are kept; None means the user's cache folder.
         clock: What measures waiting.
 
@@ -123,6 +125,7 @@ class FrameLoader:
         rank: int | None = None,
         num_replicas: int | None = None,
         persistent: bool = True,
+        stall_seconds: float | None = 120.0,
         store: IndexStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -153,6 +156,7 @@ class FrameLoader:
         self._decoder = JobDecoder(self._videos, self._size, max_open=max_open)
         self._skip_bad = on_error == "skip"
         self._persistent = persistent
+        self._stall_seconds = stall_seconds
         self._transform = transform
         self._device = device
         self._pin_memory = pin_memory
@@ -174,6 +178,7 @@ class FrameLoader:
 
         Raises:
             MediaError: a frame is bad, and bad ones are not to be skipped. Names file and pts.
+            StageError: a worker hangs; names it and its file.
             ConfigError: the loader was closed, or iterated anew, while this iteration went on.
         """
         start = self._at = self._start
@@ -283,6 +288,7 @@ class FrameLoader:
                 self._window,
                 workers=self._workers,
                 skip_bad=self._skip_bad,
+                stall_seconds=self._stall_seconds,
             )
             self._running = self._engine.run(self._epochs.steps(start, last))
         return self._running

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError, DecodeError, MediaError
+from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 from headrace.training.video_set import VideoSet
+from headrace.video.source import Source
 
 
 class Quarantine:
@@ -22,7 +23,7 @@ class Quarantine:
     """
 
     def __init__(self, videos: VideoSet, path: Path | None = None) -> None:
-        """Read what earlier runs wrote to `path`, if it exists.
+        """Read what earlier runs wrote to `path`, if it exists; add what is left out.
 
         Raises:
             ConfigError: `path` is not such a file.
@@ -31,8 +32,11 @@ class Quarantine:
         self._path = path
         self._frames: set[int] = set()
         self._bad_videos: set[int] = set()
+        self._listed: set[tuple[str, int, int]] = set()
         if path is not None and path.exists():
             self._read(path)
+        for error in videos.left_out:
+            self._write(Source.of(error.source), None, error)
 
     def __len__(self) -> int:
         """How many frames are bad, those of bad videos included."""
@@ -62,21 +66,28 @@ class Quarantine:
             self._frames.update(int(population.video_start[video]) + index for index in indices)
         else:
             self._bad_videos.add(video)
-        self._write(video, indices, error)
+        self._write(self._videos.indexes[video].source, indices, error)
 
     def _is_in_bad_video(self, frame: int) -> bool:
         return int(self._videos.population.video_of(np.array([frame]))[0]) in self._bad_videos
 
-    def _write(self, video: int, indices: list[int] | None, error: MediaError) -> None:
+    def _write(self, source: Source, indices: list[int] | None, error: MediaError) -> None:
         if self._path is None:
             return
-        index = self._videos.indexes[video]
+        try:
+            fingerprint = source.fingerprint()
+        except OpenError:
+            return  # gone: nothing that a later run could know again
         entry = {
-            "source": str(index.source.path.absolute()),
-            **asdict(index.fingerprint),
+            "source": str(source.path.absolute()),
+            **asdict(fingerprint),
             "frames": indices,
             "error": str(error),
         }
+        if indices is None:
+            if _key(entry) in self._listed:
+                return
+            self._listed.add(_key(entry))
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
 
@@ -88,6 +99,8 @@ class Quarantine:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             try:
                 entry = json.loads(line)
+                if entry["frames"] is None:
+                    self._listed.add(_key(entry))
                 place = places.get(entry["source"])
                 if place is not None:
                     self._honour(place, entry)
@@ -106,3 +119,7 @@ class Quarantine:
             return
         first = int(population.video_start[video])
         self._frames.update(first + index.check(int(frame)) for frame in entry["frames"])
+
+
+def _key(entry: dict[str, Any]) -> tuple[str, int, int]:
+    return entry["source"], entry["size"], entry["mtime_ns"]

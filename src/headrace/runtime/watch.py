@@ -1,0 +1,75 @@
+"""Watching workers: which one is at what since when, and which one hangs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from headrace.errors import StageError
+from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.runtime.queue import BoundedQueue, Closed
+
+Item = TypeVar("Item")
+T = TypeVar("T")
+
+
+class Watch(Generic[Item]):
+    """Knows since when each worker has been at its item, and says which one hangs."""
+
+    def __init__(self, stall_seconds: float | None, describe: Callable[[Item], str]) -> None:
+        """Nobody works yet; None lets a worker be at an item for ever."""
+        self._stall_seconds = stall_seconds
+        self._describe = describe
+        self._since: dict[str, tuple[int, Item]] = {}
+        self.abandon: Callable[[str], None] = lambda name: None
+        """What to do with a worker that hangs."""
+
+    @contextmanager
+    def at_work(self, name: str, item: Item) -> Iterator[None]:
+        """The worker is at an item while the block runs."""
+        self.works(name, item)
+        try:
+            yield
+        finally:
+            self.rests(name)
+
+    def works(self, name: str, item: Item) -> None:
+        """The worker begins with its next output."""
+        if self._stall_seconds is not None:
+            self._since[name] = SYSTEM_CLOCK.now_ns(), item
+
+    def rests(self, name: str) -> None:
+        """The worker waits for others, or is done."""
+        self._since.pop(name, None)
+
+    def taken_from(self, queue: BoundedQueue[T]) -> Iterator[T]:
+        """Yield what the queue gives, like the queue itself.
+
+        Raises:
+            StageError: nothing comes, and a worker hangs.
+        """
+        while True:
+            try:
+                yield queue.get(self._stall_seconds)
+            except Closed:
+                return
+            except TimeoutError:
+                self._name_who_hangs()
+
+    def _name_who_hangs(self) -> None:
+        now_ns, limit = SYSTEM_CLOCK.now_ns(), self._stall_seconds or 0.0
+        at = {
+            name: ((now_ns - since_ns) / 1e9, item)
+            for name, (since_ns, item) in tuple(self._since.items())
+        }
+        stalled = {name: found for name, found in at.items() if found[0] >= limit}
+        if not stalled:
+            return
+        for name in stalled:
+            self.abandon(name)
+        name, (seconds, item) = max(stalled.items(), key=lambda found: found[1][0])
+        raise StageError(
+            f"worker {name} has been at {self._describe(item)} for {seconds:.0f} s without a "
+            "result; see whether its file can be read, or allow more time",
+            stage=name,
+            item=item,
+        )

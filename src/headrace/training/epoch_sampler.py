@@ -1,0 +1,145 @@
+"""EpochSampler: the order of an epoch, for a stock DataLoader over a FrameDataset."""
+
+import zlib
+from collections.abc import Iterator
+
+from torch.utils import data
+
+from headrace.errors import ConfigError
+from headrace.sampling.frames import Permutation
+from headrace.sampling.order import Order, Sampler
+from headrace.sampling.population import Population
+from headrace.training.datasets import FrameDataset
+from headrace.training.epochs import Position
+from headrace.training.ranks import shard_of
+
+_AT_A_TIME = 1024
+
+
+class EpochSampler(data.Sampler[int]):
+    """This rank's frame ids of one epoch, in the order that `sampling` says; an epoch a pass.
+
+        sampler = EpochSampler(frames, Permutation(seed=0))
+        for batch in DataLoader(frames, batch_size=128, sampler=sampler, num_workers=2): ...
+
+    A pass that went to its end is followed by the next epoch; one that was left early begins
+    again. Slots are dealt to ranks so that all together are given the same in a step, whatever
+    their number.
+    """
+
+    def __init__(
+        self,
+        frames: FrameDataset | Population,
+        sampling: Sampler | None = None,
+        *,
+        rank: int | None = None,
+        num_replicas: int | None = None,
+        drop_last: bool = False,
+    ) -> None:
+        """Draw nothing yet.
+
+        Args:
+            frames: What is sampled from.
+            sampling: Which frames, in which order; None means `Permutation()`.
+            rank: This process among `num_replicas`; None asks torch.distributed, if it is
+                initialised, and is the only one otherwise.
+            num_replicas: Processes that share an epoch; None as for `rank`.
+            drop_last: Leave out slots that do not share out evenly, instead of giving the first
+                ones again.
+
+        Raises:
+            ConfigError: `sampling` gives clips, or does not suit these videos; or there is no such
+                rank.
+        """
+        self._sampling = Permutation() if sampling is None else sampling
+        self._population = _population(frames, self._sampling)
+        self._shard = shard_of(rank, num_replicas, drop_last=drop_last)
+        self._start = self._began = Position()
+        self._yielded = 0
+        if self._order(0)[:1].ndim != 1:
+            raise ConfigError(
+                f"EpochSampler gives single frames, and {self._sampling} samples clips; "
+                "use ClipLoader, or VideoDataset for one clip of each video"
+            )
+
+    def __len__(self) -> int:
+        """How many frames this rank is given in a whole epoch; the same for every rank."""
+        return self._shard.count(len(self._order(0)))
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield the frame ids of one epoch, or what is left of it after `load_state_dict`."""
+        began = self._began = self._start
+        self._start = Position(epoch=began.epoch)
+        self._yielded = 0
+        order = self._order(began.epoch)
+        count = self._shard.count(len(order), began.slot)
+        for start in range(0, count, _AT_A_TIME):
+            stop = min(start + _AT_A_TIME, count)
+            for frame in order.at(self._shard.slots(start, stop, len(order), began.slot)).tolist():
+                self._yielded += 1
+                yield frame
+        self._start = Position(epoch=began.epoch + 1)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next pass yields, or what is left of it."""
+        return self._start.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make `epoch` the one of the next pass; a place in it that was loaded is kept."""
+        if epoch != self._start.epoch:
+            self._go_to(Position(epoch=epoch))
+
+    def state_dict(self, taken: int | None = None) -> dict[str, int]:
+        """Return where training stands: a few integers, good for any number of ranks and workers.
+
+        Args:
+            taken: Samples that this rank's loop has taken in this pass. None means all that were
+                yielded, which is right without workers; with them the DataLoader is ahead.
+
+        Raises:
+            ConfigError: a pass has not so many samples.
+        """
+        began = self._began
+        length = len(self._order(began.epoch))
+        count = self._shard.count(length, began.slot)
+        taken = self._yielded if taken is None else taken
+        if not 0 <= taken <= count:
+            raise ConfigError(f"{taken} samples cannot be taken from a pass of {count}")
+        is_done = taken == count
+        return {
+            "checksum": self._checksum(),
+            "epoch": began.epoch + is_done,
+            "slot": 0 if is_done else began.slot + taken * self._shard.ranks,
+        }
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Begin the next pass where `state` was taken.
+
+        Raises:
+            ConfigError: the state is of another sampling, seed or set of videos.
+        """
+        if state["checksum"] != self._checksum():
+            raise ConfigError(
+                "this state does not belong to this sampler: it was taken with other videos, or "
+                f"another order of them, or not with {self._sampling}; resume with what it was"
+            )
+        self._go_to(Position(epoch=state["epoch"], slot=state["slot"]))
+
+    def _go_to(self, position: Position) -> None:
+        self._start = self._began = position
+        self._yielded = 0
+
+    def _order(self, epoch: int) -> Order:
+        return self._sampling.order(self._population, epoch)
+
+    def _checksum(self) -> int:
+        starts = self._population.video_start.tobytes() + self._population.gop_start.tobytes()
+        return zlib.crc32(repr(self._sampling).encode(), zlib.crc32(starts))
+
+
+def _population(frames: FrameDataset | Population, sampling: Sampler) -> Population:
+    if isinstance(frames, Population):
+        return frames
+    needs_times = getattr(sampling, "over", None) == "seconds"
+    return frames.timed_population() if needs_times else frames.population

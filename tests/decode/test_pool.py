@@ -1,0 +1,143 @@
+"""A few decoders stay open, the least used is closed first, and none is shared by processes."""
+
+import os
+import pickle
+import signal
+
+import numpy as np
+import psutil
+import pytest
+
+from decode.linear import linear_frames
+from headrace.decode.pool import DecoderPool
+from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.errors import ConfigError
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.shape import Crop, FrameShape
+from headrace.video.stream_index import StreamIndex
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+SHAPE = FrameShape(size=(32, 32))
+HANG_SECONDS = 30
+
+
+@pytest.fixture
+def indexes(tmp_path):
+    clip = SynthClip(num_frames=12, gop=6)
+    return [StreamIndex.scan(write_clip(tmp_path / f"{k}", clip)) for k in range(3)]
+
+
+def first_frame(pool, index):
+    [(_, frame)] = pool.decoder(index).run(DecodeJob((0,)))
+    return frame
+
+
+def in_a_fork(check):
+    """Return whether `check` holds in a forked child; one that hangs is ended."""
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(HANG_SECONDS)
+        holds = False
+        try:
+            holds = bool(check())
+        finally:
+            os._exit(0 if holds else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def open_paths():
+    return [file.path for file in psutil.Process().open_files()]
+
+
+def test_a_video_that_is_asked_for_again_is_not_opened_again(indexes):
+    with DecoderPool(SHAPE, max_open=2) as pool:
+        for index in (*indexes[:2], *indexes[:2]):
+            first_frame(pool, index)
+        assert pool.decoder(indexes[0]) is pool.decoder(indexes[0])
+        assert pool.counters.opens == 2
+
+
+def test_the_one_unused_for_longest_is_closed_first(indexes):
+    one, two, three = indexes
+    with DecoderPool(SHAPE, max_open=2) as pool:
+        for index in (one, two, one, three):
+            first_frame(pool, index)
+        opened = [path for path in open_paths() if path in {str(each.source) for each in indexes}]
+        assert sorted(opened) == sorted([str(one.source), str(three.source)])
+        first_frame(pool, one)
+        assert pool.counters.opens == 3
+        first_frame(pool, two)
+        assert pool.counters.opens == 4
+
+
+def test_counters_are_those_of_all_decoders_there_ever_were(indexes):
+    with DecoderPool(SHAPE, max_open=1) as pool:
+        for index in indexes:
+            first_frame(pool, index)
+    assert pool.counters.opens == pool.counters.frames_delivered == 3
+
+
+def test_a_dropped_video_is_closed_and_one_that_is_not_open_is_no_matter(indexes):
+    with DecoderPool(SHAPE) as pool:
+        first_frame(pool, indexes[0])
+        pool.drop(indexes[0])
+        pool.drop(indexes[1])
+        assert str(indexes[0].source) not in open_paths()
+        assert pool.counters.frames_delivered == 1
+
+
+def test_a_closed_pool_can_be_used_again(indexes):
+    pool = DecoderPool(SHAPE)
+    for _ in range(2):
+        first_frame(pool, indexes[0])
+        pool.close()
+    assert pool.counters.opens == 2
+
+
+def test_no_room_is_refused():
+    with pytest.raises(ConfigError, match="max_open must be >= 1, got 0"):
+        DecoderPool(SHAPE, max_open=0)
+
+
+@pytest.mark.parametrize("shape", [SHAPE, FrameShape(crop=Crop(top=0, left=0, height=8, width=8))])
+def test_a_forked_process_starts_empty_and_leaves_the_parents_decoders_alone(indexes, shape):
+    """With a crop the decoder has threads: one freed in the child would wait for them for ever."""
+    index = indexes[0]
+    expected = linear_frames(index.source.path, shape)
+    with DecoderPool(shape) as pool:
+        frames = pool.decoder(index).run(DecodeJob((0, 7)))
+        assert np.array_equal(next(frames)[1], expected[0])
+
+        def child():
+            started_empty = pool.counters == DecodeCounters()
+            pool.drop(index)
+            right = np.array_equal(first_frame(pool, index), expected[0])
+            opens = pool.counters.opens
+            pool.close()
+            return started_empty and right and opens == 1
+
+        assert in_a_fork(child)
+        assert np.array_equal(next(frames)[1], expected[7])
+        assert pool.counters.opens == 1
+
+
+def test_a_fork_of_a_fork_starts_empty_too(indexes):
+    with DecoderPool(FrameShape(crop=Crop(top=0, left=0, height=8, width=8))) as pool:
+        first_frame(pool, indexes[0])
+
+        def child():
+            first_frame(pool, indexes[0])
+            return in_a_fork(lambda: len(first_frame(pool, indexes[0])) == 8)
+
+        assert in_a_fork(child)
+
+
+def test_a_pool_sent_to_another_process_arrives_empty_with_its_bound(indexes):
+    with DecoderPool(SHAPE, max_open=1) as pool:
+        first_frame(pool, indexes[0])
+        with pickle.loads(pickle.dumps(pool)) as received:  # noqa: S301
+            assert received.counters == DecodeCounters()
+            for index in indexes:
+                first_frame(received, index)
+            assert len({str(index.source) for index in indexes} & set(open_paths())) == 2

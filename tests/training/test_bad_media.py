@@ -1,0 +1,199 @@
+"""Bad files among good ones: named, or replaced by rule, counted, listed and then left alone."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
+from headrace.sampling.bursts import Bursts
+from headrace.sampling.clips import RandomClips
+from headrace.sampling.frames import InOrder, Permutation, Uniform
+from headrace.testing.damage import damage_packets, truncate
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.training.clip_loader import ClipLoader
+from headrace.training.loader import FrameLoader
+from training.videos import SIZE, PlainFrames, contents
+
+GOOD = SynthClip(num_frames=40, size=(64, 96), gop=8, b_frames=2)
+SAMPLINGS = [InOrder(), Uniform(), Permutation(), Bursts(frames_per_burst=3, lanes=8)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A good video, one whose third GOP is damaged, one that is cut, one that is no video."""
+    folder = tmp_path_factory.mktemp("bad")
+    good = write_clip(folder / "good", GOOD)
+    damage_packets(good, folder / "damaged.mp4", ordinals=[20, 21, 22])
+    truncate(good, folder / "cut.mp4", keep_fraction=0.6)
+    (folder / "text.mp4").write_text("this is no video")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def videos(folder):
+    return [folder / name for name in ("good.mp4", "text.mp4", "damaged.mp4", "cut.mp4")]
+
+
+@pytest.fixture
+def loader(store):
+    opened = []
+
+    def open_loader(videos, **options):
+        options = {"batch_size": 8, "size": SIZE, "store": store, "workers": 2, **options}
+        opened.append(FrameLoader(videos, **options))
+        return opened[-1]
+
+    yield open_loader
+    for each in opened:
+        each.close()
+
+
+def test_a_file_that_is_no_video_is_named_at_once(loader, videos):
+    with pytest.raises(OpenError, match=r"text\.mp4"):
+        loader(videos)
+
+
+@pytest.mark.parametrize("lookahead", [1, 8, 1000])
+def test_a_bad_frame_is_raised_when_its_batch_is_due_and_not_before(loader, folder, lookahead):
+    each = loader([folder / "damaged.mp4"], sampling=InOrder(), lookahead=lookahead)
+    good = []
+    with pytest.raises(DecodeError, match=r"damaged\.mp4") as caught:
+        good.extend(each)
+    assert caught.value.pts is not None
+    first_bad = min(caught.value.missing)
+    assert sum(map(len, good)) == first_bad // 8 * 8
+    state = each.state_dict()
+    assert state["slot"] == first_bad // 8 * 8
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=repr)
+def test_bad_samples_are_replaced_by_rule_whatever_the_plan(loader, videos, sampling):
+    def two_epochs(**options):
+        each = loader(videos, sampling=sampling, on_error="skip", **options)
+        return contents(each) + contents(each), each
+
+    naive, one = two_epochs(lookahead=1, workers=1)
+    for options in [{"lookahead": 20, "workers": 3}, {"lookahead": 2000}, {"lookahead": 5}]:
+        planned, other = two_epochs(**options)
+        assert planned == naive, options
+        assert other.statistics.samples_substituted == one.statistics.samples_substituted > 0
+    assert one.statistics.videos_left_out == 1
+    assert [error.source for error in one.left_out] == [str(videos[1])]
+    assert one.statistics.frames_quarantined > 0
+
+
+def test_what_is_delivered_is_good_and_every_batch_is_full(loader, videos, store):
+    plain = PlainFrames([videos[0]], store)
+    each = loader(videos, sampling=Permutation(), on_error="skip")
+    batches = list(each)
+    assert [len(batch) for batch in batches[:-1]] == [8] * (len(batches) - 1)
+    seen = set()
+    for batch in batches:
+        seen.update(batch.video.tolist())
+        for frame, video, index in zip(batch.frames, batch.video, batch.index, strict=True):
+            assert video in (0, 2, 3)
+            # The other videos are the first one, damaged or cut.
+            assert torch.equal(frame, torch.from_numpy(plain.frames[0][index]).movedim(-1, 0))
+    assert seen == {0, 2, 3}
+
+
+def test_all_ranks_take_equally_many_steps(loader, videos):
+    ranks = [
+        loader(videos, on_error="skip", sampling=Permutation(), rank=rank, num_replicas=3)
+        for rank in range(3)
+    ]
+    assert len({len(list(each)) for each in ranks}) == 1
+
+
+def test_the_next_run_honours_the_quarantine_list(loader, videos, tmp_path):
+    path = tmp_path / "quarantine.jsonl"
+    first = loader(videos, on_error="skip", quarantine=path, sampling=Permutation())
+    batches = contents(first)
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {entry["source"] for entry in entries} == set(map(str, videos[1:]))
+    assert all(entry["error"] for entry in entries)
+    assert [entry["frames"] for entry in entries if "text" in entry["source"]] == [None]
+    known = path.read_text()
+    second = loader(videos, on_error="skip", quarantine=path, sampling=Permutation())
+    assert contents(second) == batches
+    assert second.statistics.frames_quarantined == first.statistics.frames_quarantined
+    assert second.statistics.samples_substituted == first.statistics.samples_substituted
+    assert path.read_text() == known
+
+
+def test_a_repaired_file_leaves_quarantine(loader, folder, tmp_path):
+    shutil.copy(folder / "damaged.mp4", tmp_path / "video.mp4")
+    path = tmp_path / "quarantine.jsonl"
+    list(loader([tmp_path / "video.mp4"], on_error="skip", quarantine=path))
+    shutil.copy(folder / "good.mp4", tmp_path / "video.mp4")
+    repaired = loader([tmp_path / "video.mp4"], on_error="skip", quarantine=path)
+    list(repaired)
+    assert repaired.statistics.frames_quarantined == 0
+    assert repaired.statistics.samples_substituted == 0
+
+
+def test_another_file_is_not_taken_for_a_quarantine_list(loader, videos, tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("remember the milk\n")
+    with pytest.raises(ConfigError, match=r"line 1 of .*notes\.txt is no entry"):
+        loader(videos[:1], quarantine=path)
+
+
+def changed(path):
+    path.write_bytes(path.read_bytes() + b"\0" * 64)
+
+
+@pytest.mark.parametrize("change", [changed, lambda path: path.unlink()], ids=["changed", "gone"])
+def test_a_file_that_changes_during_training_is_named(loader, folder, tmp_path, change):
+    paths = [shutil.copy(folder / "good.mp4", tmp_path / f"{n}.mp4") for n in range(2)]
+    each = loader(paths, lookahead=8, memory_budget=8 * 4 * 32 * 48 * 3)
+    batches = iter(each)
+    next(batches)
+    change(tmp_path / "1.mp4")
+    epochs = (batch for _ in range(50) for batch in each)
+    with pytest.raises(MediaError, match=r"1\.mp4"):
+        list(epochs)
+
+
+@pytest.mark.parametrize("change", [changed, lambda path: path.unlink()], ids=["changed", "gone"])
+def test_a_file_that_changes_during_training_is_replaced_by_the_same_rule(
+    loader, folder, tmp_path, change
+):
+    paths = [shutil.copy(folder / "good.mp4", tmp_path / f"{n}.mp4") for n in range(2)]
+    each = loader(paths, lookahead=8, memory_budget=8 * 4 * 32 * 48 * 3, on_error="skip")
+    next(iter(each))
+    change(tmp_path / "1.mp4")
+    list(each)
+    batches = list(each)
+    assert sum(map(len, batches)) == 80
+    assert {video for batch in batches for video in batch.video.tolist()} == {0}
+    assert each.statistics.frames_quarantined == 40
+
+
+def test_nothing_but_bad_frames_is_an_error(loader, folder, tmp_path):
+    path = shutil.copy(folder / "good.mp4", tmp_path / "only.mp4")
+    each = loader([path], on_error="skip", lookahead=1)
+    next(iter(each))
+    (tmp_path / "only.mp4").unlink()
+    with pytest.raises(ConfigError, match="40 of 40 frames are bad"):
+        list(each)
+
+
+def test_a_clip_with_a_bad_frame_is_replaced_as_a_whole(videos, store):
+    def epoch(**options):
+        clips = RandomClips(num_frames=4, stride=2, each_once="starts")
+        with ClipLoader(
+            videos, clips=clips, batch_size=4, size=SIZE, store=store, on_error="skip", **options
+        ) as loader:
+            return contents(loader), loader.statistics
+
+    naive, statistics = epoch(lookahead=1, workers=1)
+    assert statistics.samples_substituted > 0
+    assert epoch(workers=3)[0] == naive
+
+
+def test_videos_none_of_which_can_be_read_are_an_error(loader, folder):
+    with pytest.raises(ConfigError, match=r"none of 1 videos can be read; .*text\.mp4"):
+        loader([folder / "text.mp4"], on_error="skip")

@@ -1,0 +1,153 @@
+"""EpochSampler: each frame in its turn, for every rank, from wherever training stood."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+from headrace.errors import ConfigError
+from headrace.sampling.bursts import Bursts
+from headrace.sampling.clips import RandomClips
+from headrace.sampling.frames import InOrder, Permutation, Uniform
+from headrace.sampling.population import Population
+from headrace.training.datasets import FrameDataset
+from headrace.training.epoch_sampler import EpochSampler
+from training.videos import SIZE
+
+POPULATION = Population.of([np.array([5, 9, 2]), np.array([30]), np.array([4, 4, 3])])
+FRAMES = POPULATION.num_frames
+
+
+def ranks(number, sampling, **options):
+    return [
+        EpochSampler(POPULATION, sampling, rank=rank, num_replicas=number, **options)
+        for rank in range(number)
+    ]
+
+
+def dealt(samplers):
+    """Return what all ranks are given together, in the order of slots."""
+    return [frame for step in zip(*samplers, strict=True) for frame in step]
+
+
+@pytest.mark.parametrize(
+    "sampling", [InOrder(), Uniform(seed=3), Permutation(), Bursts(frames_per_burst=3, lanes=4)]
+)
+def test_a_pass_is_the_order_of_its_epoch(sampling):
+    sampler = EpochSampler(POPULATION, sampling)
+    for epoch in (0, 1):
+        assert list(sampler) == sampling.order(POPULATION, epoch)[:].tolist()
+    assert len(sampler) == FRAMES
+
+
+@given(number=st.integers(1, 9))
+def test_ranks_together_are_given_each_frame_once_but_for_the_remainder(number):
+    samplers = ranks(number, Permutation(seed=1))
+    shares = [list(sampler) for sampler in samplers]
+    assert {len(share) for share in shares} == {len(samplers[0])} == {-(-FRAMES // number)}
+    counts = Counter(frame for share in shares for frame in share)
+    assert set(counts) == set(range(FRAMES))
+    assert counts.total() - FRAMES < number
+
+
+def test_slots_that_do_not_share_out_may_be_dropped():
+    shares = [list(sampler) for sampler in ranks(5, Permutation(), drop_last=True)]
+    assert {len(share) for share in shares} == {FRAMES // 5}
+    assert len({frame for share in shares for frame in share}) == FRAMES // 5 * 5
+
+
+@given(
+    before=st.integers(1, 4),
+    after=st.integers(1, 4),
+    taken=st.integers(0, 13),
+    epoch=st.integers(0, 3),
+)
+def test_training_goes_on_where_it_stood_with_any_number_of_ranks(before, after, taken, epoch):
+    samplers = ranks(before, Permutation(seed=7))
+    for sampler in samplers:
+        sampler.set_epoch(epoch)
+    whole = dealt(samplers)
+    for sampler in samplers:
+        sampler.set_epoch(epoch)
+        assert next(iter(sampler)) in whole
+    state = samplers[0].state_dict(taken)
+    resumed = ranks(after, Permutation(seed=7))
+    for sampler in resumed:
+        sampler.load_state_dict(state)
+        sampler.set_epoch(epoch)
+    rest = whole[taken * before : FRAMES]
+    assert dealt(resumed)[: len(rest)] == rest
+    assert {sampler.epoch for sampler in resumed} == {epoch + 1}
+
+
+def test_without_workers_the_sampler_knows_what_was_taken(videos, store):
+    with FrameDataset(videos, SIZE, store=store) as frames:
+        sampler = EpochSampler(frames, Permutation())
+        batches = iter(DataLoader(frames, batch_size=10, sampler=sampler))
+        for _ in range(3):
+            next(batches)
+        state = sampler.state_dict()
+        assert (state["epoch"], state["slot"]) == (0, 30)
+        resumed = EpochSampler(frames, Permutation())
+        resumed.load_state_dict(state)
+        assert list(resumed) == Permutation().order(frames.population, 0)[30:].tolist()
+
+
+def test_with_workers_the_loop_says_what_was_taken(videos, store):
+    with FrameDataset(videos, SIZE, store=store) as frames:
+        sampler = EpochSampler(frames, Permutation())
+        loader = DataLoader(frames, batch_size=10, sampler=sampler, num_workers=2)
+        batches = iter(loader)
+        found = next(batches)
+        state = sampler.state_dict(taken=10)
+        del batches
+        resumed = EpochSampler(frames, Permutation())
+        resumed.load_state_dict(state)
+        first = frames.population.frame_ids(found["video"].numpy(), found["index"].numpy()).tolist()
+        assert first + list(resumed) == Permutation().order(frames.population, 0)[:].tolist()
+
+
+def test_an_epoch_that_was_taken_to_its_end_is_followed_by_the_next():
+    sampler = EpochSampler(POPULATION, Permutation())
+    list(sampler)
+    state = sampler.state_dict()
+    assert (state["epoch"], state["slot"], sampler.epoch) == (1, 0, 1)
+
+
+def test_a_pass_that_was_left_early_begins_again():
+    sampler = EpochSampler(POPULATION, Permutation())
+    first = next(iter(sampler))
+    assert next(iter(sampler)) == first
+    assert sampler.epoch == 0
+
+
+def test_an_epoch_over_seconds_needs_no_more_than_the_dataset(videos, store):
+    with FrameDataset(videos, SIZE, store=store) as frames:
+        assert len(set(EpochSampler(frames, Uniform(over="seconds")))) > 50
+
+
+def test_samplers_of_clips_are_refused():
+    with pytest.raises(ConfigError, match="gives single frames, and RandomClips"):
+        EpochSampler(POPULATION, RandomClips(num_frames=2))
+
+
+@pytest.mark.parametrize("other", [Permutation(seed=1), Uniform()])
+def test_a_state_of_another_sampling_is_refused(other):
+    state = EpochSampler(POPULATION, Permutation()).state_dict()
+    with pytest.raises(ConfigError, match="does not belong to this sampler"):
+        EpochSampler(POPULATION, other).load_state_dict(state)
+
+
+def test_a_state_of_other_videos_is_refused():
+    state = EpochSampler(POPULATION).state_dict()
+    other = EpochSampler(Population.of([np.array([57])]))
+    with pytest.raises(ConfigError, match="does not belong to this sampler"):
+        other.load_state_dict(state)
+
+
+def test_more_cannot_be_taken_than_there_is():
+    with pytest.raises(ConfigError, match="58 samples cannot be taken from a pass of 57"):
+        EpochSampler(POPULATION).state_dict(taken=58)
