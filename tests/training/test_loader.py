@@ -208,7 +208,7 @@ def test_two_iterations_at_once_are_told_apart(loader):
     ("options", "message"),
     [
         ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
-        ({"batch_size": 200, "drop_last": True}, "at most 113 are possible"),
+        ({"batch_size": 200}, "at most 113 are possible"),
         ({"memory_budget": 1000}, r"does not hold three batches of 10 frames .* are needed"),
         ({"memory_budget": "many"}, "a size must read like"),
         ({"workers": 0}, "workers .* >= 1"),

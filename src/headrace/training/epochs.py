@@ -58,18 +58,17 @@ class Epochs:
         """Return how many steps an epoch has from `slot` on.
 
         Raises:
-            ConfigError: it has none, because the batch is larger than what there is.
+            ConfigError: a batch is larger than a whole epoch.
         """
         length = len(self.order(0))
-        samples = self.shard.count(length, slot)
-        steps = samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
-        if not steps and not slot:
+        if self.batch_size > self.shard.count(length):
             raise ConfigError(
                 f"a batch of {self.batch_size} on each of {self.shard.ranks} ranks is more than "
                 f"the {length} samples of an epoch; at most {length // self.shard.ranks} are "
-                "possible, or keep the last batch, which is smaller (drop_last=False)"
+                "possible"
             )
-        return steps
+        samples = self.shard.count(length, slot)
+        return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
     def steps(self, start: Position, epochs: int | None = None) -> Iterator[Step]:
         """Yield every step from `start` on, through `epochs` in all, or without end."""

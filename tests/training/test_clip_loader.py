@@ -1,0 +1,59 @@
+"""Batches of clips."""
+
+import pytest
+import torch
+
+from headrace.errors import ConfigError
+from headrace.sampling.clips import RandomClips, UniformClips
+from headrace.training.clip_loader import ClipLoader
+from training.videos import SIZE, contents
+
+CLIPS = [
+    RandomClips(num_frames=4, stride=2),
+    RandomClips(num_frames=3, stride=4, temporal_jitter=3, each_once="starts"),
+    RandomClips(num_frames=16, stride=2, boundary="repeat_last"),
+    UniformClips(num_clips=3, num_frames=5),
+    UniformClips(num_clips=2, num_frames=30, boundary="wrap"),
+]
+
+
+@pytest.mark.parametrize("clips", CLIPS, ids=repr)
+def test_every_frame_of_every_clip_equals_a_plain_linear_decode(videos, store, plain, clips):
+    with ClipLoader(videos, clips=clips, batch_size=3, size=SIZE, store=store) as loader:
+        batches = list(loader)
+    for batch in batches:
+        assert batch.frames.shape == (len(batch), clips.num_frames, 3, *SIZE)
+        assert batch.index.shape == batch.pts_seconds.shape == batch.frames.shape[:2]
+        assert batch.video.shape == (len(batch),)
+        assert torch.equal(batch.frames, plain.of(batch))
+
+
+@pytest.mark.parametrize("clips", CLIPS, ids=repr)
+def test_clips_are_those_of_naive_decoding_whatever_the_plan(videos, store, clips):
+    def two_epochs(**options):
+        options = {"clips": clips, "batch_size": 2, "size": SIZE, "store": store, **options}
+        with ClipLoader(videos, **options) as loader:
+            return contents(loader) + contents(loader)
+
+    naive = two_epochs(lookahead=1, workers=1)
+    budget = 3 * 2 * clips.num_frames * SIZE[0] * SIZE[1] * 3
+    for options in [{"workers": 3}, {"lookahead": 9}, {"memory_budget": budget}]:
+        assert two_epochs(**options) == naive, options
+
+
+def test_an_epoch_of_random_clips_takes_each_video_once(videos, store):
+    clips = RandomClips(num_frames=4, stride=2)
+    with ClipLoader(videos, clips=clips, batch_size=3, size=SIZE, store=store) as loader:
+        assert len(loader) == 2
+        assert sorted(v for batch in loader for v in batch.video.tolist()) == [0, 1, 2, 3]
+
+
+def test_a_clip_that_is_longer_than_a_video_says_what_is_possible(videos, store):
+    with pytest.raises(ConfigError, match=r"a clip needs 31 frames, video \d has \d+ .* choose"):
+        ClipLoader(videos, size=SIZE, store=store)
+
+
+def test_the_default_clips_are_16_frames_two_apart(videos, store):
+    with ClipLoader(videos[:1], batch_size=1, size=SIZE, store=store) as loader:
+        (batch,) = loader
+    assert batch.index.diff().tolist() == [[2] * 15]

@@ -1,0 +1,108 @@
+"""The steps of a rank."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.errors import ConfigError
+from headrace.sampling.frames import Permutation
+from headrace.sampling.population import Population
+from headrace.sampling.shards import Shard
+from headrace.training.epochs import Epochs, Position
+
+POPULATION = Population.of([np.array([5, 5]), np.array([7])])
+
+
+class Listed:
+    """A quarantine that holds what it is told."""
+
+    def __init__(self, *frames):
+        self.frames = frames
+
+    def __len__(self):
+        return len(self.frames)
+
+    def is_bad(self, frames):
+        return np.isin(frames, self.frames)
+
+
+def epochs(batch_size=4, *, rank=0, ranks=1, drop_last=False, bad=()):
+    remainder = "drop" if drop_last else "repeat"
+    return Epochs(
+        sampling=Permutation(),
+        population=POPULATION,
+        quarantine=Listed(*bad),
+        seed=0,
+        batch_size=batch_size,
+        shard=Shard(rank=rank, ranks=ranks, remainder=remainder),
+        drop_last=drop_last,
+    )
+
+
+@given(
+    batch_size=st.integers(1, 4),
+    ranks=st.integers(1, 4),
+    drop_last=st.booleans(),
+    slot=st.integers(0, 16),
+)
+def test_ranks_step_together_and_end_where_the_next_epoch_begins(
+    batch_size, ranks, drop_last, slot
+):
+    start = Position(epoch=3, slot=slot)
+    steps = [
+        list(epochs(batch_size, rank=r, ranks=ranks, drop_last=drop_last).steps(start, 4))
+        for r in range(ranks)
+    ]
+    assert len({len(each) for each in steps}) == 1
+    for together in zip(*steps, strict=True):
+        assert len({step.after for step in together}) == 1
+        assert len({len(step.slots) for step in together}) == 1
+    if steps[0]:
+        assert steps[0][-1].after == Position(epoch=4)
+        delivered = [step.after.slot for step in steps[0][:-1]]
+        assert delivered == sorted(set(delivered))
+
+
+def test_going_on_from_any_step_gives_the_steps_that_are_left():
+    whole = list(epochs().steps(Position(), 2))
+    for number, step in enumerate(whole):
+        left = list(epochs().steps(step.after, 2))
+        assert [s.slots.tolist() for s in left] == [s.slots.tolist() for s in whole[number + 1 :]]
+        assert [s.frames.tolist() for s in left] == [s.frames.tolist() for s in whole[number + 1 :]]
+
+
+def test_epochs_go_on_without_end():
+    steps = list(islice(epochs().steps(Position()), 12))
+    assert [step.epoch for step in steps] == [0] * 5 + [1] * 5 + [2] * 2
+
+
+def test_a_bad_sample_is_replaced_and_the_others_stay():
+    plain, replaced = epochs(), epochs(bad=(3, 9))
+    for a, b in zip(plain.steps(Position(), 5), replaced.steps(Position(), 5), strict=True):
+        bad = np.isin(a.frames, (3, 9))
+        assert not np.isin(b.frames, (3, 9)).any()
+        assert (a.frames[~bad] == b.frames[~bad]).all()
+
+
+def test_substitutes_are_uniform_over_good_frames():
+    """17 frames of which one is good for every 4: counts of 16,000 draws within 5 sigma."""
+    bad = tuple(set(range(17)) - {2, 6, 11, 16})
+    each = epochs(bad=bad)
+    drawn = np.concatenate([each.samples(epoch, np.arange(17)) for epoch in range(1000)])
+    counts = np.bincount(drawn, minlength=17)
+    assert set(np.flatnonzero(counts)) == {2, 6, 11, 16}
+    assert np.abs(counts[[2, 6, 11, 16]] - 4250).max() < 5 * np.sqrt(17_000 * 3 / 16)
+
+
+def test_only_bad_frames_are_an_error():
+    with pytest.raises(ConfigError, match="17 of 17 frames are bad"):
+        epochs(bad=tuple(range(17))).samples(0, np.arange(3))
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_a_batch_that_no_epoch_fills_is_refused(drop_last):
+    with pytest.raises(ConfigError, match="at most 8 are possible"):
+        epochs(10, ranks=2, drop_last=drop_last).num_steps()
