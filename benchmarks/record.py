@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -95,6 +95,22 @@ class Timing(_Value):
     """Why there are no times."""
 
 
+class Correlation(_Value):
+    """How alike the features of frames of one burst are."""
+
+    frames_per_burst: int
+    distance: int
+    """Frames from one frame of a burst to the next; 1 means consecutive."""
+    within: Literal["video", "gop"]
+    """What each burst lies in."""
+    bursts: int
+    """Bursts it was measured on; no two share a frame."""
+    rho: float
+    low: float
+    """Of the 95 % interval."""
+    high: float
+
+
 class _Result(_Value):
     conditions: Conditions
 
@@ -119,6 +135,12 @@ class StartupResult(_Result):
     """The import, the command, and the opening of files."""
 
     timings: tuple[Timing, ...]
+
+
+class CorrelationResult(_Result):
+    """Pairs of frames some distance apart, and runs of consecutive frames."""
+
+    correlations: tuple[Correlation, ...]
 
 
 class Spread(_Value):

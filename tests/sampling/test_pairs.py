@@ -23,7 +23,7 @@ POPULATION = Population.of(
     np.split(GOPS, 6), [np.linspace(1, 2, g.sum()) for g in np.split(GOPS, 6)]
 )
 FRAMES = POPULATION.num_frames
-EPOCHS = 1000
+EPOCHS = 800
 
 
 def pairs(batches) -> np.ndarray:

@@ -14,7 +14,7 @@ from sampling.mutants import MUTANTS
 from sampling.populations import share, uneven
 
 POPULATION = uneven()
-DRAWS = 2500
+DRAWS = 2000
 OVER = ["frames", "seconds", "videos", tuple(range(1, 13))]
 
 

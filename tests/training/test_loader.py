@@ -105,6 +105,8 @@ def test_each_epoch_has_an_order_of_its_own_and_the_same_in_every_run(loader):
 
 def test_another_seed_gives_other_batches(loader):
     assert contents(loader(seed=1)) != contents(loader(seed=2))
+    assert contents(loader(sampling=Uniform(seed=1))) == contents(loader(seed=1))
+    assert contents(loader(sampling=Uniform(seed=1), seed=2)) == contents(loader(seed=2))
 
 
 def test_an_epoch_that_was_left_early_begins_again(loader):

@@ -1,10 +1,8 @@
 """The charts of a session, each with one sentence on how to read it. Nothing is measured here."""
 
-import html
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
@@ -12,6 +10,7 @@ import plotly.graph_objects as go
 from headrace.profiling.findings import stage_loads
 from headrace.profiling.metrics import Distribution, Metrics, PerSecond
 from headrace.profiling.session import Session, StageName
+from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
 from headrace.report.numbers import counted, decimal, milliseconds, percent
 
 _ROOM: Final = {"busy": 0.06, "no input": 0.25, "no room": 0.25}
@@ -28,25 +27,8 @@ _COLORS: Final[dict[StageName, str]] = {
     "sink": "#9283cc",
 }
 _ON_COLOR: Final = "#101418"
-_PLAIN: Final = "#7389ab"
-_MARK: Final = "#d9536a"
 _NO_INPUT: Final = "rgba(128, 136, 148, 0.14)"
 _NO_ROOM: Final = "rgba(128, 136, 148, 0.32)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chart:
-    """One figure and the words around it."""
-
-    name: str
-    """What the page calls it, unique in a report."""
-    title: str
-    reading: str
-    """How to read it, one or two sentences."""
-    figure: go.Figure
-    """Without colours for text and grid, and without a width: the page sets both."""
-    is_wide: bool = True
-    """It has a time axis and wants the whole width."""
 
 
 def charts(session: Session, metrics: Metrics) -> Iterator[Chart]:
@@ -73,7 +55,7 @@ def _stage_use(session: Session) -> Chart:
     busy.update(insidetextfont={"color": _ON_COLOR})
     no_input = _share_bar(names, [load.starved for load in loads], "no input", _NO_INPUT)
     no_room = _share_bar(names, [load.blocked for load in loads], "no room", _NO_ROOM)
-    figure = _figure([busy, no_input, no_room], height=30 + 44 * len(names), barmode="stack")
+    figure = draw([busy, no_input, no_room], height=30 + 44 * len(names), barmode="stack")
     figure.update_layout(bargap=0.3, margin={"t": 0})
     _shares_axis(figure)
     return Chart(
@@ -96,10 +78,10 @@ def _stage_times(session: Session) -> Chart:
     )
     first = list(steps.step[skip::group])
     bars = [
-        _bar(name=name, x=first, y=_means(column[skip:], group), color=_COLORS[name])
+        bar(name=name, x=first, y=_means(column[skip:], group), color=_COLORS[name])
         for name, column in parts
     ]
-    figure = _figure(bars, height=300, barmode="stack", bargap=0, hovermode="x unified")
+    figure = draw(bars, height=300, barmode="stack", bargap=0, hovermode="x unified")
     figure.update_traces(hovertemplate="%{y:.1f} ms", width=group, offset=0)
     figure.update_xaxes(title_text="step")
     figure.update_yaxes(title_text="ms per step")
@@ -120,13 +102,13 @@ def _frame_rate(per_second: PerSecond, mean: float) -> Chart:
     middles = [per_second.first_second + start + group / 2 for start in starts]
     ends = [per_second.first_second, per_second.first_second + len(counts)]
     lines = [
-        _line("frames/s", middles, _means(counts, group), color=_PLAIN, width=1.8),
-        _line(f"mean {decimal(mean)}", ends, [mean, mean], color=_MARK, width=1.4, dash="dash"),
+        _line("frames/s", middles, _means(counts, group), color=PLAIN, width=1.8),
+        _line(f"mean {decimal(mean)}", ends, [mean, mean], color=MARK, width=1.4, dash="dash"),
     ]
     if group > 1:
         fewest = [min(counts[start : start + group]) for start in starts]
-        lines.insert(1, _line("slowest second", middles, fewest, color=_PLAIN, width=0.8))
-    figure = _figure(lines, height=260, hovermode="x unified")
+        lines.insert(1, _line("slowest second", middles, fewest, color=PLAIN, width=0.8))
+    figure = draw(lines, height=260, hovermode="x unified")
     figure.update_xaxes(title_text="seconds since the start")
     figure.update_yaxes(title_text="frames/s", rangemode="tozero")
     averaged = f", averaged over {group} seconds" if group > 1 else ""
@@ -162,23 +144,23 @@ def _line(
 def _service_times(session: Session, service: Distribution) -> Chart:
     samples = np.array([row.service_ms for row in session.steps.rows()][session.warmup_steps :])
     counts, edges = np.histogram(samples, bins=_bins(len(samples)))
-    bars = _bar(
+    bars = bar(
         name="steps",
         x=edges[:-1].tolist(),
         y=counts.tolist(),
-        color=_PLAIN,
+        color=PLAIN,
         width=np.diff(edges).tolist(),
         offset=0,
         hovertemplate="%{y} steps from %{x:.1f} ms<extra></extra>",
         showlegend=False,
     )
-    figure = _figure([bars], height=260, bargap=0)
+    figure = draw([bars], height=260, bargap=0)
     marks = (("p50", service.p50, "left"), ("p95", service.p95, "right"))
     for name, value, side in marks:
         if value is not None:
             figure.add_vline(
                 x=value,
-                line={"color": _MARK, "width": 1.4, "dash": "dash"},
+                line={"color": MARK, "width": 1.4, "dash": "dash"},
                 annotation={"text": f"{name} {milliseconds(value)}", "yanchor": "bottom"},
                 annotation_position=f"top {side}",
             )
@@ -195,22 +177,22 @@ def _service_times(session: Session, service: Distribution) -> Chart:
 
 def _queues(session: Session) -> Chart:
     queues = session.queues[::-1]
-    names = [f"{_label(queue.name)} → {queue.feeds or 'results'}" for queue in queues]
-    mean = _bar(
+    names = [f"{label(queue.name)} → {queue.feeds or 'results'}" for queue in queues]
+    mean = bar(
         name="mean",
         y=names,
         x=[queue.occupancy_mean for queue in queues],
         orientation="h",
-        color=_PLAIN,
+        color=PLAIN,
     )
     most = go.Scatter(
         name="most",
         y=names,
         x=[queue.occupancy_max for queue in queues],
         mode="markers",
-        marker={"symbol": "line-ns-open", "size": 16, "color": _MARK, "line": {"width": 2}},
+        marker={"symbol": "line-ns-open", "size": 16, "color": MARK, "line": {"width": 2}},
     )
-    figure = _figure([mean, most], height=70 + 44 * len(names), bargap=0.45)
+    figure = draw([mean, most], height=70 + 44 * len(names), bargap=0.45)
     _shares_axis(figure)
     return Chart(
         name="queues",
@@ -223,15 +205,15 @@ def _queues(session: Session) -> Chart:
 
 def _decoded(session: Session) -> Chart:
     decode = session.decode
-    bars = _bar(
+    bars = bar(
         y=["delivered", "decoded"],
         x=[decode.frames_delivered, decode.frames_decoded],
         orientation="h",
-        color=[_PLAIN, _COLORS["decode"]],
+        color=[PLAIN, _COLORS["decode"]],
         hovertemplate="%{x:,} frames<extra>%{y}</extra>",
         showlegend=False,
     )
-    figure = _figure([bars], height=70 + 44 * 2, bargap=0.45)
+    figure = draw([bars], height=70 + 44 * 2, bargap=0.45)
     figure.update_yaxes(showgrid=False)
     figure.update_xaxes(title_text="frames", rangemode="tozero", tickformat=",")
     return Chart(
@@ -243,17 +225,12 @@ def _decoded(session: Session) -> Chart:
     )
 
 
-def _label(name: str) -> str:
-    """`name` at most 20 characters long, and as text: plotly takes labels for markup."""
-    return html.escape(name if len(name) <= 20 else f"{name[:19]}…", quote=False)
-
-
 def _share_bar(
     names: list[StageName], shares: list[float], label: str, color: str | list[str]
 ) -> go.Bar:
     """One bar per stage, with its share written inside where there is room for it."""
     suffix = "" if label == "busy" else f" {label}"
-    return _bar(
+    return bar(
         name=label,
         y=names,
         x=shares,
@@ -273,28 +250,6 @@ def _shares_axis(figure: go.Figure) -> None:
     figure.update_xaxes(range=[0, 1.01], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%")
     figure.update_yaxes(showgrid=False)
     figure.update_traces(hovertemplate="%{y}: %{x:.1%}<extra>%{fullData.name}</extra>")
-
-
-def _bar(*, color: str | list[str], **options: Any) -> go.Bar:
-    return go.Bar(marker={"color": color, "line": {"width": 0}}, **options)
-
-
-def _figure(traces: list[Any], *, height: int, **layout: Any) -> go.Figure:
-    figure = go.Figure(traces)
-    figure.update_layout(
-        template="none",
-        height=height,
-        margin={"l": 8, "r": 22, "t": 34, "b": 8},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
-        hovermode=layout.pop("hovermode", "closest"),
-        dragmode="zoom",
-        **layout,
-    )
-    figure.update_xaxes(automargin=True, tickangle=0, zeroline=False, title_standoff=8)
-    figure.update_yaxes(automargin=True, zeroline=False, title_standoff=8)
-    return figure
 
 
 def _bins(samples: int) -> int:

@@ -20,8 +20,8 @@ def render_setup(
         ("Versions", list(versions.items())),
         ("Configuration", configuration_rows(configuration)),
     )
-    lines = (line for title, rows in sections for line in (title, *_table(rows), ""))
-    return "\n".join(map(_printable, lines))
+    lines = (line for title, rows in sections for line in (title, *aligned(rows), ""))
+    return "\n".join(map(printable, lines))
 
 
 def render_text(session: Session) -> str:
@@ -35,15 +35,15 @@ def render_text(session: Session) -> str:
     lines = [
         _title(session),
         "",
-        *_findings(find(session)),
+        *finding_lines(find(session)),
         "Totals",
-        *_table([(row.label, row.value, row.reading) for row in rows]),
+        *aligned([(row.label, row.value, row.reading) for row in rows]),
         "",
         *_stages(session),
         *_damaged(session),
         *_outputs(session),
     ]
-    return "\n".join(map(_printable, lines)).rstrip() + "\n"
+    return "\n".join(map(printable, lines)).rstrip() + "\n"
 
 
 def machine_rows(machine: Machine) -> list[tuple[str, str]]:
@@ -75,9 +75,29 @@ def scalar(value: Scalar) -> str:
     return str(value)
 
 
-def _printable(line: str) -> str:
+def printable(line: str) -> str:
     """`line` with control characters spelt out: a file name must not steer the terminal."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
+
+
+def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Each finding with its evidence and an empty line after it."""
+    for finding in findings:
+        yield finding.headline
+        yield from (f"  - {line}" for line in finding.evidence)
+        if finding.change:
+            yield f"  Try next: {finding.change}"
+        yield ""
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Aligned columns, two spaces apart and two in front."""
+    if not rows:
+        return
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield f"  {'  '.join(cells)}".rstrip()
 
 
 def _title(session: Session) -> str:
@@ -87,22 +107,13 @@ def _title(session: Session) -> str:
     return " · ".join(words) + (f": {session.error}" if session.error else "")
 
 
-def _findings(findings: Sequence[Finding]) -> Iterator[str]:
-    for finding in findings:
-        yield finding.headline
-        yield from (f"  - {line}" for line in finding.evidence)
-        if finding.change:
-            yield f"  Try next: {finding.change}"
-        yield ""
-
-
 def _stages(session: Session) -> Iterator[str]:
     loads = stage_loads(session)
     if not loads:
         return
     yield "Stages, share of the time frames flowed"
     heads = ("", *(head.rjust(8) for head in ("busy", "no input", "no room")))
-    yield from _table([heads, *(_stage_row(load) for load in loads)])
+    yield from aligned([heads, *(_stage_row(load) for load in loads)])
     yield ""
 
 
@@ -116,7 +127,7 @@ def _damaged(session: Session) -> Iterator[str]:
         return
     yield "Damaged frames"
     shown = session.damaged[:_DAMAGED_SHOWN]
-    yield from _table(
+    yield from aligned(
         [
             (
                 f"frame {frame.index}",
@@ -135,13 +146,3 @@ def _outputs(session: Session) -> Iterator[str]:
     if session.outputs:
         yield "Files"
         yield from (f"  {name}" for name in session.outputs)
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Aligned columns, two spaces apart and two in front."""
-    if not rows:
-        return
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield f"  {'  '.join(cells)}".rstrip()

@@ -63,8 +63,11 @@ def lookahead_cost(gop_lengths: NDArray[np.int64], lookahead: int) -> DecodeCost
 def lookahead_for(gop_lengths: NDArray[np.int64], frames: int) -> int:
     """Return the longest look-ahead that holds at most `frames` frames on average.
 
-    In [1, 131072]: a longer one costs the planner more than it saves the decoder. Takes
-    milliseconds for a million GOPs. What is held swings around its average.
+    In [1, 131072]: the planner reads that far before the first batch. For independent uniform
+    frames; what is held swings around its average. Takes milliseconds for a million GOPs.
+
+    Raises:
+        ConfigError: there is no GOP, or `frames` is below 1.
     """
     _check(gop_lengths, "frames", frames)
     length, count = _distinct(gop_lengths)

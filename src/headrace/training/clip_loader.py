@@ -32,7 +32,7 @@ class ClipLoader(FrameLoader):
         memory_budget: int | str = "1GiB",
         lookahead: int | None = None,
         workers: int | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         drop_last: bool = False,
         transform: Transform | None = None,
         device: torch.device | str | None = None,

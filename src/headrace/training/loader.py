@@ -78,7 +78,7 @@ class FrameLoader:
             the budget is expected to hold. 1 is naive random access.
         workers: Decoding threads, each with a decoder of its own; None means one for each core
             this process may use.
-        seed: Another one gives other batches.
+        seed: Another one gives other batches; None keeps that of `sampling`, which is 0 by default.
         drop_last: Leave out the last batch of an epoch if it is smaller.
         transform: Called with the frames of each batch, on their device.
         device: Where batches go; None leaves them where they are, on the CPU.
@@ -115,7 +115,7 @@ class FrameLoader:
         memory_budget: int | str = "1GiB",
         lookahead: int | None = None,
         workers: int | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         drop_last: bool = False,
         transform: Transform | None = None,
         device: torch.device | str | None = None,
@@ -134,7 +134,7 @@ class FrameLoader:
         _check(on_error, self._workers, size)
         self._videos = VideoSet.open(videos, skip_bad=on_error == "skip", store=store)
         self._size = self._videos.common_size() if size is None else size
-        sampling = _seeded(Uniform() if sampling is None else sampling, seed)
+        sampling, seed = _seeded(Uniform() if sampling is None else sampling, seed)
         self._epochs = Epochs(
             sampling=sampling,
             population=_population(self._videos, sampling),
@@ -364,7 +364,9 @@ def _max_open(memory_budget: int, workers: int) -> int:
     return max(1, in_all // workers)
 
 
-def _seeded(sampling: Any, seed: int) -> Sampler:
+def _seeded(sampling: Any, seed: int | None) -> tuple[Sampler, int]:
+    """Return the sampler with `seed`, if one is given, and the seed it has."""
     has_seed = is_dataclass(sampling) and "seed" in {field.name for field in fields(sampling)}
-    seeded: Sampler = replace(sampling, seed=seed) if has_seed else sampling
-    return seeded
+    if seed is not None and has_seed:
+        sampling = replace(sampling, seed=seed)
+    return sampling, getattr(sampling, "seed", seed or 0)

@@ -1,0 +1,119 @@
+"""How alike are the features of frames k apart?
+
+python -m benchmarks.bench_correlation --weights mobilenet_v2-b0353104.pth
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks import media
+from benchmarks.record import RESULTS, Correlation, CorrelationResult, conditions
+from headrace.decode.open import open_index
+from headrace.extraction.frames import read_frames
+from headrace.models.load import load_classifier
+from headrace.preprocess.levels import build_preprocess
+from headrace.sampling.estimate import burst_correlation
+
+MODEL = "mobilenet_v2"
+SIZE = (256, 256)
+DISTANCES = (1, 2, 4, 8, 16, 32, 64)
+RUNS = (2, 4, 8, 16, 32)
+"""Frames in a burst."""
+
+
+def main() -> None:
+    """Compute the features of every frame, correlate, keep, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
+    parser.add_argument("--count", type=int, default=40, help="videos, of the kind web")
+    parser.add_argument("--weights", default="DEFAULT", help="a checkpoint of MobileNetV2")
+    parser.add_argument("--out", type=Path, default=RESULTS / "correlation.json")
+    options = parser.parse_args()
+
+    files = media.paths(options.media, "web", options.count)
+    features = np.concatenate(list(features_of(files, options.weights)))
+    videos = [np.array([media.NUM_FRAMES])] * len(files)
+    gops = [open_index(path).gop_lengths for path in files]
+    result = CorrelationResult(
+        conditions=conditions(
+            {
+                "model": MODEL,
+                "weights": Path(options.weights).name,
+                "features": "1280, global mean of the last layer before the classifier",
+                "size": SIZE,
+            },
+            {"recipe": media.recipe(), "kinds": {"web": media.describe(files)}},
+        ),
+        correlations=(
+            *[correlation(features, videos, "video", 2, distance) for distance in DISTANCES],
+            *[correlation(features, gops, "gop", frames, 1) for frames in RUNS],
+        ),
+    )
+    result.save(options.out)
+    for each in result.correlations:
+        print(
+            f"{each.frames_per_burst} frames of a {each.within}, {each.distance} apart: "
+            f"{each.rho:.3f} ({each.low:.3f} to {each.high:.3f}), {each.bursts} bursts"
+        )
+    print(options.out)
+
+
+def features_of(files: Sequence[Path], weights: str) -> Iterator[NDArray[np.float64]]:
+    """Features of every frame, in order: float64 [n, 1280] for each batch."""
+    classifier = load_classifier(MODEL, weights)
+    preprocess = build_preprocess("medium", classifier.input)
+    for batch in read_frames(files, size=SIZE):
+        with torch.inference_mode():
+            maps = classifier.module.get_submodule("features")(preprocess(batch.frames))
+        yield maps.mean(dim=(2, 3)).double().numpy()
+
+
+def correlation(
+    features: NDArray[np.float64],
+    stretches: Sequence[NDArray[np.int64]],
+    within: Literal["video", "gop"],
+    frames_per_burst: int,
+    distance: int,
+) -> Correlation:
+    """ρ of bursts that fill each stretch from its start on; what does not fit is left out."""
+    burst, video = cut(stretches, frames_per_burst, distance)
+    kept = burst >= 0
+    rho = burst_correlation(features[kept], burst[kept], video[kept])
+    return Correlation(
+        frames_per_burst=frames_per_burst,
+        distance=distance,
+        within=within,
+        bursts=len(np.unique(burst[kept])),
+        rho=rho.value,
+        low=rho.low,
+        high=rho.high,
+    )
+
+
+def cut(
+    stretches: Sequence[NDArray[np.int64]], frames_per_burst: int, distance: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Burst and video of every frame, int64 [frames]; burst -1 where none fits.
+
+    `stretches` are the lengths of the stretches of each video.
+    """
+    span = frames_per_burst * distance
+    bursts, videos, count = [], [], 0
+    for video, lengths in enumerate(stretches):
+        for length in lengths.tolist():
+            block, place = np.divmod(np.arange(length), span)
+            number = count + block * distance + place % distance
+            bursts.append(np.where(block < length // span, number, -1))
+            videos.append(np.full(length, video))
+            count += length // span * distance
+    return np.concatenate(bursts), np.concatenate(videos)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""`headrace bench`: experiments on the user's own videos and machine."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from headrace.experiments.workers import WorkersConfig, WorkersRecord
+
+bench = typer.Typer(no_args_is_help=True, help="Measure on your own videos and machine.")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError as error:
+        raise typer.BadParameter(f"numbers with commas between them, got {text!r}") from error
+
+
+@bench.command("workers")
+def workers(
+    videos: Annotated[list[Path], typer.Argument(help="Video files, or folders of them.")],
+    numbers: Annotated[
+        str, typer.Option("--workers", help="Values of num_workers; 0 is the process itself.")
+    ] = "0,1,2,4,8",
+    batch_size: Annotated[int, typer.Option(min=1, help="Clips in a batch.")] = 4,
+    clip_len: Annotated[int, typer.Option(min=1, help="Frames in a clip.")] = 16,
+    stride: Annotated[int, typer.Option(min=1, help="1 means consecutive frames.")] = 2,
+    size: Annotated[
+        tuple[int, int], typer.Option(min=1, help="Height and width of the frames.")
+    ] = (256, 256),
+    clips_per_video: Annotated[
+        int | None,
+        typer.Option(min=1, help="Clips of each video in an epoch; by default 4 batches a worker."),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Epochs for each number of workers.")] = 3,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("headrace_bench"),
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")] = False,
+) -> None:
+    """Time an epoch of clips for each num_workers of a DataLoader; name where it saturates."""
+    from headrace.experiments.record import make_folder, write_experiment
+    from headrace.experiments.workers import WorkersConfig
+    from headrace.experiments.workers_report import workers_experiment
+    from headrace.report.experiment import render_experiment, render_experiment_text
+    from headrace.video.manifest import find_videos
+
+    config = WorkersConfig(
+        videos=tuple(str(path) for path in find_videos(videos)),
+        workers=_numbers(numbers),
+        batch_size=batch_size,
+        clip_len=clip_len,
+        stride=stride,
+        size=size,
+        clips_per_video=clips_per_video,
+        repeats=repeats,
+    )
+    make_folder(out)
+    record = _with_progress(config, is_quiet=json)
+    experiment = workers_experiment(record)
+    files = write_experiment(record, render_experiment(experiment), out, "workers")
+    if json:
+        print(record.model_dump_json())
+        return
+    print(render_experiment_text(experiment))
+    print(f"Numbers: {files[0]}\nChart: {files[1]}")
+
+
+def _with_progress(config: "WorkersConfig", *, is_quiet: bool) -> "WorkersRecord":
+    """Measure, with a progress bar on a terminal's stderr."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from headrace.experiments.workers import measure_workers
+
+    console = Console(stderr=True)
+    is_shown = console.is_terminal and not is_quiet
+    with Progress(console=console, transient=True, disable=not is_shown) as progress:
+        task = progress.add_task("epochs", total=None)
+        return measure_workers(
+            config,
+            command=("headrace", *sys.argv[1:]),
+            on_epoch=lambda done, of: progress.update(task, completed=done, total=of),
+        )

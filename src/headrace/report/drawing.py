@@ -1,0 +1,55 @@
+"""What every chart of every page has in common."""
+
+import html
+from dataclasses import dataclass
+from typing import Any, Final
+
+import plotly.graph_objects as go
+
+# Of middling lightness, so that they stand out from a light page and from a dark one.
+PLAIN: Final = "#7389ab"
+MARK: Final = "#d9536a"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """One figure and the words around it."""
+
+    name: str
+    """What the page calls it, unique in a report."""
+    title: str
+    reading: str
+    """How to read it, one or two sentences."""
+    figure: go.Figure
+    """Without colours for text and grid, and without a width: the page sets both."""
+    is_wide: bool = True
+    """It has a time axis and wants the whole width."""
+
+
+def label(name: str) -> str:
+    """`name` at most 20 characters long, and as text: plotly takes labels for markup."""
+    return html.escape(name if len(name) <= 20 else f"{name[:19]}…", quote=False)
+
+
+def bar(*, color: str | list[str], **options: Any) -> go.Bar:
+    """Bars without an outline."""
+    return go.Bar(marker={"color": color, "line": {"width": 0}}, **options)
+
+
+def draw(traces: list[Any], *, height: int, **layout: Any) -> go.Figure:
+    """`traces` as a figure `height` pixels high that lets the page shine through."""
+    figure = go.Figure(traces)
+    figure.update_layout(
+        template="none",
+        height=height,
+        margin={"l": 8, "r": 22, "t": 34, "b": 8},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
+        hovermode=layout.pop("hovermode", "closest"),
+        dragmode="zoom",
+        **layout,
+    )
+    figure.update_xaxes(automargin=True, tickangle=0, zeroline=False, title_standoff=8)
+    figure.update_yaxes(automargin=True, zeroline=False, title_standoff=8)
+    return figure

@@ -1,0 +1,68 @@
+"""A page of HTML that needs nothing but itself."""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from headrace.report.drawing import Chart
+from headrace.report.numbers import milliseconds, percent, seconds
+
+_FOLDER = "templates"
+_STYLE = "report.css"
+_SCRIPT = "report.js"
+
+_UNITS = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|MB|GiB|frames/s|frames?|steps?)\b|%)")
+
+
+def render_page(template: str, charts: Sequence[Chart], **values: object) -> str:
+    """`template`, one that extends `page.html.j2`, with charts and values filled in.
+
+    About 5 MB, most of it plotly.js. The page loads nothing from anywhere, and its own policy
+    forbids it to; whatever text is among the values is shown, never run.
+    """
+    environment = Environment(
+        loader=PackageLoader("headrace.report", _FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "milliseconds": milliseconds,
+        "percent": percent,
+        "seconds": seconds,
+        "keep": _keep_units,
+    }
+    plotly, script = get_plotlyjs(), _read(_SCRIPT)
+    return environment.get_template(template).render(
+        **values,
+        charts=charts,
+        drawings={chart.name: json.loads(chart.figure.to_json()) for chart in charts},
+        style=Markup(_read(_STYLE)),
+        plotly=Markup(plotly),
+        script=Markup(script),
+        script_hashes=[_content_hash(plotly), _content_hash(script)],
+    )
+
+
+def _read(name: str) -> str:
+    """A file of this package that goes into the page as it is."""
+    return (resources.files("headrace.report") / _FOLDER / name).read_text(encoding="utf-8")
+
+
+def _content_hash(script: str) -> str:
+    """What the page's policy calls this one script."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def _keep_units(text: str) -> str:
+    """`text` with no line break between a number and its unit."""
+    return _UNITS.sub("\N{NO-BREAK SPACE}", text)

@@ -1,0 +1,95 @@
+"""`headrace bench workers` as a user meets it."""
+
+import json
+from inspect import signature
+
+import pytest
+
+from headrace.cli import bench as bench_command
+from headrace.cli import main
+from headrace.experiments.workers import WorkersConfig
+from headrace.testing.synth import SynthClip, write_clip
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+FAST = ("--workers", "0,1", "--clip-len", 2, "--size", 16, 16, "--repeats", 1)
+
+
+@pytest.fixture
+def good(tmp_path):
+    return write_clip(tmp_path / "good", SynthClip(num_frames=12))
+
+
+@pytest.fixture
+def call(capsys):
+    """Return a function: arguments -> (exit code, stdout, stderr)."""
+
+    def run(*arguments):
+        code = 0
+        try:
+            main(["bench", "workers", *map(str, arguments)])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_it_prints_rows_and_verdict_and_leaves_numbers_and_chart(call, good, tmp_path):
+    code, out, _ = call(good, *FAST, "--out", tmp_path / "out")
+    assert code == 0
+    assert out.startswith("Frames per second by num_workers: 16 clips of 1 video\n")
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[2][0] == "workers"
+    assert [rows[3][0], rows[4][0]] == ["0", "1"]
+    numbers, chart = tmp_path / "out" / "workers.json", tmp_path / "out" / "workers.html"
+    assert out.endswith(f"Numbers: {numbers}\nChart: {chart}\n")
+    assert json.loads(numbers.read_text())["frames"] == 32
+    assert "chart-workers" in chart.read_text()
+
+
+def test_json_is_alone_on_stdout(call, good, tmp_path):
+    code, out, err = call(good, *FAST, "--out", tmp_path / "out", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == json.loads((tmp_path / "out" / "workers.json").read_text())
+
+
+def test_what_is_no_list_of_numbers_is_a_usage_error(call, good):
+    code, _, err = call(good, "--workers", "one,2")
+    assert code == 2
+    assert "numbers with commas between them, got 'one,2'" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--clip-len", 99), "the video has 12: 6 are possible"),
+        (("--workers", "-1"), "workers must be numbers from 0 up"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(call, good, tmp_path, arguments, said):
+    code, out, err = call(good, *arguments, "--out", tmp_path / "out")
+    assert (code, out) == (1, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_measuring(call, good):
+    code, _, err = call(good, *FAST, "--out", good / "inside")
+    assert code == 1
+    assert f"cannot write into {good}/inside: " in err
+
+
+def test_a_missing_video_is_named(call, tmp_path):
+    code, _, err = call(tmp_path / "gone.mp4", *FAST, "--out", tmp_path / "out")
+    assert code == 1
+    assert "gone.mp4" in err
+
+
+def test_flags_default_to_what_the_library_defaults_to():
+    fields = WorkersConfig.__dataclass_fields__
+    flags = signature(bench_command.workers).parameters
+    for name in set(fields) - {"videos", "workers"}:
+        assert flags[name].default == fields[name].default, name
+    assert bench_command._numbers(flags["numbers"].default) == fields["workers"].default

@@ -1,0 +1,124 @@
+"""Where throughput saturates, in words, and the rows and the chart beside them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from headrace.experiments.record import Provenance
+from headrace.experiments.workers import Epoch, WorkersRecord
+from headrace.experiments.workers_report import rows_of, saturation, workers_experiment
+from headrace.report.experiment import render_experiment_text
+from report.recorded import MACHINE
+
+PROVENANCE = Provenance(
+    headrace="0.1.0",
+    created=datetime(2026, 11, 1, 12, tzinfo=UTC),
+    command=("headrace", "bench", "workers", "a.mp4"),
+    configuration={"batch_size": 4},
+    machine=MACHINE,
+    versions={"torch": "2.15.0"},
+)
+
+
+def recorded(seconds_by_workers):
+    """Return a record of epochs of 1000 frames that took so many seconds."""
+    epochs = [
+        Epoch(
+            workers=workers,
+            seconds=seconds,
+            first_batch_seconds=seconds / 10,
+            cpu_seconds=1.5 * seconds,
+            memory_bytes=200_000_000 * (workers + 1),
+        )
+        for workers, times in seconds_by_workers.items()
+        for seconds in times
+    ]
+    return WorkersRecord(
+        provenance=PROVENANCE, videos=5, clips=50, frames=1000, epochs=tuple(epochs)
+    )
+
+
+USUAL = {0: [10, 10.2, 9.9], 1: [10], 2: [5.1, 5.0, 5.2], 4: [5.0], 8: [5.5]}
+
+
+def test_rows_are_medians_in_order_of_workers():
+    rows = rows_of(recorded({2: [4, 5, 20], 0: [10]}))
+    assert [row.workers for row in rows] == [0, 2]
+    assert rows[1].frames_per_second == 200
+    assert (rows[1].slowest, rows[1].fastest) == (50, 250)
+    assert rows[1].clips_per_second == 10
+    assert rows[1].first_batch_seconds == 0.5
+    assert rows[1].cpu_share == 1.5
+    assert rows[1].memory_bytes == 600_000_000
+
+
+@pytest.mark.parametrize(
+    ("seconds", "workers"),
+    [
+        (USUAL, 2),
+        ({0: [10], 1: [10 / 0.96], 2: [11]}, 0),
+        ({1: [10], 2: [9.4], 4: [5]}, 4),
+        ({1: [10], 2: [1 / 0.94], 4: [1]}, 4),
+        ({1: [10], 2: [1 / 0.96], 4: [1]}, 2),
+    ],
+)
+def test_it_saturates_at_the_fewest_workers_within_five_percent_of_the_best(seconds, workers):
+    assert saturation(rows_of(recorded(seconds))).workers == workers
+
+
+def headline(seconds):
+    [finding] = workers_experiment(recorded(seconds)).findings
+    return finding.headline, finding.change
+
+
+def test_the_verdict_names_the_point_and_what_to_set():
+    said, change = headline(USUAL)
+    assert said == "Saturates at 2 workers: 196 frames/s"
+    assert change.startswith("num_workers=2;")
+
+
+def test_where_the_most_workers_are_the_best_there_is_no_saturation():
+    said, change = headline({1: [10], 2: [5]})
+    assert said == "No saturation up to 2 workers: 200 frames/s"
+    assert "--workers" in change
+
+
+def test_one_number_of_workers_shows_no_saturation():
+    assert headline({4: [5]}) == ("200 frames/s with 4 workers", None)
+
+
+def test_a_machine_that_was_busy_with_something_else_gives_no_verdict():
+    said, change = headline({0: [10], 1: [5, 10, 5], 2: [5]})
+    assert said == "Too unsteady to say where it saturates; by the rule at 1 worker"
+    assert "nothing else running" in change
+
+
+def test_the_text_is_rows_and_verdict():
+    assert render_experiment_text(workers_experiment(recorded(USUAL))) == TEXT
+
+
+TEXT = """\
+Frames per second by num_workers: 50 clips of 5 videos
+
+  workers  frames/s  slowest  fastest  clips/s  first batch    CPU     MB
+        0       100     98.0      101     5.00        1.0 s  150 %    200
+        1       100      100      100     5.00        1.0 s  150 %    400
+        2       196      192      200     9.80       0.51 s  150 %    600
+        4       200      200      200     10.0        0.5 s  150 %  1,000
+        8       182      182      182     9.09       0.55 s  150 %  1,800
+
+Saturates at 2 workers: 196 frames/s
+  - Saturation is the fewest workers within 5 % of the best, which is 200 frames/s with 4 workers.
+  - That is 1.96 times the 100 frames/s with 0 workers.
+  - 2 workers: processors busy 150 % of one core, 8 cores usable.
+  Try next: num_workers=2; more only take memory and time to start.
+"""
+
+
+def test_the_chart_shows_every_row_and_rings_the_point():
+    [chart] = workers_experiment(recorded(USUAL)).charts
+    line, enough, mark = chart.figure.data
+    assert list(line.x) == [0, 1, 2, 4, 8]
+    assert [round(rate) for rate in line.y] == [100, 100, 196, 200, 182]
+    assert list(enough.y) == [190, 190]
+    assert (list(mark.x), mark.name) == ([2], "saturation: 2 workers")

@@ -1,0 +1,97 @@
+"""The page of an experiment: whole, quiet, and safe against what it is told."""
+
+import os
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import plotly.graph_objects as go
+import pytest
+
+from headrace.profiling.findings import Finding
+from headrace.report.drawing import PLAIN, Chart, bar, draw
+from headrace.report.experiment import (
+    Experiment,
+    Table,
+    render_experiment,
+    render_experiment_text,
+)
+from report.chromium import browser_page
+from report.recorded import MACHINE
+
+HOSTILE = "</script><script>alert(1)</script>\x1b[31m"
+EXPERIMENT = Experiment(
+    name="bench something",
+    title="How many?",
+    created=datetime(2026, 11, 1, 12, tzinfo=UTC),
+    command=("headrace", "bench", "something", "a b.mp4"),
+    findings=(Finding(headline="Seven", evidence=("It is 7 %.",), change="Eight"),),
+    charts=(
+        Chart(
+            name="many",
+            title="Many",
+            reading="Higher is more.",
+            figure=draw([bar(x=["a"], y=[7], color=PLAIN)], height=200),
+        ),
+    ),
+    table=Table(reading="Counted.", heads=("kind", "number"), rows=(("a", "7"), ("bcd", "1,000"))),
+    configuration={"batch_size": 4, "quick": True},
+    machine=MACHINE,
+    versions={"torch": "2.15.0"},
+)
+
+
+def test_the_text_aligns_its_columns():
+    assert render_experiment_text(EXPERIMENT) == (
+        "How many?\n\n"
+        "  kind  number\n"
+        "     a       7\n"
+        "   bcd   1,000\n\n"
+        "Seven\n"
+        "  - It is 7 %.\n"
+        "  Try next: Eight\n"
+    )
+
+
+def test_control_characters_do_not_reach_the_terminal():
+    assert "\x1b" not in render_experiment_text(replace(EXPERIMENT, title=HOSTILE))
+
+
+def test_the_page_holds_answer_rows_and_provenance():
+    page = render_experiment(EXPERIMENT)
+    for text in (
+        *("<title>How many? · headrace</title>", "<h2>Seven</h2>", "<td>1,000</td>"),
+        *("headrace bench something &#39;a b.mp4&#39;", "<dt>quick</dt><dd>yes</dd>"),
+        *("Example CPU 8-Core", "2026-11-01 12:00 UTC"),
+    ):
+        assert text in page, text
+
+
+@pytest.mark.parametrize("where", ["title", "name", "command"])
+def test_hostile_text_is_shown_and_never_run(where):
+    hostile = (HOSTILE,) if where == "command" else HOSTILE
+    page = render_experiment(replace(EXPERIMENT, **{where: hostile}))
+    assert "<script>alert(1)</script>" not in page
+
+
+def test_a_browser_draws_it_and_asks_for_nothing(tmp_path: Path):
+    program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if program is None:
+        give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        give_up("no Chromium found: apt-get install chromium")
+    file = tmp_path / "page.html"
+    file.write_text(render_experiment(EXPERIMENT), encoding="utf-8")
+    with browser_page(program, tmp_path / "profile") as page:
+        for width in (1280, 480):
+            page.show(file, width=width)
+            assert page.evaluate("document.querySelectorAll('#chart-many g.trace').length") == 1
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.console == []
+        assert set(page.requested) == {file.as_uri()}
+
+
+def test_a_figure_has_the_colours_of_its_page():
+    figure = draw([go.Scatter(x=[1], y=[1])], height=123, bargap=0.5)
+    assert (figure.layout.height, figure.layout.bargap) == (123, 0.5)
+    assert figure.layout.paper_bgcolor == figure.layout.plot_bgcolor == "rgba(0,0,0,0)"
