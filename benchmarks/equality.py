@@ -55,7 +55,7 @@ def thumbnails(chunks: Iterable[Chunk], num_files: int) -> list[Pictures]:
                 f"file {path_index}: frame {first_index} came after {counts[path_index]} frames"
             )
         counts[path_index] += len(frames)
-        files[path_index].append(_shrink(frames))
+        files[path_index].append(shrink(frames))
     nothing = np.empty((0, SIDE, SIDE, 3), np.float16)
     return [np.concatenate([nothing, *pieces]) for pieces in files]
 
@@ -82,7 +82,25 @@ def compare(reference: Sequence[Pictures], delivered: Sequence[Pictures]) -> Equ
     )
 
 
-def _shrink(frames: NDArray[np.uint8]) -> Pictures:
+def compare_picked(
+    reference: Sequence[Pictures], requests: NDArray[np.int64], found: Pictures
+) -> Equality:
+    """Compare frames that were asked for by (video, index), int64 [N, 2], one by one."""
+    own = _distances(np.stack([reference[v][i] for v, i in requests]), found)
+    wrong = np.zeros(len(found), bool)
+    for step in (-1, 1):
+        near = np.stack([reference[v][np.clip(i + step, 0, len(reference[v]) - 1)] for v, i in requests])
+        wrong |= _distances(near, found) + MARGIN < own
+    return Equality(
+        frames=len(found),
+        missing=0,
+        wrong=int(wrong.sum()),
+        max_mean_difference=round(float(own.max(initial=0.0)), 3),
+    )
+
+
+def shrink(frames: NDArray[np.uint8]) -> Pictures:
+    """Thumbnails of frames, uint8 [N, H, W, 3]; H and W are multiples of 32."""
     count, height, width, channels = frames.shape
     blocks = frames.reshape(count, SIDE, height // SIDE, SIDE, width // SIDE, channels)
     means: NDArray[np.float32] = blocks.mean(axis=(2, 4), dtype=np.float32)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from importlib import import_module, metadata
 from pathlib import Path
 from time import perf_counter
@@ -28,12 +29,12 @@ def main() -> None:
     paths = [Path(path) for path in request["paths"]]
     height, width = request["size"]
     workers = request["workers"]
-    _keep_to_cores(workers)
+    keep_to_cores(workers)
     adapter = cast(Adapter, import_module(f"benchmarks.libs.{request['library']}"))
     if request["thumbnails"]:
         chunks = adapter.every_frame(paths, (height, width), workers)
         np.savez(request["thumbnails"], *thumbnails(chunks, len(paths)))
-        answer: dict[str, object] = {"versions": _versions(adapter)}
+        answer: dict[str, object] = {"versions": versions(adapter.PACKAGES)}
     else:
         answer = _time(adapter, paths, (height, width), workers)
     print(json.dumps(answer))
@@ -46,7 +47,7 @@ def _time(
         pass
     first_seconds: float | None = None
     frames = 0
-    cpu_before, others_before, began = _cpu_seconds(), _machine_seconds(), perf_counter()
+    cpu_before, others_before, began = _cpu_seconds(), machine_seconds(), perf_counter()
     chunks = adapter.every_frame(paths, size, workers)
     for chunk in chunks:
         frames += len(chunk.frames)
@@ -57,14 +58,14 @@ def _time(
         "wall_seconds": wall_seconds,
         "first_seconds": first_seconds,
         "cpu_seconds": cpu_seconds,
-        "others_cpu_seconds": max(0.0, _machine_seconds() - others_before - cpu_seconds),
+        "others_cpu_seconds": max(0.0, machine_seconds() - others_before - cpu_seconds),
         "frames": frames,
         "decoded_frames": getattr(chunks, "decoded_frames", None),
-        "peak_rss_bytes": _peak_rss_bytes(),
+        "peak_rss_bytes": peak_rss_bytes(),
     }
 
 
-def _keep_to_cores(count: int) -> None:
+def keep_to_cores(count: int) -> None:
     """Also binds what the library starts by itself."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
@@ -75,14 +76,14 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def _machine_seconds() -> float:
+def machine_seconds() -> float:
     """CPU time of all processes of the machine."""
     times = psutil.cpu_times()
     idle = sum(getattr(times, name, 0.0) for name in ("idle", "iowait", "guest", "guest_nice"))
     return float(sum(times) - idle)
 
 
-def _peak_rss_bytes() -> int:
+def peak_rss_bytes() -> int:
     """From the status of this process: `ru_maxrss` would begin with the parent's."""
     if _STATUS.is_file():
         found = re.search(r"^VmHWM:\s*(\d+) kB", _STATUS.read_text(), re.MULTILINE)
@@ -91,8 +92,9 @@ def _peak_rss_bytes() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def _versions(adapter: Adapter) -> dict[str, str]:
-    found = {name: metadata.version(name) for name in adapter.PACKAGES}
+def versions(packages: Sequence[str]) -> dict[str, str]:
+    """Of the packages, and of the FFmpeg that is loaded."""
+    found = {name: metadata.version(name) for name in packages}
     if _MAPS.is_file():
         loaded = set(re.findall(r"libavcodec[-\w]*\.so\.([\d.]+)", _MAPS.read_text()))
         found["libavcodec"] = ", ".join(sorted(loaded))

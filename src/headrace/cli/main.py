@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import bench, clip, doctor, index, report, run
+from headrace.cli import bench, clip, doctor, index, plan, report, run
 from headrace.errors import HeadraceError
 
 FAILED = 1
@@ -24,6 +24,7 @@ app.command("report")(report.report)
 app.command("clip")(clip.clip)
 app.command("index")(index.index)
 app.command("doctor")(doctor.doctor)
+app.command("plan")(plan.plan)
 app.add_typer(bench.bench, name="bench")
 
 

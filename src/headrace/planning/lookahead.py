@@ -11,6 +11,10 @@ from headrace.errors import ConfigError
 from headrace.sampling.population import Population
 
 
+_GOLDEN = (5**0.5 - 1) / 2
+"""Its multiples, modulo 1, fill the unit interval evenly from the first one on."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class GopJob:
     """Frames of one GOP that are decoded together."""
@@ -45,6 +49,9 @@ def look_ahead(
     When a frame is due and not held, its GOP is decoded, and with it every frame of that GOP that
     is requested in this slot or the next `lookahead - 1`; those are held until their last request.
     Requests are neither changed nor moved: whatever the window, the batches are the same.
+    At first all GOPs come up together, and so they would again a window later, and for ever: the
+    work would come in waves. Therefore the first decoding of a GOP takes only a part of the window,
+    another part for each, unless the window holds all there is.
     `sampling.costs.lookahead_cost` tells the cost. Reads `lookahead` requests ahead, through the
     borders of epochs where `batches` goes on; some microseconds and 200 bytes a request.
 
@@ -70,7 +77,7 @@ def look_ahead(
         for due in window.requests(requests.size):
             if due.is_served:
                 continue
-            frames = held.serve(window.waiting[due.gop])
+            frames = held.serve(window.for_the_same_decoding(due))
             if frames:
                 jobs.append(GopJob(gop=due.gop, frames=frames))
             window.forget_served(due.gop)
@@ -84,6 +91,8 @@ class _Request:
     frame: int
     gop: int
     batch: int
+    place: int
+    """How many requests come before it."""
     is_served: bool = False
     """The frame is held until this slot's batch, or will be."""
 
@@ -98,6 +107,9 @@ class _Window:
         self._population = population
         self._lookahead = lookahead
         self._batches_read = 0
+        self._requests_read = 0
+        self._met: set[int] = set()
+        """GOPs that were decoded before."""
         self._read_batches: deque[NDArray[np.int64]] = deque()
         self._outside: deque[_Request] = deque()
         self._inside: deque[_Request] = deque()
@@ -118,6 +130,17 @@ class _Window:
                 self.waiting[request.gop].append(request)
             yield self._inside.popleft()
 
+    def for_the_same_decoding(self, due: _Request) -> list[_Request]:
+        """Return the requests, in order, that a decoding for `due` is to serve with it."""
+        requests = self.waiting[due.gop]
+        if due.gop in self._met:
+            return requests
+        self._met.add(due.gop)
+        if not self._outside and not self._read():
+            return requests
+        reach = self._lookahead * (len(self._met) * _GOLDEN % 1)
+        return [request for request in requests if request.place <= due.place + reach]
+
     def forget_served(self, gop: int) -> None:
         """Let go of the requests for `gop` that are served."""
         left = [request for request in self.waiting.pop(gop) if not request.is_served]
@@ -132,9 +155,10 @@ class _Window:
         frames = batch.ravel()
         gops = self._population.gop_of(frames)
         self._outside.extend(
-            _Request(frame, gop, self._batches_read)
-            for frame, gop in zip(frames.tolist(), gops.tolist(), strict=True)
+            _Request(frame, gop, self._batches_read, self._requests_read + place)
+            for place, (frame, gop) in enumerate(zip(frames.tolist(), gops.tolist(), strict=True))
         )
+        self._requests_read += len(frames)
         self._batches_read += 1
         return True
 

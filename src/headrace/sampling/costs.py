@@ -60,11 +60,12 @@ def lookahead_cost(gop_lengths: NDArray[np.int64], lookahead: int) -> DecodeCost
     )
 
 
-def lookahead_for(gop_lengths: NDArray[np.int64], frames: int) -> int:
+def lookahead_for(gop_lengths: NDArray[np.int64], frames: int, *, each_once: bool = False) -> int:
     """Return the longest look-ahead that holds at most `frames` frames on average.
 
     In [1, 131072]: the planner reads that far before the first batch. For independent uniform
-    frames; what is held swings around its average. Takes milliseconds for a million GOPs.
+    frames, or with `each_once` for frames that do not repeat in a window, where all that wait are
+    different; what is held swings around its average. Takes milliseconds for a million GOPs.
 
     Raises:
         ConfigError: there is no GOP, or `frames` is below 1.
@@ -72,7 +73,8 @@ def lookahead_for(gop_lengths: NDArray[np.int64], frames: int) -> int:
     _check(gop_lengths, "frames", frames)
     length, count = _distinct(gop_lengths)
     possible = range(1, _LONGEST_LOOKAHEAD + 1)
-    return bisect_right(possible, float(frames), key=lambda k: _held_frames(length, count, k))
+    held = _waiting_requests if each_once else _held_frames
+    return bisect_right(possible, float(frames), key=lambda k: held(length, count, k))
 
 
 def burst_cost(gop_lengths: NDArray[np.int64], frames_per_burst: int, lanes: int) -> DecodeCost:
@@ -101,6 +103,16 @@ def burst_cost(gop_lengths: NDArray[np.int64], frames_per_burst: int, lanes: int
         seeks=float(bursts.sum() + (left_over > 0).sum() + is_cut.sum()) / total,
         held_frames=lanes * (size - 1) / 2,
     )
+
+
+def _waiting_requests(length: NDArray[np.int64], count: NDArray[np.int64], lookahead: int) -> float:
+    """Return how many requests wait for their slot, those for the same frame counted each.
+
+    At every decoding p (K-1) wait, for K/2 slots on average: Σ p / (1 + (K-1)p) · (K-1)p · K/2.
+    """
+    share = length / float(length @ count)
+    waiting = (lookahead - 1) * share
+    return float(count @ (share / (1 + waiting) * waiting) * lookahead / 2)
 
 
 def _held_frames(length: NDArray[np.int64], count: NDArray[np.int64], lookahead: int) -> float:

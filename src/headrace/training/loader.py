@@ -150,6 +150,7 @@ class FrameLoader:
             memory_budget=parse_bytes(memory_budget),
             frame_bytes=self._size[0] * self._size[1] * 3,
             batch_frames=self._epochs.order(0)[:1].size * batch_size,
+            each_once=not isinstance(sampling, Uniform),
             lookahead=lookahead,
         )
         max_open = _max_open(parse_bytes(memory_budget), self._workers)
@@ -194,6 +195,11 @@ class FrameLoader:
                 if not self._persistent:
                     self.close()
             yield self._batch(samples)
+
+    @property
+    def lookahead(self) -> int:
+        """Requests for single frames that are planned together."""
+        return self._window.lookahead
 
     @property
     def epoch(self) -> int:

@@ -1,0 +1,1 @@
+"""Ways to deliver frames that were asked for in random order, one file each."""

@@ -1,0 +1,120 @@
+"""One way to random frames in its own process: a request on stdin, one line of JSON as the answer.
+
+{"way": "torchcodec", "paths": [...], "size": [256, 256], "workers": 2, "batch_size": 128,
+ "clip": null, "memory_budget": "1GiB", "seconds": 15, "pictures": null}
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from time import perf_counter
+from typing import Any, cast
+
+import numpy as np
+import psutil
+
+from benchmarks.equality import shrink
+from benchmarks.random_access.way import Delivery, Requests, Task, Way
+from benchmarks.worker import keep_to_cores, machine_seconds, peak_rss_bytes, versions
+from headrace import open_index
+from headrace.sampling.clips import RandomClips
+from headrace.sampling.frames import Uniform
+from headrace.sampling.population import Population
+
+
+def main() -> None:
+    """Time the way, or keep its first pictures where the request names a file for them."""
+    asked = json.load(sys.stdin)
+    pictures, seconds = asked.pop("pictures"), asked.pop("seconds")
+    way = cast(Way, import_module(f"benchmarks.random_access.{asked.pop('way')}"))
+    task = task_of(**asked)
+    keep_to_cores(task.workers)
+    before = psutil.Process().memory_info().rss
+    delivery = way.deliver(task)
+    if pictures:
+        first = zip(delivery, task.requests(), range(2), strict=False)
+        found = [(shrink(frames), requests) for frames, requests, _ in first]
+        np.savez(pictures, *(array for pair in found for array in pair))
+        answer: dict[str, Any] = {}
+    else:
+        answer = _time(delivery, seconds) | {"memory_bytes": peak_rss_bytes() - before}
+    print(json.dumps(answer | {"versions": versions(way.PACKAGES)}), flush=True)
+
+
+def task_of(
+    *,
+    paths: list[str],
+    size: tuple[int, int],
+    workers: int,
+    batch_size: int,
+    clip: tuple[int, int] | None,
+    memory_budget: str,
+) -> Task:
+    """Return the task, with the requests that headrace's own loaders deliver."""
+    files = [Path(path) for path in paths]
+    return Task(
+        paths=files,
+        size=(size[0], size[1]),
+        workers=workers,
+        batch_size=batch_size,
+        clip=None if clip is None else (clip[0], clip[1]),
+        memory_budget=memory_budget,
+        requests=partial(_requests, files, batch_size, clip),
+    )
+
+
+def _requests(
+    paths: list[Path], batch_size: int, clip: tuple[int, int] | None
+) -> Iterator[Requests]:
+    population = Population.of([open_index(path).gop_lengths for path in paths])
+    sampling: Uniform | RandomClips = Uniform()
+    if clip is not None:
+        sampling = RandomClips(num_frames=clip[0], stride=clip[1], each_once="starts")
+    for epoch in count():
+        order = sampling.order(population, epoch)
+        for start in range(0, len(order), batch_size):
+            frames = order[start : start + batch_size].ravel()
+            yield np.stack(population.locate(frames), axis=1)
+
+
+def _time(delivery: Delivery, seconds: float) -> dict[str, Any]:
+    """Time whole batches for at least `seconds`, after the warm-up the way asks for."""
+    batches = iter(delivery)
+    warm_frames = len(next(batches))
+    while warm_frames < delivery.warm_up:
+        warm_frames += len(next(batches))
+    frames, cost = 0, delivery.cost()
+    cpu, others, began = _cpu_seconds(), machine_seconds(), perf_counter()
+    while (wall := perf_counter() - began) < seconds:
+        frames += len(next(batches))
+    cpu = _cpu_seconds() - cpu
+    others = max(0.0, machine_seconds() - others - cpu)
+    after = delivery.cost()
+    spent = {
+        name: None if then is None or now is None else now - then
+        for name, now, then in zip(after._fields, after, cost, strict=True)
+    }
+    return {
+        "frames": frames,
+        "wall_seconds": wall,
+        "cpu_seconds": cpu,
+        "others_cpu_seconds": others,
+        "warm_up_frames": warm_frames,
+        **spent,
+    }
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process and of its children, those that live included."""
+    me = psutil.Process()
+    times = [each.cpu_times() for each in (me, *me.children(recursive=True))]
+    ended = me.cpu_times()
+    return sum(t.user + t.system for t in times) + ended.children_user + ended.children_system
+
+
+if __name__ == "__main__":
+    main()
