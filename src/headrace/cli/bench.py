@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from headrace.experiments.sampling import SamplingConfig, SamplingRecord
     from headrace.experiments.workers import WorkersConfig, WorkersRecord
 
 bench = typer.Typer(no_args_is_help=True, help="Measure on your own videos and machine.")
@@ -82,4 +83,85 @@ def _with_progress(config: "WorkersConfig", *, is_quiet: bool) -> "WorkersRecord
             config,
             command=("headrace", *sys.argv[1:]),
             on_epoch=lambda done, of: progress.update(task, completed=done, total=of),
+        )
+
+
+@bench.command("sampling")
+def sampling(
+    videos: Annotated[list[Path], typer.Argument(help="Video files, or folders of them.")],
+    batch_size: Annotated[int, typer.Option(min=1, help="Frames in a batch.")] = 128,
+    size: Annotated[
+        tuple[int, int], typer.Option(min=1, help="Height and width of the frames.")
+    ] = (256, 256),
+    memory: Annotated[str, typer.Option(help="For frames that wait; like 256MiB or 1GiB.")] = (
+        "1GiB"
+    ),
+    burst: Annotated[int, typer.Option(min=2, help="Frames in a burst.")] = 8,
+    rho: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Correlation of the gradients of two frames of a burst."),
+    ] = 0.9,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes or threads that decode, the same for all.")
+    ] = 2,
+    strategies: Annotated[
+        str, typer.Option(help="Which to measure; the baseline always is.")
+    ] = "baseline,dataset,naive,look-ahead,quarter,permutation,bursts",
+    seconds: Annotated[
+        float, typer.Option(help="How long each turn is measured; warming up comes on top.")
+    ] = 10.0,
+    repeats: Annotated[int, typer.Option(min=1, help="Turns of each strategy.")] = 3,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("headrace_bench"),
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")] = False,
+) -> None:
+    """Time random frames in several ways beside a plain baseline; name what limits them."""
+    from headrace.experiments.record import make_folder, write_experiment
+    from headrace.experiments.sampling import SamplingConfig
+    from headrace.experiments.sampling_report import machine_line, sampling_experiment
+    from headrace.profiling.machine import describe_machine
+    from headrace.report.experiment import render_experiment, render_experiment_text
+    from headrace.video.manifest import find_videos
+
+    config = SamplingConfig(
+        videos=tuple(str(path) for path in find_videos(videos)),
+        batch_size=batch_size,
+        size=size,
+        memory=memory,
+        burst=burst,
+        rho=rho,
+        workers=workers,
+        strategies=tuple(part.strip() for part in strategies.split(",")),
+        seconds=seconds,
+        repeats=repeats,
+    )
+    make_folder(out)
+    if not json:
+        print(machine_line(describe_machine()), flush=True)
+    record = _sampling_with_progress(config, is_quiet=json)
+    experiment = sampling_experiment(record)
+    files = write_experiment(record, render_experiment(experiment), out, "sampling")
+    if json:
+        print(record.model_dump_json())
+        return
+    print(render_experiment_text(experiment))
+    print(f"Numbers: {files[0]}\nChart: {files[1]}")
+
+
+def _sampling_with_progress(config: "SamplingConfig", *, is_quiet: bool) -> "SamplingRecord":
+    """Measure, with a progress bar on a terminal's stderr."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from headrace.experiments.sampling import measure_sampling
+
+    console = Console(stderr=True)
+    is_shown = console.is_terminal and not is_quiet
+    with Progress(console=console, transient=True, disable=not is_shown) as progress:
+        task = progress.add_task("comparing frames", total=None)
+        return measure_sampling(
+            config,
+            command=("headrace", *sys.argv[1:]),
+            on_turn=lambda done, of, label: progress.update(
+                task, description=label, completed=done, total=of
+            ),
         )

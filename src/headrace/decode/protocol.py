@@ -56,6 +56,11 @@ class DecodeCounters:
             **{name: value + getattr(other, name) for name, value in vars(self).items()}
         )
 
+    def __sub__(self, other: "DecodeCounters") -> "DecodeCounters":
+        return DecodeCounters(
+            **{name: value - getattr(other, name) for name, value in vars(self).items()}
+        )
+
 
 class Decoder(Protocol):
     """Decodes jobs of one stream into one shape. Belongs to one thread."""

@@ -1,17 +1,17 @@
 """From GOP jobs to frames that are held until their batch is due."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.decode.pool import DecoderPool
-from headrace.decode.protocol import DecodeCounters, DecodeJob
-from headrace.errors import DecodeError, MediaError
+from headrace.decode.open import open_decoder
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.errors import MediaError
 from headrace.planning.lookahead import GopJob
+from headrace.runtime.shelf import Shelf
 from headrace.training.video_set import VideoSet
 from headrace.video.shape import FrameShape
 
@@ -47,7 +47,11 @@ class FrameBuffers:
 
 
 class JobDecoder:
-    """Decodes GOP jobs of a video set; its workers share nothing but buffers."""
+    """Decodes GOP jobs of a video set, in as many threads as like to.
+
+    Files stay open between jobs, shared by the threads; codecs do not: a file that waits takes some
+    500 kB, its codec would take 10 MB at 720p.
+    """
 
     def __init__(self, videos: VideoSet, size: tuple[int, int], *, max_open: int) -> None:
         """Open nothing yet.
@@ -55,19 +59,23 @@ class JobDecoder:
         Args:
             videos: What the ids in jobs mean.
             size: (height, width) of the frames.
-            max_open: Decoders, so files, that one worker keeps open.
+            max_open: Files that stay open between jobs.
         """
         self.buffers = FrameBuffers(size)
         """Where frames come from; give them back when they are done with."""
         self._videos = videos
-        self._size = size
-        self._max_open = max_open
-        self._pools: list[DecoderPool] = []
+        self._shape = FrameShape(size=size)
+        self._idle: Shelf[int, Decoder] = Shelf(max_open)
+        self._spent: list[DecodeCounters] = []
 
     @property
     def counters(self) -> DecodeCounters:
         """What decoding cost so far, over all workers."""
-        return sum((pool.counters for pool in tuple(self._pools)), DecodeCounters())
+        return sum(tuple(self._spent), DecodeCounters())
+
+    def close(self) -> None:
+        """Close the files that wait. Jobs may be decoded again."""
+        self._idle.close()
 
     def describe(self, job: object) -> str:
         """Return what a job is about, for a message."""
@@ -77,29 +85,37 @@ class JobDecoder:
         source = self._videos.indexes[int(video)].source
         return f"{len(job.frames)} frames of {source} (from frame {int(first)})"
 
-    @contextmanager
-    def worker(self) -> Iterator[Callable[[GopJob], Decoded]]:
-        """Give the function that decodes a job; for one thread, which it keeps decoders for."""
-        with DecoderPool(FrameShape(size=self._size), self._max_open) as pool:
-            self._pools.append(pool)
-            yield lambda job: self._decode(pool, job)
+    def worker(self) -> Callable[[GopJob], Decoded]:
+        """Return a function that decodes jobs; for one thread, as it counts without a lock."""
+        place = len(self._spent)
+        self._spent.append(DecodeCounters())
 
-    def _decode(self, pool: DecoderPool, job: GopJob) -> Decoded:
-        population = self._videos.population
-        ids = np.array(job.frames, np.int64)
-        videos, indices = population.locate(ids)
-        index = self._videos.indexes[videos[0]]
+        def decode(job: GopJob) -> Decoded:
+            done, cost = self._decode(job)
+            self._spent[place] += cost
+            return done
+
+        return decode
+
+    def _decode(self, job: GopJob) -> tuple[Decoded, DecodeCounters]:
+        videos, indices = self._videos.population.locate(np.array(job.frames, np.int64))
+        video = int(videos[0])
         left = dict(zip(indices.tolist(), job.frames, strict=True))
-        out = [self.buffers.take() for _ in ids]
+        out = [self.buffers.take() for _ in left]
         done = Decoded()
+        decoder = self._idle.take(video) or open_decoder(self._videos.indexes[video], self._shape)
+        before = replace(decoder.counters)
         try:
-            for number, pixels in pool.decoder(index).run(DecodeJob(tuple(left)), out):
+            for number, pixels in decoder.run(DecodeJob(tuple(left)), out):
                 done.frames[left.pop(number)] = pixels
         except MediaError as error:
-            if not isinstance(error, DecodeError):
-                pool.drop(index)
             done.failures.update((frame, error) for frame in left.values())
             for frame, buffer in zip(job.frames, out, strict=True):
                 if frame in done.failures:
                     self.buffers.give(buffer)
-        return done
+        if done.failures:
+            decoder.close()
+        else:
+            decoder.rest()
+            self._idle.put(video, decoder)
+        return done, decoder.counters - before

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,8 +76,9 @@ class Engine:
             stall_seconds=self._stall_seconds,
             describe=self._decoder.describe,
         )
-        # Left from the right: whoever waits for room is woken before threads are joined.
-        with self._decoder.worker() as decode, closing(streams), self.room:
+        decode = self._decoder.worker()
+        # Left from the right: whoever waits for room is woken, threads are joined, files closed.
+        with closing(self._decoder), closing(streams), self.room:
             for output in streams:
                 if isinstance(output, Decoded):
                     self._hold(output)
@@ -85,10 +86,9 @@ class Engine:
                     yield self._samples(self._steps.popleft(), decode)
                     self._release(output.released)
 
-    @contextmanager
-    def _worker(self) -> Iterator[Callable[[_Item], list[_Output]]]:
-        with self._decoder.worker() as decode:
-            yield lambda item: [decode(item) if isinstance(item, GopJob) else item]
+    def _worker(self) -> AbstractContextManager[Callable[[_Item], list[_Output]]]:
+        decode = self._decoder.worker()
+        return nullcontext(lambda item: [decode(item) if isinstance(item, GopJob) else item])
 
     def _work(self, steps: Iterable[Step]) -> Iterator[_Item]:
         """Yield the jobs of a batch as there is room for them, then the batch itself.

@@ -153,7 +153,7 @@ class FrameLoader:
             each_once=not isinstance(sampling, Uniform),
             lookahead=lookahead,
         )
-        max_open = _max_open(parse_bytes(memory_budget), self._workers)
+        max_open = _max_open(parse_bytes(memory_budget))
         self._decoder = JobDecoder(self._videos, self._size, max_open=max_open)
         self._skip_bad = on_error == "skip"
         self._persistent = persistent
@@ -364,10 +364,9 @@ def _population(videos: VideoSet, sampling: Sampler) -> Population:
     return videos.timed_population() if needs_durations else videos.population
 
 
-def _max_open(memory_budget: int, workers: int) -> int:
-    """Return how many files each worker may keep open: in all 128, and a tenth of the budget."""
-    in_all = min(_MAX_OPEN_FILES, memory_budget // 10 // _OPEN_FILE_BYTES)
-    return max(1, in_all // workers)
+def _max_open(memory_budget: int) -> int:
+    """Return how many files may stay open: at most 128, in at most a tenth of the budget."""
+    return max(1, min(_MAX_OPEN_FILES, memory_budget // 10 // _OPEN_FILE_BYTES))
 
 
 def _seeded(sampling: Any, seed: int | None) -> tuple[Sampler, int]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 from headrace.sampling.costs import lookahead_for
 
-_RUN_AHEAD = 0.15
+_RUN_AHEAD = 0.03
 """Share of the held frames that decoders may be ahead of the plan, so that they need not wait for
 every batch to be taken."""
 
