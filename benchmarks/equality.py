@@ -89,7 +89,9 @@ def compare_picked(
     own = _distances(np.stack([reference[v][i] for v, i in requests]), found)
     wrong = np.zeros(len(found), bool)
     for step in (-1, 1):
-        near = np.stack([reference[v][np.clip(i + step, 0, len(reference[v]) - 1)] for v, i in requests])
+        near = np.stack(
+            [reference[v][np.clip(i + step, 0, len(reference[v]) - 1)] for v, i in requests]
+        )
         wrong |= _distances(near, found) + MARGIN < own
     return Equality(
         frames=len(found),

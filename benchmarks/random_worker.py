@@ -23,6 +23,7 @@ from benchmarks.worker import keep_to_cores, machine_seconds, peak_rss_bytes, ve
 from headrace import open_index
 from headrace.sampling.clips import RandomClips
 from headrace.sampling.frames import Uniform
+from headrace.sampling.order import Sampler
 from headrace.sampling.population import Population
 
 
@@ -31,7 +32,7 @@ def main() -> None:
     asked = json.load(sys.stdin)
     pictures, seconds = asked.pop("pictures"), asked.pop("seconds")
     way = cast(Way, import_module(f"benchmarks.random_access.{asked.pop('way')}"))
-    task = task_of(**asked)
+    task = task_of(**asked, sampling=getattr(way, "SAMPLING", None))
     keep_to_cores(task.workers)
     before = psutil.Process().memory_info().rss
     delivery = way.deliver(task)
@@ -53,9 +54,14 @@ def task_of(
     batch_size: int,
     clip: tuple[int, int] | None,
     memory_budget: str,
+    sampling: Sampler | None = None,
 ) -> Task:
-    """Return the task, with the requests that headrace's own loaders deliver."""
+    """Return the task: uniform frames, or clips, where the way has no sampling of its own."""
     files = [Path(path) for path in paths]
+    if sampling is None:
+        sampling = Uniform()
+        if clip is not None:
+            sampling = RandomClips(num_frames=clip[0], stride=clip[1], each_once="starts")
     return Task(
         paths=files,
         size=(size[0], size[1]),
@@ -63,17 +69,13 @@ def task_of(
         batch_size=batch_size,
         clip=None if clip is None else (clip[0], clip[1]),
         memory_budget=memory_budget,
-        requests=partial(_requests, files, batch_size, clip),
+        sampling=sampling,
+        requests=partial(_requests, files, batch_size, sampling),
     )
 
 
-def _requests(
-    paths: list[Path], batch_size: int, clip: tuple[int, int] | None
-) -> Iterator[Requests]:
+def _requests(paths: list[Path], batch_size: int, sampling: Sampler) -> Iterator[Requests]:
     population = Population.of([open_index(path).gop_lengths for path in paths])
-    sampling: Uniform | RandomClips = Uniform()
-    if clip is not None:
-        sampling = RandomClips(num_frames=clip[0], stride=clip[1], each_once="starts")
     for epoch in count():
         order = sampling.order(population, epoch)
         for start in range(0, len(order), batch_size):
@@ -113,7 +115,8 @@ def _cpu_seconds() -> float:
     me = psutil.Process()
     times = [each.cpu_times() for each in (me, *me.children(recursive=True))]
     ended = me.cpu_times()
-    return sum(t.user + t.system for t in times) + ended.children_user + ended.children_system
+    alive = sum(each.user + each.system for each in times)
+    return float(alive + ended.children_user + ended.children_system)
 
 
 if __name__ == "__main__":

@@ -86,6 +86,60 @@ class Row(_Value):
         return self.failure is None and self.equality is not None and self.equality.holds
 
 
+class RandomRepeat(_Value):
+    """One timed run of one way to random frames, after its warm-up."""
+
+    frames: int
+    """Delivered frames; a clip counts as its frames."""
+    wall_seconds: float
+    cpu_seconds: float
+    """All threads and processes together."""
+    others_cpu_seconds: float
+    """CPU time of everything else on the machine meanwhile; near 0 on a quiet machine."""
+    warm_up_frames: int
+    """Delivered before the clock started."""
+    decoded: int | None = None
+    """Frames decoded; None when the way does not tell, as below."""
+    seeks: int | None = None
+    opens: int | None = None
+    memory_bytes: int
+    """Peak memory of the process, above what it had before the first file was opened; without
+    that of its worker processes."""
+
+    @property
+    def frames_per_second(self) -> float:
+        """Delivered frames per second of wall time."""
+        return self.frames / self.wall_seconds
+
+    @property
+    def others_share(self) -> float:
+        """CPU time of everything else, as a share of all that was used. Above 0.05: repeat it."""
+        return self.others_cpu_seconds / (self.others_cpu_seconds + self.cpu_seconds)
+
+    @property
+    def cpu_ms_per_frame(self) -> float:
+        """CPU milliseconds per delivered frame."""
+        return 1e3 * self.cpu_seconds / self.frames
+
+
+class RandomRow(_Value):
+    """One way to random frames on one kind of media."""
+
+    library: str
+    kind: str
+    versions: dict[str, str] = {}
+    equality: Equality | None = None
+    """None when it did not get so far."""
+    failure: str | None = None
+    """Why there are no repeats, or fewer."""
+    repeats: tuple[RandomRepeat, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """Its frames are right and nothing has failed."""
+        return self.failure is None and self.equality is not None and self.equality.holds
+
+
 class Timing(_Value):
     """Something that takes time, and each time it took."""
 
@@ -129,6 +183,12 @@ class SequentialResult(_Result):
     """Every frame of every video, by each library."""
 
     rows: tuple[Row, ...]
+
+
+class RandomResult(_Result):
+    """Random frames, or clips, by each way."""
+
+    rows: tuple[RandomRow, ...]
 
 
 class StartupResult(_Result):

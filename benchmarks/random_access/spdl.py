@@ -1,4 +1,4 @@
-"""SPDL: the packets of all files are kept in memory, and a batch decodes each file's frames at once.
+"""SPDL: the packets of all files stay in memory; a batch decodes the frames of each file at once.
 
 It has no index and no decoder to keep; `sample_decode_video` goes from keyframe to keyframe.
 """

@@ -9,6 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.sampling.order import Sampler
+
 Requests = NDArray[np.int64]
 """int64 [N, 2]: video and index of each frame of a batch."""
 
@@ -25,6 +27,8 @@ class Task:
     """(frames, stride) of the clips that a batch is made of; None for single frames."""
     memory_budget: str = "1GiB"
     """For the ways that have one."""
+    sampling: Sampler
+    """What the requests are drawn by."""
     requests: Callable[[], Iterator[Requests]]
     """Begins to give the batches from the first one on."""
 
