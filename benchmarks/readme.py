@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks import tables
 from benchmarks.chart import THEMES, sequential_chart
-from benchmarks.record import RESULTS, ROOT, SequentialResult, StartupResult
+from benchmarks.record import RESULTS, ROOT, RandomResult, SequentialResult, StartupResult
 
 PICTURE = """<picture>
 <source media="(prefers-color-scheme: dark)" srcset="benchmarks/results/sequential-dark.svg">
@@ -57,6 +57,9 @@ def generated(readme: Path, results: Path) -> dict[Path, str]:
         text = replace_block(text, "sequential", block)
     if (path := results / "startup.json").is_file():
         text = replace_block(text, "startup", tables.startup(StartupResult.load(path)))
+    for name in ("random_frames", "random_clips"):
+        if (path := results / f"{name}.json").is_file():
+            text = replace_block(text, name, tables.random_access(RandomResult.load(path)))
     files[readme] = text
     return files
 

@@ -39,7 +39,9 @@ def test_make_targets_in_the_readme_exist():
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/design.md", "docs/sampling.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "docs/design.md", "docs/sampling.md"]
+)
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text("utf-8")
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)

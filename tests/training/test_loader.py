@@ -71,6 +71,29 @@ def test_batches_are_those_of_naive_decoding_whatever_the_plan(loader, sampling)
         assert two_epochs(**options) == naive, options
 
 
+@pytest.mark.parametrize("sampling", [Uniform(), BURSTS], ids=repr)
+def test_frames_held_as_yuv420_are_the_same_whatever_the_plan_and_near_the_exact_ones(
+    loader, plain, sampling
+):
+    def epoch(**options):
+        each = loader(sampling=sampling, hold="yuv420", **options)
+        return list(each), each.statistics
+
+    naive, _ = epoch(lookahead=1, workers=1)
+    budget = 30 * SIZE[0] * SIZE[1] * 3
+    for options in [{"workers": 3}, {"memory_budget": budget}]:
+        assert contents(epoch(**options)[0]) == contents(naive), options
+    for batch in naive:
+        assert (batch.frames.float() - plain.of(batch).float()).abs().mean() < 4
+
+
+def test_yuv420_holds_twice_as_many_frames(loader):
+    budget = 60 * SIZE[0] * SIZE[1] * 3
+    assert loader(memory_budget=budget, hold="yuv420").lookahead > 1.7 * (
+        loader(memory_budget=budget).lookahead
+    )
+
+
 def test_times_are_those_of_the_videos(loader, videos, store):
     indexes = [store.load(each) for each in map(Source, videos)]
     for batch in loader():
@@ -221,6 +244,8 @@ def test_two_iterations_at_once_are_told_apart(loader):
         ({"rank": 2, "num_replicas": 2}, "below the number of ranks"),
         ({"sampling": Uniform(over=(1.0,))}, "one weight is needed for each of 4 videos"),
         ({"size": (0, 5)}, "size"),
+        ({"size": (33, 48), "hold": "yuv420"}, "even height and width, got 33x48"),
+        ({"hold": "png"}, "hold must be one of rgb, yuv420, got 'png'"),
     ],
     ids=str,
 )

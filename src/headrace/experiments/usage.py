@@ -19,6 +19,15 @@ def cpu_seconds() -> float:
     return total
 
 
+def machine_cpu_seconds() -> float:
+    """Processor time that anything at all took on the cores this process may use."""
+    cores = psutil.cpu_times(percpu=True)
+    if hasattr(psutil.Process, "cpu_affinity"):
+        cores = [cores[core] for core in psutil.Process().cpu_affinity() if core < len(cores)]
+    unused = ("idle", "iowait", "guest", "guest_nice")  # what guests take is in `user` already
+    return float(sum(sum(each) - sum(getattr(each, n, 0.0) for n in unused) for each in cores))
+
+
 def memory_bytes() -> int:
     """Memory of this process and of all that run below it; what they share is counted once.
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 from headrace.sampling.population import Population
 
-
 _GOLDEN = (5**0.5 - 1) / 2
 """Its multiples, modulo 1, fill the unit interval evenly from the first one on."""
 

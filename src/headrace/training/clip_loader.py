@@ -9,7 +9,9 @@ from headrace.decode.index_store import IndexStore
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.clips import RandomClips
 from headrace.sampling.order import Sampler
-from headrace.training.loader import FrameLoader, OnError, Transform
+from headrace.training.collate import Transform
+from headrace.training.holding import Hold
+from headrace.training.loader import FrameLoader, OnError
 from headrace.video.source import Source
 
 
@@ -30,6 +32,7 @@ class ClipLoader(FrameLoader):
         batch_size: int = 8,
         size: tuple[int, int] | None = (256, 256),
         memory_budget: int | str = "1GiB",
+        hold: Hold = "rgb",
         lookahead: int | None = None,
         workers: int | None = None,
         seed: int | None = None,
@@ -57,6 +60,7 @@ class ClipLoader(FrameLoader):
             size=size,
             sampling=RandomClips(num_frames=16, stride=2) if clips is None else clips,
             memory_budget=memory_budget,
+            hold=hold,
             lookahead=lookahead,
             workers=workers,
             seed=seed,

@@ -1,6 +1,5 @@
 """From GOP jobs to frames that are held until their batch is due."""
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -9,9 +8,11 @@ from numpy.typing import NDArray
 
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.decode.yuv420 import Yuv420
 from headrace.errors import MediaError
 from headrace.planning.lookahead import GopJob
 from headrace.runtime.shelf import Shelf
+from headrace.training.holding import FrameBuffers, Hold
 from headrace.training.video_set import VideoSet
 from headrace.video.shape import FrameShape
 
@@ -21,29 +22,9 @@ class Decoded:
     """What became of a job: each of its frames is in one of the two."""
 
     frames: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
-    """Frame id → uint8 [H, W, 3]."""
+    """Frame id → the frame as it is held: see `Hold`."""
     failures: dict[int, MediaError] = field(default_factory=dict)
     """Frame id → why there is no such frame."""
-
-
-class FrameBuffers:
-    """Arrays for one frame each, used again and again. Thread-safe."""
-
-    def __init__(self, size: tuple[int, int]) -> None:
-        self.shape = (*size, 3)
-        """Of each array."""
-        self._free: deque[NDArray[np.uint8]] = deque()
-
-    def take(self) -> NDArray[np.uint8]:
-        """Return uint8 [H, W, 3] of any content."""
-        try:
-            return self._free.pop()
-        except IndexError:
-            return np.empty(self.shape, np.uint8)
-
-    def give(self, frame: NDArray[np.uint8]) -> None:
-        """Hand back an array that nobody reads any more."""
-        self._free.append(frame)
 
 
 class JobDecoder:
@@ -53,16 +34,23 @@ class JobDecoder:
     500 kB, its codec would take 10 MB at 720p.
     """
 
-    def __init__(self, videos: VideoSet, size: tuple[int, int], *, max_open: int) -> None:
+    def __init__(
+        self, videos: VideoSet, size: tuple[int, int], *, hold: Hold = "rgb", max_open: int
+    ) -> None:
         """Open nothing yet.
 
         Args:
             videos: What the ids in jobs mean.
             size: (height, width) of the frames.
+            hold: How decoded frames are held.
             max_open: Files that stay open between jobs.
+
+        Raises:
+            ConfigError: frames of that size cannot be held so.
         """
-        self.buffers = FrameBuffers(size)
+        self.buffers = FrameBuffers(size, hold)
         """Where frames come from; give them back when they are done with."""
+        self.size = size
         self._videos = videos
         self._shape = FrameShape(size=size)
         self._idle: Shelf[int, Decoder] = Shelf(max_open)
@@ -89,30 +77,36 @@ class JobDecoder:
         """Return a function that decodes jobs; for one thread, as it counts without a lock."""
         place = len(self._spent)
         self._spent.append(DecodeCounters())
+        packing = Yuv420()
 
         def decode(job: GopJob) -> Decoded:
-            done, cost = self._decode(job)
+            done, cost = self._decode(job, packing)
             self._spent[place] += cost
             return done
 
         return decode
 
-    def _decode(self, job: GopJob) -> tuple[Decoded, DecodeCounters]:
+    def _decode(self, job: GopJob, packing: Yuv420) -> tuple[Decoded, DecodeCounters]:
         videos, indices = self._videos.population.locate(np.array(job.frames, np.int64))
         video = int(videos[0])
-        left = dict(zip(indices.tolist(), job.frames, strict=True))
-        out = [self.buffers.take() for _ in left]
+        held = {
+            index: (frame, self.buffers.take())
+            for index, frame in zip(indices.tolist(), job.frames, strict=True)
+        }
+        out = None if self.buffers.is_packed else [buffer for _, buffer in held.values()]
         done = Decoded()
         decoder = self._idle.take(video) or open_decoder(self._videos.indexes[video], self._shape)
         before = replace(decoder.counters)
         try:
-            for number, pixels in decoder.run(DecodeJob(tuple(left)), out):
-                done.frames[left.pop(number)] = pixels
+            for index, pixels in decoder.run(DecodeJob(tuple(held)), out):
+                frame, buffer = held.pop(index)
+                if self.buffers.is_packed:
+                    packing.pack(pixels, buffer)
+                done.frames[frame] = buffer
         except MediaError as error:
-            done.failures.update((frame, error) for frame in left.values())
-            for frame, buffer in zip(job.frames, out, strict=True):
-                if frame in done.failures:
-                    self.buffers.give(buffer)
+            for frame, buffer in held.values():
+                done.failures[frame] = error
+                self.buffers.give(buffer)
         if done.failures:
             decoder.close()
         else:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.yuv420 import Yuv420
 from headrace.errors import MediaError
 from headrace.planning.lookahead import GopJob, PlannedBatch, look_ahead
 from headrace.runtime.ordered import ordered_streams
@@ -55,6 +56,7 @@ class Engine:
         self._workers = workers
         self._skip_bad = skip_bad
         self._stall_seconds = stall_seconds
+        self._packing = Yuv420()
         self._steps: deque[Step] = deque()
         self._held: dict[int, NDArray[np.uint8]] = {}
         self._failed: dict[int, MediaError] = {}
@@ -134,10 +136,14 @@ class Engine:
             if not self._skip_bad:
                 raise self._failed[failed]
             frames, substitutes = self._substitute(step, decode)
-        pixels = np.empty((*frames.shape, *self._decoder.buffers.shape), np.uint8)
-        rows = pixels.reshape(-1, *self._decoder.buffers.shape)
-        for row, frame in zip(rows, frames.ravel().tolist(), strict=True):
-            row[...] = self._held[frame] if frame in self._held else substitutes[frame]
+        shape = (*self._decoder.size, 3)
+        pixels = np.empty((*frames.shape, *shape), np.uint8)
+        for row, frame in zip(pixels.reshape(-1, *shape), frames.ravel().tolist(), strict=True):
+            held = self._held[frame] if frame in self._held else substitutes[frame]
+            if self._decoder.buffers.is_packed:
+                self._packing.unpack(held, row)
+            else:
+                row[...] = held
         for buffer in substitutes.values():
             self._decoder.buffers.give(buffer)
         return Samples(step=step, frames=frames, pixels=pixels)

@@ -2,7 +2,7 @@
 
 import os
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -19,9 +19,11 @@ from headrace.sampling.order import Sampler
 from headrace.sampling.population import Population
 from headrace.sizes import parse_bytes
 from headrace.training.batch import Batch
+from headrace.training.collate import Collate, Transform
 from headrace.training.decoding import JobDecoder
 from headrace.training.engine import Engine, Samples
 from headrace.training.epochs import Epochs, Position
+from headrace.training.holding import Hold
 from headrace.training.quarantine import Quarantine
 from headrace.training.ranks import shard_of
 from headrace.training.statistics import LoaderStatistics
@@ -33,11 +35,10 @@ from headrace.video.source import Source
 OnError = Literal["raise", "skip"]
 """What a bad frame or file does: end the training, or be replaced by rule, counted and listed."""
 
-_MAX_OPEN_FILES = 128
+MAX_OPEN_FILES = 128
+"""Files that a loader keeps open between jobs, at most."""
 _OPEN_FILE_BYTES = 750_000
 """Measured: a container and a scaler of 720p H.264 in MP4 that wait for their next job."""
-
-Transform = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass(kw_only=True)
@@ -74,6 +75,8 @@ class FrameLoader:
         memory_budget: Bytes, as a number or like "256MiB", for frames that are decoded and
             wait, and for two batches. What a decoder needs itself, some 10 MB for each worker
             at 720p, comes on top.
+        hold: How decoded frames wait: `rgb` exactly; `yuv420` in half the bytes, so that twice as
+            many fit, and delivered with colour at half the resolution.
         lookahead: Requests for single frames that are planned together; None takes as many as
             the budget is expected to hold. 1 is naive random access.
         workers: Decoding threads, each with a decoder of its own; None means one for each core
@@ -105,6 +108,9 @@ class FrameLoader:
         OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
     """
 
+    _engine: Engine | None = None
+    _running: Generator[Samples, None, None] | None = None
+
     def __init__(
         self,
         videos: Iterable[Source | str | os.PathLike[str]],
@@ -113,6 +119,7 @@ class FrameLoader:
         size: tuple[int, int] | None = (256, 256),
         sampling: Sampler | None = None,
         memory_budget: int | str = "1GiB",
+        hold: Hold = "rgb",
         lookahead: int | None = None,
         workers: int | None = None,
         seed: int | None = None,
@@ -131,7 +138,7 @@ class FrameLoader:
     ) -> None:
         """Open the index of every video; 1 ms for one that was seen before. Decodes nothing yet."""
         self._workers = len(available_cores()) if workers is None else workers
-        _check(on_error, self._workers, size)
+        _check(on_error, hold, self._workers, size)
         self._videos = VideoSet.open(videos, skip_bad=on_error == "skip", store=store)
         self._size = self._videos.common_size() if size is None else size
         sampling, seed = _seeded(Uniform() if sampling is None else sampling, seed)
@@ -145,26 +152,23 @@ class FrameLoader:
             drop_last=drop_last,
         )
         self._num_steps = self._epochs.num_steps()
+        budget = parse_bytes(memory_budget)
+        self._decoder = JobDecoder(self._videos, self._size, hold=hold, max_open=_max_open(budget))
         self._window = Window.of(
             self._videos.population.gop_lengths,
-            memory_budget=parse_bytes(memory_budget),
+            memory_budget=budget,
             frame_bytes=self._size[0] * self._size[1] * 3,
+            held_bytes=self._decoder.buffers.frame_bytes,
             batch_frames=self._epochs.order(0)[:1].size * batch_size,
             each_once=not isinstance(sampling, Uniform),
             lookahead=lookahead,
         )
-        max_open = _max_open(parse_bytes(memory_budget))
-        self._decoder = JobDecoder(self._videos, self._size, max_open=max_open)
         self._skip_bad = on_error == "skip"
         self._persistent = persistent
         self._stall_seconds = stall_seconds
-        self._transform = transform
-        self._device = device
-        self._pin_memory = pin_memory
+        self._collate = Collate(self._videos, transform, device, pin_memory=pin_memory)
         self._clock = clock
         self._start = self._at = self._next = Position()
-        self._engine: Engine | None = None
-        self._running: Generator[Samples, None, None] | None = None
         self._tally = _Tally()
 
     def __len__(self) -> int:
@@ -239,7 +243,7 @@ class FrameLoader:
     def statistics(self) -> LoaderStatistics:
         """What the loader did so far."""
         counters, tally = self._decoder.counters, self._tally
-        frame_bytes = self._size[0] * self._size[1] * 3
+        frame_bytes = self._decoder.buffers.frame_bytes
         room = None if self._engine is None else self._engine.room
         return LoaderStatistics(
             frames_delivered=tally.frames_delivered,
@@ -321,22 +325,7 @@ class FrameLoader:
         if len(self._epochs.quarantine):
             differs = samples.frames != self._epochs.order(step.epoch).at(step.slots)
             self._tally.samples_substituted += int(differs.reshape(len(differs), -1).any(1).sum())
-        video, index = self._videos.population.locate(samples.frames)
-        pts_seconds = self._videos.pts_seconds(video, index)
-        number = self._videos.number[video if video.ndim == 1 else video[:, 0]]
-        frames = torch.from_numpy(samples.pixels).movedim(-1, -3)
-        if self._pin_memory:
-            frames = frames.pin_memory()
-        if self._device is not None:
-            frames = frames.to(self._device, non_blocking=self._pin_memory)
-        if self._transform is not None:
-            frames = self._transform(frames)
-        return Batch(
-            frames=frames,
-            video=torch.from_numpy(number),
-            index=torch.from_numpy(index),
-            pts_seconds=torch.from_numpy(pts_seconds),
-        )
+        return self._collate.batch(samples.frames, samples.pixels)
 
     def _identity(self) -> dict[str, int]:
         """What a state belongs to. Sampling and seed are in the checksum too."""
@@ -349,7 +338,9 @@ class FrameLoader:
         }
 
 
-def _check(on_error: OnError, workers: int, size: tuple[int, int] | None) -> None:
+def _check(on_error: OnError, hold: Hold, workers: int, size: tuple[int, int] | None) -> None:
+    if hold not in get_args(Hold):
+        raise ConfigError(f"hold must be one of {', '.join(get_args(Hold))}, got {hold!r}")
     if on_error not in get_args(OnError):
         raise ConfigError(
             f"on_error must be one of {', '.join(get_args(OnError))}, got {on_error!r}"
@@ -366,7 +357,7 @@ def _population(videos: VideoSet, sampling: Sampler) -> Population:
 
 def _max_open(memory_budget: int) -> int:
     """Return how many files may stay open: at most 128, in at most a tenth of the budget."""
-    return max(1, min(_MAX_OPEN_FILES, memory_budget // 10 // _OPEN_FILE_BYTES))
+    return max(1, min(MAX_OPEN_FILES, memory_budget // 10 // _OPEN_FILE_BYTES))
 
 
 def _seeded(sampling: Any, seed: int | None) -> tuple[Sampler, int]:

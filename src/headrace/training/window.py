@@ -23,7 +23,7 @@ longer than the decoding that it saves."""
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Frames are counted at their size in the model, uint8 RGB."""
+    """Frames are counted at their size in the model."""
 
     lookahead: int
     """Requests for single frames that the planner sees."""
@@ -40,6 +40,7 @@ class Window:
         *,
         memory_budget: int,
         frame_bytes: int,
+        held_bytes: int | None = None,
         batch_frames: int,
         each_once: bool = False,
         lookahead: int | None = None,
@@ -51,7 +52,8 @@ class Window:
         Args:
             gop_lengths: int64 [GOPs] of all videos.
             memory_budget: Bytes.
-            frame_bytes: Bytes of a frame.
+            frame_bytes: Bytes of a frame in a batch.
+            held_bytes: Bytes of a frame while it waits; None means the same.
             batch_frames: Frames in a batch, those of all its clips.
             each_once: Whether a frame that was asked for is not soon asked for again.
             lookahead: Requests to see; None takes as many as are expected to fit.
@@ -61,12 +63,14 @@ class Window:
         """
         if lookahead is not None and lookahead < 1:
             raise ConfigError(f"lookahead must be >= 1, got {lookahead}")
-        frames = memory_budget // frame_bytes - 2 * batch_frames
+        held_bytes = held_bytes or frame_bytes
+        frames = (memory_budget - 2 * batch_frames * frame_bytes) // held_bytes
         if frames < batch_frames:
+            needed = batch_frames * (2 * frame_bytes + held_bytes)
             raise ConfigError(
                 f"a memory budget of {memory_budget / 2**20:.0f} MiB does not hold three batches "
                 f"of {batch_frames} frames of {frame_bytes} bytes (the caller's, the next one, and "
-                f"what is decoded for it): {3 * batch_frames * frame_bytes / 2**20:.0f} MiB are "
+                f"what is decoded for it): {needed / 2**20:.0f} MiB are "
                 "needed; raise it, or ask for a smaller batch or size"
             )
         later = int((frames - batch_frames) * (1 - _RUN_AHEAD))

@@ -1,0 +1,85 @@
+"""The baseline of random frames: for each one a file is opened, sought in, and decoded."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import Dataset
+
+from headrace.decode.protocol import DecodeCounters
+from headrace.errors import DecodeError
+from headrace.training.video_set import VideoSet
+from headrace.video.container import open_container
+from headrace.video.stream_index import StreamIndex
+
+
+class SeekPerFrame(Dataset[torch.Tensor]):
+    """Every frame of all videos, as one writes it first: `dataset[n]` seeks, then decodes up to n.
+
+    Nothing is kept from one frame to the next. In one point it is better off than what one writes
+    first: headrace's index tells it how many frames there are, and the pts of each, so that it hits
+    the right one at any frame rate. FFmpeg's own threads are left as PyAV sets them.
+    """
+
+    def __init__(self, videos: VideoSet, size: tuple[int, int]) -> None:
+        """Open nothing yet; `size` is (height, width) of the frames."""
+        self.counters = DecodeCounters()
+        """What decoding cost so far in this process."""
+        self._videos = videos
+        self._size = size
+
+    def __len__(self) -> int:
+        """How many frames all videos have."""
+        return self._videos.population.num_frames
+
+    def __getitem__(self, frame: int) -> torch.Tensor:
+        """Return frame `frame`, counted through all videos: uint8 [3, H, W] in [0, 255], RGB.
+
+        Raises:
+            OpenError: its file cannot be opened.
+            DecodeError: a plain seek does not come to it.
+        """
+        video, place = (int(each) for each in self._videos.population.locate(np.array(frame)))
+        index = self._videos.indexes[video]
+        try:
+            picture = self._seek(index, int(index.pts[place]))
+        except (ValueError, OSError, EOFError) as error:  # what FFmpeg says is one of these as well
+            raise _missed(index, place) from error
+        if picture is None:
+            raise _missed(index, place)
+        upright = np.ascontiguousarray(index.info.orientation.upright(picture))
+        return torch.from_numpy(upright).permute(2, 0, 1)
+
+    def _seek(self, index: StreamIndex, pts: int) -> NDArray[np.uint8] | None:
+        """Return the frame at `pts` as it is stored, uint8 [H, W, 3]; None if it is missed."""
+        stored = (index.info.height, index.info.width)
+        height, width = index.info.orientation.upright_size(self._size)
+        shrinks = height <= stored[0] and width <= stored[1]
+        container, stream = open_container(index.source)
+        with container:
+            self.counters.opens += 1
+            container.seek(pts, stream=stream)
+            self.counters.seeks += 1
+            for frame in container.decode(stream):
+                self.counters.frames_decoded += 1
+                if frame.pts is None or frame.pts < pts:
+                    continue
+                if frame.pts > pts:
+                    return None
+                picture = frame.to_ndarray(
+                    format="rgb24",
+                    height=height,
+                    width=width,
+                    interpolation="AREA" if shrinks else "BICUBIC",
+                )
+                return np.asarray(picture, np.uint8)
+        return None
+
+
+def _missed(index: StreamIndex, place: int) -> DecodeError:
+    return DecodeError(
+        f"a plain seek to frame {place} of {index.source} (at {index.seconds(place):.3f} s) does "
+        "not lead to it, so there is no baseline with this video; leave it out",
+        source=str(index.source),
+        pts=int(index.pts[place]),
+        missing=(place,),
+    )

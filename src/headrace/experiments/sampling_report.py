@@ -1,0 +1,291 @@
+"""What the turns come to: a row for each strategy, what limits the fastest, a chart."""
+
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+import plotly.graph_objects as go
+
+from headrace.experiments.delivery import FILLING, Turn
+from headrace.experiments.sampling import SamplingRecord
+from headrace.experiments.ways import Strategy
+from headrace.profiling.findings import Finding
+from headrace.profiling.session import Machine
+from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw
+from headrace.report.experiment import Experiment, Table
+from headrace.report.numbers import count, counted, decimal, gibibytes, megabytes, percent
+
+BUSY: Final = 0.9
+"""From this share of the cores it can use on, a strategy is bound by decoding."""
+ALIKE: Final = 0.95
+"""From this share of the fastest on, a row counts as fast."""
+UNSTEADY: Final = 0.25
+"""From this spread on, of the fastest row or the baseline, nothing is said of what limits it."""
+_AGAIN: Final = "The same again with nothing else running."
+_MARGIN: Final = 1.16
+"""The axis of the chart goes so much further than the fastest turn, for the words beside it."""
+_WASTEFUL: Final = 1.5
+"""Frames decoded per frame delivered from which more memory is the first thing to try."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingRow:
+    """The turns of one strategy; medians, each count per frame delivered."""
+
+    strategy: Strategy
+    images_per_second: float
+    slowest: float
+    """Images per second of the slowest turn."""
+    fastest: float
+    times: float
+    """Images per second ÷ those of the baseline."""
+    decoded: float
+    """Frames decoded; near 1 is as cheap as reading in order, below 1 frames are used again."""
+    cpu_ms: float
+    """Processor time of all processes."""
+    seeks: float
+    opens: float
+    held_bytes: int
+    """The most that waited, in any turn."""
+    frames: int
+    """Measured in all turns."""
+    cores: float
+    """Processor time ÷ wall time: 1 is one core busy throughout."""
+    others: float
+    """The same of anything else that ran on these cores."""
+    is_filled: bool
+    """False if it was measured while its window was still filling."""
+
+    @property
+    def spread(self) -> float:
+        """Fastest - slowest turn ÷ median. Above 0.05, rows that differ by less are alike."""
+        return (self.fastest - self.slowest) / self.images_per_second
+
+
+def machine_line(machine: Machine) -> str:
+    """Return what was measured on: processor, cores, memory, GPU."""
+    gpus = ", ".join(f"{gpu.name} ({gibibytes(gpu.memory_bytes)})" for gpu in machine.gpus)
+    return (
+        f"Machine: CPU {machine.cpu}, {machine.usable_cores} of "
+        f"{counted(machine.logical_cores, 'core')} usable; "
+        f"RAM {gibibytes(machine.memory_bytes)}; GPU {gpus or 'none'}"
+    )
+
+
+def rows_of(record: SamplingRecord) -> tuple[SamplingRow, ...]:
+    """Return a row for each strategy that was run, the baseline first."""
+    turns = {
+        each.name: [turn for turn in record.turns if turn.strategy == each.name]
+        for each in record.strategies
+    }
+    baseline = median(_rate(turn) for turn in turns["baseline"])
+    return tuple(
+        _row(each, turns[each.name], baseline) for each in record.strategies if turns[each.name]
+    )
+
+
+def sampling_experiment(record: SamplingRecord) -> Experiment:
+    """Return what the record shows, ready to be rendered."""
+    rows = rows_of(record)
+    return Experiment(
+        name="bench sampling",
+        title=f"Images per second by strategy: random frames of {counted(record.videos, 'video')}, "
+        f"batches of {record.batch_size}",
+        created=record.provenance.created,
+        command=record.provenance.command,
+        findings=(_verdict(record, rows), _price(record), _strategies(record)),
+        charts=(_chart(rows),),
+        table=_table(record, rows),
+        configuration=record.provenance.configuration,
+        machine=record.provenance.machine,
+        versions=record.provenance.versions,
+    )
+
+
+def _row(strategy: Strategy, turns: list[Turn], baseline: float) -> SamplingRow:
+    rates = [_rate(turn) for turn in turns]
+    return SamplingRow(
+        strategy=strategy,
+        images_per_second=median(rates),
+        slowest=min(rates),
+        fastest=max(rates),
+        times=median(rates) / baseline,
+        decoded=median(turn.decoded / turn.frames for turn in turns),
+        cpu_ms=median(1e3 * turn.cpu_seconds / turn.frames for turn in turns),
+        seeks=median(turn.seeks / turn.frames for turn in turns),
+        opens=median(turn.opens / turn.frames for turn in turns),
+        held_bytes=max(turn.held_bytes for turn in turns),
+        frames=sum(turn.frames for turn in turns),
+        cores=median(turn.cpu_seconds / turn.seconds for turn in turns),
+        others=median(turn.others_cpu_seconds / turn.seconds for turn in turns),
+        is_filled=all(turn.is_filled for turn in turns),
+    )
+
+
+def _rate(turn: Turn) -> float:
+    return turn.frames / turn.seconds
+
+
+def _verdict(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
+    """Name the fastest row, and what limits it."""
+    baseline, best = rows[0], max(rows, key=lambda row: row.images_per_second)
+    bound, change = _bound(record, best)
+    if max(best.spread, baseline.spread) > UNSTEADY:
+        bound, change = "too unsteady to say what limits it", _AGAIN
+    usable, spread = record.provenance.machine.usable_cores, max(row.spread for row in rows)
+    evidence = [
+        f"{best.strategy.label} decodes {decimal(best.decoded)} frames for each image, the "
+        f"baseline {decimal(baseline.decoded)}; that takes {decimal(best.cpu_ms)} ms of processor "
+        f"time against {decimal(baseline.cpu_ms)} ms.",
+        f"{best.strategy.label} keeps {decimal(best.cores)} of {counted(usable, 'usable core')} "
+        f"busy, {counted(record.workers, 'worker')} decoding; anything else meanwhile "
+        f"{decimal(best.others)}. It counts as bound by decoding from {percent(BUSY)} of the cores "
+        "that its workers can use.",
+        f"Before it was timed, {counted(record.compared, 'frame')} came out equal, bit for bit, "
+        "from the baseline, a FrameDataset and a FrameLoader.",
+    ]
+    if spread > 1 - ALIKE:
+        evidence.append(
+            f"Turns of one strategy differ by up to {percent(spread)}: rows closer than that "
+            "cannot be told apart."
+        )
+    return Finding(
+        headline=f"{_names(best, rows)}: {decimal(best.images_per_second)} images/s, "
+        f"{decimal(best.times)} times the baseline; {bound}",
+        evidence=tuple(evidence),
+        change=change,
+    )
+
+
+def _bound(record: SamplingRecord, row: SamplingRow) -> tuple[str, str]:
+    """Return what limits a row, by the rule, and the one change to try."""
+    usable, workers = record.provenance.machine.usable_cores, record.workers
+    if row.cores < BUSY * min(workers, usable):
+        if row.cores + row.others >= BUSY * usable:
+            return "held back by something else that ran on these cores", _AGAIN
+        return (
+            "not bound by processors, which had time to spare",
+            "Faster storage, or more --workers than cores, so that some decode while others wait.",
+        )
+    if workers < usable:
+        return (
+            f"bound by decoding, with {counted(workers, 'worker')}",
+            f"--workers {usable}, one for each core.",
+        )
+    if row.decoded > _WASTEFUL:
+        change = "More --memory: most frames are decoded only to get to others."
+    else:
+        change = (
+            "More cores, or copies of the videos at the size of the model (see `headrace plan`): "
+            "hardly anything is decoded in vain any more."
+        )
+    return "bound by decoding, on all cores", change
+
+
+def _names(best: SamplingRow, rows: tuple[SamplingRow, ...]) -> str:
+    """Name the fastest, and those that are as fast within 5 %."""
+    as_fast = [
+        row.strategy.label
+        for row in rows
+        if row is not best and row.images_per_second >= ALIKE * best.images_per_second
+    ]
+    return "Fastest is " + " and ".join([best.strategy.label, *as_fast])
+
+
+def _price(record: SamplingRecord) -> Finding:
+    """Say what each strategy's frames are worth to training, those with the same ones together."""
+    labels: dict[str, list[str]] = {}
+    for each in record.strategies:
+        labels.setdefault(each.draws, []).append(each.label)
+    return Finding(
+        headline="What it costs in statistics: "
+        + ("nothing" if len(labels) == 1 else "nothing, but for what draws other frames"),
+        evidence=tuple(f"{', '.join(names)}: {draws}." for draws, names in labels.items()),
+    )
+
+
+def _strategies(record: SamplingRecord) -> Finding:
+    return Finding(
+        headline="The strategies",
+        evidence=tuple(
+            f"{each.label}: {each.how}."
+            + (f" Not possible here: {each.why_not}." if each.why_not else "")
+            for each in record.strategies
+        ),
+    )
+
+
+def _table(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Table:
+    turns = len([turn for turn in record.turns if turn.strategy == "baseline"])
+    filling = any(not row.is_filled for row in rows)
+    return Table(
+        reading=f"Medians over {counted(turns, 'turn')} of each strategy. Not counted is the "
+        "warm-up of a turn: its first batch, and as many frames as a FrameLoader looks ahead"
+        + (f", but at most {FILLING} times the measured time (* is still warming up)" * filling)
+        + ". Decoded, CPU, seeks and opens are for each frame delivered. Held are the frames that "
+        "wait, at most; of a DataLoader, what its workers make ahead. Bias is that of the expected "
+        "gradient, in σ; deff is the variance of a batch ÷ that of independent frames, and D the "
+        "same for many batches together: near 1 is as good as random.",
+        heads=(
+            *("strategy", "images/s", "from - to", "x baseline", "decoded", "CPU ms", "seeks"),
+            *("opens", "held MB", "frames", "bias", "deff", "D"),
+        ),
+        rows=tuple(map(_cells, rows)),
+    )
+
+
+def _cells(row: SamplingRow) -> tuple[str, ...]:
+    strategy = row.strategy
+    return (
+        strategy.label,
+        decimal(row.images_per_second) + ("" if row.is_filled else "*"),
+        f"{decimal(row.slowest)} - {decimal(row.fastest)}",
+        decimal(row.times),
+        *(decimal(row.decoded), decimal(row.cpu_ms), decimal(row.seeks), decimal(row.opens)),
+        megabytes(row.held_bytes).removesuffix(" MB"),
+        count(row.frames),
+        *(decimal(strategy.bias), decimal(strategy.design_effect), decimal(strategy.inflation)),
+    )
+
+
+def _chart(rows: tuple[SamplingRow, ...]) -> Chart:
+    upwards = rows[::-1]  # plotly draws the first category at the bottom
+    labels = [row.strategy.label for row in upwards]
+    bars = bar(
+        y=labels,
+        x=[row.images_per_second for row in upwards],
+        orientation="h",
+        color=[MARK if row is rows[0] else PLAIN for row in upwards],
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": [row.fastest - row.images_per_second for row in upwards],
+            "arrayminus": [row.images_per_second - row.slowest for row in upwards],
+            "color": PLAIN,
+            "thickness": 1.2,
+        },
+        hovertemplate="%{x:.0f} images/s<extra>%{y}</extra>",
+        showlegend=False,
+    )
+    # Behind the error bars: a text of the bars themselves would lie under them.
+    times = go.Scatter(
+        y=labels,
+        x=[row.fastest for row in upwards],
+        text=[f"  {decimal(row.times)}x" for row in upwards],
+        mode="text",
+        textposition="middle right",
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    most = max(row.fastest for row in rows)
+    figure = draw([bars, times], height=80 + 40 * len(rows), bargap=0.35)
+    figure.update_xaxes(title_text="images/s", range=[0, _MARGIN * most])
+    figure.update_yaxes(showgrid=False)
+    return Chart(
+        name="sampling",
+        title="Images per second by strategy",
+        reading="Frames delivered per second, in batches, when the loop does nothing else; beside "
+        "each bar how many times the baseline that is. The lines reach from the slowest turn to "
+        "the fastest.",
+        figure=figure,
+    )

@@ -1,0 +1,340 @@
+"""Strategies: ways to draw batches from videos side by side, each with its speed and its noise.
+
+Speed comes from GOP lengths (`costs`) and a machine's constants (`speed`), noise from `bias`.
+Costs are those of the long run: the first frames, one for each GOP, cost what naive access costs.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.sampling.bias import (
+    bias_bound,
+    design_effect,
+    epoch_inflation,
+    long_run_inflation,
+    mate_lags,
+)
+from headrace.sampling.bursts import Bursts
+from headrace.sampling.costs import DecodeCost, burst_cost, lookahead_cost
+from headrace.sampling.frames import Permutation, Uniform
+from headrace.sampling.order import Sampler
+from headrace.sampling.speed import Speed
+
+_BATCHES_SET_ASIDE = 3
+"""Batches in memory besides what is held for later: the caller's, the next, the one being made."""
+
+_BURSTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+
+CostOf = Callable[[Sampler, int], DecodeCost]
+"""Tells what a sampler costs under a look-ahead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What batches are made in; `training.window.Window` derives it from bytes."""
+
+    batch_size: int
+    frame_bytes: int
+    """Bytes of a frame at the size of the model, uint8 RGB."""
+    later_frames: int
+    """Different frames that may be held for batches to come, at least 0."""
+    lookahead: int
+    """Requests that are planned together, as many as are expected to fit."""
+    lookahead_once: int
+    """The same where frames come once: all that wait are different, so fewer requests fit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """What the correlation of frames is taken to be, and what feels it."""
+
+    rho: float = 0.5
+    """Correlation of the gradients of two frames of one burst; `estimate.burst_correlation`."""
+    contraction: float = 0.01
+    """Step size times curvature of the direction that is looked at, in (0, 1]."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rho <= 1:
+            raise ConfigError(f"rho is a correlation in [0, 1], got {self.rho}")
+        if not 0 < self.contraction <= 1:
+            raise ConfigError(f"contraction must be in (0, 1], got {self.contraction}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """One way to draw batches, and what is predicted of it."""
+
+    name: str
+    sampler: Sampler | None
+    """What to give a loader as `sampling`; None for a way that headrace does not offer."""
+    lookahead: int
+    """What to give it as `lookahead`."""
+    cost: DecodeCost
+    """What it decodes and holds: by formula, or as its planning was rehearsed."""
+    budget: Budget
+    speed: Speed
+    bias_bound: float
+    """How far the expected gradient may be off, in σ of a frame's gradient. 0 is unbiased."""
+    design_effect: float
+    """Variance of a batch ÷ that of independent frames. Above 1 a batch is worth less."""
+    inflation: float
+    """The same over ever more batches, taken as if drawn with replacement: the worst case."""
+    inflation_at: float
+    """The same as SGD feels it at the contraction of `Noise`; below 1 is calmer than i.i.d."""
+    words: str
+    """What it is, in a sentence."""
+    why_not: str = ""
+    """Why it cannot be run here; empty if it can."""
+
+    @property
+    def amplification(self) -> float:
+        """Frames decoded per frame delivered. Near 1 is as cheap as reading in order."""
+        return self.speed.decoded(self.cost)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Frames held on average, and three batches; decoders come on top."""
+        held = min(self.cost.held_frames, self.budget.later_frames)
+        return int(self.budget.frame_bytes * (held + _BATCHES_SET_ASIDE * self.budget.batch_size))
+
+    @property
+    def frames_per_second(self) -> float:
+        """Frames delivered per second, if nothing but decoding is slow."""
+        return self.speed.throughput(self.cost)
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether it can be run here."""
+        return not self.why_not
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can be run, and gradients are right on average."""
+        return self.is_feasible and self.bias_bound == 0
+
+
+def compare(
+    gop_lengths: NDArray[np.int64],
+    budget: Budget,
+    speed: Speed,
+    *,
+    noise: Noise | None = None,
+    target: float | None = None,
+    frames_per_burst: int | None = None,
+    cost_of: CostOf | None = None,
+) -> tuple[Strategy, ...]:
+    """Return the strategies there are for these videos, the plainest first.
+
+    Bursts have 2, 3, 4, 6, 8, 12, ... 64 frames: the fewest that reach `target`; without one, as
+    many as give the least noise per second, inflation ÷ throughput, tried upwards until it grows.
+
+    Args:
+        gop_lengths: int64 [GOPs] of all videos.
+        budget: What batches are made in.
+        speed: What decoding costs.
+        noise: How correlated frames are; None means `Noise()`.
+        target: Frames per second that the model takes; None means as many as there are.
+        frames_per_burst: Size of the bursts; None chooses it.
+        cost_of: Asked wherever there is a look-ahead. None means formulas: of milliseconds for a
+            million GOPs, without what the limit on memory costs (`experiments.rehearsal` has it).
+
+    Raises:
+        ConfigError: a batch is larger than the set, or `target` or `frames_per_burst` below 1.
+    """
+    for name, value in (("target", target), ("frames_per_burst", frames_per_burst)):
+        if value is not None and not value >= 1:
+            raise ConfigError(f"{name} must be >= 1, got {value}")
+    table = _Table(gop_lengths, budget, speed, noise or Noise(), cost_of)
+    check_batch(budget.batch_size, table.frames)
+    sizes = _BURSTS if frames_per_burst is None else (frames_per_burst,)
+    rows = [*table.exact(), _best_bursts(map(table.bursts, sizes), target)]
+    return (*rows, table.keyframes()) if len(gop_lengths) < table.frames else tuple(rows)
+
+
+def check_batch(batch_size: int, frames: int) -> None:
+    """Do nothing if a batch can be drawn from so many frames.
+
+    Raises:
+        ConfigError: a batch is larger than the set.
+    """
+    if batch_size > frames:
+        raise ConfigError(
+            f"a batch of {batch_size} is larger than the set: the videos have {frames} frames in "
+            f"all; at most {frames} are possible"
+        )
+
+
+class _Table:
+    """Makes the rows for one set of videos."""
+
+    def __init__(
+        self,
+        gop_lengths: NDArray[np.int64],
+        budget: Budget,
+        speed: Speed,
+        noise: Noise,
+        cost_of: CostOf | None,
+    ) -> None:
+        self.frames = int(gop_lengths.sum())
+        self._lengths = gop_lengths
+        self._budget = budget
+        self._speed = speed
+        self._noise = noise
+        self._cost_of = cost_of
+
+    def exact(self) -> list[Strategy]:
+        """Return the rows whose frames are independent, or would be if they did not come once."""
+        ahead = self._budget.lookahead
+        once = self._budget.lookahead_once
+        return [
+            self._row(
+                "naive",
+                Uniform(),
+                1,
+                lookahead_cost(self._lengths, 1),
+                "each frame sought and decoded by itself: what every other row is held against",
+            ),
+            self._row(
+                "look-ahead",
+                Uniform(),
+                ahead,
+                lookahead_cost(self._lengths, ahead),
+                f"the very same batches; a GOP is decoded once for all of the next {ahead:,} "
+                "requests",
+            ),
+            self._row(
+                "look-ahead, shuffled",
+                Permutation(),
+                once,
+                lookahead_cost(self._lengths, once),
+                f"an epoch is a shuffle of all frames, planned {once:,} requests ahead",
+            ),
+        ]
+
+    def bursts(self, size: int) -> Strategy:
+        """Return the row of bursts of `size` frames, one lane for each frame of a batch."""
+        lanes = self._budget.batch_size
+        whole = (size - 1) * lanes + 1
+        lookahead = max(self._budget.lookahead_once, whole)
+        inflation = 1 + (size - 1) * self._noise.rho
+        return self._row(
+            f"bursts of {size}",
+            Bursts(frames_per_burst=size, lanes=lanes),
+            lookahead,
+            _burst_cost(self._lengths, size, lanes, 1 + (lookahead - whole) // size),
+            f"each frame once an epoch, {size} from one decoding, dealt {lanes} slots apart; over "
+            f"many steps a batch of {lanes} is worth {lanes / inflation:.0f}",
+            self._why_no_bursts(size, lanes * (size - 1) // 2),
+        )
+
+    def keyframes(self) -> Strategy:
+        """Return the row that is there to be warned of."""
+        gops = len(self._lengths)
+        rest = self.frames - gops
+        bound = bias_bound(np.array([1.0, 0.0]), np.array([gops, rest]))
+        return self._row(
+            "keyframes only",
+            None,
+            1,
+            DecodeCost(amplification=1, seeks=1, held_frames=0),
+            f"do not train on it: {100 * rest / self.frames:.1f} % of frames are never shown, and "
+            f"no weights make up for that; gradients may be off by up to {bound:.1f} σ",
+            bias_bound=bound,
+        )
+
+    def _row(
+        self,
+        name: str,
+        sampler: Sampler | None,
+        lookahead: int,
+        cost: DecodeCost,
+        words: str,
+        why_not: str = "",
+        *,
+        bias_bound: float = 0.0,
+    ) -> Strategy:
+        if self._cost_of is not None and sampler is not None and lookahead > 1 and not why_not:
+            cost = self._cost_of(sampler, lookahead)
+        budget = self._budget
+        size, comes_once = 1, isinstance(sampler, Permutation | Bursts)
+        if isinstance(sampler, Bursts):
+            size = sampler.frames_per_burst
+        lags = mate_lags(size, budget.batch_size, budget.batch_size)
+        inflation = inflation_at = long_run_inflation(self._noise.rho, lags)
+        if comes_once and not why_not and self.frames > size:
+            inflation_at = epoch_inflation(
+                self._noise.rho,
+                lags,
+                frames=self.frames,
+                batch_size=budget.batch_size,
+                contraction=self._noise.contraction,
+            )
+        return Strategy(
+            name=name,
+            sampler=sampler,
+            lookahead=lookahead,
+            cost=cost,
+            budget=budget,
+            speed=self._speed,
+            bias_bound=bias_bound,
+            design_effect=design_effect(self._noise.rho, lags),
+            inflation=inflation,
+            inflation_at=inflation_at,
+            words=words,
+            why_not=why_not,
+        )
+
+    def _why_no_bursts(self, size: int, waiting: float) -> str:
+        budget = self._budget
+        needed = budget.batch_size * (size + 1)
+        if needed > self.frames:
+            return (
+                f"a batch of {budget.batch_size} in bursts of {size} needs {needed:,} frames, the "
+                f"videos have {self.frames:,}"
+            )
+        if waiting > budget.later_frames:
+            mebibytes = (waiting - budget.later_frames) * budget.frame_bytes / 2**20
+            return f"{mebibytes:,.0f} MiB more memory are needed for frames that wait"
+        return ""
+
+
+def _burst_cost(
+    gop_lengths: NDArray[np.int64], size: int, lanes: int, lookahead: int
+) -> DecodeCost:
+    """Return the cost of bursts, with those of one GOP that meet in the look-ahead decoded as one.
+
+    A GOP is so many bursts, and a window of `lookahead` bursts acts on them as one does on frames.
+    Against the planner, GOPs of 60 and of 1 to 119, bursts of 2 to 16: 0 to 12 % low.
+    """
+    alone = burst_cost(gop_lengths, size, lanes)
+    units = np.maximum(1, np.round(gop_lengths / size)).astype(np.int64)
+    planned, naive = lookahead_cost(units, lookahead), lookahead_cost(units, 1)
+    return DecodeCost(
+        amplification=alone.amplification * planned.amplification / naive.amplification,
+        seeks=alone.seeks * planned.seeks / naive.seeks,
+        held_frames=alone.held_frames + size * planned.held_frames,
+    )
+
+
+def _best_bursts(rows: Iterable[Strategy], target: float | None) -> Strategy:
+    """Return the best of rows that come with bursts of ever more frames."""
+    best: Strategy | None = None
+    for row in rows:
+        if best is None:
+            best = row
+        if not row.is_feasible:
+            break
+        if target is None:
+            if row.inflation / row.frames_per_second > best.inflation / best.frames_per_second:
+                break
+            best = row
+        else:
+            best = max(best, row, key=lambda each: each.frames_per_second)
+            if row.frames_per_second >= target:
+                break
+    assert best is not None
+    return best

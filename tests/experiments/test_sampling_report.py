@@ -1,0 +1,189 @@
+"""What limits the fastest row, by the rule and in words; the rows and the chart beside it."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from headrace.experiments.delivery import Turn
+from headrace.experiments.record import Provenance
+from headrace.experiments.sampling import SamplingRecord
+from headrace.experiments.sampling_report import machine_line, rows_of, sampling_experiment
+from headrace.experiments.ways import Strategy
+from headrace.profiling.session import Gpu
+from headrace.report.experiment import render_experiment_text
+from report.recorded import MACHINE
+
+SPENT = {"seconds": 10, "opens": 0, "held_bytes": 50_000_000, "is_filled": True}
+
+
+def strategy(name, label, draws="independent frames, the very same batches", **options):
+    """Return a strategy that costs nothing in statistics."""
+    free = {"bias": 0, "design_effect": 1, "inflation": 1}
+    return Strategy(name=name, label=label, how=f"how {label} goes", draws=draws, **free | options)
+
+
+BASELINE = strategy("baseline", "baseline")
+AHEAD = strategy("look-ahead", "look-ahead 1,024 MiB")
+BURSTS = strategy("bursts", "bursts of 8", "each frame once an epoch", inflation=7.3)
+IMPOSSIBLE = strategy("quarter", "look-ahead 256 MiB", why_not="three batches do not fit")
+
+
+def turns(name, frames, *, cores=2.0, others=0.0, decoded=1.0, **options):
+    """Return a turn of 10 s for each number of frames."""
+    spent = {
+        **SPENT,
+        "cpu_seconds": 10 * cores,
+        "others_cpu_seconds": 10 * others,
+        "warm_up_frames": 128,
+        "warm_up_seconds": 1,
+        **options,
+    }
+    return [
+        Turn(strategy=name, frames=n, decoded=int(decoded * n), seeks=n // 4, **spent)
+        for n in frames
+    ]
+
+
+def recorded(*timed, workers=2, usable=2, strategies=(BASELINE, AHEAD, BURSTS)):
+    """Return a record of the turns."""
+    provenance = Provenance(
+        headrace="0.1.0",
+        created=datetime(2026, 11, 1, 12, tzinfo=UTC),
+        command=("headrace", "bench", "sampling", "a.mp4"),
+        configuration={"batch_size": 128},
+        machine=MACHINE.model_copy(update={"usable_cores": usable}),
+        versions={"torch": "2.15.0"},
+    )
+    return SamplingRecord(
+        provenance=provenance,
+        videos=40,
+        frames=12_000,
+        gops=400,
+        batch_size=128,
+        workers=workers,
+        compared=16,
+        strategies=strategies,
+        turns=tuple(turn for each in timed for turn in each),
+    )
+
+
+USUAL = (
+    turns("baseline", [500, 510, 490], decoded=15.5, opens=500),
+    turns("look-ahead", [5000, 4900, 5100], decoded=0.7),
+    turns("bursts", [2500, 2500, 2500], decoded=2.5, is_filled=False),
+)
+
+
+def test_rows_are_medians_and_counts_for_each_frame():
+    baseline, ahead, bursts = rows_of(recorded(*USUAL))
+    assert (baseline.images_per_second, baseline.times) == (50, 1)
+    assert (ahead.images_per_second, ahead.slowest, ahead.fastest) == (500, 490, 510)
+    assert (ahead.times, ahead.decoded, ahead.seeks, ahead.cpu_ms) == (10, 0.7, 0.25, 4)
+    assert (ahead.frames, ahead.held_bytes, ahead.cores) == (15_000, 50_000_000, 2)
+    assert baseline.opens == 1
+    assert ahead.is_filled
+    assert not bursts.is_filled
+
+
+def verdict(*timed, **options):
+    finding = sampling_experiment(recorded(*timed, **options)).findings[0]
+    return finding.headline, finding.change
+
+
+BASE = turns("baseline", [500])
+
+
+@pytest.mark.parametrize(
+    ("timed", "options", "bound", "change"),
+    [
+        (turns("look-ahead", [5000]), {}, "bound by decoding, on all cores", "More cores"),
+        (
+            turns("look-ahead", [5000], cores=1.81, decoded=3),
+            {},
+            "bound by decoding, on all cores",
+            "More --memory",
+        ),
+        (
+            turns("look-ahead", [5000], cores=1.95),
+            {"usable": 8},
+            "bound by decoding, with 2 workers",
+            "--workers 8",
+        ),
+        (
+            turns("look-ahead", [5000], cores=1.0, others=0.9),
+            {},
+            "held back by something else that ran on these cores",
+            "The same again",
+        ),
+        (
+            turns("look-ahead", [5000], cores=1.0, others=0.2),
+            {},
+            "not bound by processors, which had time to spare",
+            "Faster storage",
+        ),
+        (
+            turns("look-ahead", [5000, 3000]),
+            {},
+            "too unsteady to say what limits it",
+            "The same again",
+        ),
+    ],
+)
+def test_what_limits_the_fastest_is_told_by_a_rule(timed, options, bound, change):
+    said, tried = verdict(BASE, timed, **options)
+    assert said.startswith("Fastest is look-ahead 1,024 MiB: ")
+    assert said.endswith(f" times the baseline; {bound}")
+    assert tried.startswith(change)
+
+
+def test_an_unsteady_row_in_between_does_not_spoil_the_verdict():
+    record = recorded(BASE, turns("look-ahead", [5000]), turns("bursts", [1000, 2000]))
+    finding = sampling_experiment(record).findings[0]
+    assert finding.headline.endswith("bound by decoding, on all cores")
+    assert "Turns of one strategy differ by up to 67 %" in finding.evidence[-1]
+
+
+def test_what_is_as_fast_within_five_percent_is_named_with_it():
+    said, _ = verdict(BASE, turns("look-ahead", [5000]), turns("bursts", [4800]))
+    assert said.startswith("Fastest is look-ahead 1,024 MiB and bursts of 8: 500 images/s, 10.0 ")
+
+
+def test_the_baseline_may_be_the_fastest():
+    said, _ = verdict(BASE)
+    assert said.startswith("Fastest is baseline: 50.0 images/s, 1.00 times the baseline; ")
+
+
+def test_the_text_is_rows_and_words():
+    record = recorded(*USUAL, strategies=(BASELINE, AHEAD, IMPOSSIBLE, BURSTS))
+    assert render_experiment_text(sampling_experiment(record)) == TEXT
+
+
+TEXT = """\
+Images per second by strategy: random frames of 40 videos, batches of 128
+
+"""
+
+
+def test_the_reading_explains_the_star_only_where_there_is_one():
+    filling = sampling_experiment(recorded(*USUAL)).table.reading
+    assert "at most 6 times the measured time (* is still warming up)" in filling
+    assert "(*" not in sampling_experiment(recorded(*USUAL[:2])).table.reading
+
+
+def test_the_chart_shows_every_row_with_its_multiple():
+    [chart] = sampling_experiment(recorded(*USUAL)).charts
+    bars, times = chart.figure.data
+    assert list(bars.y) == ["bursts of 8", "look-ahead 1,024 MiB", "baseline"]
+    assert list(bars.x) == [250, 500, 50]
+    assert [text.strip() for text in times.text] == ["5.00x", "10.0x", "1.00x"]
+    assert list(times.x) == [250, 510, 51]
+    assert chart.figure.layout.xaxis.range[1] > 510
+
+
+def test_the_machine_is_one_line():
+    assert machine_line(MACHINE) == (
+        "Machine: CPU Example CPU 8-Core, 8 of 16 cores usable; RAM 32.0 GiB; GPU none"
+    )
+    card = Gpu(name="Example GPU", memory_bytes=48 * 2**30)
+    line = machine_line(MACHINE.model_copy(update={"gpus": (card,)}))
+    assert line.endswith("; GPU Example GPU (48.0 GiB)")

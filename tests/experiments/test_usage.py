@@ -1,0 +1,35 @@
+"""What is used is counted over all processes, and on this process's cores."""
+
+import subprocess
+import sys
+
+import psutil
+
+from headrace.experiments.usage import cpu_seconds, machine_cpu_seconds, memory_bytes
+
+BUSY = "sum(range(3_000_000)); print(flush=True); input()"
+
+
+def test_a_child_counts_while_it_lives_and_after_it():
+    before = cpu_seconds()
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        child.stdout.readline()
+        took = psutil.Process(child.pid).cpu_times().user
+        alive = cpu_seconds() - before
+        child.communicate("\n")
+    assert alive >= took > 0
+    assert cpu_seconds() - before >= took
+
+
+def test_the_machine_is_as_busy_as_this_process_at_least():
+    own, machine = cpu_seconds(), machine_cpu_seconds()
+    while cpu_seconds() - own < 0.1:
+        sum(range(10_000))
+    # Two counters of the kernel, each some ticks of 10 ms behind.
+    assert machine_cpu_seconds() - machine > 0.05
+
+
+def test_memory_is_that_of_a_python_at_least():
+    assert memory_bytes() > 10**6

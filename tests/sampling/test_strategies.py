@@ -1,0 +1,159 @@
+"""The table of strategies holds what the theory says, and refuses what cannot be."""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.errors import ConfigError
+from headrace.sampling.bursts import Bursts
+from headrace.sampling.costs import DecodeCost, burst_cost, lookahead_cost
+from headrace.sampling.frames import Permutation, Uniform
+from headrace.sampling.strategies import Noise
+from sampling.compared import SPEED, compared
+
+CAMERA = np.full(400, 30)
+LONG = np.full(400, 250)
+
+
+def test_the_plainest_comes_first_and_the_warned_about_last():
+    rows = compared(CAMERA)
+    assert list(rows) == [
+        *("naive", "look-ahead", "look-ahead, shuffled", "bursts", "keyframes only")
+    ]
+    samplers = [type(row.sampler) for row in rows.values()]
+    assert samplers == [Uniform, Uniform, Permutation, Bursts, type(None)]
+
+
+def test_naive_access_decodes_half_of_a_gop():
+    row = compared(CAMERA)["naive"]
+    assert (row.amplification, row.cost.seeks) == (pytest.approx(15.5), pytest.approx(1))
+    assert row.frames_per_second == pytest.approx(2 / (0.004 + 15.5 * 0.002 + 0.001))
+    assert row.memory_bytes == 3 * 128 * 3000
+
+
+@pytest.mark.parametrize(
+    ("later", "amplification", "off"), [(100, 9.739, 0.2), (415, 5.917, 0.2), (1600, 2.5251, 0.1)]
+)
+def test_look_ahead_costs_what_was_simulated_for_its_memory(later, amplification, off):
+    """Windows of 1, 3 and 10 requests a GOP; what they hold was simulated too."""
+    row = compared(CAMERA, later=later)["look-ahead"]
+    assert row.amplification == pytest.approx(amplification, rel=off)
+    assert row.memory_bytes <= (later + 3 * 128) * 3000
+
+
+def test_frames_that_come_once_are_calmer_than_independent_ones():
+    """64 batches, contraction 0.005: 0.099 was derived and simulated."""
+    rows = compared(np.full(64, 128), batch_size=128, contraction=0.005)
+    assert rows["look-ahead, shuffled"].inflation_at == pytest.approx(0.099, abs=0.001)
+    assert rows["look-ahead"].inflation_at == 1
+
+
+@pytest.mark.parametrize(("size", "long_run"), [(2, 1.5), (4, 2.5), (8, 4.5), (16, 8.5)])
+def test_bursts_pay_with_noise_over_many_steps_and_none_within_one(size, long_run):
+    row = compared(LONG, frames_per_burst=size, later=10_000)["bursts"]
+    assert (row.design_effect, row.inflation) == (1, long_run)
+    assert row.bias_bound == 0
+    assert f"a batch of 128 is worth {128 / long_run:.0f}" in row.words
+
+
+def test_bursts_that_do_not_meet_cost_what_they_cost_alone():
+    row = compared(LONG, frames_per_burst=16, later=960)["bursts"]
+    alone = burst_cost(LONG, 16, 128)
+    assert row.is_feasible
+    assert row.lookahead >= 15 * 128 + 1
+    assert row.amplification == pytest.approx(alone.amplification, rel=0.1)
+
+
+def test_bursts_are_the_fewest_frames_that_reach_the_target():
+    without = compared(LONG, later=3000)["look-ahead"].frames_per_second
+    row = compared(LONG, later=3000, target=2 * without)["bursts"]
+    assert row.frames_per_second >= 2 * without
+    assert row.sampler.frames_per_burst == 16
+    fewer = compared(LONG, later=3000, frames_per_burst=12)["bursts"]
+    assert fewer.frames_per_second < 2 * without
+
+
+def test_keyframes_may_be_as_wrong_as_the_formula_says():
+    """All weight on one frame of 30: F·w is 30 there and 0 elsewhere."""
+    row = compared(CAMERA)["keyframes only"]
+    assert row.bias_bound == pytest.approx(sqrt(30 - 1))
+    assert not row.is_sound
+    assert "96.7 % of frames are never shown, and no weights make up for that" in row.words
+
+
+def test_where_all_frames_are_keyframes_nothing_is_warned_of():
+    assert "keyframes only" not in compared(np.ones(1000, int))
+
+
+def test_costs_are_asked_for_wherever_there_is_a_look_ahead():
+    asked = []
+
+    def cost_of(sampler, lookahead):
+        asked.append((type(sampler).__name__, lookahead))
+        return DecodeCost(amplification=7, seeks=0.25, held_frames=10)
+
+    rows = compared(CAMERA, frames_per_burst=4, cost_of=cost_of)
+    assert [name for name, _ in asked] == ["Uniform", "Permutation", "Bursts"]
+    assert [lookahead for _, lookahead in asked] == [
+        rows[name].lookahead for name in ("look-ahead", "look-ahead, shuffled", "bursts")
+    ]
+    assert {row.amplification for row in rows.values()} == {15.5, 7, 1}
+    assert rows["bursts"].memory_bytes == (10 + 3 * 128) * 3000
+
+
+def test_bursts_that_are_not_possible_say_why():
+    few = compared(np.full(10, 30))["bursts"]
+    assert few.why_not == ("a batch of 128 in bursts of 2 needs 384 frames, the videos have 300")
+    tight = compared(LONG, later=400, frames_per_burst=8)["bursts"]
+    assert not tight.is_feasible
+    assert "more memory are needed for frames that wait" in tight.why_not
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 12_001}, "larger than the set: the videos have 12000 frames"),
+        ({"target": 0}, "target must be >= 1, got 0"),
+        ({"frames_per_burst": 0}, "frames_per_burst must be >= 1, got 0"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        compared(CAMERA, **options)
+
+
+@pytest.mark.parametrize("wrong", [{"rho": -0.1}, {"rho": 1.1}, {"contraction": 0}])
+def test_impossible_noise_is_refused(wrong):
+    with pytest.raises(ConfigError):
+        Noise(**wrong)
+
+
+gops = st.lists(st.integers(1, 300), min_size=1, max_size=60)
+
+
+@given(gops=gops, later=st.integers(0, 3000), more=st.integers(1, 3000))
+def test_more_memory_never_predicts_slower(gops, later, more):
+    less = compared(gops, batch_size=1, later=later)
+    rich = compared(gops, batch_size=1, later=later + more)
+    for name in ("naive", "look-ahead", "look-ahead, shuffled"):
+        assert rich[name].frames_per_second >= less[name].frames_per_second * (1 - 1e-9), name
+
+
+@given(gops=gops, batch=st.integers(1, 64), later=st.integers(0, 5000))
+def test_every_row_keeps_within_its_memory_and_is_a_finite_speed(gops, batch, later):
+    if batch > sum(gops):
+        return
+    for row in compared(gops, batch_size=batch, later=later).values():
+        assert row.memory_bytes <= (later + 3 * batch) * 3000
+        assert 0 < row.frames_per_second < np.inf
+        assert row.lookahead >= 1
+        assert np.isfinite(row.inflation_at)
+
+
+def test_look_ahead_is_predicted_from_its_own_formula():
+    row = compared(LONG)["look-ahead"]
+    assert row.cost == lookahead_cost(LONG, row.lookahead)
+    assert row.frames_per_second == SPEED.throughput(row.cost)

@@ -1,0 +1,42 @@
+"""Sizes in bytes are read as people write them, and nonsense is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.errors import ConfigError
+from headrace.sizes import parse_bytes
+
+
+@pytest.mark.parametrize(
+    ("size", "number"),
+    [
+        ("1GiB", 2**30),
+        ("256MiB", 2**28),
+        ("1.5 GiB", 3 * 2**29),
+        ("2GB", 2 * 10**9),
+        (" 64 kib ", 2**16),
+        ("1048576", 2**20),
+        ("17B", 17),
+        (1, 1),
+    ],
+)
+def test_a_size_is_a_number_of_bytes(size, number):
+    assert parse_bytes(size) == number
+
+
+@given(st.integers(1, 10**15))
+def test_a_number_is_itself(number):
+    assert parse_bytes(number) == parse_bytes(str(number)) == number
+
+
+@pytest.mark.parametrize("size", ["", "lots", "-1GiB", "1 GiB RAM", "1,5GiB", "1e9", "5XB", "GiB"])
+def test_nonsense_is_refused_with_what_is_possible(size):
+    with pytest.raises(ConfigError, match='a size must read like "256MiB"'):
+        parse_bytes(size)
+
+
+@pytest.mark.parametrize("size", [0, "0GiB", "0.1B"])
+def test_less_than_a_byte_is_refused(size):
+    with pytest.raises(ConfigError, match="at least 1 byte"):
+        parse_bytes(size)
