@@ -47,9 +47,12 @@ lock:  ## write constraints.txt from what is installed
 
 setup: $(DEV) $(MEDIA)  ## install the package, its tools and the clips of the tests
 
-bench: bench-setup  ## time headrace beside other libraries (an hour), draw the README's figures
+bench: bench-setup  ## time headrace beside other libraries (three hours), draw the README's figures
 	$(BIN)/python -m benchmarks.bench_sequential
 	$(BIN)/python -m benchmarks.bench_startup
+	$(BIN)/python -m benchmarks.bench_random_frames
+	$(BIN)/python -m benchmarks.bench_random_clips
+	$(BIN)/python -m benchmarks.bench_correlation
 	$(BIN)/python -m benchmarks.readme
 
 bench-setup: $(DEV) $(BENCH)  ## install the libraries the benchmarks compare with

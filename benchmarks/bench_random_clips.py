@@ -18,6 +18,7 @@ ENTRANTS = [
     Entrant(name="torchcodec", way="torchcodec"),
     Entrant(name="headrace_naive", way="headrace_naive"),
     Entrant(name="headrace_256MiB", way="headrace", memory_budget="256MiB"),
+    Entrant(name="headrace_256MiB_yuv420", way="headrace", memory_budget="256MiB", hold="yuv420"),
     Entrant(name="headrace_1GiB", way="headrace", memory_budget="1GiB"),
 ]
 OUT: Path = RESULTS / "random_clips.json"

@@ -19,6 +19,7 @@ ENTRANTS = [
     Entrant(name="torchcodec", way="torchcodec"),
     Entrant(name="headrace_naive", way="headrace_naive"),
     Entrant(name="headrace_256MiB", way="headrace", memory_budget="256MiB"),
+    Entrant(name="headrace_256MiB_yuv420", way="headrace", memory_budget="256MiB", hold="yuv420"),
     Entrant(name="headrace_1GiB", way="headrace", memory_budget="1GiB"),
     Entrant(name="headrace_bursts_256MiB", way="headrace_bursts", memory_budget="256MiB"),
 ]

@@ -42,6 +42,7 @@ class Entrant:
     way: str
     """Module of `benchmarks.random_access`."""
     memory_budget: str = "1GiB"
+    hold: str = "rgb"
 
 
 def prove(entrants: Sequence[Entrant], task: RandomTask) -> list[RandomRow]:
@@ -114,6 +115,7 @@ def _ask(entrant: Entrant, task: RandomTask, pictures: Path | None) -> dict[str,
         "batch_size": task.batch_size,
         "clip": task.clip,
         "memory_budget": entrant.memory_budget,
+        "hold": entrant.hold,
         "seconds": task.seconds,
         "pictures": str(pictures) if pictures else None,
     }

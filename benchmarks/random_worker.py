@@ -1,7 +1,7 @@
 """One way to random frames in its own process: a request on stdin, one line of JSON as the answer.
 
 {"way": "torchcodec", "paths": [...], "size": [256, 256], "workers": 2, "batch_size": 128,
- "clip": null, "memory_budget": "1GiB", "seconds": 15, "pictures": null}
+ "clip": null, "memory_budget": "1GiB", "hold": "rgb", "seconds": 8, "pictures": null}
 """
 
 import json
@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import count
 from pathlib import Path
 from time import perf_counter
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import psutil
@@ -54,6 +54,7 @@ def task_of(
     batch_size: int,
     clip: tuple[int, int] | None,
     memory_budget: str,
+    hold: Literal["rgb", "yuv420"],
     sampling: Sampler | None = None,
 ) -> Task:
     """Return the task: uniform frames, or clips, where the way has no sampling of its own."""
@@ -69,6 +70,7 @@ def task_of(
         batch_size=batch_size,
         clip=None if clip is None else (clip[0], clip[1]),
         memory_budget=memory_budget,
+        hold=hold,
         sampling=sampling,
         requests=partial(_requests, files, batch_size, sampling),
     )

@@ -34,6 +34,7 @@ RANDOM_NAMES = {
     "torchcodec": "torchcodec, decoders kept, grouped by file",
     "headrace_naive": "headrace, looking no further than now",
     "headrace_256MiB": "**headrace**, 256 MiB",
+    "headrace_256MiB_yuv420": "**headrace**, 256 MiB, held as YUV 4:2:0",
     "headrace_1GiB": "**headrace**, 1 GiB",
     "headrace_bursts_256MiB": "**headrace**, `Bursts` of 8 (other samples), 256 MiB",
 }
@@ -115,6 +116,14 @@ def _way_line(rows: Sequence[RandomRow], firsts: Mapping[str, RandomRow]) -> lis
     is_spread = rows[0].library.startswith("baseline")  # over worker processes
     memory = "" if is_spread or not peak else f"{peak / 2**20:,.0f} MiB"
     return [*cells, " / ".join(decoded), " / ".join(cpu), memory]
+
+
+def _exact(result: RandomResult) -> str:
+    """Which ways gave the very pixels of the linear decode."""
+    differs = {r.library for r in result.rows if r.equality and r.equality.max_mean_difference}
+    ours = dict.fromkeys(r.library for r in result.rows if r.library.startswith("headrace"))
+    exact = [RANDOM_NAMES.get(name, name).replace("**", "") for name in ours if name not in differs]
+    return f"by none: {'; '.join(exact)}" if exact else "all differ"
 
 
 def _amplification(row: RandomRow) -> float:
@@ -214,9 +223,10 @@ def _random_notes(result: RandomResult) -> str:
             "worker processes.",
             f"H.264, {width}×{height} to {small_width}×{small_height} RGB. {kinds}.",
             "Equal frames were proved first: none differs from a linear decode by more than "
-            f"{difference:.2f} grey levels in the mean, headrace's by none.",
+            f"{difference:.2f} grey levels in the mean; {_exact(result)}.",
             f"Other work took more than {DISTURBED:.0%} of the CPU time in {disturbed} of "
-            f"{len(shares)} runs, {max(shares, default=0):.0%} in the worst. {_machine(conditions)}",
+            f"{len(shares)} runs, {max(shares, default=0):.0%} in the worst. "
+            f"{_machine(conditions)}",
             f"{'; '.join(versions)}.",
             "Not measured: the first frames, until the look-ahead is filled; files that are not in "
             "the page cache; a model that computes beside the decoders.",

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli import clip, doctor, index, report, run
+from headrace.cli import bench, clip, doctor, index, plan, report, run
 from media import real_clip
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
-COMMANDS = {module.__name__.rpartition(".")[2] for module in (clip, doctor, index, report, run)}
+COMMANDS = {
+    module.__name__.rpartition(".")[2] for module in (bench, clip, doctor, index, plan, report, run)
+}
 
 
 def blocks(language: str) -> list[str]:

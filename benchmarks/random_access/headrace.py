@@ -52,6 +52,7 @@ def _loader(task: Task, lookahead: int | None) -> FrameLoader:
             sampling=task.sampling,
             workers=task.workers,
             memory_budget=task.memory_budget,
+            hold=task.hold,
             lookahead=lookahead,
         )
     return ClipLoader(
@@ -61,5 +62,6 @@ def _loader(task: Task, lookahead: int | None) -> FrameLoader:
         size=task.size,
         workers=task.workers,
         memory_budget=task.memory_budget,
+        hold=task.hold,
         lookahead=lookahead,
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ class Task:
     """(frames, stride) of the clips that a batch is made of; None for single frames."""
     memory_budget: str = "1GiB"
     """For the ways that have one."""
+    hold: Literal["rgb", "yuv420"] = "rgb"
+    """How the ways that hold frames do so."""
     sampling: Sampler
     """What the requests are drawn by."""
     requests: Callable[[], Iterator[Requests]]
