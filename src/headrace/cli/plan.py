@@ -1,7 +1,6 @@
 """`headrace plan`: which way to draw training batches from these videos, and what it costs."""
 
 import json as json_format
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,13 +16,6 @@ _WIDTH = 132
 """Columns, where the output is no terminal."""
 
 
-def _size(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"(\d+)x(\d+)", text.strip(), re.ASCII)
-    if match is None:
-        raise typer.BadParameter(f'height and width like "256x256", got {text!r}')
-    return int(match[1]), int(match[2])
-
-
 def plan(
     videos: Annotated[list[Path], typer.Argument(help="Video files, or folders of them.")],
     batch_size: Annotated[int, typer.Option(min=1, help="Frames in a batch.")] = 128,
@@ -31,8 +23,8 @@ def plan(
         str, typer.Option(help="For frames that wait, and three batches; like 256MiB or 1GiB.")
     ] = "1GiB",
     size: Annotated[
-        str, typer.Option(metavar="HxW", help="Height and width of the frames.")
-    ] = "256x256",
+        tuple[int, int], typer.Option(min=1, help="Height and width of the frames.")
+    ] = (256, 256),
     target_fps: Annotated[
         float | None, typer.Option(min=1, help="Frames per second that the model takes.")
     ] = None,
@@ -59,7 +51,7 @@ def plan(
     config = PlanConfig(
         batch_size=batch_size,
         memory_budget=memory,
-        size=_size(size),
+        size=size,
         target=target_fps,
         rho=rho,
         frames_per_burst=burst,
