@@ -62,8 +62,9 @@ class JobDecoder:
         return sum(tuple(self._spent), DecodeCounters())
 
     def close(self) -> None:
-        """Close the files that wait. Jobs may be decoded again."""
+        """Close the files that wait, and free unused buffers. Jobs may be decoded again."""
         self._idle.close()
+        self.buffers.clear()
 
     def describe(self, job: object) -> str:
         """Return what a job is about, for a message."""

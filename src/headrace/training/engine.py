@@ -15,6 +15,7 @@ from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.room import Room
 from headrace.training.decoding import Decoded, JobDecoder
 from headrace.training.epochs import Epochs, Step
+from headrace.training.holding import mapped
 from headrace.training.window import Window
 
 _ITEMS_AHEAD = 256
@@ -80,13 +81,17 @@ class Engine:
         )
         decode = self._decoder.worker()
         # Left from the right: whoever waits for room is woken, threads are joined, files closed.
-        with closing(self._decoder), closing(streams), self.room:
+        with closing(self._decoder), closing(streams), self.room, closing(self):
             for output in streams:
                 if isinstance(output, Decoded):
                     self._hold(output)
                 else:
                     yield self._samples(self._steps.popleft(), decode)
                     self._release(output.released)
+
+    def close(self) -> None:
+        """Let go of the frames that are held."""
+        self._held.clear()
 
     def _worker(self) -> AbstractContextManager[Callable[[_Item], list[_Output]]]:
         decode = self._decoder.worker()
@@ -137,7 +142,7 @@ class Engine:
                 raise self._failed[failed]
             frames, substitutes = self._substitute(step, decode)
         shape = (*self._decoder.size, 3)
-        pixels = np.empty((*frames.shape, *shape), np.uint8)
+        pixels = mapped((*frames.shape, *shape))
         for row, frame in zip(pixels.reshape(-1, *shape), frames.ravel().tolist(), strict=True):
             held = self._held[frame] if frame in self._held else substitutes[frame]
             if self._decoder.buffers.is_packed:

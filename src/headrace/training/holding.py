@@ -1,5 +1,7 @@
 """How decoded frames are held until their batch is due: as they are, or in half the bytes."""
 
+import math
+import mmap
 from collections import deque
 from typing import Literal
 
@@ -11,6 +13,18 @@ from headrace.decode.yuv420 import Yuv420
 Hold = Literal["rgb", "yuv420"]
 """`rgb` keeps each pixel; `yuv420` holds twice as many frames in the same memory, and delivers each
 with colour at half the resolution, whatever the plan."""
+
+
+_FRAMES_AT_ONCE = 64
+
+
+def mapped(shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Return an array of zeros, uint8, whose memory goes back to the system with it.
+
+    The C library's own allocator keeps some 50 MB of freed batches for itself.
+    """
+    memory = np.frombuffer(mmap.mmap(-1, math.prod(shape)), np.uint8)
+    return memory.reshape(shape)
 
 
 class FrameBuffers:
@@ -25,7 +39,7 @@ class FrameBuffers:
         self.is_packed = hold == "yuv420"
         self.shape = Yuv420.packed_shape(size) if self.is_packed else (*size, 3)
         """Of each array."""
-        self.frame_bytes = int(np.prod(self.shape))
+        self.frame_bytes = math.prod(self.shape)
         self._free: deque[NDArray[np.uint8]] = deque()
 
     def take(self) -> NDArray[np.uint8]:
@@ -33,8 +47,16 @@ class FrameBuffers:
         try:
             return self._free.pop()
         except IndexError:
-            return np.empty(self.shape, np.uint8)
+            # Memory is taken page by page, as frames are written.
+            slab = mapped((_FRAMES_AT_ONCE, *self.shape))
+            self._free.extend(slab[1:])
+            frame: NDArray[np.uint8] = slab[0]
+            return frame
 
     def give(self, frame: NDArray[np.uint8]) -> None:
         """Hand back an array that nobody reads any more."""
         self._free.append(frame)
+
+    def clear(self) -> None:
+        """Let go of the arrays that nobody uses."""
+        self._free.clear()

@@ -356,8 +356,8 @@ def _population(videos: VideoSet, sampling: Sampler) -> Population:
 
 
 def _max_open(memory_budget: int) -> int:
-    """Return how many files may stay open: at most 128, in at most a tenth of the budget."""
-    return max(1, min(MAX_OPEN_FILES, memory_budget // 10 // _OPEN_FILE_BYTES))
+    """Return how many files may stay open: at most 128, in at most a sixteenth of the budget."""
+    return max(1, min(MAX_OPEN_FILES, memory_budget // 16 // _OPEN_FILE_BYTES))
 
 
 def _seeded(sampling: Any, seed: int | None) -> tuple[Sampler, int]:
