@@ -2,12 +2,13 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import media
 from benchmarks.random_runner import Entrant, RandomTask, prove, rounds
-from benchmarks.record import Conditions, RandomResult, RandomRow, Spread, conditions
+from benchmarks.record import RandomResult, Spread, conditions
 
 SIZE = (256, 256)
 
@@ -20,7 +21,7 @@ def run(
     clip: tuple[int, int] | None,
     out: Path,
 ) -> None:
-    """Prove, time, keep after every round, print."""
+    """Prove, time, keep after every round, print; with --resume, go on after an interruption."""
     names = [each.name for each in entrants]
     parser = argparse.ArgumentParser(description=question.splitlines()[0])
     parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
@@ -31,6 +32,7 @@ def run(
     parser.add_argument("--seconds", type=float, default=8, help="that each is timed in a round")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="threads and cores")
     parser.add_argument("--out", type=Path, default=out)
+    parser.add_argument("--resume", action="store_true", help="go on with what is in --out")
     options = parser.parse_args()
     chosen = [each for each in entrants if each.name in options.libraries]
 
@@ -60,19 +62,25 @@ def run(
             "kinds": {task.kind: media.describe(task.paths) for task in tasks},
         },
     )
-    done: list[RandomRow] = []
+    result = RandomResult(conditions=found, rows=())
+    if options.resume:
+        try:
+            result = RandomResult.begun(options.out, found)
+        except ValueError as error:
+            sys.exit(str(error))
     for task in tasks:
-        rows = prove(chosen, task)
+        unproved = [each for each in chosen if result.row(each.name, task.kind) is None]
+        result = _keep(result.updated(prove(unproved, task), names), options.out)
+        rows = [row for each in chosen if (row := result.row(each.name, task.kind))]
         for after_round in rounds(rows, chosen, task, options.rounds):
-            rows = after_round
-            _keep(found, [*done, *rows], options.out)
-        done += rows
-    for row in done:
+            result = _keep(result.updated(after_round, names), options.out)
+    for row in result.rows:
         if row.repeats:
             speed = Spread.of([each.frames_per_second for each in row.repeats])
             print(f"{row.kind} {row.library}: {speed.median:.1f} frames/s")
     print(options.out)
 
 
-def _keep(found: Conditions, rows: Sequence[RandomRow], out: Path) -> None:
-    RandomResult(conditions=found, rows=tuple(rows)).save(out)
+def _keep(result: RandomResult, out: Path) -> RandomResult:
+    result.save(out)
+    return result

@@ -47,6 +47,8 @@ class Entrant:
 
 def prove(entrants: Sequence[Entrant], task: RandomTask) -> list[RandomRow]:
     """One row per entrant without repeats: are its first frames those of a linear decode?"""
+    if not entrants:
+        return []
     with TemporaryDirectory() as folder:
         place = Path(folder) / "pictures.npz"
         linear = Workload(kind=task.kind, paths=task.paths, size=task.size, workers=task.workers)
@@ -59,11 +61,14 @@ def prove(entrants: Sequence[Entrant], task: RandomTask) -> list[RandomRow]:
 def rounds(
     rows: Sequence[RandomRow], entrants: Sequence[Entrant], task: RandomTask, count: int
 ) -> Iterator[list[RandomRow]]:
-    """Yield all rows after each round in which every sound entrant was timed once."""
+    """Yield all rows after each round, until every sound entrant was timed `count` times.
+
+    Repeats that rows have already count as those of the first rounds.
+    """
     current = list(rows)
-    for _ in range(count):
+    for earlier in range(count):
         current = [
-            _repeat(row, entrant, task) if row.is_sound else row
+            _repeat(row, entrant, task) if row.is_sound and len(row.repeats) <= earlier else row
             for row, entrant in zip(current, entrants, strict=True)
         ]
         yield current

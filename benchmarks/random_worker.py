@@ -34,7 +34,7 @@ def main() -> None:
     way = cast(Way, import_module(f"benchmarks.random_access.{asked.pop('way')}"))
     task = task_of(**asked, sampling=getattr(way, "SAMPLING", None))
     keep_to_cores(task.workers)
-    before = psutil.Process().memory_info().rss
+    rss_before = psutil.Process().memory_info().rss
     delivery = way.deliver(task)
     if pictures:
         first = zip(delivery, task.requests(), range(2), strict=False)
@@ -42,7 +42,9 @@ def main() -> None:
         np.savez(pictures, *(array for pair in found for array in pair))
         answer: dict[str, Any] = {}
     else:
-        answer = _time(delivery, seconds) | {"memory_bytes": peak_rss_bytes() - before}
+        answer = _time(delivery, seconds)
+        peak = peak_rss_bytes()
+        answer |= {"memory_bytes": peak - rss_before, "peak_rss_bytes": peak}
     print(json.dumps(answer | {"versions": versions(way.PACKAGES)}), flush=True)
 
 
@@ -86,14 +88,18 @@ def _requests(paths: list[Path], batch_size: int, sampling: Sampler) -> Iterator
 
 
 def _time(delivery: Delivery, seconds: float) -> dict[str, Any]:
-    """Time whole batches for at least `seconds`, after the warm-up the way asks for."""
+    """Time whole batches for at least `seconds`, after the warm-up the way asks for.
+
+    Also for at least as many frames as the warm-up: decoding comes in waves as long as the
+    look-ahead, and every repeat begins at the same place of them.
+    """
     batches = iter(delivery)
     warm_frames = len(next(batches))
     while warm_frames < delivery.warm_up:
         warm_frames += len(next(batches))
     frames, cost = 0, delivery.cost()
     cpu, others, began = _cpu_seconds(), machine_seconds(), perf_counter()
-    while (wall := perf_counter() - began) < seconds:
+    while (wall := perf_counter() - began) < seconds or frames < delivery.warm_up:
         frames += len(next(batches))
     cpu = _cpu_seconds() - cpu
     others = max(0.0, machine_seconds() - others - cpu)

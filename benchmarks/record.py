@@ -105,6 +105,8 @@ class RandomRepeat(_Value):
     memory_bytes: int
     """Peak memory of the process, above what it had before the first file was opened; without
     that of its worker processes."""
+    peak_rss_bytes: int | None = None
+    """Peak memory of the process with all that it had imported."""
 
     @property
     def frames_per_second(self) -> float:
@@ -189,6 +191,36 @@ class RandomResult(_Result):
     """Random frames, or clips, by each way."""
 
     rows: tuple[RandomRow, ...]
+
+    def row(self, library: str, kind: str) -> RandomRow | None:
+        """Return the row of one way on one kind of media, if there is one."""
+        found = [row for row in self.rows if (row.library, row.kind) == (library, kind)]
+        return found[0] if found else None
+
+    def updated(self, rows: Sequence[RandomRow], order: Sequence[str]) -> Self:
+        """Return this with `rows` in place of their older selves, ways in the `order` of names."""
+        table = {(row.library, row.kind): row for row in (*self.rows, *rows)}
+        ordered = sorted(table.values(), key=lambda row: order.index(row.library))
+        return self.model_copy(update={"rows": tuple(ordered)})
+
+    @classmethod
+    def begun(cls, path: Path, conditions: Conditions) -> Self:
+        """What an interrupted run left at `path`, to go on with; no rows where there is no file.
+
+        Raises:
+            ValueError: it was measured under other conditions, the date aside.
+        """
+        if not path.is_file():
+            return cls(conditions=conditions, rows=())
+        found = cls.load(path)
+        then, now = found.conditions.model_dump(), conditions.model_dump(mode="json")
+        differ = [name for name in now if name != "date" and then[name] != now[name]]
+        if differ:
+            raise ValueError(
+                f"{path} was measured under other conditions ({', '.join(differ)}); "
+                "begin anew, without --resume, or name another --out"
+            )
+        return found
 
 
 class StartupResult(_Result):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from benchmarks.equality import Equality, Pictures, compare, thumbnails
+from benchmarks.equality import Equality, Pictures, compare, compare_picked, thumbnails
 from benchmarks.libs.adapter import Chunk
 
 RIGHT = list(range(10))
@@ -67,3 +67,29 @@ def test_thumbnails_refuse_frames_out_of_order() -> None:
     frames = np.zeros((2, 64, 64, 3), np.uint8)
     with pytest.raises(ValueError, match="file 0: frame 4 came after 2 frames"):
         thumbnails([Chunk(0, 0, frames), Chunk(0, 4, frames)], 1)
+
+
+PICKED = np.array([[1, 3], [0, 0], [1, 9], [0, 5], [1, 3]])
+
+
+def picked(order: Sequence[Sequence[int]], tint: int = 0) -> Pictures:
+    """What a library delivers that takes `order` for what it was asked."""
+    files = [film(RIGHT, tint), film(RIGHT[::-1], tint)]
+    return np.stack([files[video][index] for video, index in order])
+
+
+def test_picked_frames_of_another_scaler_are_equal() -> None:
+    found = compare_picked([film(RIGHT), film(RIGHT[::-1])], PICKED, picked(PICKED, tint=3))
+    assert found == Equality(frames=5, missing=0, wrong=0, max_mean_difference=3.0)
+
+
+@pytest.mark.parametrize(
+    ("place", "delivered"),
+    [(0, [1, 4]), (0, [1, 2]), (1, [0, 1]), (2, [1, 8])],
+    ids=["next", "previous", "next of the first", "previous of the last"],
+)
+def test_a_neighbour_of_a_picked_frame_is_wrong(place: int, delivered: list[int]) -> None:
+    order = PICKED.tolist()
+    order[place] = delivered
+    found = compare_picked([film(RIGHT), film(RIGHT[::-1])], PICKED, picked(order, tint=3))
+    assert (found.wrong, found.holds) == (1, False)
