@@ -96,3 +96,8 @@ def test_frames_of_another_size_than_the_first_are_an_error_that_says_so(tmp_pat
         pytest.raises(DecodeError, match="change their size: expected 9x9, found 8x8"),
     ):
         list(decoder.run(DecodeJob((0,)), np.zeros((1, 9, 9, 3), np.uint8)))
+
+
+def test_a_job_that_nothing_follows_decodes_no_frame_behind_its_last(decoder):
+    list(decoder.run(DecodeJob((0,), goes_on=False)))
+    assert (decoder.counters.frames_decoded, decoder.counters.packets_read) == (1, 1)

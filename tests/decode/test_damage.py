@@ -1,6 +1,7 @@
 """Damage: what is delivered is right, what is not is named, and the decoder goes on."""
 
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +34,13 @@ def damaged(request, tmp_path_factory) -> tuple[Path, Path]:
     return good, damage.damage_packets(good, bad, ordinals=PLACES[place])
 
 
-def run(decoder: PyavDecoder, wanted) -> tuple[dict[int, np.ndarray], tuple[int, ...]]:
+def run(
+    decoder: PyavDecoder, wanted, *, goes_on=True
+) -> tuple[dict[int, np.ndarray], tuple[int, ...]]:
     """Return what a job delivers, and what it names as missing."""
     got: dict[int, np.ndarray] = {}
     try:
-        for number, frame in decoder.run(DecodeJob(tuple(wanted))):
+        for number, frame in decoder.run(DecodeJob(tuple(wanted), goes_on=goes_on)):
             got[number] = frame
     except DecodeError as error:
         return got, error.missing
@@ -69,6 +72,22 @@ def test_single_frames_are_delivered_or_named_as_in_one_long_job(damaged):
             alone, _ = run(short, [number])
             if number in alone and number in together:
                 assert np.array_equal(alone[number], together[number])
+
+
+def test_a_frame_comes_out_of_every_job_or_of_none(damaged):
+    """Alone, with its neighbours, with its GOP; whether or not the job is read on from."""
+    _, bad = damaged
+    index = StreamIndex.scan(bad)
+    found: dict[int, set[bool]] = {}
+    for gop in range(index.num_gops):
+        inside = range(*index.gop_range(gop))
+        jobs = [*([n] for n in inside), *(inside[k : k + 3] for k in range(len(inside))), inside]
+        for wanted, goes_on in product(jobs, (True, False)):
+            with closing(PyavDecoder(index)) as decoder:
+                got, _ = run(decoder, wanted, goes_on=goes_on)
+            for n in wanted:
+                found.setdefault(n, set()).add(n in got)
+    assert {n: len(there) for n, there in found.items() if len(there) > 1} == {}
 
 
 def test_a_damaged_frame_is_named_with_source_and_time(tmp_path):

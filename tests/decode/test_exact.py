@@ -48,12 +48,12 @@ def linear():
     return read
 
 
-def differing(index, expected, shape, jobs) -> list[int]:
+def differing(index, expected, shape, jobs, *, goes_on=True) -> list[int]:
     """Run jobs on one decoder; return the frames that come out wrong, missing or out of order."""
     wrong: list[int] = []
     with closing(PyavDecoder(index, shape)) as decoder:
         for wanted in jobs:
-            got = list(decoder.run(DecodeJob(tuple(wanted))))
+            got = list(decoder.run(DecodeJob(tuple(wanted), goes_on=goes_on)))
             wrong += [n for n, frame in got if not np.array_equal(frame, expected[n])]
             if [n for n, _ in got] != list(wanted):
                 wrong += wanted
@@ -83,6 +83,19 @@ def test_frames_carry_the_number_of_their_index(synthetic, linear, kind):
     index, expected = linear(synthetic(kind))
     assert [read_number(frame) for frame in expected] == list(range(len(index)))
     assert differing(index, expected, FULL, [range(len(index))]) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_that_nothing_follows_brings_the_same_frames(synthetic, linear, kind):
+    index, expected = linear(synthetic(kind))
+    jobs = [*scattered(index, 30), range(len(index)), *scattered(index, 8)]
+    assert differing(index, expected, FULL, jobs, goes_on=False) == []
+
+
+@pytest.mark.parametrize("path", real_clips())
+def test_a_real_job_that_nothing_follows_brings_the_same_frames(path, linear):
+    index, expected = linear(path)
+    assert differing(index, expected, FULL, scattered(index, 12), goes_on=False) == []
 
 
 @pytest.mark.parametrize("path", real_clips())

@@ -36,7 +36,7 @@ def test_clips_are_those_of_naive_decoding_whatever_the_plan(videos, store, clip
             return contents(loader) + contents(loader)
 
     naive = two_epochs(lookahead=1, workers=1)
-    budget = 3 * 2 * clips.num_frames * SIZE[0] * SIZE[1] * 3
+    budget = 4 * 2 * clips.num_frames * SIZE[0] * SIZE[1] * 3
     for options in [{"workers": 3}, {"lookahead": 9}, {"memory_budget": budget}]:
         assert two_epochs(**options) == naive, options
 

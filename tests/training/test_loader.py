@@ -65,8 +65,8 @@ def test_batches_are_those_of_naive_decoding_whatever_the_plan(loader, sampling)
         {"workers": 1},
         {"workers": 3, "lookahead": 7},
         {"lookahead": 2000},
-        {"memory_budget": 30 * frame_bytes},
-        {"memory_budget": 60 * frame_bytes, "workers": 3},
+        {"memory_budget": 40 * frame_bytes},
+        {"memory_budget": 80 * frame_bytes, "workers": 3},
     ]:
         assert two_epochs(**options) == naive, options
 
@@ -80,7 +80,7 @@ def test_frames_held_as_yuv420_are_the_same_whatever_the_plan_and_near_the_exact
         return list(each), each.statistics
 
     naive, _ = epoch(lookahead=1, workers=1)
-    budget = 30 * SIZE[0] * SIZE[1] * 3
+    budget = 40 * SIZE[0] * SIZE[1] * 3
     for options in [{"workers": 3}, {"memory_budget": budget}]:
         assert contents(epoch(**options)[0]) == contents(naive), options
     for batch in naive:

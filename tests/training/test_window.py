@@ -1,5 +1,7 @@
 """How far a loader looks ahead, inside a budget."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -42,3 +44,38 @@ def test_where_everything_fits_four_epochs_are_enough():
 def test_a_budget_for_less_than_three_batches_says_what_is_needed():
     with pytest.raises(ConfigError, match=r"72 MiB are needed; raise it"):
         Window.of(GOPS, memory_budget=70 * 2**20, frame_bytes=196_608, batch_frames=128)
+
+
+def test_codecs_are_set_aside_up_to_a_quarter_of_the_budget():
+    def frames(codec_bytes):
+        window = Window.of(
+            GOPS,
+            memory_budget=1000 * 100,
+            frame_bytes=100,
+            codec_bytes=codec_bytes,
+            batch_frames=10,
+        )
+        return window.frames
+
+    assert (frames(0), frames(2_000), frames(10**9)) == (980, 960, 730)
+
+
+@pytest.mark.parametrize("codec_bytes", [0, 5_000, 10**9])
+def test_what_is_said_to_be_needed_is_enough(codec_bytes):
+    """Three batches of 2 frames of half a MiB take 3 MiB."""
+
+    def window(budget):
+        return Window.of(
+            GOPS,
+            memory_budget=budget,
+            frame_bytes=2**19,
+            codec_bytes=codec_bytes,
+            batch_frames=2,
+        )
+
+    with pytest.raises(ConfigError, match="MiB are needed") as refused:
+        window(2**20)
+    needed = float(re.search(r"codecs: ([\d.]+) MiB", str(refused.value))[1])
+    window(int(needed * 2**20) + 600)
+    with pytest.raises(ConfigError):
+        window(int(needed * 2**20) - 2_000)

@@ -60,7 +60,7 @@ def load_clip(
         different, place = np.unique(wanted, return_inverse=True)
         height, width = decoder.shape.output_size(index.info.upright_size)
         frames = np.empty((len(different), height, width, 3), np.uint8)
-        for _ in decoder.run(DecodeJob(tuple(different.tolist())), frames):
+        for _ in decoder.run(DecodeJob(tuple(different.tolist()), goes_on=False), frames):
             pass
     return Clip(
         frames=frames if len(different) == len(wanted) else frames[place],

@@ -1,4 +1,4 @@
-"""One decoded PyAV frame into upright RGB of the wanted shape, in one pass of swscale."""
+"""One decoded PyAV frame into upright pixels of the wanted shape, in one pass of swscale."""
 
 import av
 import numpy as np
@@ -6,6 +6,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
+from headrace.decode.yuv420 import Yuv420Packer
 from headrace.errors import DecodeError
 from headrace.video.shape import Crop, FrameShape, Orientation
 
@@ -23,6 +24,7 @@ class FrameConverter:
         self._orientation = orientation
         self._source = source
         self._scaler = VideoReformatter()
+        self._packer = Yuv420Packer()
         self._cropper: tuple[tuple[int, int, str], av.filter.Graph] | None = None
 
     def output_size(self, frame: VideoFrame) -> tuple[int, int]:
@@ -30,26 +32,30 @@ class FrameConverter:
         return self._shape.output_size(self._orientation.upright_size((frame.height, frame.width)))
 
     def convert(self, frame: VideoFrame, out: NDArray[np.uint8] | None) -> NDArray[np.uint8]:
-        """Return `frame` as uint8 [H, W, 3] RGB, written into `out` when it is given.
+        """Return `frame` as uint8 in the layout of the shape, written into `out` if it is given.
 
         Raises:
             DecodeError: the frame does not fit `out`: frames of this stream change their size.
         """
-        height, width = self.output_size(frame)
+        size = self.output_size(frame)
+        expected = self._shape.array_shape(size)
         if out is None:
-            out = np.empty((height, width, 3), np.uint8)
-        elif out.shape != (height, width, 3):
+            out = np.empty(expected, np.uint8)
+        elif out.shape != expected:
             raise DecodeError(
                 f"frames of {self._source} change their size: expected "
-                f"{out.shape[0]}x{out.shape[1]}, found {height}x{width} (height x width); "
+                f"{'x'.join(map(str, out.shape[:2]))}, found {size[0]}x{size[1]} (height x width); "
                 "give a size so that all become equal",
                 source=self._source,
                 pts=frame.pts,
             )
         if self._shape.crop is not None:
             frame = self._crop(frame, self._shape.crop)
-        stored = self._orientation.upright_size((height, width))
-        out[...] = self._orientation.upright(self._to_rgb(frame, stored))
+        if self._shape.layout == "yuv420":
+            self._packer.pack(frame, size, self._orientation, out)
+        else:
+            stored = self._orientation.upright_size(size)
+            out[...] = self._orientation.upright(self._to_rgb(frame, stored))
         return out
 
     def _to_rgb(self, frame: VideoFrame, size: tuple[int, int]) -> NDArray[np.uint8]:

@@ -4,6 +4,9 @@ import numpy as np
 
 from headrace.video.stream_index import StreamIndex
 
+_MOST_DELAYED = 32
+"""Packets that a codec may take until it gives a frame: twice the 16 that H.264 may reorder."""
+
 
 class Position:
     """Book-keeping of one stretch: from a keyframe on, packets in decoding order."""
@@ -90,6 +93,15 @@ class Position:
             or (ordinal > bad and not self._is_alone(bad) and self._gop_of_ordinal(bad) in gops)
             for bad in self._damaged
         )
+
+    def may_be_swallowed(self, number: int) -> bool:
+        """Return whether damage soon behind frame `number` may have kept it from coming out.
+
+        A codec gives a frame when a later packet is sent, or not at all if that one is damaged.
+        """
+        ordinal = int(self._index.ordinal[number])
+        behind = any(0 < bad - ordinal <= _MOST_DELAYED for bad in self._damaged)
+        return behind and not self.is_suspect(number)
 
     def _is_alone(self, ordinal: int) -> bool:
         number = self.number(ordinal)

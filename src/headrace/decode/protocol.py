@@ -26,6 +26,9 @@ class DecodeJob:
 
     wanted: tuple[int, ...]
     """Indices of the frames to deliver, ascending, none twice."""
+    goes_on: bool = True
+    """Whether a job may follow that reads on from here. If not, what the codec holds back is asked
+    for at once, and no frame behind the last is decoded."""
 
     def __post_init__(self) -> None:
         if not self.wanted or any(b <= a for a, b in pairwise(self.wanted)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 
 import av
@@ -78,23 +79,13 @@ class PyavDecoder:
         self._index.check_unchanged()
         slot = {wanted: k for k, wanted in enumerate(job.wanted)}
         missing = list(job.wanted)
-        attempts = self._attempts()
-        for gops_back, skips in attempts:
-            is_last = (gops_back, skips) == attempts[-1]
-            start = max(0, self._index.gop_of(missing[0]) - gops_back)
-            for number, frame in self._stretch(start, missing, skips):
-                if number != missing[0] and not is_last:
-                    # An earlier one is lost on this way: the next way brings both, in order.
-                    break
-                missing.remove(number)
-                self._counters.frames_delivered += 1
-                pixels = self._converter.convert(frame, None if out is None else out[slot[number]])
-                yield number, pixels
-            if not missing:
-                return
-            # Enter afresh: what is missing may be decodable from further back, or with every frame.
-            self._position.lose()
-        raise self._undecodable(missing)
+        lost: list[int] = []
+        for number, frame in self._found(job, missing, lost):
+            self._counters.frames_delivered += 1
+            pixels = self._converter.convert(frame, None if out is None else out[slot[number]])
+            yield number, pixels
+        if lost:
+            raise self._undecodable(lost)
 
     def rest(self) -> None:
         """Release the memory of the codec; the file stays open, and the next job seeks."""
@@ -113,6 +104,49 @@ class PyavDecoder:
             self._container.close()
             self._container = None
 
+    def _found(
+        self, job: DecodeJob, missing: list[int], lost: list[int]
+    ) -> Iterator[tuple[int, VideoFrame]]:
+        """Yield the wanted frames in order; move those that there is no way to to `lost`."""
+        attempts = self._attempts()
+        for gops_back, skips in attempts:
+            is_last = (gops_back, skips) == attempts[-1]
+            start = max(0, self._index.gop_of(missing[0]) - gops_back)
+            for number, frame in self._stretch(start, missing, skips, job.goes_on):
+                if number != missing[0] and not is_last:
+                    # An earlier one is lost on this way: the next way brings both, in order.
+                    break
+                while missing[0] != number:
+                    yield from self._rescued(job, missing.pop(0), lost)
+                yield missing.pop(0), frame
+            if not missing:
+                return
+            if is_last:
+                while missing:
+                    yield from self._rescued(job, missing.pop(0), lost)
+            # Enter afresh: what is missing may be decodable from further back, or with every frame.
+            self._position.lose()
+
+    def _rescued(
+        self, job: DecodeJob, number: int, lost: list[int]
+    ) -> Iterator[tuple[int, VideoFrame]]:
+        """Decode a frame alone that damage behind it swallowed, or add it to `lost`.
+
+        So that a frame comes out of every job, or of none.
+        """
+        alone = DecodeJob((number,), goes_on=False)
+        found: list[tuple[int, VideoFrame]] = []
+        if job != alone and self._position.may_be_swallowed(number):
+            other = PyavDecoder(self._index, self._shape)
+            try:
+                found.extend(other._found(alone, [number], []))
+            finally:
+                other.close()
+                self._counters += replace(other.counters, frames_delivered=0)
+        if not found:
+            lost.append(number)
+        yield from found
+
     def _attempts(self) -> list[tuple[int, bool]]:
         """Return (GOPs to go back, whether to skip droppable frames), the cheapest first.
 
@@ -123,10 +157,11 @@ class PyavDecoder:
         return [*skipping, (0, False), (1, False)]
 
     def _stretch(
-        self, gop: int, wanted: list[int], skips: bool
+        self, gop: int, wanted: list[int], skips: bool, goes_on: bool
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Decode from the keyframe of `gop`; yield the wanted frames that are certainly right."""
         left, last = set(wanted), wanted[-1]
+        end = None if goes_on else self._end_of(wanted)
         self._enter(gop, wanted)
         position = self._position
         while left:
@@ -144,7 +179,7 @@ class PyavDecoder:
                     return
             if position.next_ordinal is None:
                 return
-            packet = next(self._packets, None)
+            packet = None if position.next_ordinal == end else next(self._packets, None)
             if packet is not None:
                 self._counters.packets_read += 1
                 self._counters.bytes_read += packet.size
@@ -152,6 +187,15 @@ class PyavDecoder:
                     position.withhold()
                     continue
             self._decode(packet)
+
+    def _end_of(self, wanted: list[int]) -> int | None:
+        """Return the ordinal of the packet that nothing wanted needs; None where none is certain.
+
+        A frame of two packets, as of two fields, would lack its second half.
+        """
+        if self._index.packets != len(self._index):
+            return None
+        return int(self._index.ordinal[wanted].max()) + 1
 
     def _decode(self, packet: VideoPacket | None) -> None:
         ordinal = self._position.advance(is_end=packet is None)

@@ -1,52 +1,90 @@
-"""Frames in half the bytes while they wait: RGB to YUV 4:2:0 and back."""
+"""Frames in half the bytes while they wait: planes of YUV 4:2:0, RGB when they are due."""
 
 import numpy as np
 from av.video.frame import VideoFrame
-from av.video.reformatter import Interpolation, VideoReformatter
+from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError
+from headrace.video.shape import TAG_BYTES, Orientation
+
+_AREA, _BICUBIC, _ROUNDED = 0x20, 0x4, 0x40000
+"""swscale flags: with the last, a frame is on average as bright as one that went to RGB at once."""
+_UNTAGGED = 2
 
 
-class Yuv420:
-    """Packs RGB frames of one size; not thread-safe: one per thread.
+class Yuv420Packer:
+    """Scales decoded frames of one stream and packs them. Not thread-safe.
 
-    Brightness keeps its resolution and colour half of it, as in the video itself before it was
-    scaled; full range, so that nothing is clipped. A frame comes back within 1 to 2 grey levels on
-    average, further off where colours change sharply. 0.2 ms to pack 256x256, 0.1 ms to unpack.
+    Planes keep the matrix and range of the video, which follow them as two bytes (the codes of
+    ITU-T H.273): nothing is converted twice. 0.3 ms for 720p to 256x256, less than to RGB.
     """
 
     def __init__(self) -> None:
-        self._packer = VideoReformatter()
-        self._unpacker = VideoReformatter()
+        self._scaler = VideoReformatter()
 
-    @staticmethod
-    def packed_shape(size: tuple[int, int]) -> tuple[int, int]:
-        """Return the shape of a packed frame of (height, width): its planes on top of each other.
-
-        Raises:
-            ConfigError: a side is odd.
-        """
-        height, width = size
-        if height % 2 or width % 2:
-            raise ConfigError(
-                f"YUV 4:2:0 needs an even height and width, got {height}x{width}; "
-                "choose another size, or hold frames as RGB"
-            )
-        return height * 3 // 2, width
-
-    def pack(self, frame: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
-        """Write `frame`, uint8 [H, W, 3], to `out`, uint8 [H * 3 / 2, W]."""
-        rgb = VideoFrame.from_ndarray(frame, format="rgb24")
-        packed = self._packer.reformat(
-            rgb, format="yuvj420p", interpolation=Interpolation.AREA, threads=1
+    def pack(
+        self,
+        frame: VideoFrame,
+        size: tuple[int, int],
+        orientation: Orientation,
+        out: NDArray[np.uint8],
+    ) -> None:
+        """Write `frame` to `out`, uint8 [packed bytes], in `size`: its (height, width) upright."""
+        matrix, span = _matrix_and_range(frame)
+        height, width = orientation.upright_size(size)
+        shrinks = height <= frame.height and width <= frame.width
+        scaled = self._scaler.reformat(
+            frame,
+            width=width,
+            height=height,
+            format="yuv420p",
+            dst_colorspace=matrix,
+            dst_color_range=span,
+            interpolation=(_AREA if shrinks else _BICUBIC) | _ROUNDED,
+            threads=1,
         )
-        out[...] = packed.to_ndarray()
+        planes = out[:-TAG_BYTES]
+        begin = 0
+        for plane in scaled.planes:
+            rows = np.frombuffer(memoryview(plane), np.uint8, plane.line_size * plane.height)
+            pixels = rows.reshape(plane.height, plane.line_size)[:, : plane.width]
+            upright = orientation.upright(pixels)
+            end = begin + upright.size
+            planes[begin:end].reshape(upright.shape)[...] = upright
+            begin = end
+        out[-TAG_BYTES:] = matrix, span
 
-    def unpack(self, planes: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
-        """Write a packed frame back to `out`, uint8 [H, W, 3]."""
-        packed = VideoFrame.from_ndarray(planes, format="yuvj420p")
-        rgb = self._unpacker.reformat(
-            packed, format="rgb24", interpolation=Interpolation.BICUBIC, threads=1
+
+class Yuv420Unpacker:
+    """Makes packed frames into RGB. Not thread-safe. 0.35 ms for 256x256."""
+
+    def __init__(self) -> None:
+        self._converter = VideoReformatter()
+
+    def unpack(self, packed: NDArray[np.uint8], out: NDArray[np.uint8]) -> None:
+        """Write a packed frame to `out`, uint8 [H, W, 3], of the size that it was packed in."""
+        height, width, _ = out.shape
+        planes = packed[:-TAG_BYTES].reshape(height * 3 // 2, width)
+        frame = VideoFrame.from_ndarray(planes, format="yuv420p")
+        matrix, span = packed[-TAG_BYTES:].tolist()
+        rgb = self._converter.reformat(
+            frame,
+            format="rgb24",
+            src_colorspace=matrix,
+            src_color_range=span,
+            interpolation=_BICUBIC | _ROUNDED,
+            threads=1,
         )
         out[...] = rgb.to_ndarray()
+
+
+def _matrix_and_range(frame: VideoFrame) -> tuple[int, int]:
+    """Return the codes of a frame's own tags; untagged means BT.601 limited, as in FFmpeg."""
+    if frame.format.is_rgb:
+        return Colorspace.ITU601, ColorRange.MPEG
+    matrix = int(frame.colorspace)
+    is_full = frame.color_range == ColorRange.JPEG or frame.format.name.startswith("yuvj")
+    return (
+        Colorspace.ITU601 if matrix == _UNTAGGED else matrix,
+        ColorRange.JPEG if is_full else ColorRange.MPEG,
+    )

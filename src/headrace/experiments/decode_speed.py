@@ -131,7 +131,7 @@ def _run(decoder: Decoder, wanted: tuple[int, ...], clock: Clock) -> _Run:
     counters = decoder.counters
     opens, decoded = counters.opens, counters.frames_decoded
     started_ns = clock.now_ns()
-    delivered = sum(1 for _ in decoder.run(DecodeJob(wanted)))
+    delivered = sum(1 for _ in decoder.run(DecodeJob(wanted, goes_on=False)))
     seconds = (clock.now_ns() - started_ns) / 1e9
     after = decoder.counters
     return _Run(

@@ -125,7 +125,7 @@ def plan(
     )
     contents = _contents(opened)
     check_batch(config.batch_size, contents.frames)
-    budget = _budget(config, opened)
+    budget = _budget(config, opened, workers)
     on_progress("timing", 0, 0)
     decoding = measure_speed(opened, config.size, workers=workers, clock=clock)
     lengths, noise = opened.population.gop_lengths, Noise(rho=config.rho)
@@ -163,7 +163,7 @@ def _contents(videos: VideoSet) -> Contents:
     )
 
 
-def _budget(config: PlanConfig, videos: VideoSet) -> Budget:
+def _budget(config: PlanConfig, videos: VideoSet, workers: int) -> Budget:
     """Return what a `FrameLoader` would make of the memory."""
     frame_bytes = config.size[0] * config.size[1] * 3
     window, once = (
@@ -171,6 +171,7 @@ def _budget(config: PlanConfig, videos: VideoSet) -> Budget:
             videos.population.gop_lengths,
             memory_budget=parse_bytes(config.memory_budget),
             frame_bytes=frame_bytes,
+            codec_bytes=workers * videos.codec_bytes,
             batch_frames=config.batch_size,
             each_once=each_once,
         )

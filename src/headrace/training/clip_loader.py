@@ -10,8 +10,8 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.clips import RandomClips
 from headrace.sampling.order import Sampler
 from headrace.training.collate import Transform
-from headrace.training.holding import Hold
 from headrace.training.loader import FrameLoader, OnError
+from headrace.video.shape import Layout
 from headrace.video.source import Source
 
 
@@ -32,7 +32,7 @@ class ClipLoader(FrameLoader):
         batch_size: int = 8,
         size: tuple[int, int] | None = (256, 256),
         memory_budget: int | str = "1GiB",
-        hold: Hold = "rgb",
+        hold: Layout = "rgb",
         lookahead: int | None = None,
         workers: int | None = None,
         seed: int | None = None,

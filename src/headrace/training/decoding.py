@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
-from headrace.decode.yuv420 import Yuv420
 from headrace.errors import MediaError
 from headrace.planning.lookahead import GopJob
 from headrace.runtime.shelf import Shelf
-from headrace.training.holding import FrameBuffers, Hold
+from headrace.training.holding import FrameBuffers
 from headrace.training.video_set import VideoSet
 from headrace.video.shape import FrameShape
 
@@ -22,7 +21,7 @@ class Decoded:
     """What became of a job: each of its frames is in one of the two."""
 
     frames: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
-    """Frame id → the frame as it is held: see `Hold`."""
+    """Frame id → the frame, in the layout of the shape."""
     failures: dict[int, MediaError] = field(default_factory=dict)
     """Frame id → why there is no such frame."""
 
@@ -34,25 +33,20 @@ class JobDecoder:
     500 kB, its codec would take 10 MB at 720p.
     """
 
-    def __init__(
-        self, videos: VideoSet, size: tuple[int, int], *, hold: Hold = "rgb", max_open: int
-    ) -> None:
+    def __init__(self, videos: VideoSet, shape: FrameShape, *, max_open: int) -> None:
         """Open nothing yet.
 
         Args:
             videos: What the ids in jobs mean.
-            size: (height, width) of the frames.
-            hold: How decoded frames are held.
+            shape: What frames are made into; it has a size.
             max_open: Files that stay open between jobs.
-
-        Raises:
-            ConfigError: frames of that size cannot be held so.
         """
-        self.buffers = FrameBuffers(size, hold)
+        assert shape.size is not None
+        self.shape = shape
+        self.size = shape.size
+        self.buffers = FrameBuffers(shape.array_shape(shape.size))
         """Where frames come from; give them back when they are done with."""
-        self.size = size
         self._videos = videos
-        self._shape = FrameShape(size=size)
         self._idle: Shelf[int, Decoder] = Shelf(max_open)
         self._spent: list[DecodeCounters] = []
 
@@ -78,31 +72,28 @@ class JobDecoder:
         """Return a function that decodes jobs; for one thread, as it counts without a lock."""
         place = len(self._spent)
         self._spent.append(DecodeCounters())
-        packing = Yuv420()
 
         def decode(job: GopJob) -> Decoded:
-            done, cost = self._decode(job, packing)
+            done, cost = self._decode(job)
             self._spent[place] += cost
             return done
 
         return decode
 
-    def _decode(self, job: GopJob, packing: Yuv420) -> tuple[Decoded, DecodeCounters]:
+    def _decode(self, job: GopJob) -> tuple[Decoded, DecodeCounters]:
         videos, indices = self._videos.population.locate(np.array(job.frames, np.int64))
         video = int(videos[0])
         held = {
             index: (frame, self.buffers.take())
             for index, frame in zip(indices.tolist(), job.frames, strict=True)
         }
-        out = None if self.buffers.is_packed else [buffer for _, buffer in held.values()]
+        out = [buffer for _, buffer in held.values()]
         done = Decoded()
-        decoder = self._idle.take(video) or open_decoder(self._videos.indexes[video], self._shape)
+        decoder = self._idle.take(video) or open_decoder(self._videos.indexes[video], self.shape)
         before = replace(decoder.counters)
         try:
-            for index, pixels in decoder.run(DecodeJob(tuple(held)), out):
+            for index, _ in decoder.run(DecodeJob(tuple(held), goes_on=False), out):
                 frame, buffer = held.pop(index)
-                if self.buffers.is_packed:
-                    packing.pack(pixels, buffer)
                 done.frames[frame] = buffer
         except MediaError as error:
             for frame, buffer in held.values():

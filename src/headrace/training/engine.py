@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.decode.yuv420 import Yuv420
+from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.errors import MediaError
 from headrace.planning.lookahead import GopJob, PlannedBatch, look_ahead
 from headrace.runtime.ordered import ordered_streams
@@ -57,7 +57,7 @@ class Engine:
         self._workers = workers
         self._skip_bad = skip_bad
         self._stall_seconds = stall_seconds
-        self._packing = Yuv420()
+        self._unpacker = Yuv420Unpacker()
         self._steps: deque[Step] = deque()
         self._held: dict[int, NDArray[np.uint8]] = {}
         self._failed: dict[int, MediaError] = {}
@@ -145,8 +145,8 @@ class Engine:
         pixels = mapped((*frames.shape, *shape))
         for row, frame in zip(pixels.reshape(-1, *shape), frames.ravel().tolist(), strict=True):
             held = self._held[frame] if frame in self._held else substitutes[frame]
-            if self._decoder.buffers.is_packed:
-                self._packing.unpack(held, row)
+            if self._decoder.shape.layout == "yuv420":
+                self._unpacker.unpack(held, row)
             else:
                 row[...] = held
         for buffer in substitutes.values():

@@ -1,19 +1,11 @@
-"""How decoded frames are held until their batch is due: as they are, or in half the bytes."""
+"""Memory for batches, and for frames that are held until their batch is due."""
 
 import math
 import mmap
 from collections import deque
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from headrace.decode.yuv420 import Yuv420
-
-Hold = Literal["rgb", "yuv420"]
-"""`rgb` keeps each pixel; `yuv420` holds twice as many frames in the same memory, and delivers each
-with colour at half the resolution, whatever the plan."""
-
 
 _FRAMES_AT_ONCE = 64
 
@@ -30,16 +22,11 @@ def mapped(shape: tuple[int, ...]) -> NDArray[np.uint8]:
 class FrameBuffers:
     """Arrays for one held frame each, used again and again. Thread-safe."""
 
-    def __init__(self, size: tuple[int, int], hold: Hold) -> None:
-        """No array yet.
-
-        Raises:
-            ConfigError: frames of this (height, width) cannot be held so.
-        """
-        self.is_packed = hold == "yuv420"
-        self.shape = Yuv420.packed_shape(size) if self.is_packed else (*size, 3)
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        """No array yet."""
+        self.shape = shape
         """Of each array."""
-        self.frame_bytes = math.prod(self.shape)
+        self.frame_bytes = math.prod(shape)
         self._free: deque[NDArray[np.uint8]] = deque()
 
     def take(self) -> NDArray[np.uint8]:

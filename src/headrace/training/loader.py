@@ -23,13 +23,12 @@ from headrace.training.collate import Collate, Transform
 from headrace.training.decoding import JobDecoder
 from headrace.training.engine import Engine, Samples
 from headrace.training.epochs import Epochs, Position
-from headrace.training.holding import Hold
 from headrace.training.quarantine import Quarantine
 from headrace.training.ranks import shard_of
 from headrace.training.statistics import LoaderStatistics
 from headrace.training.video_set import VideoSet
 from headrace.training.window import Window
-from headrace.video.shape import FrameShape
+from headrace.video.shape import FrameShape, Layout
 from headrace.video.source import Source
 
 OnError = Literal["raise", "skip"]
@@ -73,8 +72,9 @@ class FrameLoader:
         size: (height, width) of the frames; None keeps that of the videos, if it is one.
         sampling: Which frames, in which order; None means `Uniform()`.
         memory_budget: Bytes, as a number or like "256MiB", for frames that are decoded and
-            wait, and for two batches. What a decoder needs itself, some 10 MB for each worker
-            at 720p, comes on top.
+            wait, for two batches, and for codecs, some 11 MB for each worker at 720p (of more
+            than a quarter of the budget, the rest comes on top). Open files, in up to a sixteenth
+            of it, come on top.
         hold: How decoded frames wait: `rgb` exactly; `yuv420` in half the bytes, so that twice as
             many fit, and delivered with colour at half the resolution.
         lookahead: Requests for single frames that are planned together; None takes as many as
@@ -119,7 +119,7 @@ class FrameLoader:
         size: tuple[int, int] | None = (256, 256),
         sampling: Sampler | None = None,
         memory_budget: int | str = "1GiB",
-        hold: Hold = "rgb",
+        hold: Layout = "rgb",
         lookahead: int | None = None,
         workers: int | None = None,
         seed: int | None = None,
@@ -153,12 +153,14 @@ class FrameLoader:
         )
         self._num_steps = self._epochs.num_steps()
         budget = parse_bytes(memory_budget)
-        self._decoder = JobDecoder(self._videos, self._size, hold=hold, max_open=_max_open(budget))
+        shape = FrameShape(size=self._size, layout=hold)
+        self._decoder = JobDecoder(self._videos, shape, max_open=_max_open(budget))
         self._window = Window.of(
             self._videos.population.gop_lengths,
             memory_budget=budget,
             frame_bytes=self._size[0] * self._size[1] * 3,
             held_bytes=self._decoder.buffers.frame_bytes,
+            codec_bytes=self._workers * self._videos.codec_bytes,
             batch_frames=self._epochs.order(0)[:1].size * batch_size,
             each_once=not isinstance(sampling, Uniform),
             lookahead=lookahead,
@@ -338,9 +340,9 @@ class FrameLoader:
         }
 
 
-def _check(on_error: OnError, hold: Hold, workers: int, size: tuple[int, int] | None) -> None:
-    if hold not in get_args(Hold):
-        raise ConfigError(f"hold must be one of {', '.join(get_args(Hold))}, got {hold!r}")
+def _check(on_error: OnError, hold: Layout, workers: int, size: tuple[int, int] | None) -> None:
+    if hold not in get_args(Layout):
+        raise ConfigError(f"hold must be one of {', '.join(get_args(Layout))}, got {hold!r}")
     if on_error not in get_args(OnError):
         raise ConfigError(
             f"on_error must be one of {', '.join(get_args(OnError))}, got {on_error!r}"

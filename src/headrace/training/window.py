@@ -12,6 +12,9 @@ _RUN_AHEAD = 0.03
 """Share of the held frames that decoders may be ahead of the plan, so that they need not wait for
 every batch to be taken."""
 
+_CODECS_SHARE = 4
+"""At most this part of the budget is set aside for codecs: a quarter."""
+
 _FILLED = 0.95
 """Share of what may be held for later that is held on average. It swings: fuller, frames are often
 refused and decoded again; emptier, the window is narrower. Best of 0.85 to 1.1 on the benchmark's
@@ -41,19 +44,22 @@ class Window:
         memory_budget: int,
         frame_bytes: int,
         held_bytes: int | None = None,
+        codec_bytes: int = 0,
         batch_frames: int,
         each_once: bool = False,
         lookahead: int | None = None,
     ) -> "Window":
         """Return the widest window that the budget allows.
 
-        Two batches are set aside from the budget: the one the caller has, and the next one.
+        Set aside from the budget are two batches, the one the caller has and the next one, and
+        what codecs need, up to a quarter.
 
         Args:
             gop_lengths: int64 [GOPs] of all videos.
             memory_budget: Bytes.
             frame_bytes: Bytes of a frame in a batch.
             held_bytes: Bytes of a frame while it waits; None means the same.
+            codec_bytes: Bytes that the codecs of all workers need.
             batch_frames: Frames in a batch, those of all its clips.
             each_once: Whether a frame that was asked for is not soon asked for again.
             lookahead: Requests to see; None takes as many as are expected to fit.
@@ -64,13 +70,15 @@ class Window:
         if lookahead is not None and lookahead < 1:
             raise ConfigError(f"lookahead must be >= 1, got {lookahead}")
         held_bytes = held_bytes or frame_bytes
-        frames = (memory_budget - 2 * batch_frames * frame_bytes) // held_bytes
+        codecs = min(codec_bytes, memory_budget // _CODECS_SHARE)
+        frames = (memory_budget - codecs - 2 * batch_frames * frame_bytes) // held_bytes
         if frames < batch_frames:
-            needed = batch_frames * (2 * frame_bytes + held_bytes)
+            batches = batch_frames * (2 * frame_bytes + held_bytes)
+            needed = min(batches + codec_bytes, batches * _CODECS_SHARE // (_CODECS_SHARE - 1) + 1)
             raise ConfigError(
-                f"a memory budget of {memory_budget / 2**20:.0f} MiB does not hold three batches "
+                f"a memory budget of {_mebibytes(memory_budget)} MiB does not hold three batches "
                 f"of {batch_frames} frames of {frame_bytes} bytes (the caller's, the next one, and "
-                f"what is decoded for it): {needed / 2**20:.0f} MiB are "
+                f"what is decoded for it) and the codecs: {_mebibytes(needed)} MiB are "
                 "needed; raise it, or ask for a smaller batch or size"
             )
         later = int((frames - batch_frames) * (1 - _RUN_AHEAD))
@@ -80,3 +88,7 @@ class Window:
             widest = lookahead_for(gop_lengths, usual, each_once=each_once)
             lookahead = max(batch_frames, min(most, widest))
         return cls(lookahead=lookahead, later_frames=later, frames=frames)
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:,.{0 if count >= 10 * 2**20 else 3}f}"

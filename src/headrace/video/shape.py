@@ -1,4 +1,4 @@
-"""How a decoded frame is turned, cropped and resized on its way to RGB, as values."""
+"""How a decoded frame is turned, cropped and resized on its way to the caller, as values."""
 
 import math
 from collections.abc import Sequence
@@ -9,6 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+
+Layout = Literal["rgb", "yuv420"]
+"""`rgb` is uint8 [H, W, 3]; `yuv420` is uint8 [H * W * 3 / 2 + 2], half the bytes: the planes Y, U
+and V (colour at half the resolution), and two bytes that say which matrix and range they have."""
+
+TAG_BYTES = 2
+"""At the end of a frame in `yuv420`."""
 
 _FIXED_POINT_ONE = 1 << 16
 
@@ -40,10 +47,25 @@ class FrameShape:
     """(height, width) of the result; None keeps the size of the crop or of the frame."""
     crop: Crop | None = None
     """Part of the upright frame to keep; None keeps all of it."""
+    layout: Layout = "rgb"
+    """How its pixels lie in memory; `yuv420` needs a size."""
 
     def __post_init__(self) -> None:
         if self.size is not None and (len(self.size) != 2 or min(self.size) < 1):
             raise ConfigError(f"size is (height, width), both >= 1, got {self.size}")
+        if self.layout == "yuv420" and (self.size is None or any(side % 2 for side in self.size)):
+            asked = "none" if self.size is None else f"{self.size[0]}x{self.size[1]}"
+            raise ConfigError(
+                f"YUV 4:2:0 needs a size of even height and width, got {asked}; "
+                "choose another size, or keep frames as RGB"
+            )
+
+    def array_shape(self, size: tuple[int, int]) -> tuple[int, ...]:
+        """Return the shape of the array of a frame whose (height, width) comes out as `size`."""
+        height, width = size
+        if self.layout == "yuv420":
+            return (height * width * 3 // 2 + TAG_BYTES,)
+        return height, width, 3
 
     def output_size(self, upright: tuple[int, int]) -> tuple[int, int]:
         """Return (height, width) of the result for an upright frame of that (height, width).
@@ -116,7 +138,7 @@ class Orientation:
         return (stored[1], stored[0]) if self.is_transposed else stored
 
     def upright(self, frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return a view of `frame` [H, W, C] turned upright; no pixel is copied."""
+        """Return a view of `frame` [H, W, ...] turned upright; no pixel is copied."""
         if self.is_transposed:
             frame = frame.swapaxes(0, 1)
         if self.is_flipped_horizontally:
