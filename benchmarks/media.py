@@ -190,8 +190,8 @@ def _encode(root: Path, kind: str, number: int) -> Path:
         stream = container.add_stream("libx264", rate=FRAME_RATE, options=dict(KINDS[kind]))
         stream.height, stream.width, stream.pix_fmt = HEIGHT, WIDTH, "yuv420p"
         stream.codec_context.thread_count = 1  # other counts give other bytes
-        pictures = (frame for shot in shots(number) for frame in _pictures(shot))
-        for pts, frame in enumerate(pictures):
+        frames = (frame for shot in shots(number) for frame in pictures(shot))
+        for pts, frame in enumerate(frames):
             frame.pts, frame.time_base = pts, Fraction(1, FRAME_RATE)
             frame.pict_type = PictureType.NONE
             container.mux(stream.encode(frame))
@@ -200,12 +200,12 @@ def _encode(root: Path, kind: str, number: int) -> Path:
     return path
 
 
-def _pictures(shot: Shot) -> Iterator[av.VideoFrame]:
-    """The frames of a shot at the size of the benchmark."""
+def pictures(shot: Shot, height: int = HEIGHT, width: int = WIDTH) -> Iterator[av.VideoFrame]:
+    """The frames of a shot at the size of the benchmark, or another."""
     indices = shot.indices()
     with av.open(str(_locate(CLIPS[shot.clip]))) as container:
         frames = list(islice(container.decode(video=0), max(indices) + 1))
-    graph = _graph(shot, like=frames[0])
+    graph = _graph(shot, frames[0], height, width)
     for order, index in enumerate(indices):
         frame = frames[index]
         frame.pts = order
@@ -213,7 +213,7 @@ def _pictures(shot: Shot) -> Iterator[av.VideoFrame]:
         yield graph.vpull()
 
 
-def _graph(shot: Shot, like: av.VideoFrame) -> Graph:
+def _graph(shot: Shot, like: av.VideoFrame, out_height: int, out_width: int) -> Graph:
     """Crops, mirrors and scales frames like this one."""
     graph = Graph()
     steps = [
@@ -222,7 +222,7 @@ def _graph(shot: Shot, like: av.VideoFrame) -> Graph:
         ),
         graph.add("crop", f"{shot.crop_width}:{shot.crop_height}:{shot.left}:{shot.top}"),
         *([graph.add("hflip")] if shot.mirrored else []),
-        graph.add("scale", f"{WIDTH}:{HEIGHT}:flags=bicubic"),
+        graph.add("scale", f"{out_width}:{out_height}:flags=bicubic"),
         graph.add("format", "yuv420p"),
         graph.add("buffersink"),
     ]

@@ -8,14 +8,16 @@ from pathlib import Path
 import headrace
 
 PUBLIC = [
-    *("BackendError", "Batch", "Bursts", "CacheError", "Clip"),
-    *("ClipLoader", "ConfigError", "Crop", "DecodeCounters", "DecodeError"),
-    *("DecodeJob", "Decoder", "EpochSampler", "FrameBatch", "FrameDataset"),
-    *("FrameLoader", "FrameReader", "FrameShape", "HeadraceError", "InOrder"),
-    *("IndexStore", "LoaderStatistics", "MediaError", "OpenError", "Permutation"),
-    *("RandomClips", "ScanError", "Session", "Source", "StageError"),
-    *("StreamIndex", "Uniform", "UniformClips", "VideoDataset", "load_clip"),
-    *("open_decoder", "open_index", "read_clip", "read_frames"),
+    *("Alignment", "BackendError", "Batch", "Bursts", "CacheError"),
+    *("CameraBatch", "CameraClock", "CameraLayout", "CameraLoader", "CameraStatistics"),
+    *("CameraStreamDataset", "CameraStreamSampler", "Clip", "ClipLoader", "ConfigError"),
+    *("Crop", "DecodeCounters", "DecodeError", "DecodeJob", "Decoder"),
+    *("EpochSampler", "FrameBatch", "FrameDataset", "FrameLoader", "FrameReader"),
+    *("FrameShape", "HeadraceError", "InOrder", "IndexStore", "LoaderStatistics"),
+    *("MediaError", "OpenError", "Permutation", "RandomClips", "ScanError"),
+    *("Session", "Source", "StageError", "StreamIndex", "Uniform"),
+    *("UniformClips", "VideoDataset", "load_clip", "open_decoder", "open_index"),
+    *("read_clip", "read_frames"),
 ]
 
 

@@ -3,7 +3,7 @@
 The layers, top to bottom; a file imports only from what stands above it (docs/design.md):
 
     errors -> sizes -> video -> sampling -> planning -> runtime -> decode -> preprocess -> models
-    -> profiling -> training -> extraction -> live -> report -> experiments -> cli;
+    -> profiling -> training -> cameras -> extraction -> live -> report -> experiments -> cli;
     testing may use them all
 
 Names are loaded when they are first used: `import headrace` loads neither torch nor FFmpeg.
@@ -14,6 +14,11 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headrace.cameras.batch import CameraBatch
+    from headrace.cameras.camera_set import Alignment, CameraClock
+    from headrace.cameras.datasets import CameraStreamDataset, CameraStreamSampler
+    from headrace.cameras.loader import CameraLoader
+    from headrace.cameras.statistics import CameraStatistics
     from headrace.decode.clips import load_clip, read_clip
     from headrace.decode.index_store import IndexStore
     from headrace.decode.open import open_decoder, open_index
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
     from headrace.training.epoch_sampler import EpochSampler
     from headrace.training.loader import FrameLoader
     from headrace.training.statistics import LoaderStatistics
+    from headrace.video.camera_layout import CameraLayout
     from headrace.video.frames import Clip, FrameBatch
     from headrace.video.shape import Crop, FrameShape
     from headrace.video.source import Source
@@ -48,10 +54,18 @@ if TYPE_CHECKING:
 __version__ = _version("headrace")
 
 _HOMES = {
+    "Alignment": "cameras.camera_set",
     "BackendError": "errors",
     "Batch": "training.batch",
     "Bursts": "sampling.bursts",
     "CacheError": "errors",
+    "CameraBatch": "cameras.batch",
+    "CameraClock": "cameras.camera_set",
+    "CameraLayout": "video.camera_layout",
+    "CameraLoader": "cameras.loader",
+    "CameraStatistics": "cameras.statistics",
+    "CameraStreamDataset": "cameras.datasets",
+    "CameraStreamSampler": "cameras.datasets",
     "Clip": "video.frames",
     "ClipLoader": "training.clip_loader",
     "ConfigError": "errors",
@@ -90,10 +104,18 @@ _HOMES = {
 }
 
 __all__ = [
+    "Alignment",
     "BackendError",
     "Batch",
     "Bursts",
     "CacheError",
+    "CameraBatch",
+    "CameraClock",
+    "CameraLayout",
+    "CameraLoader",
+    "CameraStatistics",
+    "CameraStreamDataset",
+    "CameraStreamSampler",
     "Clip",
     "ClipLoader",
     "ConfigError",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from headrace.errors import ConfigError, StageError
 from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.queue import BoundedQueue
+from headrace.runtime.room import Room
 from runtime.in_time import TIMEOUT_SECONDS, happens, in_time
 
 
@@ -300,3 +301,48 @@ def test_a_worker_that_hangs_is_named_and_left_behind():
     (hanging,) = [t for t in threading.enumerate() if t.name.startswith("headrace-test")]
     release.set()
     hanging.join()
+
+
+def test_items_that_wait_for_room_do_not_keep_an_error_from_its_reader():
+    room, is_full = Room(1), threading.Event()
+
+    def items():
+        room.take(1)
+        yield 0
+        is_full.set()
+        room.take(1)
+        yield 1
+
+    def fail(item):
+        happens(is_full)
+        raise LookupError(item)
+
+    outputs = ordered_streams(
+        lambda: nullcontext(fail), items(), workers=1, capacity=1, on_cancel=room.cancel
+    )
+
+    def read():
+        with pytest.raises(LookupError), closing(outputs):
+            next(outputs)
+
+    in_time(read)
+
+
+def test_when_one_worker_hangs_others_that_seem_to_are_not_waited_for():
+    release, both = threading.Event(), threading.Barrier(2)
+
+    def run(item):
+        both.wait(TIMEOUT_SECONDS)
+        release.wait()
+        return [item]
+
+    outputs = streams(run, ["one", "other"], workers=2, name="test", stall_seconds=0.05)
+    try:
+        with pytest.raises(StageError):
+            in_time(lambda: next(outputs))
+        hanging = [t for t in threading.enumerate() if t.name.startswith("headrace-test")]
+        assert len(hanging) == 2
+    finally:
+        release.set()
+    for each in hanging:
+        each.join()

@@ -197,3 +197,43 @@ def test_a_clip_with_a_bad_frame_is_replaced_as_a_whole(videos, store):
 def test_videos_none_of_which_can_be_read_are_an_error(loader, folder):
     with pytest.raises(ConfigError, match=r"none of 1 videos can be read; .*text\.mp4"):
         loader([folder / "text.mp4"], on_error="skip")
+
+
+def test_a_file_that_was_replaced_during_training_is_not_bad_in_the_next_run(
+    loader, folder, tmp_path
+):
+    path = shutil.copy(folder / "good.mp4", tmp_path / "0.mp4")
+    other = shutil.copy(folder / "good.mp4", tmp_path / "1.mp4")
+    options = {"on_error": "skip", "quarantine": tmp_path / "list.jsonl", "lookahead": 1}
+    each = loader([path, other], **options)
+    next(iter(each))
+    changed(tmp_path / "1.mp4")
+    list(each)
+    assert each.statistics.frames_quarantined == 40
+    again = loader([path, other], **options)
+    assert again.statistics.frames_quarantined == 0
+
+
+def test_a_line_that_was_cut_is_left_out_and_the_next_one_is_whole(loader, folder, tmp_path):
+    path = tmp_path / "list.jsonl"
+    options = {"on_error": "skip", "quarantine": path, "sampling": InOrder()}
+    list(loader([folder / "damaged.mp4"], **options))
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:40])
+    other = loader([folder / "damaged.mp4"], **options)
+    list(other)
+    assert other.statistics.frames_quarantined > 0
+    list(loader([folder / "cut.mp4", folder / "text.mp4"], **options))
+    last = json.loads(path.read_text().splitlines()[-1])
+    assert last["source"].endswith("text.mp4")
+    loader([folder / "damaged.mp4"], **options)
+
+
+def test_a_list_that_cannot_be_written_is_said_at_once(loader, folder, tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot use .*gone.list\.jsonl as a quarantine list"):
+        loader([folder / "good.mp4"], on_error="skip", quarantine=tmp_path / "gone" / "list.jsonl")
+
+
+def test_weights_are_those_of_the_videos_that_can_be_read(loader, videos):
+    each = loader(videos, on_error="skip", sampling=Uniform(over=(0.0, 5.0, 1.0, 0.0)))
+    assert {video for batch in each for video in batch.video.tolist()} == {2}

@@ -1,6 +1,9 @@
 """Batches of frames: the right pixels in the planned order, whatever decodes them."""
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -252,3 +255,34 @@ def test_two_iterations_at_once_are_told_apart(loader):
 def test_what_cannot_be_done_is_refused_at_once(loader, options, message):
     with pytest.raises(ConfigError, match=message):
         loader(**options)
+
+
+def test_a_forgotten_loader_does_not_keep_the_program_from_ending(videos, store):
+    """Its thread of jobs waits for room; nobody takes another batch."""
+    script = f"""
+import sys, time
+from pathlib import Path
+from headrace import FrameLoader, IndexStore, InOrder
+loader = FrameLoader(
+    [Path({str(videos[0])!r})], batch_size=4, size=(32, 48), memory_budget=20 * 32 * 48 * 3,
+    sampling=InOrder(), store=IndexStore(Path({str(store.folder)!r})), workers=1,
+)
+batches = iter(loader)
+next(batches)
+while loader.statistics.held_bytes < 7 * 32 * 48 * 3:
+    pass
+1 / 0
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_a_process_that_was_forked_has_threads_of_its_own(loader, plain):
+    each = loader(workers=1)
+    expected = contents(each)
+    if (child := os.fork()) == 0:
+        each.set_epoch(0)
+        os._exit(contents(each) != expected)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

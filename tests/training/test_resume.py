@@ -135,6 +135,37 @@ def test_a_state_of_something_else_is_refused(loader, videos, store, other):
             loader(**other).load_state_dict(state)
 
 
+def test_where_less_than_a_batch_is_left_to_drop_the_next_epoch_begins(loader):
+    begun = loader(drop_last=True)
+    list(islice(begun, 8))
+    resumed = loader(batch_size=20, drop_last=True)
+    resumed.load_state_dict(begun.state_dict())
+    assert resumed.epoch == 1
+    assert contents(resumed) == contents(list(_second_epoch(loader(batch_size=20, drop_last=True))))
+
+
+def _second_epoch(each):
+    each.set_epoch(1)
+    return each
+
+
+def test_a_batch_whose_transform_failed_was_not_delivered(loader):
+    def refuse(frames):
+        if begun:
+            raise MemoryError
+        return frames
+
+    begun: list[int] = []
+    each = loader(transform=refuse)
+    batches = iter(each)
+    next(batches)
+    state = each.state_dict()
+    begun.append(1)
+    with pytest.raises(MemoryError):
+        next(batches)
+    assert each.state_dict() == state
+
+
 SCRIPT = """
 import json, os, sys
 from pathlib import Path

@@ -28,3 +28,43 @@ def test_ten_thousand_links_are_found(tmp_path):
     for k in range(10_000):
         (tmp_path / f"{k:05}.mp4").symlink_to("a.mp4")
     assert len(find_videos([tmp_path])) == 10_001
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("list.txt", "a.mp4\n\n  deep/b.mp4\n/elsewhere/c.mp4\n"),
+        ("list.csv", "label,path\n1,a.mp4\n2,deep/b.mp4\n3,/elsewhere/c.mp4\n"),
+        ("LIST.CSV", "\ufeffvideo\na.mp4\ndeep/b.mp4\n/elsewhere/c.mp4\n"),
+        ("list.jsonl", '{"file": "a.mp4"}\n"deep/b.mp4"\n\n{"path": "/elsewhere/c.mp4"}\n'),
+    ],
+)
+def test_a_list_names_videos_from_where_it_lies(tmp_path, name, text):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    found = find_videos([tmp_path / name])
+    assert [str(each) for each in found] == [
+        str(tmp_path / "a.mp4"),
+        str(tmp_path / "deep/b.mp4"),
+        "/elsewhere/c.mp4",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("list.txt", b"\n", "lists no video"),
+        ("list.csv", b"name,label\na.mp4,1\n", "no column path, video, file or filename"),
+        ("list.jsonl", b"{a}\n", "a line that is no JSON"),
+        ("list.jsonl", b'{"n": 1}\n', "no column path"),
+        ("list.txt", b"\xff\xfe\x00", "cannot read"),
+    ],
+)
+def test_a_list_that_cannot_be_read_is_refused(tmp_path, name, content, said):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ConfigError, match=said):
+        find_videos([tmp_path / name])
+
+
+def test_a_list_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot read .*gone\.csv"):
+        find_videos([tmp_path / "gone.csv"])

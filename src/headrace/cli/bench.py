@@ -2,11 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 if TYPE_CHECKING:
+    from headrace.experiments.camera_rank import CameraWay
+    from headrace.experiments.cameras import CamerasConfig, CamerasRecord
     from headrace.experiments.sampling import SamplingConfig, SamplingRecord
     from headrace.experiments.workers import WorkersConfig, WorkersRecord
 
@@ -163,5 +165,69 @@ def _sampling_with_progress(config: "SamplingConfig", *, is_quiet: bool) -> "Sam
             command=("headrace", *sys.argv[1:]),
             on_turn=lambda done, of, label: progress.update(
                 task, description=label, completed=done, total=of
+            ),
+        )
+
+
+@bench.command("cameras")
+def cameras(
+    index_file: Annotated[
+        Path, typer.Option("--index-file", "--index_file", help="{video_dir: {clip: frames}}.")
+    ],
+    ranks: Annotated[str, typer.Option(help="Numbers of ranks, each a process.")] = "1,2,4,8",
+    workers: Annotated[str, typer.Option(help="Numbers of workers of each rank.")] = "1,2",
+    ways: Annotated[
+        str, typer.Option(help="Besides plain decoding: loader, dataset, wandering.")
+    ] = "loader,dataset,wandering",
+    group_num: Annotated[int, typer.Option(min=1, help="Clips in a batch.")] = 4,
+    size: Annotated[
+        tuple[int, int], typer.Option(min=1, help="Height and width of the frames.")
+    ] = (256, 704),
+    repeats: Annotated[int, typer.Option(min=1, help="Epochs of each.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("headrace_bench"),
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")] = False,
+) -> None:
+    """Count how often camera streams decode a frame, by ranks and workers, and time it."""
+    from headrace.experiments.cameras import CamerasConfig
+    from headrace.experiments.cameras_report import cameras_experiment
+    from headrace.experiments.record import make_folder, write_experiment
+    from headrace.report.experiment import render_experiment, render_experiment_text
+
+    config = CamerasConfig(
+        index_file=index_file,
+        ways=cast("tuple[CameraWay, ...]", tuple(part.strip() for part in ways.split(","))),
+        ranks=_numbers(ranks),
+        workers=_numbers(workers),
+        group_num=group_num,
+        size=size,
+        repeats=repeats,
+    )
+    make_folder(out)
+    record = _cameras_with_progress(config, is_quiet=json)
+    experiment = cameras_experiment(record)
+    files = write_experiment(record, render_experiment(experiment), out, "cameras")
+    if json:
+        print(record.model_dump_json())
+        return
+    print(render_experiment_text(experiment))
+    print(f"Numbers: {files[0]}\nChart: {files[1]}")
+
+
+def _cameras_with_progress(config: "CamerasConfig", *, is_quiet: bool) -> "CamerasRecord":
+    """Measure, with a progress bar on a terminal's stderr."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from headrace.experiments.cameras import measure_cameras
+
+    console = Console(stderr=True)
+    is_shown = console.is_terminal and not is_quiet
+    with Progress(console=console, transient=True, disable=not is_shown) as progress:
+        task = progress.add_task("cameras", total=None)
+        return measure_cameras(
+            config,
+            command=("headrace", *sys.argv[1:]),
+            on_run=lambda done, of, what: progress.update(
+                task, description=what, completed=done, total=of
             ),
         )

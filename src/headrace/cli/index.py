@@ -4,9 +4,11 @@ import json as json_format
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from headrace.cli.camera_index import index_cameras
 
 if TYPE_CHECKING:
     from headrace.video.stream_index import StreamIndex
@@ -27,9 +29,17 @@ def index(
         Path | None,
         typer.Option(help="Compare mappings made elsewhere with the frames of one file."),
     ] = None,
+    layout: Annotated[
+        Literal["videos", "cameras"],
+        typer.Option(help="cameras: write and check the index of <clip>/<camera>.mp4 folders."),
+    ] = "videos",
+    out: Annotated[Path | None, typer.Option(help="Where the index of cameras is written.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Index videos: a table of what they are and what is wrong with them."""
+    if layout == "cameras":
+        index_cameras(paths, out, as_json=json)
+        return
     from headrace.decode.index_store import IndexStore
     from headrace.decode.open import open_index
     from headrace.errors import ConfigError, MediaError

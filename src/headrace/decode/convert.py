@@ -35,7 +35,8 @@ class FrameConverter:
         """Return `frame` as uint8 in the layout of the shape, written into `out` if it is given.
 
         Raises:
-            DecodeError: the frame does not fit `out`: frames of this stream change their size.
+            DecodeError: the frame does not fit `out`, as frames of this stream change their size;
+                or its colours cannot be converted.
         """
         size = self.output_size(frame)
         expected = self._shape.array_shape(size)
@@ -49,6 +50,18 @@ class FrameConverter:
                 source=self._source,
                 pts=frame.pts,
             )
+        try:
+            self._write(frame, size, out)
+        except (av.error.FFmpegError, ValueError) as error:
+            raise DecodeError(
+                f"a frame of {self._source} cannot be converted from {frame.format.name}, colour "
+                f"matrix {int(frame.colorspace)}: {error}; encode the file anew with other colours",
+                source=self._source,
+                pts=frame.pts,
+            ) from error
+        return out
+
+    def _write(self, frame: VideoFrame, size: tuple[int, int], out: NDArray[np.uint8]) -> None:
         if self._shape.crop is not None:
             frame = self._crop(frame, self._shape.crop)
         if self._shape.layout == "yuv420":
@@ -56,7 +69,6 @@ class FrameConverter:
         else:
             stored = self._orientation.upright_size(size)
             out[...] = self._orientation.upright(self._to_rgb(frame, stored))
-        return out
 
     def _to_rgb(self, frame: VideoFrame, size: tuple[int, int]) -> NDArray[np.uint8]:
         """Return a view of the RGB picture, valid as long as the frame behind it."""
@@ -89,7 +101,7 @@ class FrameConverter:
 
 
 def _crop_graph(frame: VideoFrame, crop: Crop) -> av.filter.Graph:
-    """Build buffer -> crop -> sink; with subsampled colour the corner moves up and left to even."""
+    """Build buffer -> crop -> sink; subsampled colour may lie a pixel aside of an odd corner."""
     graph = av.filter.Graph()
     source = graph.add_buffer(
         width=frame.width,
@@ -97,7 +109,7 @@ def _crop_graph(frame: VideoFrame, crop: Crop) -> av.filter.Graph:
         format=frame.format,
         time_base=frame.time_base,
     )
-    sides = f"w={crop.width}:h={crop.height}:x={crop.left}:y={crop.top}:exact=0"
+    sides = f"w={crop.width}:h={crop.height}:x={crop.left}:y={crop.top}:exact=1"
     cut = graph.add("crop", sides)
     sink = graph.add("buffersink")
     source.link_to(cut)

@@ -15,14 +15,15 @@ from headrace.video.stream_index import StreamIndex
 class DecoderPool:
     """Keeps at most `max_open` files open; the one unused for longest is closed first.
 
-    Only the decoder in use holds a codec, some 10 MB at 720p; the others wait at a few 100 kB.
+    Only the decoder in use holds a codec, some 10 MB at 720p; the others wait at a few 100 kB,
+    unless codecs are kept, as streams that are read in turn need them.
 
     For one thread. In a process that was forked from its own it starts empty: a decoder there would
     share its place in the file with the parent's, and miss the threads that only the parent has.
     Sent to another process, it arrives empty.
     """
 
-    def __init__(self, shape: FrameShape, max_open: int = 4) -> None:
+    def __init__(self, shape: FrameShape, max_open: int = 4, *, keeps_codecs: bool = False) -> None:
         """Open nothing yet.
 
         Raises:
@@ -32,6 +33,7 @@ class DecoderPool:
             raise ConfigError(f"max_open must be >= 1, got {max_open}")
         self._shape = shape
         self._max_open = max_open
+        self._keeps_codecs = keeps_codecs
         self._start_empty()
 
     @property
@@ -45,7 +47,7 @@ class DecoderPool:
         self._leave_inherited()
         key = id(index)
         last = next(reversed(self._open), key)
-        if last != key:
+        if last != key and not self._keeps_codecs:
             self._open[last].rest()
         if key not in self._open:
             while len(self._open) >= self._max_open:
@@ -95,7 +97,7 @@ class DecoderPool:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_shape": self._shape, "_max_open": self._max_open}
+        return {name: getattr(self, name) for name in ("_shape", "_max_open", "_keeps_codecs")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

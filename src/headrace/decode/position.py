@@ -17,6 +17,7 @@ class Position:
         """Ordinal of the next packet of the container; None: nowhere, a seek is needed."""
         self.emitted = -1
         """Highest index that came out of the decoder since the stretch began."""
+        self._is_at_end = False
         self._start_gop = 0
         self._withheld: set[int] = set()
         self._damaged: list[int] = []
@@ -25,6 +26,7 @@ class Position:
         """Start a new stretch at the keyframe of `gop`."""
         self.next_ordinal = int(self._index.gop_ordinal[gop])
         self.emitted = -1
+        self._is_at_end = False
         self._start_gop = gop
         self._withheld.clear()
         self._damaged.clear()
@@ -32,23 +34,28 @@ class Position:
     def lose(self) -> None:
         """Forget the position: the next stretch starts with a seek."""
         self.next_ordinal = None
+        self._is_at_end = False
 
     def reaches(self, gop: int, wanted: list[int]) -> bool:
         """Return whether reading on delivers `wanted` as well as a seek to `gop` would.
 
         It does when the stretch began at or before that keyframe, nothing wanted has passed or was
-        withheld, no damage was met, and no whole GOP lies in between.
+        withheld, no damage was met, and no whole GOP lies in between. Where the stream was read to
+        its end, all that is left has been decoded.
         """
-        index = self._index
-        if self.next_ordinal is None or self._damaged or wanted[0] <= self.emitted:
+        if self._damaged or wanted[0] <= self.emitted or self._start_gop > gop:
             return False
-        begun = self._start_gop <= gop and int(index.gop_ordinal[gop]) <= self.next_ordinal
-        return begun and self._withheld.isdisjoint(wanted)
+        if self.next_ordinal is None:
+            is_read = self._is_at_end
+        else:
+            is_read = int(self._index.gop_ordinal[gop]) <= self.next_ordinal
+        return is_read and self._withheld.isdisjoint(wanted)
 
     def advance(self, *, is_end: bool) -> int:
         """Note that the next packet, or the end of the stream, is sent; return its ordinal."""
         assert self.next_ordinal is not None
         ordinal = self.next_ordinal
+        self._is_at_end = is_end and ordinal >= self._index.packets
         self.next_ordinal = None if is_end or ordinal + 1 > self._index.packets else ordinal + 1
         return ordinal
 

@@ -59,6 +59,11 @@ class DecodeCounters:
             **{name: value + getattr(other, name) for name, value in vars(self).items()}
         )
 
+    def __iadd__(self, other: "DecodeCounters") -> "DecodeCounters":
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+        return self
+
     def __sub__(self, other: "DecodeCounters") -> "DecodeCounters":
         return DecodeCounters(
             **{name: value - getattr(other, name) for name, value in vars(self).items()}

@@ -35,6 +35,7 @@ def ordered_streams(
     name: str = "streams",
     stall_seconds: float | None = None,
     describe: Callable[[Item], str] = repr,
+    on_cancel: Callable[[], None] = lambda: None,
 ) -> Generator[Out, None, None]:
     """Yields all outputs of the first item, then of the second, ..., made by several threads.
 
@@ -57,6 +58,7 @@ def ordered_streams(
         stall_seconds: How long the consumer waits for a worker that gives nothing before it says
             that it hangs. None waits for ever.
         describe: Names an item in that message.
+        on_cancel: Called before threads are joined: wakes `items` where it waits for something.
 
     Raises:
         StageError: A worker has been at one output for `stall_seconds`. It is left behind.
@@ -71,7 +73,7 @@ def ordered_streams(
             f"got {workers}, {capacity} and {lookahead}"
         )
     watch = Watch(stall_seconds, describe)
-    streams = _OrderedStreams(open_worker, items, capacity, lookahead, name, watch)
+    streams = _OrderedStreams(open_worker, items, capacity, lookahead, name, watch, on_cancel)
     return streams.deliver(workers)
 
 
@@ -112,8 +114,10 @@ class _OrderedStreams(Generic[Item, Out]):
         lookahead: int,
         name: str,
         watch: "Watch[Item]",
+        on_cancel: Callable[[], None],
     ) -> None:
         self._watch = watch
+        self._on_cancel = on_cancel
         self._open_worker = open_worker
         self._items = items
         self._capacity = capacity
@@ -163,6 +167,7 @@ class _OrderedStreams(Generic[Item, Out]):
                             self._watch.works(name, item)
 
     def _cancel(self) -> None:
+        self._on_cancel()
         self._order.cancel()
         self._tasks.cancel()
         for stream in tuple(self._undelivered):

@@ -8,6 +8,10 @@ from headrace.errors import StageError
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.queue import BoundedQueue, Closed
 
+_PROBABLY_STALLED = 0.5
+"""Of the time after which a worker hangs: when one does, others so long at work are not waited for
+either. What stalls one file, such as a dead mount, stalls others."""
+
 Item = TypeVar("Item")
 T = TypeVar("T")
 
@@ -64,8 +68,9 @@ class Watch(Generic[Item]):
         stalled = {name: found for name, found in at.items() if found[0] >= limit}
         if not stalled:
             return
-        for name in stalled:
-            self.abandon(name)
+        for name, (seconds, _) in at.items():
+            if seconds >= limit * _PROBABLY_STALLED:
+                self.abandon(name)
         name, (seconds, item) = max(stalled.items(), key=lambda found: found[1][0])
         raise StageError(
             f"worker {name} has been at {self._describe(item)} for {seconds:.0f} s without a "

@@ -43,6 +43,7 @@ class JobDecoder:
         """
         assert shape.size is not None
         self.shape = shape
+        self.max_open = max_open
         self.size = shape.size
         self.buffers = FrameBuffers(shape.array_shape(shape.size))
         """Where frames come from; give them back when they are done with."""

@@ -78,10 +78,11 @@ class Engine:
             name="loader",
             stall_seconds=self._stall_seconds,
             describe=self._decoder.describe,
+            on_cancel=self.room.cancel,
         )
         decode = self._decoder.worker()
-        # Left from the right: whoever waits for room is woken, threads are joined, files closed.
-        with closing(self._decoder), closing(streams), self.room, closing(self):
+        # Left from the right: threads are joined, files closed.
+        with closing(self._decoder), closing(streams), closing(self):
             for output in streams:
                 if isinstance(output, Decoded):
                     self._hold(output)

@@ -10,12 +10,16 @@ from numpy.typing import NDArray
 _FRAMES_AT_ONCE = 64
 
 
+_PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+"""A process that is forked has copies, as of all other memory."""
+
+
 def mapped(shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """Return an array of zeros, uint8, whose memory goes back to the system with it.
 
     The C library's own allocator keeps some 50 MB of freed batches for itself.
     """
-    memory = np.frombuffer(mmap.mmap(-1, math.prod(shape)), np.uint8)
+    memory = np.frombuffer(mmap.mmap(-1, math.prod(shape), **_PRIVATE), np.uint8)
     return memory.reshape(shape)
 
 

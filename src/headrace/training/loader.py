@@ -108,6 +108,7 @@ class FrameLoader:
         OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
     """
 
+    _pid: int
     _engine: Engine | None = None
     _running: Generator[Samples, None, None] | None = None
 
@@ -141,7 +142,7 @@ class FrameLoader:
         _check(on_error, hold, self._workers, size)
         self._videos = VideoSet.open(videos, skip_bad=on_error == "skip", store=store)
         self._size = self._videos.common_size() if size is None else size
-        sampling, seed = _seeded(Uniform() if sampling is None else sampling, seed)
+        sampling, seed = _seeded(_opened(sampling or Uniform(), self._videos), seed)
         self._epochs = Epochs(
             sampling=sampling,
             population=_population(self._videos, sampling),
@@ -165,11 +166,10 @@ class FrameLoader:
             each_once=not isinstance(sampling, Uniform),
             lookahead=lookahead,
         )
-        self._skip_bad = on_error == "skip"
-        self._persistent = persistent
+        self._skip_bad, self._persistent = on_error == "skip", persistent
         self._stall_seconds = stall_seconds
         self._collate = Collate(self._videos, transform, device, pin_memory=pin_memory)
-        self._clock = clock
+        self._clock, self._pid = clock, os.getpid()
         self._start = self._at = self._next = Position()
         self._tally = _Tally()
 
@@ -194,13 +194,15 @@ class FrameLoader:
         is_last = False
         while not is_last:
             samples = self._wait_for(running)
-            self._at = self._next = samples.step.after
+            self._next = samples.step.after
+            batch = self._batch(samples)
+            self._at = samples.step.after
             is_last = self._at.epoch != start.epoch
             if is_last:
                 self._start = self._at
                 if not self._persistent:
                     self.close()
-            yield self._batch(samples)
+            yield batch
 
     @property
     def lookahead(self) -> int:
@@ -239,7 +241,9 @@ class FrameLoader:
                 f"this state does not belong to this loader: {said}; "
                 "resume with the same videos in the same order, sampling and seed"
             )
-        self._start = self._at = Position(epoch=state["epoch"], slot=state["slot"])
+        at = Position(epoch=state["epoch"], slot=state["slot"])
+        is_over = self._epochs.num_steps(at.slot) == 0  # less than a batch is left, and dropped
+        self._start = self._at = Position(epoch=at.epoch + 1) if is_over else at
 
     @property
     def statistics(self) -> LoaderStatistics:
@@ -269,6 +273,7 @@ class FrameLoader:
 
     def close(self) -> None:
         """End all threads and close all files. The loader may be iterated again."""
+        self._leave_inherited()
         if self._running is not None:
             self._running.close()
             self._running = None
@@ -290,6 +295,7 @@ class FrameLoader:
 
     def _run_from(self, start: Position) -> Generator[Samples, None, None]:
         """Return the samples from `start` on: of the engine that runs, if it stands there."""
+        self._leave_inherited()
         if self._running is None or self._next != start:
             self.close()
             last = None if self._persistent else start.epoch + 1
@@ -304,6 +310,16 @@ class FrameLoader:
             )
             self._running = self._engine.run(self._epochs.steps(start, last))
         return self._running
+
+    def _leave_inherited(self) -> None:
+        """Begin anew in a process that was forked from the loader's: its threads are not here."""
+        if self._pid != os.getpid():
+            # Kept: freeing them would wait for those threads, and move in the parent's files.
+            self._inherited = self._running, self._engine, self._decoder
+            self._running = self._engine = None
+            self._pid = os.getpid()
+            old = self._decoder
+            self._decoder = JobDecoder(self._videos, old.shape, max_open=old.max_open)
 
     def _wait_for(self, running: Generator[Samples, None, None]) -> Samples:
         started_ns = self._clock.now_ns()
@@ -355,6 +371,15 @@ def _check(on_error: OnError, hold: Layout, workers: int, size: tuple[int, int] 
 def _population(videos: VideoSet, sampling: Sampler) -> Population:
     needs_durations = getattr(sampling, "over", None) == "seconds"
     return videos.timed_population() if needs_durations else videos.population
+
+
+def _opened(sampling: Any, videos: VideoSet) -> Sampler:
+    """Return the sampler with the weights of those videos only that were opened."""
+    over = getattr(sampling, "over", None)
+    if isinstance(over, tuple) and len(over) == len(videos.indexes) + len(videos.left_out):
+        sampling = replace(sampling, over=tuple(over[each] for each in videos.number.tolist()))
+    found: Sampler = sampling
+    return found
 
 
 def _max_open(memory_budget: int) -> int:

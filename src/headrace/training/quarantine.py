@@ -1,7 +1,7 @@
 """Quarantine: bad frames and videos, kept in a file so that the next run leaves them alone."""
 
 import json
-import os
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,47 +11,44 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 from headrace.training.video_set import VideoSet
-from headrace.video.source import Source
+from headrace.video.source import Fingerprint, Source
 
 
 class Quarantine:
     """The bad frames of a video set. One thread may add while others ask.
 
-    On disk: one JSON object a line, `{"source", "size", "mtime_ns", "frames", "error"}`, `frames`
-    being null for a whole video. An entry counts as long as its file keeps size and time of change:
-    a repaired file is used again. Lines are appended, so several ranks may write to one file.
+    On disk: one JSON object a line, `{"source", "stream", "size", "mtime_ns", "frames", "kind",
+    "error"}`, `frames` being null for a whole video. An entry counts as long as its file keeps size
+    and time of change: a repaired file is used again, and one that could not be opened is tried
+    again. Lines are appended, so several ranks may write to one file; one that was cut is left out.
     """
 
     def __init__(self, videos: VideoSet, path: Path | None = None) -> None:
         """Read what earlier runs wrote to `path`, if it exists; add what is left out.
 
         Raises:
-            ConfigError: `path` is not such a file.
+            ConfigError: `path` is not such a file, or cannot be written.
         """
         self._videos = videos
         self._path = path
         self._frames: set[int] = set()
         self._bad_videos: set[int] = set()
-        self._listed: set[tuple[str, int, int]] = set()
-        if path is not None and path.exists():
+        self._listed: set[tuple[object, ...]] = set()
+        if path is not None:
             self._read(path)
+        self._sort()
         for error in videos.left_out:
-            self._write(Source.of(error.source), None, error)
+            self._write_left_out(error)
 
     def __len__(self) -> int:
         """How many frames are bad, those of bad videos included."""
-        population = self._videos.population
-        single = [frame for frame in tuple(self._frames) if not self._is_in_bad_video(frame)]
-        return len(single) + sum(
-            int(population.frames_per_video[each]) for each in tuple(self._bad_videos)
-        )
+        return self._count
 
     def is_bad(self, frames: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of `frames`, ids of any shape, are bad."""
-        bad = np.isin(frames, np.array(tuple(self._frames), np.int64))
-        if self._bad_videos:
-            videos = self._videos.population.video_of(frames)
-            bad |= np.isin(videos, np.array(tuple(self._bad_videos), np.int64))
+        bad = np.isin(frames, self._sorted_frames)
+        if len(self._sorted_videos):
+            bad |= np.isin(self._videos.population.video_of(frames), self._sorted_videos)
         return np.asarray(bad, np.bool_)
 
     def add(self, frame: int, error: MediaError) -> None:
@@ -66,60 +63,106 @@ class Quarantine:
             self._frames.update(int(population.video_start[video]) + index for index in indices)
         else:
             self._bad_videos.add(video)
-        self._write(self._videos.indexes[video].source, indices, error)
+        self._sort()
+        index = self._videos.indexes[video]
+        self._write(index.source, index.fingerprint, indices, error)
 
-    def _is_in_bad_video(self, frame: int) -> bool:
-        return int(self._videos.population.video_of(np.array([frame]))[0]) in self._bad_videos
+    def _sort(self) -> None:
+        """Make what `is_bad` asks; whole arrays are put in place at once, for other threads."""
+        population = self._videos.population
+        videos = np.array(sorted(self._bad_videos), np.int64)
+        frames = np.array(sorted(self._frames), np.int64)
+        single = ~np.isin(population.video_of(frames), videos)
+        self._sorted_videos, self._sorted_frames = videos, frames
+        self._count = int(single.sum() + population.frames_per_video[videos].sum())
 
-    def _write(self, source: Source, indices: list[int] | None, error: MediaError) -> None:
-        if self._path is None:
-            return
+    def _write_left_out(self, error: MediaError) -> None:
+        source = Source.of(error.source)
         try:
             fingerprint = source.fingerprint()
         except OpenError:
             return  # gone: nothing that a later run could know again
+        self._write(source, fingerprint, None, error)
+
+    def _write(
+        self,
+        source: Source,
+        fingerprint: Fingerprint,
+        indices: list[int] | None,
+        error: MediaError,
+    ) -> None:
+        if self._path is None:
+            return
         entry = {
             "source": str(source.path.absolute()),
+            "stream": source.stream,
             **asdict(fingerprint),
             "frames": indices,
+            "kind": type(error).__name__,
             "error": str(error),
         }
         if indices is None:
             if _key(entry) in self._listed:
                 return
             self._listed.add(_key(entry))
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+        except OSError as failure:
+            warnings.warn(
+                f"cannot write to {self._path}: {failure.strerror}; what is bad in {source} is "
+                "left alone in this run, and not listed",
+                stacklevel=2,
+            )
 
     def _read(self, path: Path) -> None:
-        places = {
-            os.fspath(index.source.path.absolute()): place
-            for place, index in enumerate(self._videos.indexes)
-        }
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            with path.open("a+b") as file:
+                file.seek(0)
+                whole, _, cut = file.read().rpartition(b"\n")
+                if cut:
+                    file.write(b"\n")
+            lines = whole.decode("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"cannot use {path} as a quarantine list: {error}; name another file"
+            ) from error
+        places: dict[tuple[str, int | None], list[int]] = {}
+        for place, index in enumerate(self._videos.indexes):
+            key = str(index.source.path.absolute()), index.source.stream
+            places.setdefault(key, []).append(place)
+        for number, line in enumerate(lines, 1):
             try:
-                entry = json.loads(line)
-                if entry["frames"] is None:
-                    self._listed.add(_key(entry))
-                place = places.get(entry["source"])
-                if place is not None:
-                    self._honour(place, entry)
+                self._honour(json.loads(line), places)
             except (ValueError, KeyError, TypeError) as error:
+                if _is_cut(line):
+                    continue
                 raise ConfigError(
                     f"line {number} of {path} is no entry of a quarantine list ({error}); "
                     "name another file, or delete it"
                 ) from error
 
-    def _honour(self, video: int, entry: dict[str, Any]) -> None:
-        index, population = self._videos.indexes[video], self._videos.population
-        if asdict(index.fingerprint) != {name: entry[name] for name in ("size", "mtime_ns")}:
-            return
-        if entry["frames"] is None:
-            self._bad_videos.add(video)
-            return
-        first = int(population.video_start[video])
-        self._frames.update(first + index.check(int(frame)) for frame in entry["frames"])
+    def _honour(
+        self, entry: dict[str, Any], places: dict[tuple[str, int | None], list[int]]
+    ) -> None:
+        frames, kind = entry["frames"], entry["kind"]
+        if frames is None:
+            self._listed.add(_key(entry))
+        for video in places.get((entry["source"], entry["stream"]), []):
+            index = self._videos.indexes[video]
+            if asdict(index.fingerprint) != {name: entry[name] for name in ("size", "mtime_ns")}:
+                continue
+            if frames is not None:
+                first = int(self._videos.population.video_start[video])
+                self._frames.update(first + index.check(int(frame)) for frame in frames)
+            elif kind != OpenError.__name__:
+                self._bad_videos.add(video)
 
 
-def _key(entry: dict[str, Any]) -> tuple[str, int, int]:
-    return entry["source"], entry["size"], entry["mtime_ns"]
+def _key(entry: dict[str, Any]) -> tuple[object, ...]:
+    return tuple(entry[name] for name in ("source", "stream", "size", "mtime_ns"))
+
+
+def _is_cut(line: str) -> bool:
+    """Return whether a line is the beginning of an entry, whose writer was killed."""
+    return line.startswith('{"source"') and not line.endswith("}")

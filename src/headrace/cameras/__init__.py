@@ -1,0 +1,1 @@
+"""Clips of synchronized cameras as streams: each frame decoded once, however many read them."""

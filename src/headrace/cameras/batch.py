@@ -1,0 +1,140 @@
+"""What a camera loader hands to the training loop, and how it is made of a step's pixels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headrace.cameras.camera_set import CameraSet
+from headrace.sampling.alignment import MISSING
+from headrace.training.collate import Transform
+
+Ragged = Literal["pad", "list"]
+"""What becomes of cameras of different sizes: one tensor, black on the right and below, or a list
+of tensors for each slot."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What one slot of a batch shows."""
+
+    slot: int
+    """Of all ranks together."""
+    clip: int
+    """Place in the set's clips; `EMPTY` where the slot has nothing to read."""
+    row: int
+    """Moment of the clip, as a row of its table; `EMPTY` likewise."""
+    is_first: bool
+    """Whether a sequence begins here."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CameraBatch:
+    """One moment of N clips, each seen by C cameras."""
+
+    frames: torch.Tensor | list[list[torch.Tensor]]
+    """uint8 [N, C, 3, H, W] in [0, 255], RGB, upright, colour innermost in memory, on the loader's
+    device; what `transform` made of it, where there is one. With ragged="list": N lists of C
+    tensors [3, H, W]. Owned by the caller."""
+    sizes: torch.Tensor
+    """int64 [N, C, 2]: (height, width) of each picture; less than that of `frames` if padded."""
+    valid: torch.Tensor
+    """bool [N, C]: false where there is no such frame (black), or another moment's is repeated."""
+    first_frame: torch.Tensor
+    """bool [N]: a sequence begins in this slot: what a model remembers of it is void."""
+    slot: torch.Tensor
+    """int64 [N]: the slot of all ranks together; a clip stays in its slot."""
+    clip: torch.Tensor
+    """int64 [N]: place of the clip in the layout; -1 where the slot has nothing to read."""
+    index: torch.Tensor
+    """int64 [N]: frame of the first camera; -1 likewise."""
+    pts_seconds: torch.Tensor
+    """float64 [N, C]: presentation time of each frame on the common clock; NaN where none."""
+    error_ms: torch.Tensor
+    """float64 [N, C]: how much later than the first camera's frame it was taken; NaN where none."""
+
+    def __len__(self) -> int:
+        return len(self.clip)
+
+
+@dataclass(frozen=True)
+class CameraCollate:
+    """What happens to the pictures of every batch."""
+
+    cameras: CameraSet
+    transform: Transform | None = None
+    device: torch.device | str | None = None
+    pin_memory: bool = False
+
+    def batch(
+        self,
+        cells: Sequence[Cell],
+        pixels: NDArray[np.uint8] | list[list[NDArray[np.uint8]]],
+        sizes: NDArray[np.int64],
+        is_lost: NDArray[np.bool_],
+    ) -> CameraBatch:
+        """Return the batch of `cells` that look like `pixels`, which become its own.
+
+        Args:
+            cells: N of them.
+            pixels: uint8 [N, C, H, W, 3], or N lists of C arrays [H, W, 3].
+            sizes: int64 [N, C, 2].
+            is_lost: bool [N, C]: frames that are damaged.
+        """
+        facts = [self._facts(cell) for cell in cells]
+        own = np.stack([is_own for is_own, _ in facts])
+        seconds = np.where(is_lost, np.nan, np.stack([times for _, times in facts]))
+        moments = np.array([self._moment(cell) for cell in cells])
+        clips = [self.cameras.clips[c.clip].number if c.clip >= 0 else -1 for c in cells]
+        index = [
+            int(self.cameras.clips[c.clip].moments[c.row]) if c.clip >= 0 else -1 for c in cells
+        ]
+        return CameraBatch(
+            frames=self._pictures(pixels),
+            sizes=torch.from_numpy(sizes),
+            valid=torch.from_numpy(own & ~is_lost),
+            first_frame=torch.tensor([cell.is_first for cell in cells]),
+            slot=torch.tensor([cell.slot for cell in cells]),
+            clip=torch.tensor(clips),
+            index=torch.tensor(index),
+            pts_seconds=torch.from_numpy(seconds),
+            error_ms=torch.from_numpy((seconds - moments[:, None]) * 1000),
+        )
+
+    def _facts(self, cell: Cell) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Return of each camera whether it has a frame of this moment's own, and its time."""
+        count = len(self.cameras.cameras)
+        if cell.clip < 0:
+            return np.zeros(count, bool), np.full(count, np.nan)
+        clip = self.cameras.clips[cell.clip]
+        frames = clip.frames[cell.row]
+        seconds = [
+            times[frame] if frame != MISSING else np.nan
+            for times, frame in zip(clip.seconds, frames.tolist(), strict=True)
+        ]
+        return clip.is_own[cell.row], np.array(seconds)
+
+    def _moment(self, cell: Cell) -> float:
+        """Return when the first camera's frame was taken, also where it is lost."""
+        if cell.clip < 0:
+            return float("nan")
+        clip = self.cameras.clips[cell.clip]
+        return float(clip.seconds[0][clip.moments[cell.row]])
+
+    def _pictures(
+        self, pixels: NDArray[np.uint8] | list[list[NDArray[np.uint8]]]
+    ) -> torch.Tensor | list[list[torch.Tensor]]:
+        if isinstance(pixels, list):
+            return [[self._picture(each) for each in row] for row in pixels]
+        return self._picture(pixels)
+
+    def _picture(self, pixels: NDArray[np.uint8]) -> torch.Tensor:
+        picture = torch.from_numpy(pixels).movedim(-1, -3)
+        if self.pin_memory:
+            picture = picture.pin_memory()
+        if self.device is not None:
+            picture = picture.to(self.device, non_blocking=self.pin_memory)
+        return picture if self.transform is None else self.transform(picture)

@@ -1,0 +1,214 @@
+"""Camera streams for a stock DataLoader: each worker keeps its slots, and decodes them once."""
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils import data
+
+from headrace.cameras.batch import CameraCollate, Cell
+from headrace.cameras.camera_set import Alignment, CameraSet
+from headrace.cameras.lanes import cell_at
+from headrace.decode.index_store import IndexStore
+from headrace.decode.pool import DecoderPool
+from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.errors import BackendError, ConfigError
+from headrace.runtime.limits import most_open_files
+from headrace.sampling.alignment import MISSING
+from headrace.sampling.slots import SlotSchedule, Tail
+from headrace.training.collate import Transform
+from headrace.training.ranks import shard_of
+from headrace.video.camera_layout import CameraLayout
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+
+
+class CameraStreamDataset(data.Dataset[dict[str, Any]]):
+    """Moments of synchronized cameras; batches come from a `CameraStreamSampler`.
+
+        cameras = CameraStreamDataset("index_frame.json", num_of_set=4, size=(256, 704))
+        sampler = CameraStreamSampler(cameras, group_num=4, num_workers=2)
+        for batch in DataLoader(cameras, batch_sampler=sampler, num_workers=2): ...
+
+    An item is a dict of the tensors of one slot, as `CameraBatch` names them, which the DataLoader
+    stacks: frames uint8 [C, 3, H, W], sizes, valid, first_frame, slot, clip, index, pts_seconds,
+    error_ms. Decoders are opened by the process that uses them, under fork and spawn.
+
+    Args:
+        layout: The clips; or the path of an index file `{video_dir: {clip: frame_count}}`.
+        num_of_set: Clips whose decoders a process keeps open: those that its batches go round.
+            With fewer, a decoder starts again at a keyframe for each frame.
+        num_of_file: Files that a process keeps open; None: `num_of_set` times the cameras, as far
+            as half the system's limit goes.
+        cameras: Names of the cameras to read, in this order, of an index file; None: all, by name.
+        size: (height, width) of the frames; None keeps that of the cameras, which must be one.
+        alignment: Which frames belong together; None means those of the same index.
+        transform: Called with the frames of each item.
+        skip_bad: Leave out clips with a camera that cannot be opened.
+        gpu: Number of a GPU to decode on; only None, the CPU, is possible so far.
+        store: Where indexes are kept; None means the user's cache folder.
+
+    Raises:
+        BackendError: a GPU was asked for.
+        ConfigError: an argument is out of range, or sizes differ and none is given.
+        OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
+    """
+
+    def __init__(
+        self,
+        layout: CameraLayout | str | os.PathLike[str],
+        *,
+        num_of_set: int = 4,
+        num_of_file: int | None = None,
+        cameras: Iterable[str] | None = None,
+        size: tuple[int, int] | None = None,
+        alignment: Alignment | None = None,
+        transform: Transform | None = None,
+        skip_bad: bool = False,
+        gpu: int | None = None,
+        store: IndexStore | None = None,
+    ) -> None:
+        """Open the index of every camera; decodes nothing yet."""
+        if gpu is not None:
+            raise BackendError(
+                f"decoding on GPU {gpu} was asked for; frames are decoded on the CPU here: leave "
+                "gpu out, and move batches to the GPU in the training loop"
+            )
+        for name, value in (("num_of_set", num_of_set), ("num_of_file", num_of_file)):
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be >= 1, got {value}")
+        if not isinstance(layout, CameraLayout):
+            layout = CameraLayout.read(layout, cameras)
+        self.cameras = CameraSet.open(layout, alignment, skip_bad=skip_bad, store=store)
+        self._size = self.cameras.common_size() if size is None else size
+        files = num_of_set * len(self.cameras.cameras)
+        most = min(files, num_of_file or most_open_files())
+        self._pool = DecoderPool(FrameShape(size=size), most, keeps_codecs=True)
+        self._collate = CameraCollate(self.cameras, transform)
+
+    def __len__(self) -> int:
+        """How many moments there are, over all clips."""
+        return sum(map(len, self.cameras.clips))
+
+    def __getitem__(self, cell: Cell) -> dict[str, Any]:
+        """Return one slot of a batch.
+
+        Raises:
+            DecodeError: a frame is damaged. Names file and pts.
+        """
+        pixels = np.zeros((1, len(self.cameras.cameras), *self._size, 3), np.uint8)
+        if cell.clip >= 0:
+            clip = self.cameras.clips[cell.clip]
+            for camera, frame in enumerate(clip.frames[cell.row].tolist()):
+                if frame != MISSING:
+                    self._decode(clip.indexes[camera], frame, pixels[0, camera])
+        sizes = np.broadcast_to(self._size if cell.clip >= 0 else (0, 0), (*pixels.shape[:2], 2))
+        is_lost = np.zeros(pixels.shape[:2], bool)
+        batch = self._collate.batch([cell], pixels, sizes.copy(), is_lost)
+        return {name: value[0] for name, value in vars(batch).items()}
+
+    def _decode(self, index: StreamIndex, frame: int, out: NDArray[np.uint8]) -> None:
+        goes_on = frame + 1 < len(index)
+        for _ in self._pool.decoder(index).run(DecodeJob((frame,), goes_on=goes_on), [out]):
+            pass
+        if not goes_on:
+            self._pool.drop(index)
+
+    @property
+    def counters(self) -> DecodeCounters:
+        """What decoding cost so far in this process; a worker of a DataLoader counts its own."""
+        return self._pool.counters
+
+    def close(self) -> None:
+        """Close the files that this process has open; the dataset can be used again."""
+        self._pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class CameraStreamSampler(data.Sampler[list[Cell]]):
+    """Batches of `group_num` clips at one moment each, so that workers decode each frame once.
+
+    A DataLoader hands batches to its workers in turn. So that a clip stays with one worker, each
+    worker of each rank has `group_num` slots of its own, and batches of workers alternate: batch k
+    is of worker k mod `num_workers`. `slot` says which clips continue in a batch.
+
+    Args:
+        cameras: What is sampled.
+        group_num: Clips in a batch.
+        num_workers: As the DataLoader has; 0 counts as 1. Another number decodes frames again.
+        tail: What happens when slots run out of clips: see `Tail`.
+        seq_split: Parts that each clip is cut into, read by themselves.
+        shuffle: Read clips in another random order in each epoch: see `set_epoch`.
+        seed: Another one gives other orders.
+        rank: This process among `num_replicas`; None asks torch.distributed, if it is initialised,
+            and is the only one otherwise.
+        num_replicas: Processes that share an epoch; None as for `rank`.
+
+    Raises:
+        ConfigError: an argument is out of range, or there are fewer clips than the tail needs.
+    """
+
+    def __init__(
+        self,
+        cameras: CameraStreamDataset | CameraSet,
+        *,
+        group_num: int = 4,
+        num_workers: int = 0,
+        tail: Tail = "pad",
+        seq_split: int = 1,
+        shuffle: bool = False,
+        seed: int = 0,
+        rank: int | None = None,
+        num_replicas: int | None = None,
+    ) -> None:
+        """Plan nothing yet."""
+        for name, value, least in (("group_num", group_num, 1), ("num_workers", num_workers, 0)):
+            if value < least:
+                raise ConfigError(f"{name} must be >= {least}, got {value}")
+        found = cameras.cameras if isinstance(cameras, CameraStreamDataset) else cameras
+        self._sequences = found.sequences(seq_split)
+        shard = shard_of(rank, num_replicas, drop_last=False)
+        self._groups = max(1, num_workers)
+        self._group_num = group_num
+        self._first_slot = shard.rank * self._groups * group_num
+        self._schedule = SlotSchedule(
+            lengths=self._sequences[:, 2] - self._sequences[:, 1],
+            slots=shard.ranks * self._groups * group_num,
+            tail=tail,
+            shuffle=shuffle,
+            seed=seed,
+        )
+        self._epoch = 0
+        self._skipped = 0
+
+    def set_epoch(self, epoch: int, *, skip: int = 0) -> None:
+        """Choose the epoch that the next pass yields, without its first `skip` batches.
+
+        To resume: as many as the training loop was given before.
+        """
+        if skip < 0:
+            raise ConfigError(f"skip must be >= 0, got {skip}")
+        self._epoch, self._skipped = epoch, skip
+
+    def __len__(self) -> int:
+        """How many batches a pass has; the same for every rank."""
+        return self._schedule.plan(self._epoch).num_steps * self._groups - self._skipped
+
+    def __iter__(self) -> Iterator[list[Cell]]:
+        """Yield the batches of one epoch, or what is left of it; the next pass is the next."""
+        plan = self._schedule.plan(self._epoch)
+        for number in range(self._skipped, plan.num_steps * self._groups):
+            step, group = divmod(number, self._groups)
+            first = self._first_slot + group * self._group_num
+            yield [
+                cell_at(plan, self._sequences, slot, step)
+                for slot in range(first, first + self._group_num)
+            ]
+        self._epoch, self._skipped = self._epoch + 1, 0

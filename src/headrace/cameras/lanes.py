@@ -1,0 +1,173 @@
+"""Lanes: every camera of every slot is read in order, a few frames at a time, into its batches."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.cameras.batch import Cell, Ragged
+from headrace.cameras.camera_set import AlignedClip, CameraSet
+from headrace.errors import MediaError
+from headrace.runtime.room import Room
+from headrace.sampling.alignment import MISSING
+from headrace.sampling.slots import SlotPlan
+from headrace.training.holding import mapped
+
+
+def cell_at(plan: SlotPlan, sequences: NDArray[np.int64], slot: int, step: int) -> Cell:
+    """Return what a slot shows in a step; `sequences` are int64 [n, 3]: (clip, first row, end)."""
+    sequence, offset = plan.at(slot, step)
+    if sequence < 0:
+        return Cell(slot=slot, clip=-1, row=-1, is_first=False)
+    clip, first, _ = sequences[sequence].tolist()
+    return Cell(slot=slot, clip=clip, row=first + offset, is_first=offset == 0)
+
+
+@dataclass(kw_only=True, eq=False)
+class CameraStep:
+    """A batch that is being made: decoders write its pixels where they belong."""
+
+    number: int
+    cells: tuple[Cell, ...]
+    pixels: NDArray[np.uint8] | list[list[NDArray[np.uint8]]]
+    """uint8 [N, C, H, W, 3], or N lists of C arrays [H, W, 3]; black until they are decoded."""
+    sizes: NDArray[np.int64]
+    """int64 [N, C, 2]."""
+    is_lost: NDArray[np.bool_]
+    """bool [N, C]: could not be decoded."""
+    errors: list[MediaError] = field(default_factory=list)
+    """Why; none where nothing is lost."""
+
+    def picture(self, place: int, camera: int) -> NDArray[np.uint8]:
+        """Return where the pixels of one camera belong, uint8 [H, W, 3]."""
+        height, width = self.sizes[place, camera]
+        whole: NDArray[np.uint8] = self.pixels[place][camera]
+        return whole[:height, :width]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LaneJob:
+    """Some frames of one camera of one slot, one after the other."""
+
+    lane: tuple[int, int]
+    """(place of the slot in this rank's batch, camera)."""
+    turn: int
+    """How many jobs of the lane come before."""
+    clip: int
+    wanted: dict[int, list[CameraStep]]
+    """Frame → the batches that show it, at the lane's place; ascending."""
+    goes_on: bool
+    """Whether the next job of the lane reads on from here."""
+    keeps_last: bool
+    """Whether it begins with the frame that this one ends with."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lanes:
+    """What one rank reads in an epoch, as jobs and batches."""
+
+    cameras: CameraSet
+    sequences: NDArray[np.int64]
+    """int64 [sequences, 3]: (clip, first row, end row)."""
+    plan: SlotPlan
+    slots: range
+    """Those of this rank."""
+    size: tuple[int, int] | None
+    """(height, width) of every picture; None keeps that of each camera."""
+    ragged: Ragged | None
+    """What becomes of cameras of different sizes; None where there are none."""
+    chunk: int
+    """Frames of a job, at most."""
+
+    def cells(self, step: int) -> tuple[Cell, ...]:
+        """Return what each slot shows in a step."""
+        return tuple(cell_at(self.plan, self.sequences, slot, step) for slot in self.slots)
+
+    def work(self, first_step: int, room: Room) -> Iterator[LaneJob | CameraStep]:
+        """Yield, for every step, the jobs that it still needs, then the batch itself.
+
+        A job is asked for when the first of its frames is due, and fills the batches behind as
+        well. Every batch takes a place in `room`.
+        """
+        covered = [first_step] * len(self.slots)
+        turns = [0] * len(self.slots)
+        begun: dict[int, CameraStep] = {}
+        for step in range(first_step, self.plan.num_steps):
+            for place in range(len(self.slots)):
+                if covered[place] > step:
+                    continue
+                until = self._covered_until(self.slots[place], step)
+                for number in range(step, until):
+                    if number not in begun:
+                        room.take(1)
+                        begun[number] = self._begin(number)
+                covered[place] = until
+                yield from self._jobs(place, [begun[k] for k in range(step, until)], turns[place])
+                turns[place] += 1
+            yield begun.pop(step)
+
+    def _covered_until(self, slot: int, step: int) -> int:
+        """Return the step that a job which begins at `step` does not reach."""
+        sequence, offset = self.plan.at(slot, step)
+        if sequence < 0:
+            return step + 1
+        length = int(self.sequences[sequence, 2] - self.sequences[sequence, 1])
+        return min(step + self.chunk, step + length - offset, self.plan.num_steps)
+
+    def _jobs(self, place: int, steps: Sequence[CameraStep], turn: int) -> Iterator[LaneJob]:
+        """Yield a job for each camera of a slot, for consecutive steps of one sequence."""
+        cells = [each.cells[place] for each in steps]
+        if cells[0].clip < 0:
+            return
+        clip = self.cameras.clips[cells[0].clip]
+        following = steps[-1].number + 1
+        reads_on = following < self.plan.num_steps
+        goes_on = reads_on and not self._is_border(self.slots[place], following)
+        next_row = clip.frames[cells[-1].row + 1] if goes_on else None
+        for camera in range(len(self.cameras.cameras)):
+            wanted: dict[int, list[CameraStep]] = {}
+            for cell, step in zip(cells, steps, strict=True):
+                frame = int(clip.frames[cell.row, camera])
+                if frame != MISSING:
+                    wanted.setdefault(frame, []).append(step)
+            yield LaneJob(
+                lane=(place, camera),
+                turn=turn,
+                clip=cells[0].clip,
+                wanted=wanted,
+                goes_on=goes_on,
+                keeps_last=next_row is not None and next_row[camera] in wanted,
+            )
+
+    def _is_border(self, slot: int, step: int) -> bool:
+        """Return whether another sequence begins, or none goes on, in a step."""
+        return self.plan.at(slot, step)[1] <= 0
+
+    def _begin(self, step: int) -> CameraStep:
+        cells = self.cells(step)
+        sizes = np.array([self._sizes(cell) for cell in cells], np.int64)
+        count = len(self.cameras.cameras)
+        pixels: NDArray[np.uint8] | list[list[NDArray[np.uint8]]]
+        if self.ragged == "list":
+            pixels = [[_black(*size) for size in row] for row in sizes.tolist()]
+        else:
+            height, width = self.size or np.max([*self.cameras.sizes], axis=0).tolist()
+            pixels = mapped((len(cells), count, height, width, 3))
+        return CameraStep(
+            number=step,
+            cells=cells,
+            pixels=pixels,
+            sizes=sizes,
+            is_lost=np.zeros((len(cells), count), bool),
+        )
+
+    def _sizes(self, cell: Cell) -> list[tuple[int, int]]:
+        if cell.clip < 0:
+            return [(0, 0)] * len(self.cameras.cameras)
+        clip: AlignedClip = self.cameras.clips[cell.clip]
+        return [self.size or index.info.upright_size for index in clip.indexes]
+
+
+def _black(height: int, width: int) -> NDArray[np.uint8]:
+    return mapped((height, width, 3)) if height else np.zeros((0, 0, 3), np.uint8)

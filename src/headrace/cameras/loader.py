@@ -1,0 +1,397 @@
+"""CameraLoader: batches of synchronized camera clips, each frame decoded once."""
+
+import os
+import zlib
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal, Self, get_args
+
+import numpy as np
+import torch
+
+from headrace.cameras.batch import CameraBatch, CameraCollate, Ragged
+from headrace.cameras.camera_set import Alignment, CameraSet
+from headrace.cameras.engine import CameraEngine
+from headrace.cameras.lanes import CameraStep, Lanes
+from headrace.cameras.statistics import CameraStatistics
+from headrace.decode.index_store import IndexStore
+from headrace.decode.protocol import DecodeCounters
+from headrace.errors import ConfigError, MediaError
+from headrace.runtime.affinity import available_cores
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.limits import most_open_files
+from headrace.sampling.slots import SlotSchedule, Tail
+from headrace.sizes import parse_bytes
+from headrace.training.collate import Transform
+from headrace.training.ranks import shard_of
+from headrace.video.camera_layout import CameraLayout
+from headrace.video.shape import FrameShape
+
+OnLost = Literal["raise", "mask"]
+"""What a damaged frame does: end the training, or come black, marked and counted."""
+
+_MOST_AHEAD = 32
+_CHUNK = 4
+"""Frames of a job. Longer ones cost as much, and make batches come in waves."""
+
+
+@dataclass(kw_only=True)
+class _Tally:
+    delivered: int = 0
+    missing: int = 0
+    lost: int = 0
+    starved_ns: int = 0
+    blocked_seconds: float = 0.0
+
+
+class CameraLoader:
+    """Batches of `group_num` clips, each seen by all cameras at one moment, in order.
+
+        with CameraLoader("index_frame.json", group_num=4, size=(256, 704)) as loader:
+            for epoch in range(10):
+                for batch in loader:
+                    train(batch.frames, batch.first_frame)
+
+    A clip stays in its slot of the batch from its first frame to its last, and so with one rank and
+    its open decoders: every frame is decoded once, however many ranks and workers there are. Clips
+    go whole to slots, each to the one that is free first, so ranks get as many frames, but for the
+    last clip; all ranks have equally many steps.
+
+    Batches are the same, bit for bit, with any memory budget, look-ahead and number of workers.
+    Iterate it once for each epoch. One thread may use a loader at a time.
+
+    Args:
+        layout: The clips; or the path of an index file `{video_dir: {clip: frame_count}}`.
+        group_num: Clips in a batch of this rank: its slots.
+        cameras: Names of the cameras to read, in this order, of an index file; None: all, by name.
+        size: (height, width) of the frames; None keeps that of the cameras, if it is one.
+        ragged: Where cameras differ in size and none is given: `pad` or `list`; None: an error.
+        alignment: Which frames belong together; None means those of the same index.
+        tail: What happens when slots run out of clips: `pad`, `drop` or `refill`.
+        seq_split: Parts that each clip is cut into; each is read by itself, from its own
+            `first_frame` on.
+        shuffle: Read clips in another random order in each epoch.
+        seed: Another one gives other orders.
+        lookahead: Frames of each camera that are decoded ahead; None takes as many as the budget
+            allows, at most 32.
+        memory_budget: Bytes, as a number or like "1GiB", for batches: those decoded ahead, and two
+            more. What codecs need comes on top: some 17 MB for each open file at 1600x900.
+        workers: Decoding threads; None means one for each core this process may use.
+        num_of_file: Files kept open; None: all that are being read, as far as half the system's
+            limit goes. With fewer than that, decoders start again at a keyframe, which is counted.
+        transform: Called with the frames of each batch, on their device; with ragged="list", of
+            each picture.
+        device: Where batches go; None leaves them on the CPU.
+        pin_memory: Copy batches to page-locked memory, so that CUDA copies them in the background.
+        on_error: What bad media does. With `mask`, clips that cannot be opened are left out, and
+            a frame that cannot be decoded comes black, marked in `valid` and counted.
+        rank: This process among `num_replicas`; None asks torch.distributed, if it is initialised,
+            and is the only one otherwise.
+        num_replicas: Processes that share an epoch; None as for `rank`.
+        stall_seconds: How long a worker may be at a few frames before it is said to hang; None:
+            for ever.
+        store: Where indexes are kept; None means the user's cache folder.
+        clock: What measures waiting.
+
+    Raises:
+        ConfigError: an argument is out of range, the budget does not hold three batches, there are
+            fewer clips than the tail needs, or sizes differ and neither size nor ragged is given.
+        OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
+    """
+
+    _running: Generator[CameraStep, None, None] | None = None
+    _engine: CameraEngine | None = None
+
+    def __init__(
+        self,
+        layout: CameraLayout | str | os.PathLike[str],
+        *,
+        group_num: int = 4,
+        cameras: Iterable[str] | None = None,
+        size: tuple[int, int] | None = None,
+        ragged: Ragged | None = None,
+        alignment: Alignment | None = None,
+        tail: Tail = "pad",
+        seq_split: int = 1,
+        shuffle: bool = False,
+        seed: int = 0,
+        lookahead: int | None = None,
+        memory_budget: int | str = "1GiB",
+        workers: int | None = None,
+        num_of_file: int | None = None,
+        transform: Transform | None = None,
+        device: torch.device | str | None = None,
+        pin_memory: bool = False,
+        on_error: OnLost = "raise",
+        rank: int | None = None,
+        num_replicas: int | None = None,
+        stall_seconds: float | None = 120.0,
+        store: IndexStore | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Open the index of every camera; 1 ms for one that was seen before. Decodes nothing."""
+        self._workers = len(available_cores()) if workers is None else workers
+        _check(group_num, self._workers, lookahead, num_of_file, on_error, ragged)
+        if not isinstance(layout, CameraLayout):
+            layout = CameraLayout.read(layout, cameras)
+        self._cameras = CameraSet.open(layout, alignment, skip_bad=on_error == "mask", store=store)
+        self._shape = FrameShape(size=size)
+        self._ragged = ragged if size is None and len(self._cameras.sizes) > 1 else None
+        widest = size or self._widest()
+        shard = shard_of(rank, num_replicas, drop_last=False)
+        self._slots = range(shard.rank * group_num, (shard.rank + 1) * group_num)
+        self._sequences = self._cameras.sequences(seq_split)
+        self._schedule = SlotSchedule(
+            lengths=self._sequences[:, 2] - self._sequences[:, 1],
+            slots=shard.ranks * group_num,
+            tail=tail,
+            shuffle=shuffle,
+            seed=seed,
+        )
+        self._lanes = group_num * len(self._cameras.cameras)
+        batch_bytes = self._lanes * widest[0] * widest[1] * 3
+        self._ahead = _ahead(parse_bytes(memory_budget), batch_bytes, lookahead)
+        self._max_open = min(self._lanes, num_of_file or most_open_files())
+        self._is_strict = on_error == "raise"
+        self._stall_seconds = stall_seconds
+        self._collate = CameraCollate(self._cameras, transform, device, pin_memory=pin_memory)
+        self._clock = clock
+        self._pid = os.getpid()
+        self._epoch, self._step = 0, 0
+        self._at = 0, 0
+        self._tally = _Tally()
+        self._spent = DecodeCounters()
+
+    def __len__(self) -> int:
+        """How many batches the next epoch has; the same for every rank."""
+        return self._schedule.plan(self._epoch).num_steps
+
+    def __iter__(self) -> Iterator[CameraBatch]:
+        """Yield the batches of one epoch: of the one after that which was last iterated to its end.
+
+        After `load_state_dict` it yields what is left of that epoch. Left early, an epoch begins
+        again next time.
+
+        Raises:
+            MediaError: a frame is damaged, and that is an error. Names file and pts.
+            StageError: a worker hangs; names it and its file.
+            ConfigError: the loader was closed, or iterated anew, while this iteration went on.
+        """
+        epoch, step = self._at = self._epoch, self._step
+        self._step = 0
+        running, num_steps = self._begin(epoch, step)
+        while step < num_steps:
+            found = self._wait_for(running)
+            step += 1
+            self._at = (epoch, step) if step < num_steps else (epoch + 1, 0)
+            batch = self._batch(found)
+            if step == num_steps:
+                self._epoch = epoch + 1
+                self.close()
+            yield batch
+
+    @property
+    def cameras(self) -> tuple[str, ...]:
+        """Their names, in the order of a batch."""
+        return self._cameras.cameras
+
+    @property
+    def left_out(self) -> tuple[MediaError, ...]:
+        """Why clips that cannot be read are left out; each error names its file."""
+        return self._cameras.left_out
+
+    @property
+    def lookahead(self) -> int:
+        """Frames of each camera that are decoded ahead."""
+        return self._ahead
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next iteration yields, or what is left of it."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make `epoch` the one that is iterated next; a place in it that was loaded is kept."""
+        if epoch != self._epoch:
+            self._epoch, self._step = epoch, 0
+            self._at = epoch, 0
+
+    def state_dict(self) -> dict[str, int]:
+        """Return where training stands after the last batch that was yielded: a few integers."""
+        return {**self._identity(), "epoch": self._at[0], "step": self._at[1]}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on after the batch that `state` was taken at; workers and memory may differ.
+
+        Raises:
+            ConfigError: the state is of other clips, another order, or another number of slots.
+        """
+        mine = self._identity()
+        differ = [name for name in mine if state.get(name) != mine[name]]
+        if differ:
+            said = ", ".join(f"{name} {state.get(name)} (here {mine[name]})" for name in differ)
+            raise ConfigError(
+                f"this state does not belong to this loader: {said}; resume with the same clips, "
+                "order, and number of slots (group_num times ranks)"
+            )
+        self._epoch, self._step = self._at = state["epoch"], state["step"]
+
+    @property
+    def statistics(self) -> CameraStatistics:
+        """What the loader did so far."""
+        engine, tally = self._engine, self._tally
+        spent = self._spent + engine.counters if engine else self._spent
+        blocked = tally.blocked_seconds + (engine.room.blocked_seconds if engine else 0.0)
+        return CameraStatistics(
+            frames_delivered=tally.delivered,
+            frames_decoded=spent.frames_decoded,
+            seeks=spent.seeks,
+            opens=spent.opens,
+            bytes_read=spent.bytes_read,
+            frames_missing=tally.missing,
+            frames_lost=tally.lost,
+            clips_left_out=len(self._cameras.left_out),
+            starved_seconds=tally.starved_ns / 1e9,
+            blocked_seconds=blocked,
+        )
+
+    def close(self) -> None:
+        """End all threads and close all files. The loader may be iterated again."""
+        if self._pid != os.getpid():
+            # Forked: the threads are not here. Kept, as freeing them would wait for those.
+            self._inherited = self._running, self._engine
+            self._running = self._engine = None
+            self._pid = os.getpid()
+        running, engine = self._running, self._engine
+        self._running = self._engine = None
+        if running is not None:
+            running.close()
+        if engine is not None:
+            self._spent += engine.counters
+            self._tally.blocked_seconds += engine.room.blocked_seconds
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _begin(self, epoch: int, step: int) -> tuple[Generator[CameraStep, None, None], int]:
+        self.close()
+        plan = self._schedule.plan(epoch)
+        lanes = Lanes(
+            cameras=self._cameras,
+            sequences=self._sequences,
+            plan=plan,
+            slots=self._slots,
+            size=self._shape.size,
+            ragged=self._ragged,
+            chunk=self._chunk(),
+        )
+        self._engine = CameraEngine(
+            lanes,
+            batches=self._ahead,
+            max_open=self._max_open,
+            workers=self._workers,
+            stall_seconds=self._stall_seconds,
+        )
+        self._running = self._engine.run(step)
+        return self._running, plan.num_steps
+
+    def _chunk(self) -> int:
+        """Return how many frames a job has: long ones, where it must seek to its first."""
+        if self._max_open < self._lanes:
+            return self._ahead
+        return max(1, min(_CHUNK, self._ahead // 2))
+
+    def _wait_for(self, running: Generator[CameraStep, None, None]) -> CameraStep:
+        started_ns = self._clock.now_ns()
+        found = None
+        try:
+            if self._running is running:
+                found = next(running, None)
+            if found is not None and found.errors and self._is_strict:
+                raise found.errors[0]
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._tally.starved_ns += self._clock.now_ns() - started_ns
+        if found is None:
+            raise ConfigError(
+                "the loader was closed, or iterated anew, while this iteration went on; "
+                "use one loader for each iteration"
+            )
+        return found
+
+    def _batch(self, found: CameraStep) -> CameraBatch:
+        batch = self._collate.batch(found.cells, found.pixels, found.sizes, found.is_lost)
+        shown = int((batch.clip >= 0).sum()) * len(self._cameras.cameras)
+        lost = int(found.is_lost.sum())
+        self._tally.delivered += shown
+        self._tally.lost += lost
+        self._tally.missing += shown - lost - int(batch.valid.sum())
+        return batch
+
+    def _widest(self) -> tuple[int, int]:
+        """Return the (height, width) that a picture needs at most."""
+        if self._ragged is None:
+            return self._cameras.common_size()
+        height, width = np.max([*self._cameras.sizes], axis=0).tolist()
+        return height, width
+
+    def _identity(self) -> dict[str, int]:
+        """What a state belongs to."""
+        schedule = self._schedule
+        said = repr((schedule.tail, schedule.shuffle, self._cameras.cameras)).encode()
+        table = self._sequences.tobytes() + b"".join(
+            clip.frames.tobytes() for clip in self._cameras.clips
+        )
+        return {
+            "seed": schedule.seed,
+            "slots": schedule.slots,
+            "clips": len(self._cameras.clips),
+            "checksum": zlib.crc32(table, zlib.crc32(said)),
+        }
+
+
+def _ahead(memory_budget: int, batch_bytes: int, lookahead: int | None) -> int:
+    """Return how many batches may be on their way, besides the two of the caller."""
+    fit = memory_budget // batch_bytes - 2
+    if fit < 1 or (lookahead is not None and lookahead > fit):
+        needed = (2 + (lookahead or 1)) * batch_bytes / 2**20
+        raise ConfigError(
+            f"a memory budget of {memory_budget / 2**20:,.1f} MiB does not hold "
+            f"{2 + (lookahead or 1)} batches of {batch_bytes / 2**20:,.1f} MiB (the caller's, the "
+            f"next one, and what is decoded ahead): {needed:,.1f} MiB are needed; raise it, or "
+            "ask for a smaller group_num, size or lookahead"
+        )
+    return min(fit, _MOST_AHEAD) if lookahead is None else lookahead
+
+
+def _check(
+    group_num: int,
+    workers: int,
+    lookahead: int | None,
+    num_of_file: int | None,
+    on_error: OnLost,
+    ragged: Ragged | None,
+) -> None:
+    numbers = {
+        "group_num": group_num,
+        "workers": workers,
+        "lookahead": lookahead,
+        "num_of_file": num_of_file,
+    }
+    for name, value in numbers.items():
+        if value is not None and value < 1:
+            raise ConfigError(f"{name} must be >= 1, got {value}")
+    for name, choice, kind in (("on_error", on_error, OnLost), ("ragged", ragged, Ragged)):
+        if choice is not None and choice not in get_args(kind):
+            raise ConfigError(f"{name} must be one of {', '.join(get_args(kind))}, got {choice!r}")

@@ -1,0 +1,29 @@
+"""What a camera loader did."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class CameraStatistics:
+    """What a camera loader did so far."""
+
+    frames_delivered: int
+    """Pictures, one for each camera of each clip in a batch; those of empty slots not counted."""
+    frames_decoded: int
+    seeks: int
+    opens: int
+    bytes_read: int
+    frames_missing: int
+    """Pictures that a camera has no frame for: black, or another moment's."""
+    frames_lost: int
+    """Pictures that could not be decoded."""
+    clips_left_out: int
+    starved_seconds: float
+    """How long the caller waited for batches."""
+    blocked_seconds: float
+    """How long decoding waited for the caller."""
+
+    @property
+    def decoded_per_delivered(self) -> float:
+        """1.0 where each frame is decoded once and delivered."""
+        return self.frames_decoded / self.frames_delivered if self.frames_delivered else 0.0

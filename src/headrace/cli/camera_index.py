@@ -1,0 +1,57 @@
+"""`headrace index --layout cameras`: the index file of clips of several cameras."""
+
+import json
+import sys
+from pathlib import Path
+
+import typer
+
+
+def index_cameras(paths: list[Path], out: Path | None, *, as_json: bool) -> None:
+    """Write the index of folders, or check an index file; say what is wrong, and exit with 1."""
+    from headrace.cameras.camera_set import problems_of
+    from headrace.decode.index_store import IndexStore
+    from headrace.decode.open import open_index
+    from headrace.errors import ConfigError
+    from headrace.video.camera_layout import CameraLayout
+
+    store = IndexStore()
+    if len(paths) == 1 and paths[0].is_file():
+        layout = CameraLayout.read(paths[0])
+        if out is not None:
+            raise ConfigError(
+                f"{paths[0]} is an index file, which is checked; --out is for folders"
+            )
+    else:
+        layout = CameraLayout.of_folders(paths, lambda file: len(open_index(file, store)))
+        text = layout.to_json(out.parent if out else Path())
+        if out is not None:
+            _write(out, text)
+        elif not as_json:
+            print(text, end="")
+    problems = list(problems_of(layout, store))
+    frames = sum(clip.num_frames for clip in layout.clips)
+    if as_json:
+        clips = [{"folder": str(clip.folder), "frames": clip.num_frames} for clip in layout.clips]
+        print(
+            json.dumps({"cameras": layout.cameras, "clips": clips, "problems": problems}, indent=1)
+        )
+    else:
+        names = ", ".join(layout.cameras)
+        print(
+            f"{len(layout.clips)} clips, {frames} moments, {len(layout.cameras)} cameras: {names}",
+            file=sys.stderr,
+        )
+        for problem in problems:
+            print(problem, file=sys.stderr)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _write(path: Path, text: str) -> None:
+    from headrace.errors import ConfigError
+
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}; give another path") from error

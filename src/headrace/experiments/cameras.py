@@ -1,0 +1,177 @@
+"""How often camera streams decode a frame, and how fast, by ranks, workers and way of dealing."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import get_args
+
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from headrace.cameras.camera_set import CameraSet
+from headrace.decode.index_store import IndexStore
+from headrace.errors import ConfigError
+from headrace.experiments.camera_rank import CameraWay, RankTask, run_rank
+from headrace.experiments.record import Provenance, Record, Row
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.processes import run_together
+from headrace.video.camera_layout import CameraLayout
+
+_TIMEOUT_SECONDS = 1800.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CamerasConfig:
+    """What is measured."""
+
+    index_file: Path
+    """`{video_dir: {clip: frame_count}}`."""
+    ways: tuple[CameraWay, ...] = ("loader", "dataset", "wandering")
+    """Besides `decode`, which all are compared with."""
+    ranks: tuple[int, ...] = (1, 2, 4, 8)
+    workers: tuple[int, ...] = (1, 2)
+    """Of each rank: threads, or processes of a DataLoader."""
+    group_num: int = 4
+    """Clips in a batch."""
+    size: tuple[int, int] | None = (256, 704)
+    """(height, width) of the frames; None keeps that of the cameras."""
+    repeats: int = 1
+    """Epochs of each way; how often it decodes does not change."""
+
+    def __post_init__(self) -> None:
+        for name in ("ranks", "workers"):
+            if not getattr(self, name) or min(getattr(self, name)) < 1:
+                raise ConfigError(f"{name} must be numbers from 1 up, got {getattr(self, name)}")
+        for name in ("group_num", "repeats"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
+        unknown = set(self.ways) - set(get_args(CameraWay))
+        if unknown:
+            raise ConfigError(
+                f"there is no way {', '.join(sorted(unknown))}; there is "
+                f"{', '.join(get_args(CameraWay))}"
+            )
+
+
+class CameraRun(Row):
+    """One epoch of one way, all ranks together."""
+
+    way: CameraWay
+    ranks: PositiveInt
+    workers: PositiveInt
+    """Of each rank."""
+    seconds: PositiveFloat
+    """From when all ranks were ready until the last was done."""
+    delivered: PositiveInt
+    """Pictures: one for each camera and moment."""
+    decoded: NonNegativeInt
+    cpu_seconds: NonNegativeFloat
+    """Processor time of all ranks and their workers."""
+
+
+class CamerasRecord(Record):
+    """What was measured."""
+
+    clips: PositiveInt
+    cameras: PositiveInt
+    pictures: PositiveInt
+    """In the set: moments times cameras."""
+    runs: tuple[CameraRun, ...]
+    """As they were timed, in turn."""
+
+
+def measure_cameras(
+    config: CamerasConfig,
+    *,
+    command: Sequence[str] = (),
+    on_run: Callable[[int, int, str], None] = lambda done, of, what: None,
+    index_store: Path | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> CamerasRecord:
+    """Time an epoch of each way for each number of ranks and workers, on this machine.
+
+    Every rank is a process, as under torch.distributed, on the same cores. One pass of plain
+    decoding goes before them without being timed: it brings the files into memory, and bad media
+    comes to light in it.
+
+    Args:
+        config: What is measured.
+        command: The command line it came from, if any.
+        on_run: Called with the number of runs that are done, of all, and what comes next.
+        index_store: Folder of the indexes; None means the user's cache folder.
+        clock: What times.
+
+    Raises:
+        ConfigError: the index file is none, or disagrees with the files.
+        MediaError: a camera cannot be read.
+        StageError: a rank failed.
+    """
+    store = IndexStore(index_store) if index_store else IndexStore()
+    found = CameraSet.open(CameraLayout.read(config.index_file), store=store)
+    if config.size is None:
+        found.common_size()
+    plain = {**asdict(config), "index_file": str(config.index_file)}
+    provenance = Provenance.here(
+        {name: _plain(value) for name, value in plain.items()}, command, clock
+    )
+    turns = _turns(config)
+    runs = []
+    for number, (way, ranks, workers) in enumerate([turns[0], *turns]):
+        on_run(number, len(turns) + 1, f"{way}, ranks {ranks}, workers {workers}")
+        runs.append(_run(config, way, ranks, workers, index_store, clock))
+    on_run(len(turns) + 1, len(turns) + 1, "done")
+    moments = sum(map(len, found.clips))
+    return CamerasRecord(
+        provenance=provenance,
+        clips=len(found.clips),
+        cameras=len(found.cameras),
+        pictures=moments * len(found.cameras),
+        runs=tuple(runs[1:]),
+    )
+
+
+def _turns(config: CamerasConfig) -> list[tuple[CameraWay, int, int]]:
+    """Return what is run, in order: repeats take turns, so that none has all the luck."""
+    once: list[tuple[CameraWay, int, int]] = [("decode", 1, each) for each in config.workers]
+    for ranks, workers in product(config.ranks, config.workers):
+        once += [(way, ranks, workers) for way in config.ways if way != "decode"]
+    return once * config.repeats
+
+
+def _run(
+    config: CamerasConfig,
+    way: CameraWay,
+    ranks: int,
+    workers: int,
+    index_store: Path | None,
+    clock: Clock,
+) -> CameraRun:
+    tasks = [
+        RankTask(
+            way=way,
+            index_file=config.index_file,
+            rank=rank,
+            ranks=ranks,
+            workers=workers,
+            group_num=config.group_num,
+            size=config.size,
+            index_store=index_store,
+        )
+        for rank in range(ranks)
+    ]
+    results, seconds = run_together(run_rank, tasks, timeout_seconds=_TIMEOUT_SECONDS, clock=clock)
+    return CameraRun(
+        way=way,
+        ranks=ranks,
+        workers=workers,
+        seconds=seconds,
+        delivered=sum(each.delivered for each in results),
+        decoded=sum(each.decoded for each in results),
+        cpu_seconds=sum(each.cpu_seconds for each in results),
+    )
+
+
+def _plain(value: object) -> str | int | float | bool | None:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return value if isinstance(value, int | float | None) else str(value)

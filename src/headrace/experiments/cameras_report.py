@@ -1,0 +1,197 @@
+"""What the timed epochs of camera streams come to: a row for each, a verdict, two charts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+import plotly.graph_objects as go
+
+from headrace.experiments.camera_rank import CameraWay
+from headrace.experiments.cameras import CameraRun, CamerasRecord
+from headrace.profiling.findings import Finding
+from headrace.report.drawing import MARK, PLAIN, Chart, draw
+from headrace.report.experiment import Experiment, Table
+from headrace.report.numbers import counted, decimal, percent
+
+ONCE: Final = 1.02
+"""Up to so many decodings a picture, each is said to be decoded once."""
+LABELS: Final[dict[CameraWay, str]] = {
+    "decode": "plain decoding",
+    "loader": "CameraLoader",
+    "dataset": "DataLoader, slots stay",
+    "wandering": "DataLoader, slots wander",
+}
+QUOTED: Final = (
+    "The example that slots wander in, accvlab.on_demand_video_decoder, reports 2,481.54, "
+    "2,885.02, 3,236.65 and 3,497.02 frames/s on 1, 2, 4 and 8 A100 GPUs (SXM4, 80 GB; EPYC 7J13; "
+    "NuScenes-mini over NFS: 10 clips, 6 cameras, H.265, 1600x900, GOP 30, no B-frames): other "
+    "hardware, so only its scaling, 1.41 from 1 to 8, can be held against these rows."
+)
+_COLOURS: Final = {"loader": PLAIN, "dataset": "#8a6fb0", "wandering": MARK}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CamerasRow:
+    """The epochs of one way with one number of ranks and workers; medians."""
+
+    way: CameraWay
+    ranks: int
+    workers: int
+    frames_per_second: float
+    decoded_per_delivered: float
+    cpu_ms: float
+    """Processor time of a picture."""
+    share: float
+    """Of what plain decoding reaches with the same number of workers on one rank."""
+
+
+def rows_of(record: CamerasRecord) -> tuple[CamerasRow, ...]:
+    """Return a row for each way, ranks and workers, in the order they were run."""
+    groups: dict[tuple[CameraWay, int, int], list[CameraRun]] = {}
+    for run in record.runs:
+        groups.setdefault((run.way, run.ranks, run.workers), []).append(run)
+    bare = {workers: _rate(runs) for (way, _, workers), runs in groups.items() if way == "decode"}
+    return tuple(
+        CamerasRow(
+            way=way,
+            ranks=ranks,
+            workers=workers,
+            frames_per_second=_rate(runs),
+            decoded_per_delivered=runs[0].decoded / runs[0].delivered,
+            cpu_ms=median(run.cpu_seconds / run.delivered * 1000 for run in runs),
+            share=_rate(runs) / bare[workers],
+        )
+        for (way, ranks, workers), runs in groups.items()
+    )
+
+
+def cameras_experiment(record: CamerasRecord) -> Experiment:
+    """Return what the record shows, ready to be rendered."""
+    rows = rows_of(record)
+    return Experiment(
+        name="bench cameras",
+        title=f"Camera streams by ranks and workers: {counted(record.clips, 'clip')} of "
+        f"{counted(record.cameras, 'camera')}, {counted(record.pictures, 'picture')}",
+        created=record.provenance.created,
+        command=record.provenance.command,
+        findings=(_finding(record, rows),),
+        charts=(_decoded_chart(rows), _speed_chart(rows)),
+        table=_table(rows),
+        configuration=record.provenance.configuration,
+        machine=record.provenance.machine,
+        versions=record.provenance.versions,
+    )
+
+
+def _rate(runs: list[CameraRun]) -> float:
+    return median(run.delivered / run.seconds for run in runs)
+
+
+def _finding(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> Finding:
+    ours = [row for row in rows if row.way in ("loader", "dataset")]
+    theirs = [row for row in rows if row.way == "wandering"]
+    cores = record.provenance.machine.usable_cores
+    evidence = [f"All ranks share {counted(cores, 'usable core')}."]
+    headline = "Plain decoding alone was measured"
+    if ours:
+        worst = max(ours, key=lambda row: row.decoded_per_delivered)
+        is_once = worst.decoded_per_delivered <= ONCE
+        headline = (
+            "Every picture is decoded once, however many ranks and workers"
+            if is_once
+            else f"Pictures are decoded up to {decimal(worst.decoded_per_delivered)} times"
+        )
+        evidence.append(
+            f"Where slots stay, at most {decimal(worst.decoded_per_delivered)} pictures are "
+            f"decoded for one delivered: {_name(worst)}."
+        )
+        best = max(ours, key=lambda row: row.share)
+        evidence.append(
+            f"The best reaches {percent(best.share)} of plain decoding: {_name(best)}, "
+            f"{decimal(best.frames_per_second)} frames/s."
+        )
+    if theirs:
+        worst = max(theirs, key=lambda row: row.decoded_per_delivered)
+        evidence.append(
+            f"Where slots wander, up to {decimal(worst.decoded_per_delivered)} are decoded for "
+            f"one delivered: {_name(worst)}."
+        )
+    evidence.append(QUOTED)
+    change = "CameraLoader, or CameraStreamSampler with the DataLoader's number of workers."
+    return Finding(
+        headline=headline, evidence=tuple(evidence), change=change if ours and theirs else None
+    )
+
+
+def _name(row: CamerasRow) -> str:
+    return f"{LABELS[row.way]}, {counted(row.ranks, 'rank')} x {counted(row.workers, 'worker')}"
+
+
+def _table(rows: tuple[CamerasRow, ...]) -> Table:
+    return Table(
+        reading="Pictures of all ranks together: one for each camera and moment. The last column "
+        "is frames/s ÷ those of plain decoding with the same number of workers on one rank.",
+        heads=("way", "ranks", "workers", "frames/s", "decoded/delivered", "CPU ms", "of plain"),
+        rows=tuple(
+            (
+                LABELS[row.way],
+                str(row.ranks),
+                str(row.workers),
+                decimal(row.frames_per_second),
+                f"{row.decoded_per_delivered:.2f}",
+                decimal(row.cpu_ms),
+                percent(row.share),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _decoded_chart(rows: tuple[CamerasRow, ...]) -> Chart:
+    figure = draw(_lines(rows, lambda row: row.decoded_per_delivered), height=320)
+    figure.update_xaxes(title_text="ranks", tickvals=sorted({row.ranks for row in rows}))
+    figure.update_yaxes(title_text="decoded ÷ delivered", rangemode="tozero")
+    return Chart(
+        name="decoded",
+        title="Pictures decoded for one delivered",
+        reading="1 is each picture once. Solid lines are the largest number of workers, dotted "
+        "ones the others.",
+        figure=figure,
+    )
+
+
+def _speed_chart(rows: tuple[CamerasRow, ...]) -> Chart:
+    figure = draw(_lines(rows, lambda row: row.frames_per_second), height=320)
+    figure.update_xaxes(title_text="ranks", tickvals=sorted({row.ranks for row in rows}))
+    figure.update_yaxes(title_text="frames/s, all ranks", rangemode="tozero")
+    return Chart(
+        name="speed",
+        title="Frames per second of all ranks together",
+        reading="Ranks share the cores of one machine, so that the best there is to see is a "
+        "level line.",
+        figure=figure,
+    )
+
+
+def _lines(rows: tuple[CamerasRow, ...], value: Callable[[CamerasRow], float]) -> list[go.Scatter]:
+    most = max(row.workers for row in rows)
+    groups: dict[tuple[CameraWay, int], list[CamerasRow]] = {}
+    for row in rows:
+        if row.way != "decode":
+            groups.setdefault((row.way, row.workers), []).append(row)
+    return [
+        go.Scatter(
+            name=f"{LABELS[way]}, {counted(workers, 'worker')}",
+            x=[row.ranks for row in mine],
+            y=[value(row) for row in mine],
+            mode="lines+markers",
+            line={
+                "color": _COLOURS[way],
+                "width": 1.8,
+                "dash": "solid" if workers == most else "dot",
+            },
+            marker={"size": 7},
+        )
+        for (way, workers), mine in groups.items()
+    ]

@@ -1,0 +1,85 @@
+"""Processes that begin together, as ranks do."""
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+from headrace.errors import StageError
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+Work = Callable[[Argument, Callable[[], None]], Result]
+"""Given its argument and a function to call when it is ready, which returns when all are."""
+
+
+def run_together(
+    work: Work[Argument, Result],
+    arguments: Sequence[Argument],
+    *,
+    timeout_seconds: float,
+    clock: Clock = SYSTEM_CLOCK,
+) -> tuple[list[Result], float]:
+    """Run `work` once for each argument, each in a new process; return results and seconds.
+
+    The seconds are those from when all were ready until the last was done. New processes import
+    `work` by its name and are sent their arguments.
+
+    Raises:
+        StageError: one of them failed, or gave no answer for `timeout_seconds`. All are ended.
+    """
+    context = multiprocessing.get_context("spawn")
+    processes: list[Any] = []
+    ends: list[Connection] = []
+    is_done = False
+    try:
+        for argument in arguments:
+            ours, theirs = context.Pipe()
+            ends.append(ours)
+            processes.append(context.Process(target=_run, args=(work, argument, theirs)))
+            processes[-1].start()
+            theirs.close()
+        for end in ends:
+            _receive(end, timeout_seconds)
+        started_ns = clock.now_ns()
+        for end in ends:
+            end.send(None)
+        results = [_receive(end, timeout_seconds) for end in ends]
+        seconds = (clock.now_ns() - started_ns) / 1e9
+        is_done = True
+        return results, seconds
+    finally:
+        for end in ends:
+            end.close()
+        for process in processes:
+            if not is_done:
+                process.terminate()
+            process.join()
+            process.close()
+
+
+def _receive(end: Connection, timeout_seconds: float) -> Any:
+    if not end.poll(timeout_seconds):
+        raise StageError(f"a process gave no answer for {timeout_seconds:g} s", stage="processes")
+    try:
+        failure, result = end.recv()
+    except EOFError as error:
+        raise StageError("a process ended without an answer", stage="processes") from error
+    if failure is not None:
+        raise StageError(f"a process failed: {failure}", stage="processes")
+    return result
+
+
+def _run(work: Work[Argument, Result], argument: Argument, end: Connection) -> None:
+    def ready() -> None:
+        end.send((None, None))
+        end.recv()
+
+    try:
+        end.send((None, work(argument, ready)))
+    except Exception as error:  # noqa: BLE001 - told to the parent, which raises it
+        end.send((f"{type(error).__name__}: {error}", None))
+    finally:
+        end.close()

@@ -1,0 +1,30 @@
+"""Turns: work on one thing, done by many threads, in the order it was numbered in."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+
+
+class Turns:
+    """`with turns.turn(key, number): ...` waits until number - 1 of that key is done. Thread-safe.
+
+    Numbers of a key start at 0. Whoever has a number begins it some time, or those behind it wait
+    for ever: hand them out to threads in ascending order.
+    """
+
+    def __init__(self) -> None:
+        self._due: defaultdict[Hashable, int] = defaultdict(int)
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def turn(self, key: Hashable, number: int) -> Iterator[None]:
+        """Have the turn `number` of `key` for the length of the block, however it ends."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._due[key] == number)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._due[key] = number + 1
+                self._changed.notify_all()

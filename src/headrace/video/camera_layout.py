@@ -1,0 +1,163 @@
+"""CameraLayout: clips of several cameras, `<video_dir>/<clip>/<camera>.mp4`, and their index."""
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from headrace.errors import ConfigError
+
+_LARGEST_BYTES = 1 << 28
+_SUFFIX = ".mp4"
+_CONTENT = TypeAdapter(dict[str, dict[str, Annotated[int, Field(ge=1, le=1 << 31)]]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class CameraClip:
+    """One clip: a folder with a file for each camera."""
+
+    video_dir: Path
+    name: str
+    num_frames: int
+    """As the index file says."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its cameras lie."""
+        return self.video_dir / self.name
+
+    def file(self, camera: str) -> Path:
+        """Return the file of a camera, whether or not it is there."""
+        return self.folder / f"{camera}{_SUFFIX}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CameraLayout:
+    """Clips of the same cameras."""
+
+    clips: tuple[CameraClip, ...]
+    """In the order of the index file."""
+    cameras: tuple[str, ...]
+    """Their names: of all files there are, in alphabetical order; or as they were asked for."""
+
+    @classmethod
+    def read(
+        cls, index_file: str | os.PathLike[str], cameras: Iterable[str] | None = None
+    ) -> "CameraLayout":
+        """Read `{video_dir: {clip: frame_count}}`; a relative video_dir starts at the index file.
+
+        Args:
+            index_file: A JSON file.
+            cameras: Names of those to read, in this order; None means all there are.
+
+        Raises:
+            ConfigError: it cannot be read, does not say that, or no camera is there.
+        """
+        path = Path(index_file)
+        clips = tuple(
+            CameraClip(video_dir=path.parent / folder, name=name, num_frames=count)
+            for folder, counts in _content(path).items()
+            for name, count in counts.items()
+        )
+        for clip in clips:
+            _check_name(clip.name, path)
+        if not clips:
+            raise ConfigError(f"{path} lists no clip; `headrace index --layout cameras` writes one")
+        return cls(clips=clips, cameras=_cameras(clips, cameras))
+
+    @classmethod
+    def of_folders(
+        cls,
+        video_dirs: Iterable[str | os.PathLike[str]],
+        count_frames: Callable[[Path], int],
+        cameras: Iterable[str] | None = None,
+    ) -> "CameraLayout":
+        """Look for clips in folders; the frames of a clip are those of its first camera.
+
+        Args:
+            video_dirs: Folders whose sub-folders are clips.
+            count_frames: Returns how many frames a file has.
+            cameras: As for `read`.
+
+        Raises:
+            ConfigError: there is no such folder, or no clip in it.
+        """
+        names = None if cameras is None else tuple(cameras)
+        folders = [(Path(each), clip) for each in video_dirs for clip in _sub_folders(Path(each))]
+        unread = tuple(
+            CameraClip(video_dir=video_dir, name=clip, num_frames=1) for video_dir, clip in folders
+        )
+        if not unread:
+            raise ConfigError(
+                "no clip was found: a clip is a folder of <camera>.mp4 files inside a video_dir"
+            )
+        there = _cameras(unread, names)
+        clips = tuple(
+            CameraClip(
+                video_dir=clip.video_dir,
+                name=clip.name,
+                num_frames=count_frames(clip.file(there[0])),
+            )
+            for clip in unread
+        )
+        return cls(clips=clips, cameras=there)
+
+    def to_json(self, folder: Path) -> str:
+        """Return the text of an index file that will lie in `folder`."""
+        content: dict[str, dict[str, int]] = {}
+        for clip in self.clips:
+            video_dir = os.path.relpath(clip.video_dir, folder)
+            content.setdefault(PurePosixPath(video_dir).as_posix(), {})[clip.name] = clip.num_frames
+        return json.dumps(content, indent=1) + "\n"
+
+
+def _content(path: Path) -> dict[str, dict[str, int]]:
+    wants = '{"video_dir": {"clip": frame_count}}'
+    try:
+        if path.stat().st_size > _LARGEST_BYTES:
+            raise ConfigError(f"{path} is larger than {_LARGEST_BYTES >> 20} MiB; is it an index?")
+        return _CONTENT.validate_json(path.read_bytes(), strict=True)
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}; give a camera index") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = " -> ".join(map(str, first["loc"]))
+        raise ConfigError(
+            f"{path} is no camera index, which reads like {wants}: {where or 'JSON'}: "
+            f"{first['msg']}"
+        ) from error
+
+
+def _check_name(name: str, path: Path) -> None:
+    parts = PurePosixPath(name).parts
+    if not parts or ".." in parts or PurePosixPath(name).is_absolute():
+        raise ConfigError(f"{path} names a clip {name!r}, which is no folder inside its video_dir")
+
+
+def _cameras(clips: tuple[CameraClip, ...], asked: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the cameras asked for, or all that any clip has, by name."""
+    if asked is not None:
+        names = tuple(asked)
+        if not names or len(set(names)) != len(names):
+            raise ConfigError(f"cameras must be different names, at least one; got {names}")
+        return names
+    found = {file.stem for clip in clips for file in clip.folder.glob(f"*{_SUFFIX}")}
+    if not found:
+        raise ConfigError(
+            f"no camera was found: there is no *{_SUFFIX} in {clips[0].folder}, nor in the folder "
+            "of any other clip"
+        )
+    return tuple(sorted(found))
+
+
+def _sub_folders(video_dir: Path) -> list[str]:
+    try:
+        return sorted(
+            each.name for each in video_dir.iterdir() if each.is_dir() and any(each.glob("*.mp4"))
+        )
+    except OSError as error:
+        raise ConfigError(f"cannot read folder {video_dir}: {error.strerror}") from error

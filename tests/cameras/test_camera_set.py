@@ -1,0 +1,133 @@
+"""Cameras are aligned by index or by time: own frame rates, offsets, drift and gaps."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from headrace.cameras.camera_set import Alignment, CameraClock, CameraSet
+from headrace.cameras.loader import CameraLoader
+from headrace.errors import ConfigError, DecodeError
+from headrace.sampling.alignment import MISSING
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.testing.synth_clip import Timing
+from headrace.video.camera_layout import CameraLayout
+
+SIZE = (32, 48)
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory):
+    """A second at 20 frames/s; the same at 30; at 20 with a gap of 0.4 s after frame 9."""
+    folder = tmp_path_factory.mktemp("rates") / "clip"
+    folder.mkdir()
+    steps = (*[Fraction(1, 20)] * 9, Fraction(9, 20), *[Fraction(1, 20)] * 3)
+    for camera, clip in {
+        "0_reference": SynthClip(num_frames=20, frame_rate=Fraction(20), size=(64, 96)),
+        "1_faster": SynthClip(num_frames=30, frame_rate=Fraction(30), size=(64, 96)),
+        "2_gap": SynthClip(num_frames=12, timing=Timing(durations_seconds=steps), size=(64, 96)),
+    }.items():
+        write_clip(folder / camera, clip)
+    return CameraLayout.of_folders([folder.parent], lambda file: 20)
+
+
+def opened(layout, store, **options):
+    [clip] = CameraSet.open(layout, Alignment(**options), store=store).clips
+    return clip
+
+
+def test_by_time_each_camera_shows_its_nearest_frame(layout, store):
+    clip = opened(layout, store, sync="nearest", tolerance_ms=20, on_missing="mask")
+    assert clip.frames[:, 0].tolist() == list(range(20))
+    assert clip.frames[:6, 1].tolist() == [0, 1, 3, 4, 6, 7]
+    assert clip.frames[:, 2].tolist() == [*range(10), *[MISSING] * 8, 10, 11]
+
+
+def test_by_time_the_latest_frame_that_was_there(layout, store):
+    clip = opened(layout, store, sync="previous", tolerance_ms=40, on_missing="mask")
+    assert clip.frames[:6, 1].tolist() == [0, 1, 3, 4, 6, 7]
+    late = opened(layout, store, sync="previous", tolerance_ms=100, on_missing="mask")
+    assert late.frames[9:14, 2].tolist() == [9, 9, 9, MISSING, MISSING]
+
+
+def test_moments_without_a_frame_are_dropped_or_repeated(layout, store):
+    options = {"sync": "nearest", "tolerance_ms": 20}
+    dropped = opened(layout, store, on_missing="drop", **options)
+    assert dropped.moments.tolist() == [*range(10), 18, 19]
+    assert dropped.is_own.all()
+    repeated = opened(layout, store, on_missing="repeat", **options)
+    assert repeated.frames[:, 2].tolist() == [*range(10), *[9] * 8, 10, 11]
+    assert np.flatnonzero(~repeated.is_own[:, 2]).tolist() == list(range(10, 18))
+
+
+def test_a_moment_without_a_frame_is_named(layout, store):
+    with pytest.raises(DecodeError) as said:
+        opened(layout, store, sync="nearest", tolerance_ms=20)
+    assert "2_gap.mp4 has no frame for 8 of 20 moments, the first is frame 10" in str(said.value)
+    assert "nearest frame is 50.0 ms away, 20 are tolerated" in str(said.value)
+
+
+def test_clocks_take_out_offset_and_drift(layout, store):
+    """The faster camera's clock is 1.5 times too slow and 0.1 s behind."""
+    clock = CameraClock(offset_seconds=0.1, rate=1.5)
+    clip = opened(
+        layout,
+        store,
+        sync="nearest",
+        tolerance_ms=5,
+        on_missing="mask",
+        clocks={"1_faster": clock},
+    )
+    assert clip.frames[:5, 1].tolist() == [MISSING, MISSING, 0, 1, 2]
+    assert clip.seconds[1][:3] == pytest.approx([0.1, 0.15, 0.2])
+
+
+def test_a_batch_says_how_far_apart_its_frames_are(layout, store):
+    alignment = Alignment(sync="nearest", tolerance_ms=20, on_missing="mask")
+    with CameraLoader(
+        layout, group_num=1, size=SIZE, alignment=alignment, store=store, workers=2
+    ) as loader:
+        batches = list(loader)
+        statistics = loader.statistics
+    assert [batch.index.item() for batch in batches] == list(range(20))
+    errors = np.concatenate([batch.error_ms.numpy() for batch in batches])
+    assert not errors[:, 0].any()
+    assert np.nanmax(np.abs(errors[:, 1])) == pytest.approx(1000 / 60, abs=0.1)
+    assert np.isnan(errors[10:18, 2]).all()
+    assert statistics.frames_missing == 8
+    times = np.concatenate([batch.pts_seconds.numpy() for batch in batches])
+    assert times[:, 0] == pytest.approx(np.arange(20) / 20)
+    assert errors[:, 1] == pytest.approx((times[:, 1] - times[:, 0]) * 1000)
+
+
+def test_a_slower_camera_shows_a_frame_twice_and_decodes_it_once(layout, store):
+    cameras = ("1_faster", "0_reference")
+    turned = CameraLayout(
+        clips=tuple(
+            type(clip)(video_dir=clip.video_dir, name=clip.name, num_frames=30)
+            for clip in layout.clips
+        ),
+        cameras=cameras,
+    )
+    with CameraLoader(
+        turned,
+        group_num=1,
+        size=SIZE,
+        alignment=Alignment(sync="nearest", tolerance_ms=30),
+        store=store,
+        workers=2,
+    ) as loader:
+        delivered = len(list(loader)) * 2
+        assert loader.statistics.frames_delivered == delivered == 60
+        assert loader.statistics.frames_decoded == 50
+
+
+def test_no_clip_left_is_an_error(layout, store):
+    with pytest.raises(ConfigError, match="no clip has a frame to deliver"):
+        opened(
+            layout,
+            store,
+            sync="nearest",
+            on_missing="drop",
+            clocks={"1_faster": CameraClock(offset_seconds=100)},
+        )

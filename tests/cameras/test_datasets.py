@@ -1,0 +1,110 @@
+"""Camera streams through a stock DataLoader: workers keep their slots."""
+
+import numpy as np
+import pytest
+from torch.utils.data import DataLoader
+
+from cameras.clips import CAMERAS, LENGTHS, SIZE, PlainCameras, layout_of, write_layout
+from headrace.cameras.datasets import CameraStreamDataset, CameraStreamSampler
+from headrace.cameras.loader import CameraLoader
+from headrace.errors import BackendError, ConfigError
+from training.in_workers import with_counters
+
+ALL = sorted((clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length))
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("streams") / "videos"
+    write_layout(folder)
+    return layout_of(folder)
+
+
+@pytest.fixture
+def dataset(layout, store):
+    with CameraStreamDataset(layout, num_of_set=2, size=SIZE, store=store) as dataset:
+        yield dataset
+
+
+def shown(batches):
+    return [
+        (clip, index)
+        for batch in batches
+        for clip, index in zip(batch["clip"].tolist(), batch["index"].tolist(), strict=True)
+        if clip >= 0
+    ]
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_decode_each_frame_once(dataset, layout, context):
+    plain = PlainCameras(layout)
+    spent: dict[int, int] = {}
+    seen = []
+    for rank in range(2):
+        sampler = CameraStreamSampler(
+            dataset, group_num=2, num_workers=2, rank=rank, num_replicas=2
+        )
+        batches = DataLoader(
+            dataset,
+            batch_sampler=sampler,
+            num_workers=2,
+            multiprocessing_context=context,
+            collate_fn=with_counters,
+        )
+        assert len(batches) == len(sampler)
+        for number, (batch, counters) in enumerate(batches):
+            spent[2 * rank + number % 2] = counters.frames_decoded
+            seen += shown([batch])
+            for row, clip in enumerate(batch["clip"].tolist()):
+                for camera in range(len(CAMERAS)):
+                    if clip >= 0:
+                        expected = plain.of(clip, camera, int(batch["index"][row]))
+                        assert np.array_equal(batch["frames"][row, camera].numpy(), expected)
+    assert sorted(seen) == ALL
+    assert sum(spent.values()) == len(ALL) * len(CAMERAS)
+
+
+def test_without_workers_it_is_what_the_loader_delivers(dataset, layout, store):
+    sampler = CameraStreamSampler(dataset, group_num=2, shuffle=True)
+    with CameraLoader(layout, group_num=2, size=SIZE, shuffle=True, store=store) as loader:
+        for _ in range(2):
+            ours = list(loader)
+            theirs = list(DataLoader(dataset, batch_sampler=sampler))
+            assert len(ours) == len(theirs)
+            for one, other in zip(ours, theirs, strict=True):
+                for name, value in vars(one).items():
+                    assert np.array_equal(value.numpy(), other[name].numpy(), equal_nan=True), name
+
+
+def test_a_pass_can_begin_where_training_ended(dataset):
+    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=2, shuffle=True)
+    whole = list(sampler)
+    sampler.set_epoch(0, skip=5)
+    assert len(sampler) == len(whole) - 5
+    assert list(sampler) == whole[5:]
+    assert list(sampler) != whole
+
+
+def test_fewer_sets_than_slots_bring_the_same_frames(layout, store, dataset):
+    sampler = CameraStreamSampler(dataset, group_num=2)
+    with CameraStreamDataset(layout, num_of_set=1, size=SIZE, store=store) as small:
+        for one, other in zip(
+            DataLoader(small, batch_sampler=list(sampler)[:6]),
+            DataLoader(dataset, batch_sampler=list(CameraStreamSampler(dataset, group_num=2))[:6]),
+            strict=True,
+        ):
+            assert np.array_equal(one["frames"].numpy(), other["frames"].numpy())
+        assert small.counters.frames_decoded > dataset.counters.frames_decoded
+
+
+def test_impossible_requests_are_refused(layout, store, dataset):
+    with pytest.raises(BackendError, match="decoding on GPU 0"):
+        CameraStreamDataset(layout, gpu=0, store=store)
+    with pytest.raises(ConfigError, match="num_of_set must be >= 1"):
+        CameraStreamDataset(layout, num_of_set=0, store=store)
+    with pytest.raises(ConfigError, match="group_num must be >= 1"):
+        CameraStreamSampler(dataset, group_num=0)
+    with pytest.raises(ConfigError, match="num_workers must be >= 0"):
+        CameraStreamSampler(dataset, num_workers=-1)
+    with pytest.raises(ConfigError, match="skip must be >= 0"):
+        CameraStreamSampler(dataset).set_epoch(0, skip=-1)

@@ -1,0 +1,394 @@
+"""Camera streams: every frame right, in order, decoded once, and what is bad named or marked."""
+
+import json
+import signal
+import subprocess
+import sys
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from cameras.clips import (
+    CAMERAS,
+    LENGTHS,
+    SIZE,
+    PlainCameras,
+    cells,
+    contents,
+    copy_layout,
+    layout_of,
+    write_layout,
+)
+from headrace.cameras.camera_set import Alignment
+from headrace.cameras.loader import CameraLoader
+from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
+from headrace.testing.damage import damage_packets
+from headrace.testing.synth import SynthClip, write_clip
+
+ALL = {(clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cameras")
+    write_layout(folder / "videos")
+    return folder / "videos"
+
+
+@pytest.fixture(scope="module")
+def layout(folder):
+    return layout_of(folder)
+
+
+@pytest.fixture(scope="module")
+def plain(layout):
+    return PlainCameras(layout)
+
+
+@pytest.fixture
+def loader(store, layout):
+    opened = []
+
+    def open_loader(layout=layout, **options):
+        options = {"group_num": 2, "size": SIZE, "store": store, "workers": 2, **options}
+        opened.append(CameraLoader(layout, **options))
+        return opened[-1]
+
+    yield open_loader
+    for each in opened:
+        each.close()
+
+
+def ranks(loader, count, **options):
+    return [loader(rank=rank, num_replicas=count, **options) for rank in range(count)]
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 4])
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("group_num", [1, 2, 3])
+def test_every_frame_comes_once_in_order_decoded_once(loader, plain, num_ranks, workers, group_num):
+    loaders = ranks(loader, num_ranks, workers=workers, group_num=group_num)
+    batches = [list(each) for each in loaders]
+    assert len({len(each) for each in batches}) == 1
+    shown = [cell for rank in batches for cell in cells(rank)]
+    assert sorted((clip, index) for _, clip, index in shown) == sorted(ALL)
+    slots: dict[int, list[tuple[int, int]]] = {}
+    for slot, clip, index in shown:
+        slots.setdefault(slot, []).append((clip, index))
+    for mine in slots.values():
+        for (before, k), (after, next_k) in pairwise(mine):
+            assert (after, next_k) == (before, k + 1) or (after != before and next_k == 0)
+    for batch in (batch for rank in batches for batch in rank):
+        assert batch.frames.shape == (group_num, len(CAMERAS), 3, *SIZE)
+        assert batch.first_frame.tolist() == [index == 0 for index in batch.index.tolist()]
+        assert (batch.valid == (batch.clip >= 0)[:, None]).all()
+        for row, (clip, index) in enumerate(
+            zip(batch.clip.tolist(), batch.index.tolist(), strict=True)
+        ):
+            for camera in range(len(CAMERAS)):
+                found = batch.frames[row, camera].numpy()
+                if clip < 0:
+                    assert not found.any()
+                else:
+                    assert np.array_equal(found, plain.of(clip, camera, index))
+    decoded = sum(each.statistics.frames_decoded for each in loaders)
+    delivered = sum(each.statistics.frames_delivered for each in loaders)
+    assert delivered == len(ALL) * len(CAMERAS)
+    assert decoded == delivered
+    assert sum(each.statistics.opens for each in loaders) == len(LENGTHS) * len(CAMERAS)
+
+
+def test_batches_are_the_same_whatever_the_memory_and_the_workers(loader):
+    def two_epochs(**options):
+        each = loader(shuffle=True, **options)
+        return contents(list(each) + list(each))
+
+    one = two_epochs(workers=1, lookahead=1)
+    batch_bytes = 2 * 3 * SIZE[0] * SIZE[1] * 3
+    for options in [{"workers": 3}, {"lookahead": 7}, {"memory_budget": 3 * batch_bytes}]:
+        assert two_epochs(**options) == one, options
+
+
+def test_epochs_are_shuffled_and_a_seed_names_them(loader):
+    first, second = (lambda each: (cells(each), cells(each)))(loader(shuffle=True))
+    assert first != second
+    again = loader(shuffle=True)
+    again.set_epoch(1)
+    assert cells(again) == second
+    assert cells(loader(shuffle=True, seed=1)) != first
+
+
+@pytest.mark.parametrize("tail", ["drop", "refill"])
+def test_no_slot_is_empty_where_the_tail_is_dropped_or_refilled(loader, tail):
+    each = loader(tail=tail)
+    batches = list(each)
+    assert len(batches) == len(loader(tail=tail)) == len(each)
+    assert all((batch.clip >= 0).all() for batch in batches)
+    shown = [cell[1:] for cell in cells(batches)]
+    assert (set(shown) == ALL) == (tail == "refill")
+    assert len(set(shown)) == len(shown) or tail == "refill"
+
+
+def test_clips_are_cut_into_sequences(loader):
+    batches = list(loader(seq_split=2))
+    assert sorted(cell[1:] for cell in cells(batches)) == sorted(ALL)
+    firsts = {
+        (clip, index)
+        for batch in batches
+        for clip, index, first in zip(
+            batch.clip.tolist(), batch.index.tolist(), batch.first_frame.tolist(), strict=True
+        )
+        if first
+    }
+    halves = {(clip, length // 2) for clip, length in enumerate(LENGTHS.values())}
+    assert firsts == {(clip, 0) for clip, _ in halves} | halves
+
+
+@pytest.mark.parametrize("num_of_file", [1, 4])
+def test_fewer_open_files_than_cameras_bring_the_same_frames(loader, num_of_file):
+    bounded = loader(num_of_file=num_of_file, lookahead=8)
+    assert contents(bounded) == contents(loader())
+    assert bounded.statistics.opens > len(LENGTHS) * len(CAMERAS)
+
+
+@pytest.mark.parametrize("step", [1, 5, 20])
+def test_the_rest_equals_that_of_an_uninterrupted_run(loader, step):
+    whole = loader(shuffle=True)
+    uninterrupted = contents([batch for _ in range(2) for batch in whole])
+    begun = loader(shuffle=True)
+    seen = contents(islice(begun, step))
+    state = json.loads(json.dumps(begun.state_dict()))
+    resumed = loader(shuffle=True, workers=1, lookahead=2)
+    resumed.load_state_dict(state)
+    assert seen + contents([b for _ in range(2) for b in resumed]) == uninterrupted
+
+
+def test_a_state_after_the_last_batch_is_the_next_epoch(loader):
+    each = loader()
+    list(each)
+    assert (each.state_dict()["epoch"], each.state_dict()["step"]) == (1, 0)
+
+
+@pytest.mark.parametrize("other", [{"group_num": 3}, {"seed": 1}, {"seq_split": 2}], ids=str)
+def test_a_state_of_something_else_is_refused(loader, other):
+    state = loader().state_dict()
+    with pytest.raises(ConfigError, match="does not belong to this loader"):
+        loader(**other).load_state_dict(state)
+
+
+SCRIPT = """
+import json, os, signal, sys
+from headrace.decode.index_store import IndexStore
+from headrace.cameras.loader import CameraLoader
+from cameras.clips import contents, layout_of
+from pathlib import Path
+from hashlib import blake2b
+
+folder, store, rank, log, stop = sys.argv[1:]
+log = Path(log)
+with CameraLoader(layout_of(Path(folder)), group_num=2, size=(32, 48), shuffle=True, workers=2,
+                  rank=int(rank), num_replicas=2, store=IndexStore(Path(store))) as loader:
+    lines = log.read_text().splitlines() if log.exists() else []
+    if lines:
+        loader.load_state_dict(json.loads(lines[-1])["state"])
+    with log.open("a") as out:
+        while loader.epoch < 2:
+            for batch in loader:
+                line = {"seen": blake2b(repr(contents([batch])).encode()).hexdigest(),
+                        "state": loader.state_dict()}
+                print(json.dumps(line), file=out, flush=True)
+                lines.append(line)
+                if len(lines) == int(stop):
+                    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_two_ranks_that_were_killed_go_on_as_if_they_had_not(folder, tmp_path):
+    def run(log, stop):
+        processes = [
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    "-c",
+                    SCRIPT,
+                    folder,
+                    tmp_path / "index",
+                    str(rank),
+                    log(rank),
+                    str(stop),
+                ],
+                cwd="tests",
+            )
+            for rank in (0, 1)
+        ]
+        return [each.wait(120) for each in processes]
+
+    assert run(lambda rank: tmp_path / f"whole-{rank}", 0) == [0, 0]
+    killed = -signal.SIGKILL
+    assert run(lambda rank: tmp_path / f"cut-{rank}", 9) == [killed, killed]
+    assert run(lambda rank: tmp_path / f"cut-{rank}", 0) == [0, 0]
+    for rank in (0, 1):
+        whole, cut = (tmp_path / f"{name}-{rank}" for name in ("whole", "cut"))
+        assert cut.read_text() == whole.read_text()
+        assert len(whole.read_text().splitlines()) > 20
+
+
+def test_a_damaged_frame_is_named_or_marked(loader, layout, folder, tmp_path, plain):
+    copied = copy_layout(folder, tmp_path / "damaged")
+    victim = copied.clips[2].file("front")
+    damage_packets(layout.clips[2].file("front"), victim, ordinals=[13])
+    with pytest.raises(DecodeError, match=r"c/front\.mp4"):
+        list(loader(copied))
+    each = loader(copied, on_error="mask")
+    batches = list(each)
+    assert len(batches) == len(loader())
+    lost = 0
+    for batch in batches:
+        for row, camera in np.argwhere(~batch.valid.numpy() & (batch.clip >= 0).numpy()[:, None]):
+            assert (batch.clip[row], CAMERAS[camera]) == (2, "front")
+            assert not batch.frames[row, camera].any()
+            assert batch.pts_seconds[row, camera].isnan()
+            lost += 1
+    assert each.statistics.frames_lost == lost > 0
+
+
+def test_a_clip_that_cannot_be_opened_is_named_or_left_out(loader, folder, tmp_path):
+    copied = copy_layout(folder, tmp_path / "gone")
+    copied.clips[1].file("left").unlink()
+    copied.clips[3].file("back").write_text("no video")
+    with pytest.raises(OpenError, match=r"b/left\.mp4"):
+        loader(copied)
+    each = loader(copied, on_error="mask")
+    assert [str(copied.clips[1].file("left")), str(copied.clips[3].file("back"))] == [
+        error.source for error in each.left_out
+    ]
+    assert each.statistics.clips_left_out == 2
+    assert {clip for _, clip, _ in cells(each)} == {0, 2, 4}
+
+
+def test_an_index_that_disagrees_with_the_files_is_refused(loader, layout, folder, tmp_path):
+    (tmp_path / "index.json").write_text(json.dumps({str(folder): {"a": 21}}))
+    with pytest.raises(ConfigError, match=r"says 21 frames, .*a/back\.mp4 has 20; write it anew"):
+        loader(tmp_path / "index.json")
+
+
+@pytest.fixture
+def early(folder, tmp_path):
+    """A layout whose camera `left` of clip a ends early."""
+    copied = copy_layout(folder, tmp_path / "early")
+    path = copied.clips[0].file("left")
+    path.unlink()
+    write_clip(path.with_suffix(""), SynthClip(num_frames=12, size=(64, 96), gop=5))
+    return copied
+
+
+def test_a_camera_that_ends_early_is_an_error_or_handled_as_asked(loader, early):
+    with pytest.raises(DecodeError, match=r"a/left\.mp4 has no frame for \d+ of 20 moments"):
+        loader(early)
+
+    def of_clip_a(on_missing):
+        each = loader(early, alignment=Alignment(on_missing=on_missing))
+        rows = [
+            (index, valid, picture)
+            for batch in each
+            for clip, index, valid, picture in zip(
+                batch.clip.tolist(),
+                batch.index.tolist(),
+                batch.valid.tolist(),
+                batch.frames[:, 2],
+                strict=True,
+            )
+            if clip == 0
+        ]
+        return rows, each.statistics.frames_missing
+
+    masked, missing = of_clip_a("mask")
+    assert [index for index, _, _ in masked] == list(range(20))
+    assert [valid[:2] for _, valid, _ in masked] == [[True, True]] * 20
+    length = sum(valid[2] for _, valid, _ in masked)
+    assert 0 < length < 20
+    assert missing == 20 - length
+    assert not any(picture.any() for _, valid, picture in masked if not valid[2])
+    repeated, missing = of_clip_a("repeat")
+    assert missing == 20 - length
+    assert all(torch.equal(picture, repeated[length - 1][2]) for _, _, picture in repeated[length:])
+    dropped, missing = of_clip_a("drop")
+    assert ([index for index, _, _ in dropped], missing) == (list(range(length)), 0)
+
+
+def test_a_file_that_vanishes_is_named_and_nothing_hangs(loader, folder, tmp_path):
+    copied = copy_layout(folder, tmp_path / "vanishing")
+    each = loader(copied)
+    copied.clips[4].file("front").unlink()
+    with pytest.raises(MediaError, match=r"e/front\.mp4"):
+        list(each)
+
+
+def test_cameras_of_different_sizes(loader, folder, tmp_path, plain):
+    copied = copy_layout(folder, tmp_path / "ragged")
+    clip = SynthClip(num_frames=20, size=(96, 64), gop=6)
+    copied.clips[0].file("left").unlink()
+    write_clip(copied.clips[0].file("left").with_suffix(""), clip)
+    with pytest.raises(ConfigError, match=r"cameras have 64x96, 96x64 .* or ragged='pad' or"):
+        loader(copied, size=None)
+    own = PlainCameras(copied, size=None)
+    for padded, listed in zip(
+        loader(copied, size=None, ragged="pad"),
+        loader(copied, size=None, ragged="list"),
+        strict=True,
+    ):
+        assert padded.frames.shape == (2, 3, 3, 96, 96)
+        assert torch.equal(padded.sizes, listed.sizes)
+        for row, clip in enumerate(padded.clip.tolist()):
+            for camera, (height, width) in enumerate(padded.sizes[row].tolist()):
+                picture = listed.frames[row][camera]
+                assert picture.shape == (3, height, width)
+                assert torch.equal(padded.frames[row, camera, :, :height, :width], picture)
+                assert not padded.frames[row, camera, :, height:].any()
+                assert not padded.frames[row, camera, :, :, width:].any()
+                if clip >= 0:
+                    index = int(padded.index[row])
+                    assert np.array_equal(picture.numpy(), own.of(clip, camera, index))
+
+
+def test_leaving_early_and_closing_end_the_threads(loader):
+    each = loader()
+    first = next(iter(each))
+    again = next(iter(each))
+    assert contents([first]) == contents([again])
+    iteration = iter(each)
+    next(iteration)
+    each.close()
+    with pytest.raises(ConfigError, match="closed, or iterated anew"):
+        next(iteration)
+
+
+def test_a_transform_is_given_the_pictures(loader):
+    each = loader(transform=lambda frames: frames.float().mean((-1, -2)))
+    assert next(iter(each)).frames.shape == (2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"group_num": 0}, "group_num must be >= 1"),
+        ({"workers": 0}, "workers must be >= 1"),
+        ({"num_of_file": 0}, "num_of_file must be >= 1"),
+        ({"lookahead": 0}, "lookahead must be >= 1"),
+        ({"on_error": "skip"}, "on_error must be one of raise, mask"),
+        ({"ragged": "crop"}, "ragged must be one of pad, list"),
+        ({"tail": "drop", "group_num": 6}, "5 clips do not fill 6 slots"),
+        ({"memory_budget": 1000}, r"does not hold 3 batches .* are needed; raise it"),
+        ({"seq_split": 0}, "seq_split must be >= 1"),
+        ({"rank": 1}, "rank and num_replicas go together"),
+        ({"alignment": lambda: Alignment(sync="next")}, "sync must be one of index"),
+        ({"alignment": lambda: Alignment(on_missing="skip")}, "on_missing must be one of raise"),
+        ({"alignment": lambda: Alignment(tolerance_ms=-1)}, "tolerance_ms must be >= 0"),
+        ({"alignment": lambda: Alignment(clocks={"top": None})}, "no camera top to set a clock"),
+    ],
+)
+def test_impossible_requests_say_what_is_possible(loader, options, said):
+    with pytest.raises(ConfigError, match=said):
+        loader(**{name: value() if callable(value) else value for name, value in options.items()})

@@ -1,0 +1,104 @@
+"""`headrace index --layout cameras` and `headrace bench cameras` as a user meets them."""
+
+import json
+
+import pytest
+
+from cameras.clips import CAMERAS, write_layout
+from headrace.cli import main
+
+LENGTHS = {"a": 12, "b": 7, "c": 9}
+PICTURES = 3 * sum(LENGTHS.values())
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "videos"
+    write_layout(folder, LENGTHS)
+    return folder
+
+
+@pytest.fixture
+def call(capsys):
+    """Return a function: arguments -> (exit code, stdout, stderr)."""
+
+    def run(*arguments):
+        code = 0
+        try:
+            main([*map(str, arguments)])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def index_file(call, made, tmp_path):
+    path = tmp_path / "index.json"
+    assert call("index", "--layout", "cameras", made, "--out", path)[0] == 0
+    return path
+
+
+def test_an_index_is_written_and_checked(call, made, index_file):
+    [(video_dir, counts)] = json.loads(index_file.read_text()).items()
+    assert (index_file.parent / video_dir).resolve() == made
+    assert counts == LENGTHS
+    code, out, err = call("index", "--layout", "cameras", index_file)
+    assert (code, out) == (0, "")
+    assert err == f"3 clips, 28 moments, 3 cameras: {', '.join(CAMERAS)}\n"
+    code, out, _ = call("index", "--layout", "cameras", index_file, "--json")
+    assert json.loads(out)["problems"] == []
+
+
+def test_what_is_wrong_is_named(call, made, index_file):
+    content = json.loads(index_file.read_text())
+    [counts] = content.values()
+    counts["b"] = 8
+    index_file.write_text(json.dumps(content))
+    code, _, err = call("index", "--layout", "cameras", index_file)
+    assert code == 1
+    assert "b/back.mp4 has 7 frames, its clip 8 by the index file" in err
+    assert err.count("its clip 8") == 3
+
+
+def test_without_out_the_index_goes_to_stdout(call, made, monkeypatch):
+    monkeypatch.chdir(made.parent)
+    code, out, _ = call("index", "--layout", "cameras", "videos")
+    assert (code, json.loads(out)) == (0, {"videos": LENGTHS})
+
+
+def test_slots_that_stay_decode_once_and_those_that_wander_do_not(call, index_file, tmp_path):
+    options = ("--ranks", "1,2", "--workers", "2", "--group-num", 2, "--size", 32, 48)
+    code, out, _ = call(
+        "bench", "cameras", "--index-file", index_file, *options, "--out", tmp_path / "out"
+    )
+    assert code == 0
+    assert "Every picture is decoded once, however many ranks and workers" in out
+    record = json.loads((tmp_path / "out" / "cameras.json").read_text())
+    decoded = {
+        (run["way"], run["ranks"]): run["decoded"] / run["delivered"] for run in record["runs"]
+    }
+    assert {run["delivered"] for run in record["runs"]} == {PICTURES}
+    assert decoded["decode", 1] == 1
+    for ranks in (1, 2):
+        assert decoded["loader", ranks] == decoded["dataset", ranks] == 1
+    assert decoded["wandering", 2] > decoded["wandering", 1] > 1.5
+    assert "chart-decoded" in (tmp_path / "out" / "cameras.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--ranks", "0"), "ranks must be numbers from 1 up"),
+        (("--workers", "two"), "numbers with commas"),
+        (("--ways", "fast"), "there is no way fast"),
+    ],
+)
+def test_impossible_requests_are_refused(call, index_file, tmp_path, options, said):
+    code, _, err = call(
+        "bench", "cameras", "--index-file", index_file, *options, "--out", tmp_path / "out"
+    )
+    assert code != 0
+    assert said in err

@@ -1,0 +1,99 @@
+"""Which sequence is read in which slot, and when."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.errors import ConfigError
+from headrace.sampling.slots import EMPTY, SlotSchedule
+
+LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=30)
+
+
+def schedule(lengths, slots, **options):
+    return SlotSchedule(lengths=np.array(lengths), slots=slots, **options)
+
+
+def grid(plan):
+    """Return [slot][step] = (sequence, offset) of a plan."""
+    return [[plan.at(slot, k) for k in range(plan.num_steps)] for slot in range(len(plan.ends))]
+
+
+def counted(plan):
+    return Counter(cell for row in grid(plan) for cell in row if cell != (EMPTY, EMPTY))
+
+
+def frames(lengths):
+    return {(sequence, k) for sequence, length in enumerate(lengths) for k in range(length)}
+
+
+@given(lengths=LENGTHS, slots=st.integers(1, 12), shuffle=st.booleans(), epoch=st.integers(0, 9))
+def test_padded_slots_deliver_each_frame_exactly_once(lengths, slots, shuffle, epoch):
+    found = counted(schedule(lengths, slots, shuffle=shuffle).plan(epoch))
+    assert set(found) == frames(lengths)
+    assert set(found.values()) == {1}
+
+
+@given(lengths=LENGTHS, slots=st.integers(1, 12), tail=st.sampled_from(["pad", "drop", "refill"]))
+def test_a_sequence_is_read_from_its_first_frame_on_in_one_slot(lengths, slots, tail):
+    if tail == "drop" and slots > len(lengths):
+        return
+    for row in grid(schedule(lengths, slots, tail=tail).plan(0)):
+        for (before, k), (after, next_k) in itertools.pairwise(row):
+            if before == EMPTY:
+                assert after == EMPTY
+            elif k + 1 < lengths[before]:
+                assert (after, next_k) == (before, k + 1)
+            else:
+                assert next_k in (0, EMPTY)
+
+
+@given(lengths=LENGTHS, slots=st.integers(1, 12))
+def test_dropping_leaves_no_slot_empty_and_repeats_nothing(lengths, slots):
+    if slots > len(lengths):
+        return
+    plan = schedule(lengths, slots, tail="drop").plan(0)
+    found = counted(plan)
+    assert set(found.values()) == {1}
+    assert sum(found.values()) == plan.num_steps * slots
+
+
+@given(lengths=LENGTHS, slots=st.integers(1, 12))
+def test_refilling_leaves_no_slot_empty_and_no_frame_out(lengths, slots):
+    plan = schedule(lengths, slots, tail="refill").plan(0)
+    found = counted(plan)
+    assert set(found) == frames(lengths)
+    assert sum(found.values()) == plan.num_steps * slots
+
+
+@given(lengths=LENGTHS, slots=st.integers(1, 12))
+def test_slots_end_at_most_one_sequence_apart(lengths, slots):
+    plan = schedule(lengths, slots).plan(0)
+    assert max(plan.ends) - min(plan.ends) <= max(lengths)
+
+
+def test_each_epoch_has_an_order_of_its_own_and_a_seed_names_it():
+    lengths = [3] * 20
+    plans = [schedule(lengths, 4, shuffle=True, seed=7).plan(epoch) for epoch in (0, 1, 0)]
+    assert grid(plans[0]) == grid(plans[2]) != grid(plans[1])
+    assert grid(schedule(lengths, 4, shuffle=True, seed=8).plan(0)) != grid(plans[0])
+    assert grid(schedule(lengths, 4, seed=8).plan(3)) == grid(schedule(lengths, 4).plan(0))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"lengths": [5, 5], "slots": 3, "tail": "drop"}, "2 clips do not fill 3 slots"),
+        ({"lengths": [5], "slots": 0}, "at least one slot"),
+        ({"lengths": [5], "slots": 1, "tail": "cut"}, "tail must be one of pad, drop, refill"),
+        ({"lengths": [], "slots": 1}, "at least one sequence"),
+        ({"lengths": [3, 0], "slots": 1}, "each needs a frame"),
+    ],
+)
+def test_impossible_schedules_are_refused(options, said):
+    with pytest.raises(ConfigError, match=said):
+        schedule(**options)
