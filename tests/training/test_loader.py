@@ -269,7 +269,7 @@ loader = FrameLoader(
 )
 batches = iter(loader)
 next(batches)
-while loader.statistics.held_bytes < 7 * 32 * 48 * 3:
+while not loader._engine.room._changed._waiters:
     pass
 1 / 0
 """
