@@ -126,3 +126,14 @@ def test_any_sequence_of_jobs_equals_linear_decode(synthetic, linear, data):
     frame = st.integers(0, len(index) - 1)
     jobs = data.draw(st.lists(st.sets(frame, min_size=1, max_size=8), min_size=1, max_size=6))
     assert differing(index, expected, FULL, [sorted(job) for job in jobs]) == []
+
+
+def test_an_odd_crop_is_cut_and_not_scaled(synthetic, linear):
+    """Of the brightness, that is; subsampled colour may lie a pixel aside."""
+    index, whole = linear(synthetic("h264"))
+    crop = Crop(top=3, left=5, height=33, width=41)
+    with closing(PyavDecoder(index, FrameShape(crop=crop))) as decoder:
+        [(_, frame)] = decoder.run(DecodeJob((7,)))
+    expected = whole[7][3:36, 5:46]
+    assert frame.shape == expected.shape
+    assert np.median(np.abs(frame.astype(int) - expected).mean(-1)) < 3
