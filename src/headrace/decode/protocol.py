@@ -59,10 +59,10 @@ class DecodeCounters:
             **{name: value + getattr(other, name) for name, value in vars(self).items()}
         )
 
-    def __iadd__(self, other: "DecodeCounters") -> "DecodeCounters":
+    def count(self, other: "DecodeCounters") -> None:
+        """Add another's to these; `+` gives new ones, which whoever has these does not see."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
-        return self
 
     def __sub__(self, other: "DecodeCounters") -> "DecodeCounters":
         return DecodeCounters(

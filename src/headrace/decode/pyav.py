@@ -142,7 +142,7 @@ class PyavDecoder:
                 found.extend(other._found(alone, [number], []))
             finally:
                 other.close()
-                self._counters += replace(other.counters, frames_delivered=0)
+                self._counters.count(replace(other.counters, frames_delivered=0))
         if not found:
             lost.append(number)
         yield from found
