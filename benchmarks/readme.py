@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import tables
+from benchmarks.camera_tables import cameras
 from benchmarks.chart import THEMES, sequential_chart
 from benchmarks.record import RESULTS, ROOT, RandomResult, SequentialResult, StartupResult
+from headrace.experiments.cameras import CamerasRecord
 
 PICTURE = """<picture>
 <source media="(prefers-color-scheme: dark)" srcset="benchmarks/results/sequential-dark.svg">
@@ -60,6 +62,10 @@ def generated(readme: Path, results: Path) -> dict[Path, str]:
     for name in ("random_frames", "random_clips"):
         if (path := results / f"{name}.json").is_file():
             text = replace_block(text, name, tables.random_access(RandomResult.load(path)))
+    grid, speed = results / "cameras.json", results / "cameras_speed.json"
+    if grid.is_file() and speed.is_file():
+        records = [CamerasRecord.model_validate_json(path.read_bytes()) for path in (grid, speed)]
+        text = replace_block(text, "cameras", cameras(*records))
     files[readme] = text
     return files
 

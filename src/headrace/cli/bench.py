@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -34,6 +34,10 @@ def workers(
     size: Annotated[
         tuple[int, int], typer.Option(min=1, help="Height and width of the frames.")
     ] = (256, 256),
+    boundary: Annotated[
+        Literal["error", "repeat_last", "wrap"],
+        typer.Option(help="What a video that is shorter than a clip does."),
+    ] = "error",
     clips_per_video: Annotated[
         int | None,
         typer.Option(min=1, help="Clips of each video in an epoch; by default 4 batches a worker."),
@@ -56,6 +60,7 @@ def workers(
         clip_len=clip_len,
         stride=stride,
         size=size,
+        boundary=boundary,
         clips_per_video=clips_per_video,
         repeats=repeats,
     )

@@ -13,6 +13,7 @@ from headrace.errors import ConfigError
 from headrace.experiments.record import Provenance, Record, Row
 from headrace.experiments.usage import cpu_seconds, memory_bytes
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.sampling.boundary import Boundary
 from headrace.training.datasets import VideoDataset
 
 _BATCHES_PER_WORKER = 4
@@ -33,6 +34,8 @@ class WorkersConfig:
     stride: int = 2
     size: tuple[int, int] = (256, 256)
     """(height, width) of the frames."""
+    boundary: Boundary = "error"
+    """What happens where a video is shorter than a clip."""
     clips_per_video: int | None = None
     """None takes as many as give each worker 4 batches, so that it is not start-up that counts."""
     repeats: int = 3
@@ -115,7 +118,12 @@ def measure_workers(
     turns = [0] + list(config.workers) * config.repeats
     epochs = []
     with VideoDataset(
-        config.videos * times, config.clip_len, config.stride, size=config.size, store=store
+        config.videos * times,
+        config.clip_len,
+        config.stride,
+        size=config.size,
+        boundary=config.boundary,
+        store=store,
     ) as clips:
         for number, workers in enumerate(turns):
             on_epoch(number, len(turns))

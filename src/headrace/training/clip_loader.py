@@ -53,12 +53,16 @@ class ClipLoader(FrameLoader):
 
         Args:
             clips: Which clips, in which order; None means `RandomClips(num_frames=16, stride=2)`.
+            lookahead: As there, but the frames of a clip are always planned together.
         """
+        clips = RandomClips(num_frames=16, stride=2) if clips is None else clips
+        if lookahead is not None and lookahead >= 1:
+            lookahead = max(lookahead, getattr(clips, "num_frames", 1))
         super().__init__(
             videos,
             batch_size=batch_size,
             size=size,
-            sampling=RandomClips(num_frames=16, stride=2) if clips is None else clips,
+            sampling=clips,
             memory_budget=memory_budget,
             hold=hold,
             lookahead=lookahead,

@@ -1,0 +1,47 @@
+"""What `headrace bench cameras` measured, as Markdown for the README.
+
+`cameras.json` is the whole grid, `cameras_speed.json` repeats of plain decoding and CameraLoader:
+
+headrace bench cameras --index-file .media/cameras-10x40/index_frame.json
+headrace bench cameras --index-file .media/cameras-10x120/index_frame.json \\
+    --ways loader --ranks 1 --workers 2 --repeats 5
+"""
+
+from benchmarks.record import Spread
+from headrace.experiments.camera_rank import CameraWay
+from headrace.experiments.cameras import CamerasRecord
+from headrace.experiments.cameras_report import LABELS, rows_of
+
+
+def cameras(grid: CamerasRecord, speed: CamerasRecord) -> str:
+    """How often each way decodes a picture, and how near the loader comes to plain decoding."""
+    rows = [row for row in rows_of(grid) if row.way != "decode"]
+    columns = list(dict.fromkeys((row.ranks, row.workers) for row in rows))
+    found = {(row.way, row.ranks, row.workers): row.decoded_per_delivered for row in rows}
+    header = ["decoded ÷ delivered, ranks × workers", *(f"{r} × {w}" for r, w in columns)]
+    lines = [header, ["---", *["---:"] * len(columns)]]
+    for way in dict.fromkeys(row.way for row in rows):
+        cells = [f"{found[way, ranks, workers]:.2f}" for ranks, workers in columns]
+        name = LABELS[way] if way == "wandering" else f"**{LABELS[way]}**"
+        lines.append([name, *cells])
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return f"{table}\n\n{_notes(grid, speed)}"
+
+
+def _notes(grid: CamerasRecord, speed: CamerasRecord) -> str:
+    plain, loader = _rates(speed, "decode"), _rates(speed, "loader")
+    share = Spread.of([ours / theirs for ours, theirs in zip(loader, plain, strict=True)])
+    machine, said = grid.provenance.machine, speed.provenance.configuration
+    return (
+        f"One rank with {said['workers']} threads reads {Spread.of(loader).median:.0f} pictures/s, "
+        f"{share.median:.2f} ({share.lowest:.2f}–{share.highest:.2f}) of decoding every file from "
+        f"end to end and nothing else; median of {len(loader)} pairs (lowest–highest).\n"
+        f"{grid.cameras} cameras, H.265 of 1600×900, GOP 30, no B-frames, to 256×704 RGB; "
+        f"{grid.clips} clips, {grid.pictures:,} pictures above, {speed.pictures:,} for the speed; "
+        f"4 clips in a batch. Ranks are processes on {machine.usable_cores} cores; "
+        f"{grid.provenance.created:%Y-%m-%d}. Not measured: GPUs, several machines."
+    )
+
+
+def _rates(record: CamerasRecord, way: CameraWay) -> list[float]:
+    return [run.delivered / run.seconds for run in record.runs if run.way == way]
