@@ -103,8 +103,10 @@ class Lanes:
                         room.take(1)
                         begun[number] = self._begin(number)
                 covered[place] = until
-                yield from self._jobs(place, [begun[k] for k in range(step, until)], turns[place])
-                turns[place] += 1
+                if begun[step].cells[place].clip >= 0:
+                    steps = [begun[k] for k in range(step, until)]
+                    yield from self._jobs(place, steps, turns[place])
+                    turns[place] += 1
             yield begun.pop(step)
 
     def _covered_until(self, slot: int, step: int) -> int:
@@ -118,8 +120,6 @@ class Lanes:
     def _jobs(self, place: int, steps: Sequence[CameraStep], turn: int) -> Iterator[LaneJob]:
         """Yield a job for each camera of a slot, for consecutive steps of one sequence."""
         cells = [each.cells[place] for each in steps]
-        if cells[0].clip < 0:
-            return
         clip = self.cameras.clips[cells[0].clip]
         following = steps[-1].number + 1
         reads_on = following < self.plan.num_steps

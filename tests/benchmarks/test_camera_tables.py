@@ -1,0 +1,48 @@
+"""What the README says of camera streams is what was measured."""
+
+from datetime import UTC, datetime
+
+from benchmarks.camera_tables import cameras
+
+from headrace.experiments.cameras import CameraRun, CamerasRecord
+from headrace.experiments.record import Provenance
+from headrace.profiling.machine import describe_machine
+
+ONE = {"ranks": 1, "workers": 2, "delivered": 1000, "decoded": 1000, "cpu_seconds": 8.0}
+
+
+def record(*runs: CameraRun) -> CamerasRecord:
+    return CamerasRecord(
+        provenance=Provenance(
+            headrace="0.1.0",
+            created=datetime(2026, 11, 21, tzinfo=UTC),
+            command=(),
+            configuration={"workers": "2"},
+            machine=describe_machine(),
+            versions={},
+        ),
+        clips=10,
+        cameras=6,
+        pictures=1000,
+        runs=runs,
+    )
+
+
+def test_each_way_has_a_row_and_the_speed_is_the_median_of_pairs():
+    plain = CameraRun(way="decode", seconds=2.0, **ONE)
+    grid = record(
+        plain,
+        CameraRun(way="loader", seconds=2.0, **ONE),
+        CameraRun(way="wandering", seconds=4.0, **{**ONE, "decoded": 1960}),
+        CameraRun(way="loader", seconds=2.0, **{**ONE, "ranks": 8}),
+        CameraRun(way="wandering", seconds=8.0, **{**ONE, "ranks": 8, "decoded": 11_040}),
+    )
+    loaders = [CameraRun(way="loader", seconds=s, **ONE) for s in (2.5, 2.0, 1.6)]
+    speed = record(*(run for loader in loaders for run in (plain, loader)))
+    lines = cameras(grid, speed).splitlines()
+    assert lines[0] == "| decoded ÷ delivered, ranks × workers | 1 × 2 | 8 × 2 |"
+    assert lines[2:4] == [
+        "| **CameraLoader** | 1.00 | 1.00 |",
+        "| DataLoader, slots wander | 1.96 | 11.04 |",
+    ]
+    assert "2 threads reads 500 pictures/s, 1.00 (0.80–1.25) of decoding every file" in lines[5]
