@@ -32,6 +32,8 @@ def main() -> None:
     parser.add_argument("--nvtx", action="store_true", help="mark batches and steps for Nsight")
     options = parser.parse_args()
     if "RANK" in os.environ:  # started by torch.distributed.run
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     try:
         train(options)
@@ -43,7 +45,7 @@ def main() -> None:
 def train(options: argparse.Namespace) -> None:
     """Go through the clips; each rank says how fast it was and what it decoded."""
     rank = distributed.get_rank() if distributed.is_initialized() else 0
-    device = torch.device("cuda", rank) if torch.cuda.is_available() else torch.device("cpu")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     mark = torch.cuda.nvtx.range if options.nvtx else lambda _: nullcontext()
     model = Memory().to(device)
     with CameraLoader(

@@ -55,6 +55,7 @@ def test_moments_without_a_frame_are_dropped_or_repeated(layout, store):
     dropped = opened(layout, store, on_missing="drop", **options)
     assert dropped.moments.tolist() == [*range(10), 18, 19]
     assert dropped.is_own.all()
+    assert dropped.dropped == 8
     repeated = opened(layout, store, on_missing="repeat", **options)
     assert repeated.frames[:, 2].tolist() == [*range(10), *[9] * 8, 10, 11]
     assert np.flatnonzero(~repeated.is_own[:, 2]).tolist() == list(range(10, 18))
@@ -122,8 +123,14 @@ def test_a_slower_camera_shows_a_frame_twice_and_decodes_it_once(layout, store):
         assert loader.statistics.frames_decoded == 50
 
 
+@pytest.mark.parametrize("wrong", [{"rate": 0.0}, {"rate": -1.0}, {"offset_seconds": float("nan")}])
+def test_a_clock_that_stands_still_is_refused(wrong):
+    with pytest.raises(ConfigError, match="a finite offset and a rate above 0"):
+        CameraClock(**wrong)
+
+
 def test_no_clip_left_is_an_error(layout, store):
-    with pytest.raises(ConfigError, match="no clip has a frame to deliver"):
+    with pytest.raises(ConfigError, match=r"no clip of 1 .*: none of its 20 moments"):
         opened(
             layout,
             store,

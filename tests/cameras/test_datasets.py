@@ -1,13 +1,18 @@
 """Camera streams through a stock DataLoader: workers keep their slots."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
 from cameras.clips import CAMERAS, LENGTHS, SIZE, PlainCameras, layout_of, write_layout
+from headrace.cameras.camera_set import Alignment
 from headrace.cameras.datasets import CameraStreamDataset, CameraStreamSampler
 from headrace.cameras.loader import CameraLoader
 from headrace.errors import BackendError, ConfigError
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.camera_layout import CameraLayout
 from training.in_workers import with_counters
 
 ALL = sorted((clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length))
@@ -74,6 +79,36 @@ def test_without_workers_it_is_what_the_loader_delivers(dataset, layout, store):
             for one, other in zip(ours, theirs, strict=True):
                 for name, value in vars(one).items():
                     assert np.array_equal(value.numpy(), other[name].numpy(), equal_nan=True), name
+
+
+def test_parts_of_one_clip_in_neighbouring_slots_have_decoders_of_their_own(layout, dataset):
+    sampler = CameraStreamSampler(dataset, group_num=2, seq_split=2)
+    assert sorted(shown(DataLoader(dataset, batch_sampler=sampler))) == ALL
+    # The second part of a clip begins in the middle of a GOP of at most 7 frames.
+    assert dataset.counters.frames_decoded <= len(ALL) * len(CAMERAS) + 6 * 3 * len(LENGTHS) + 60
+
+
+def test_a_frame_that_is_shown_twice_is_decoded_once(tmp_path, store):
+    (tmp_path / "clip").mkdir()
+    for camera, rate in {"a_fast": 30, "b_slow": 10}.items():
+        clip = SynthClip(num_frames=rate, frame_rate=Fraction(rate), size=(64, 96))
+        write_clip(tmp_path / "clip" / camera, clip)
+    layout = CameraLayout.of_folders([tmp_path], lambda file: 30)
+    alignment = Alignment(sync="previous", tolerance_ms=150)
+    with CameraStreamDataset(layout, size=SIZE, alignment=alignment, store=store) as dataset:
+        batches = list(DataLoader(dataset, batch_sampler=CameraStreamSampler(dataset, group_num=1)))
+        assert dataset.counters.frames_decoded == 40
+    with CameraLoader(layout, group_num=1, size=SIZE, alignment=alignment, store=store) as loader:
+        for one, other in zip(loader, batches, strict=True):
+            assert np.array_equal(one.frames.numpy(), other["frames"].numpy())
+
+
+def test_a_transform_is_given_the_frames_of_an_item(layout, store):
+    with CameraStreamDataset(
+        layout, size=SIZE, store=store, transform=lambda frames: frames.flatten(0, 1)
+    ) as dataset:
+        item = dataset[next(iter(CameraStreamSampler(dataset, group_num=1)))[0]]
+    assert item["frames"].shape == (9, *SIZE)
 
 
 def test_a_pass_can_begin_where_training_ended(dataset):

@@ -353,6 +353,37 @@ def test_cameras_of_different_sizes(loader, folder, tmp_path, plain):
                     assert np.array_equal(picture.numpy(), own.of(clip, camera, index))
 
 
+def test_a_transform_is_not_given_what_is_not_there(loader, folder, tmp_path):
+    def shrunk(picture):
+        assert picture.numel()
+        return picture[..., ::2, ::2]
+
+    copied = copy_layout(folder, tmp_path / "listed")
+    copied.clips[0].file("left").unlink()
+    write_clip(copied.clips[0].file("left").with_suffix(""), SynthClip(num_frames=20))
+    batches = list(loader(copied, size=None, ragged="list", transform=shrunk))
+    assert (batches[-1].clip < 0).any()
+
+
+def test_a_first_camera_that_ends_early_is_named_or_counted(loader, layout, folder, tmp_path):
+    copied = copy_layout(folder, tmp_path / "first")
+    path = copied.clips[4].file("back")
+    path.unlink()
+    write_clip(path.with_suffix(""), SynthClip(num_frames=12, size=(64, 96)))
+    copied = layout_of(tmp_path / "first")
+    with pytest.raises(DecodeError, match=r"back\.mp4 ends after 12 frames, .*front\.mp4 has 17"):
+        loader(copied)
+    each = loader(copied, alignment=Alignment(on_missing="mask"))
+    assert each.statistics.frames_surplus == 2 * 5
+
+
+def test_a_state_of_clips_in_another_order_is_refused(loader, layout):
+    state = loader().state_dict()
+    turned = type(layout)(clips=layout.clips[::-1], cameras=layout.cameras)
+    with pytest.raises(ConfigError, match="does not belong to this loader"):
+        loader(turned).load_state_dict(state)
+
+
 def test_leaving_early_and_closing_end_the_threads(loader):
     each = loader()
     first = next(iter(each))

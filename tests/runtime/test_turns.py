@@ -4,7 +4,9 @@ import threading
 
 import pytest
 
+from headrace.runtime.queue import Cancelled
 from headrace.runtime.turns import Turns
+from runtime.in_time import Call
 
 
 def test_a_turn_waits_for_those_before_it_and_not_for_other_keys():
@@ -25,6 +27,14 @@ def test_a_turn_waits_for_those_before_it_and_not_for_other_keys():
         done.append("a0")
     thread.join(10)
     assert done == ["b0", "a0", "a1"]
+
+
+def test_who_waits_for_a_turn_can_be_woken():
+    turns = Turns()
+    call = Call(lambda: turns.turn("a", 1).__enter__())
+    turns.cancel()
+    with pytest.raises(Cancelled):
+        call.result()
 
 
 def test_a_turn_that_failed_is_over():

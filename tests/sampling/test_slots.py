@@ -76,6 +76,14 @@ def test_slots_end_at_most_one_sequence_apart(lengths, slots):
     assert max(plan.ends) - min(plan.ends) <= max(lengths)
 
 
+@pytest.mark.parametrize(("clips", "ranks", "most"), [(10, 2, 5), (10, 8, 2), (4, 2, 2), (3, 4, 1)])
+def test_equal_clips_are_shared_out_among_groups(clips, ranks, most):
+    plan = schedule([7] * clips, 4 * ranks, group=4).plan(0)
+    shares = [sum(map(len, plan.sequences[4 * r : 4 * r + 4])) for r in range(ranks)]
+    assert max(shares) == most
+    assert max(shares) - min(shares) <= 1
+
+
 def test_each_epoch_has_an_order_of_its_own_and_a_seed_names_it():
     lengths = [3] * 20
     plans = [schedule(lengths, 4, shuffle=True, seed=7).plan(epoch) for epoch in (0, 1, 0)]

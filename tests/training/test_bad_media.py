@@ -233,6 +233,17 @@ def test_a_line_that_was_cut_is_left_out_and_the_next_one_is_whole(loader, folde
     loader([folder / "damaged.mp4"], **options)
 
 
+def test_an_entry_that_was_appended_to_a_cut_one_counts(loader, folder, tmp_path):
+    path = tmp_path / "list.jsonl"
+    options = {"on_error": "skip", "quarantine": path, "sampling": InOrder()}
+    first = loader([folder / "damaged.mp4"], **options)
+    list(first)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40] + whole.rstrip(b"\n"))
+    again = loader([folder / "damaged.mp4"], **options)
+    assert again.statistics.frames_quarantined == first.statistics.frames_quarantined > 0
+
+
 def test_a_list_that_cannot_be_written_is_said_at_once(loader, folder, tmp_path):
     with pytest.raises(ConfigError, match=r"cannot use .*gone.list\.jsonl as a quarantine list"):
         loader([folder / "good.mp4"], on_error="skip", quarantine=tmp_path / "gone" / "list.jsonl")

@@ -137,4 +137,6 @@ class CameraCollate:
             picture = picture.pin_memory()
         if self.device is not None:
             picture = picture.to(self.device, non_blocking=self.pin_memory)
-        return picture if self.transform is None else self.transform(picture)
+        if self.transform is None or not picture.numel():
+            return picture
+        return self.transform(picture)

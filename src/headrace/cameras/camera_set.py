@@ -1,6 +1,7 @@
 """CameraSet: the clips of a layout, opened far enough to know which frames belong together."""
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -31,6 +32,10 @@ class CameraClock:
 
     offset_seconds: float = 0.0
     rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.offset_seconds) and 0 < self.rate < math.inf):
+            raise ConfigError(f"a clock needs a finite offset and a rate above 0, got {self}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +75,10 @@ class AlignedClip:
     """bool [M, cameras]: false where a frame is missing, or repeats another moment's."""
     seconds: tuple[NDArray[np.float64], ...]
     """For each camera: when each of its frames was taken, on the common clock."""
+    dropped: int
+    """Moments that were left out."""
+    surplus: int
+    """Frames that other cameras have behind the end of the first, where `sync` is `index`."""
 
     def __len__(self) -> int:
         return len(self.moments)
@@ -114,22 +123,23 @@ class CameraSet:
                 f"{', '.join(layout.cameras)}"
             )
         store = store or IndexStore()
-        clips, bad = [], []
+        clips: list[AlignedClip] = []
+        bad: list[MediaError] = []
         for number, clip in enumerate(layout.clips):
             try:
-                clips.append(_aligned(number, clip, layout.cameras, alignment, store))
+                found = _aligned(number, clip, layout.cameras, alignment, store)
             except MediaError as error:
                 if not skip_bad:
                     raise
                 bad.append(error)
-        if not any(len(each) for each in clips):
-            why = f"; the first: {bad[0]}" if bad else ""
-            raise ConfigError(f"no clip has a frame to deliver: {len(bad)} cannot be read{why}")
-        return cls(
-            cameras=layout.cameras,
-            clips=tuple(each for each in clips if len(each)),
-            left_out=tuple(bad),
-        )
+                continue
+            if len(found):
+                clips.append(found)
+            else:
+                bad.append(_emptied(found))
+        if not clips:
+            raise ConfigError(f"no clip of {len(bad)} has a frame to deliver; the first: {bad[0]}")
+        return cls(cameras=layout.cameras, clips=tuple(clips), left_out=tuple(bad))
 
     @cached_property
     def sizes(self) -> frozenset[tuple[int, int]]:
@@ -198,8 +208,12 @@ def _aligned(
     )
     frames = _frames(indexes, seconds, alignment)
     is_there = frames != MISSING
-    if alignment.on_missing == "raise" and not is_there.all():
-        raise _missing(frames, indexes, seconds, alignment)
+    longest = max(indexes, key=len) if alignment.sync == "index" else indexes[0]
+    if alignment.on_missing == "raise":
+        if not is_there.all():
+            raise _missing(frames, indexes, seconds, alignment)
+        if len(longest) > len(frames):
+            raise _ends_early(indexes[0], longest)
     moments = np.arange(len(frames))
     if alignment.on_missing == "drop":
         whole = is_there.all(axis=1)
@@ -214,6 +228,28 @@ def _aligned(
         frames=frames,
         is_own=is_there,
         seconds=seconds,
+        dropped=clip.num_frames - len(frames),
+        surplus=sum(max(0, len(index) - clip.num_frames) for index in indexes)
+        if alignment.sync == "index"
+        else 0,
+    )
+
+
+def _emptied(clip: AlignedClip) -> DecodeError:
+    source = str(clip.indexes[0].source)
+    return DecodeError(
+        f"{source}: none of its {clip.dropped} moments has a frame of every camera; look at the "
+        "clocks, or raise the tolerance",
+        source=source,
+    )
+
+
+def _ends_early(first: StreamIndex, longest: StreamIndex) -> DecodeError:
+    return DecodeError(
+        f"{first.source} ends after {len(first)} frames, {longest.source} has {len(longest)}; "
+        "choose on_missing='drop', 'mask' or 'repeat' to read as many as the first camera has",
+        source=str(first.source),
+        pts=int(first.pts[-1]),
     )
 
 
@@ -231,7 +267,8 @@ def _frames(
         seconds[0],
         tolerance=alignment.tolerance_ms / 1000,
     )
-    return np.stack([match(times) for times in seconds], axis=1)
+    own = np.arange(len(seconds[0]))
+    return np.stack([own, *(match(times) for times in seconds[1:])], axis=1)
 
 
 def _on_common_clock(index: StreamIndex, clock: CameraClock) -> NDArray[np.float64]:

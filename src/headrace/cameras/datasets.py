@@ -86,7 +86,9 @@ class CameraStreamDataset(data.Dataset[dict[str, Any]]):
         files = num_of_set * len(self.cameras.cameras)
         most = min(files, num_of_file or most_open_files())
         self._pool = DecoderPool(FrameShape(size=size), most, keeps_codecs=True)
-        self._collate = CameraCollate(self.cameras, transform)
+        self._collate = CameraCollate(self.cameras)
+        self._transform = transform
+        self._kept: dict[tuple[int, int], tuple[int, int, NDArray[np.uint8]]] = {}
 
     def __len__(self) -> int:
         """How many moments there are, over all clips."""
@@ -103,18 +105,35 @@ class CameraStreamDataset(data.Dataset[dict[str, Any]]):
             clip = self.cameras.clips[cell.clip]
             for camera, frame in enumerate(clip.frames[cell.row].tolist()):
                 if frame != MISSING:
-                    self._decode(clip.indexes[camera], frame, pixels[0, camera])
+                    self._show(cell, camera, frame, pixels[0, camera])
         sizes = np.broadcast_to(self._size if cell.clip >= 0 else (0, 0), (*pixels.shape[:2], 2))
         is_lost = np.zeros(pixels.shape[:2], bool)
         batch = self._collate.batch([cell], pixels, sizes.copy(), is_lost)
-        return {name: value[0] for name, value in vars(batch).items()}
+        item = {name: value[0] for name, value in vars(batch).items()}
+        if self._transform is not None:
+            item["frames"] = self._transform(item["frames"])
+        return item
 
-    def _decode(self, index: StreamIndex, frame: int, out: NDArray[np.uint8]) -> None:
+    def _show(self, cell: Cell, camera: int, frame: int, out: NDArray[np.uint8]) -> None:
+        """Write a frame to `out`; one that the slot shows again is decoded once."""
+        clip, reader = self.cameras.clips[cell.clip], (cell.slot, camera)
+        clip_of_kept, kept, pixels = self._kept.pop(reader, (-1, -1, out))
+        if (clip_of_kept, kept) == (cell.clip, frame):
+            out[...] = pixels
+        else:
+            self._decode(clip.indexes[camera], reader, frame, out)
+        if cell.row + 1 < len(clip) and clip.frames[cell.row + 1, camera] == frame:
+            self._kept[reader] = cell.clip, frame, out.copy()
+
+    def _decode(
+        self, index: StreamIndex, reader: tuple[int, int], frame: int, out: NDArray[np.uint8]
+    ) -> None:
         goes_on = frame + 1 < len(index)
-        for _ in self._pool.decoder(index).run(DecodeJob((frame,), goes_on=goes_on), [out]):
+        decoder = self._pool.decoder(index, reader)
+        for _ in decoder.run(DecodeJob((frame,), goes_on=goes_on), [out]):
             pass
         if not goes_on:
-            self._pool.drop(index)
+            self._pool.drop(index, reader)
 
     @property
     def counters(self) -> DecodeCounters:
@@ -181,6 +200,7 @@ class CameraStreamSampler(data.Sampler[list[Cell]]):
         self._schedule = SlotSchedule(
             lengths=self._sequences[:, 2] - self._sequences[:, 1],
             slots=shard.ranks * self._groups * group_num,
+            group=group_num,
             tail=tail,
             shuffle=shuffle,
             seed=seed,

@@ -75,7 +75,7 @@ class CameraEngine:
             name="cameras",
             stall_seconds=self._stall_seconds,
             describe=self._describe,
-            on_cancel=self.room.cancel,
+            on_cancel=self._cancel,
         )
         # Left from the right: threads are joined, files closed.
         with closing(self._idle), closing(streams):
@@ -83,15 +83,19 @@ class CameraEngine:
                 yield step
                 self.room.give(1)
 
+    def _cancel(self) -> None:
+        self.room.cancel()
+        self._turns.cancel()
+
     def _worker(self) -> AbstractContextManager[Callable[[_Item], list[CameraStep]]]:
-        place = len(self._spent)
-        self._spent.append(DecodeCounters())
+        spent = DecodeCounters()
+        self._spent.append(spent)
 
         def work(item: _Item) -> list[CameraStep]:
             if isinstance(item, CameraStep):
                 return [item]
             with self._turns.turn(item.lane, item.turn):
-                self._spent[place] += self._decode(item)
+                spent.count(self._decode(item))
             return []
 
         return nullcontext(work)

@@ -55,8 +55,7 @@ class CameraLoader:
 
     A clip stays in its slot of the batch from its first frame to its last, and so with one rank and
     its open decoders: every frame is decoded once, however many ranks and workers there are. Clips
-    go whole to slots, each to the one that is free first, so ranks get as many frames, but for the
-    last clip; all ranks have equally many steps.
+    go whole to slots, each to the one that is free first; all ranks have equally many steps.
 
     Batches are the same, bit for bit, with any memory budget, look-ahead and number of workers.
     Iterate it once for each epoch. One thread may use a loader at a time.
@@ -145,6 +144,7 @@ class CameraLoader:
         self._schedule = SlotSchedule(
             lengths=self._sequences[:, 2] - self._sequences[:, 1],
             slots=shard.ranks * group_num,
+            group=group_num,
             tail=tail,
             shuffle=shuffle,
             seed=seed,
@@ -251,6 +251,8 @@ class CameraLoader:
             bytes_read=spent.bytes_read,
             frames_missing=tally.missing,
             frames_lost=tally.lost,
+            frames_surplus=sum(clip.surplus for clip in self._cameras.clips),
+            moments_dropped=sum(clip.dropped for clip in self._cameras.clips),
             clips_left_out=len(self._cameras.left_out),
             starved_seconds=tally.starved_ns / 1e9,
             blocked_seconds=blocked,
@@ -349,7 +351,8 @@ class CameraLoader:
     def _identity(self) -> dict[str, int]:
         """What a state belongs to."""
         schedule = self._schedule
-        said = repr((schedule.tail, schedule.shuffle, self._cameras.cameras)).encode()
+        clips = [(clip.number, clip.clip.name) for clip in self._cameras.clips]
+        said = repr((schedule.tail, schedule.shuffle, self._cameras.cameras, clips)).encode()
         table = self._sequences.tobytes() + b"".join(
             clip.frames.tobytes() for clip in self._cameras.clips
         )

@@ -17,7 +17,12 @@ class CameraStatistics:
     """Pictures that a camera has no frame for: black, or another moment's."""
     frames_lost: int
     """Pictures that could not be decoded."""
+    frames_surplus: int
+    """Frames of a clip that the first camera has no counterpart for, where `sync` is `index`."""
+    moments_dropped: int
+    """Of an epoch: those that a camera has no frame for, where these are to be dropped."""
     clips_left_out: int
+    """Clips that cannot be read, or have no moment left."""
     starved_seconds: float
     """How long the caller waited for batches."""
     blocked_seconds: float

@@ -2,6 +2,7 @@
 
 import os
 from collections import OrderedDict
+from collections.abc import Hashable
 from types import TracebackType
 from typing import Any
 
@@ -42,10 +43,16 @@ class DecoderPool:
         self._leave_inherited()
         return sum((each.counters for each in tuple(self._open.values())), self._closed)
 
-    def decoder(self, index: StreamIndex) -> Decoder:
-        """Return the decoder of a video; valid until the next call, when its codec may rest."""
+    def decoder(self, index: StreamIndex, reader: Hashable = None) -> Decoder:
+        """Return the decoder of a video; valid until the next call, when its codec may rest.
+
+        Whoever reads streams in several places names each `reader`: it has a decoder of its own,
+        of the video that it read last.
+        """
         self._leave_inherited()
-        key = id(index)
+        key = id(index) if reader is None else reader
+        if key in self._open and self._open[key].index is not index:
+            self._close(key)
         last = next(reversed(self._open), key)
         if last != key and not self._keeps_codecs:
             self._open[last].rest()
@@ -56,11 +63,12 @@ class DecoderPool:
         self._open.move_to_end(key)
         return self._open[key]
 
-    def drop(self, index: StreamIndex) -> None:
-        """Close the decoder of a video, if it is open."""
+    def drop(self, index: StreamIndex, reader: Hashable = None) -> None:
+        """Close the decoder of a video, or of a reader, if it is open."""
         self._leave_inherited()
-        if id(index) in self._open:
-            self._close(id(index))
+        key = id(index) if reader is None else reader
+        if key in self._open:
+            self._close(key)
 
     def close(self) -> None:
         """Close all decoders; those that another process opened are left to it."""
@@ -68,7 +76,7 @@ class DecoderPool:
         for key in tuple(self._open):
             self._close(key)
 
-    def _close(self, key: int) -> None:
+    def _close(self, key: Hashable) -> None:
         decoder = self._open.pop(key)
         decoder.close()
         self._closed += decoder.counters
@@ -81,7 +89,7 @@ class DecoderPool:
 
     def _start_empty(self, inherited: tuple[Decoder, ...] = ()) -> None:
         self._pid = os.getpid()
-        self._open: OrderedDict[int, Decoder] = OrderedDict()
+        self._open: OrderedDict[Hashable, Decoder] = OrderedDict()
         self._closed = DecodeCounters()
         self._inherited = inherited
 

@@ -1,7 +1,6 @@
 """Slots: which sequence is read at which place of the batch, from its first frame to its last."""
 
 import heapq
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Literal, get_args
@@ -47,14 +46,17 @@ class SlotSchedule:
     """Deals sequences to slots: each goes, whole, to the slot that is free first.
 
     So slots end at most one sequence apart, and a slot that stays with one rank and one decoder
-    lets every frame be decoded once. Taken in the order given, or in another random one for each
-    epoch.
+    lets every frame be decoded once. Of slots that are free at the same time, the first of each
+    group come first, so that groups have as many. Sequences are taken in the order given, or in
+    another random one for each epoch.
     """
 
     lengths: NDArray[np.int64]
     """int64 [sequences]: steps that each takes, at least 1."""
     slots: int
     """Of all ranks together."""
+    group: int = 1
+    """So many slots that follow each other are read by one rank or worker."""
     tail: Tail = "pad"
     shuffle: bool = False
     seed: int = 0
@@ -77,16 +79,17 @@ class SlotSchedule:
     def plan(self, epoch: int) -> SlotPlan:
         """Return what the slots read in `epoch`. Takes microseconds for each sequence."""
         order = self._order(epoch)
-        free = [(0, slot) for slot in range(self.slots)]
+        free = [(0, slot % self.group, slot) for slot in range(self.slots)]
+        heapq.heapify(free)
         dealt: list[list[tuple[int, int]]] = [[] for _ in free]
         for sequence in order:
-            start, slot = heapq.heappop(free)
-            dealt[slot].append((sequence, start))
-            heapq.heappush(free, (start + int(self.lengths[sequence]), slot))
-        ends = [end for end, _ in sorted(free, key=lambda each: each[1])]
+            self._deal(sequence, free, dealt)
+        ends = [end for end, _, _ in sorted(free, key=lambda each: each[2])]
         num_steps = min(ends) if self.tail == "drop" else max(ends)
         if self.tail == "refill":
-            self._refill(free, dealt, order, num_steps)
+            again = chain.from_iterable(repeat(order))
+            while free[0][0] < num_steps:
+                self._deal(next(again), free, dealt)
             ends = [num_steps] * self.slots
         return SlotPlan(
             num_steps=num_steps,
@@ -103,16 +106,13 @@ class SlotSchedule:
         order: list[int] = places.tolist()
         return order
 
-    def _refill(
+    def _deal(
         self,
-        free: list[tuple[int, int]],
+        sequence: int,
+        free: list[tuple[int, int, int]],
         dealt: list[list[tuple[int, int]]],
-        order: Sequence[int],
-        num_steps: int,
     ) -> None:
-        again = chain.from_iterable(repeat(order))
-        while free[0][0] < num_steps:
-            start, slot = heapq.heappop(free)
-            sequence = next(again)
-            dealt[slot].append((sequence, start))
-            heapq.heappush(free, (start + int(self.lengths[sequence]), slot))
+        """Give a sequence to the slot that is free first: (step, place in its group, slot)."""
+        start, place, slot = heapq.heappop(free)
+        dealt[slot].append((sequence, start))
+        heapq.heappush(free, (start + int(self.lengths[sequence]), place, slot))

@@ -71,12 +71,12 @@ class JobDecoder:
 
     def worker(self) -> Callable[[GopJob], Decoded]:
         """Return a function that decodes jobs; for one thread, as it counts without a lock."""
-        place = len(self._spent)
-        self._spent.append(DecodeCounters())
+        spent = DecodeCounters()
+        self._spent.append(spent)
 
         def decode(job: GopJob) -> Decoded:
             done, cost = self._decode(job)
-            self._spent[place] += cost
+            spent.count(cost)
             return done
 
         return decode

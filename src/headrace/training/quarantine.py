@@ -13,6 +13,9 @@ from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 from headrace.training.video_set import VideoSet
 from headrace.video.source import Fingerprint, Source
 
+_BEGINNING = '{"source"'
+"""Of every entry."""
+
 
 class Quarantine:
     """The bad frames of a video set. One thread may add while others ask.
@@ -106,8 +109,10 @@ class Quarantine:
                 return
             self._listed.add(_key(entry))
         try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
+            with self._path.open("a+b") as file:
+                is_whole = not file.tell() or (file.seek(-1, 2), file.read(1))[1] == b"\n"
+                file.write(b"" if is_whole else b"\n")
+                file.write(json.dumps(entry).encode() + b"\n")
         except OSError as failure:
             warnings.warn(
                 f"cannot write to {self._path}: {failure.strerror}; what is bad in {source} is "
@@ -117,12 +122,9 @@ class Quarantine:
 
     def _read(self, path: Path) -> None:
         try:
-            with path.open("a+b") as file:
+            with path.open("a+b") as file:  # also says at once whether it can be written
                 file.seek(0)
-                whole, _, cut = file.read().rpartition(b"\n")
-                if cut:
-                    file.write(b"\n")
-            lines = whole.decode("utf-8").splitlines()
+                lines = file.read().decode("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"cannot use {path} as a quarantine list: {error}; name another file"
@@ -133,10 +135,10 @@ class Quarantine:
             places.setdefault(key, []).append(place)
         for number, line in enumerate(lines, 1):
             try:
-                self._honour(json.loads(line), places)
+                entry = _entry(line)
+                if entry is not None:
+                    self._honour(entry, places)
             except (ValueError, KeyError, TypeError) as error:
-                if _is_cut(line):
-                    continue
                 raise ConfigError(
                     f"line {number} of {path} is no entry of a quarantine list ({error}); "
                     "name another file, or delete it"
@@ -163,6 +165,18 @@ def _key(entry: dict[str, Any]) -> tuple[object, ...]:
     return tuple(entry[name] for name in ("source", "stream", "size", "mtime_ns"))
 
 
-def _is_cut(line: str) -> bool:
-    """Return whether a line is the beginning of an entry, whose writer was killed."""
-    return line.startswith('{"source"') and not line.endswith("}")
+def _entry(line: str) -> dict[str, Any] | None:
+    """Return what a line says; None for the beginning of an entry whose writer was killed.
+
+    Another writer may have gone on in the same line.
+    """
+    begins = line.startswith(_BEGINNING)
+    for text in dict.fromkeys([line, line[max(0, line.rfind(_BEGINNING)) :]]):
+        try:
+            entry: dict[str, Any] = json.loads(text)
+        except ValueError:
+            if not begins:
+                raise
+        else:
+            return entry
+    return None
