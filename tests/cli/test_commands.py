@@ -227,6 +227,7 @@ def test_a_damaged_file_ends_a_run_with_what_was_done(call, good, tmp_path):
 
 RUN_UNTIL_STEP_3 = """
 import signal, sys, os
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 from headrace.live import batches
 each = batches.FileBatches.__iter__
 def interrupting(self):

@@ -64,6 +64,7 @@ def test_the_record_says_what_it_was_made_with(measure):
         "workers": "0",
         "batch_size": 4,
         "clip_len": 3,
+        "boundary": "error",
         "stride": 2,
         "size": "16,16",
         "clips_per_video": 1,
