@@ -38,8 +38,9 @@ def run_together(
         for argument in arguments:
             ours, theirs = context.Pipe()
             ends.append(ours)
-            processes.append(context.Process(target=_run, args=(work, argument, theirs)))
-            processes[-1].start()
+            process = context.Process(target=_run, args=(work, argument, theirs))
+            process.start()
+            processes.append(process)
             theirs.close()
         for end in ends:
             _receive(end, timeout_seconds)
