@@ -33,7 +33,7 @@ OnLost = Literal["raise", "mask"]
 
 _MOST_AHEAD = 32
 _CHUNK = 16
-"""Frames of a job: with 4, processor caches lose a stream's frames between jobs, at 8 % of speed."""
+"""Frames of a job. With 4, processor caches lose a stream between jobs, at 8 % of the speed."""
 
 
 @dataclass(kw_only=True)
