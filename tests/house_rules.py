@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     *("errors", "sizes", "video", "sampling", "planning", "runtime", "decode", "preprocess"),
-    *("models", "cache", "profiling", "training", "cameras", "extraction", "live", "report"),
-    *("experiments", "cli"),
+    *("models", "cache", "profiling", "training", "extraction", "live", "report", "experiments"),
+    "cli",
 ]
 """A file imports only from what stands before it; `testing`, after them all, from anything."""
 ENTRIES = ["__init__", "__main__"]

@@ -3,7 +3,7 @@
 The layers, top to bottom; a file imports only from what stands above it (docs/design.md):
 
     errors -> sizes -> video -> sampling -> planning -> runtime -> decode -> preprocess -> models
-    -> profiling -> training -> cameras -> extraction -> live -> report -> experiments -> cli;
+    -> profiling -> training -> extraction -> live -> report -> experiments -> cli;
     testing may use them all
 
 Names are loaded when they are first used: `import headrace` loads neither torch nor FFmpeg.
@@ -14,11 +14,6 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.cameras.batch import CameraBatch
-    from headrace.cameras.camera_set import Alignment, CameraClock
-    from headrace.cameras.datasets import CameraStreamDataset, CameraStreamSampler
-    from headrace.cameras.loader import CameraLoader
-    from headrace.cameras.statistics import CameraStatistics
     from headrace.decode.clips import load_clip, read_clip
     from headrace.decode.index_store import IndexStore
     from headrace.decode.open import open_decoder, open_index
@@ -40,6 +35,11 @@ if TYPE_CHECKING:
     from headrace.sampling.clips import RandomClips, UniformClips
     from headrace.sampling.frames import InOrder, Permutation, Uniform
     from headrace.training.batch import Batch
+    from headrace.training.cameras.batch import CameraBatch
+    from headrace.training.cameras.camera_set import Alignment, CameraClock
+    from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
+    from headrace.training.cameras.loader import CameraLoader
+    from headrace.training.cameras.statistics import CameraStatistics
     from headrace.training.clip_loader import ClipLoader
     from headrace.training.datasets import FrameDataset, VideoDataset
     from headrace.training.epoch_sampler import EpochSampler
@@ -54,18 +54,18 @@ if TYPE_CHECKING:
 __version__ = _version("headrace")
 
 _HOMES = {
-    "Alignment": "cameras.camera_set",
+    "Alignment": "training.cameras.camera_set",
     "BackendError": "errors",
     "Batch": "training.batch",
     "Bursts": "sampling.bursts",
     "CacheError": "errors",
-    "CameraBatch": "cameras.batch",
-    "CameraClock": "cameras.camera_set",
+    "CameraBatch": "training.cameras.batch",
+    "CameraClock": "training.cameras.camera_set",
     "CameraLayout": "video.camera_layout",
-    "CameraLoader": "cameras.loader",
-    "CameraStatistics": "cameras.statistics",
-    "CameraStreamDataset": "cameras.datasets",
-    "CameraStreamSampler": "cameras.datasets",
+    "CameraLoader": "training.cameras.loader",
+    "CameraStatistics": "training.cameras.statistics",
+    "CameraStreamDataset": "training.cameras.datasets",
+    "CameraStreamSampler": "training.cameras.datasets",
     "Clip": "video.frames",
     "ClipLoader": "training.clip_loader",
     "ConfigError": "errors",

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from cameras.clips import CAMERAS, write_layout
 from headrace.cli import main
+from training.cameras.clips import CAMERAS, write_layout
 
 LENGTHS = {"a": 12, "b": 7, "c": 9}
 PICTURES = 3 * sum(LENGTHS.values())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cameras.clips import write_layout
+from training.cameras.clips import write_layout
 
 SCRIPT = str(Path(__file__).parents[2] / "examples" / "camera_stream.py")
 

@@ -9,10 +9,10 @@ import typer
 
 def index_cameras(paths: list[Path], out: Path | None, *, as_json: bool) -> None:
     """Write the index of folders, or check an index file; say what is wrong, and exit with 1."""
-    from headrace.cameras.camera_set import problems_of
     from headrace.decode.index_store import IndexStore
     from headrace.decode.open import open_index
     from headrace.errors import ConfigError
+    from headrace.training.cameras.camera_set import problems_of
     from headrace.video.camera_layout import CameraLayout
 
     store = IndexStore()

@@ -9,17 +9,17 @@ from typing import Any, Literal
 
 from torch.utils.data import DataLoader, default_collate, get_worker_info
 
-from headrace.cameras.batch import Cell
-from headrace.cameras.camera_set import CameraSet
-from headrace.cameras.datasets import CameraStreamDataset, CameraStreamSampler
-from headrace.cameras.lanes import cell_at
-from headrace.cameras.loader import CameraLoader
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.experiments.usage import cpu_seconds
 from headrace.runtime.ordered import ordered_streams
 from headrace.sampling.slots import SlotSchedule
+from headrace.training.cameras.batch import Cell
+from headrace.training.cameras.camera_set import CameraSet
+from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
+from headrace.training.cameras.lanes import cell_at
+from headrace.training.cameras.loader import CameraLoader
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex

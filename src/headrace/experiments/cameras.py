@@ -8,13 +8,13 @@ from typing import get_args
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from headrace.cameras.camera_set import CameraSet
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
 from headrace.experiments.camera_rank import CameraWay, RankTask, run_rank
 from headrace.experiments.record import Provenance, Record, Row
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.processes import run_together
+from headrace.training.cameras.camera_set import CameraSet
 from headrace.video.camera_layout import CameraLayout
 
 _TIMEOUT_SECONDS = 1800.0

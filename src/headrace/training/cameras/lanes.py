@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.cameras.batch import Cell, Ragged
-from headrace.cameras.camera_set import AlignedClip, CameraSet
 from headrace.errors import MediaError
 from headrace.runtime.room import Room
 from headrace.sampling.alignment import MISSING
 from headrace.sampling.slots import SlotPlan
+from headrace.training.cameras.batch import Cell, Ragged
+from headrace.training.cameras.camera_set import AlignedClip, CameraSet
 from headrace.training.holding import mapped
 
 

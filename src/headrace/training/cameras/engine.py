@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.cameras.lanes import CameraStep, LaneJob, Lanes
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import MediaError
@@ -15,6 +14,7 @@ from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.room import Room
 from headrace.runtime.shelf import Shelf
 from headrace.runtime.turns import Turns
+from headrace.training.cameras.lanes import CameraStep, LaneJob, Lanes
 from headrace.video.shape import FrameShape
 
 _Item = LaneJob | CameraStep

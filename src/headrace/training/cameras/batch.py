@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.cameras.camera_set import CameraSet
 from headrace.sampling.alignment import MISSING
+from headrace.training.cameras.camera_set import CameraSet
 from headrace.training.collate import Transform
 
 Ragged = Literal["pad", "list"]

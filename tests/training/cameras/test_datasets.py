@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
-from cameras.clips import CAMERAS, LENGTHS, SIZE, PlainCameras, layout_of, write_layout
-from headrace.cameras.camera_set import Alignment
-from headrace.cameras.datasets import CameraStreamDataset, CameraStreamSampler
-from headrace.cameras.loader import CameraLoader
 from headrace.errors import BackendError, ConfigError
 from headrace.testing.synth import SynthClip, write_clip
+from headrace.training.cameras.camera_set import Alignment
+from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
+from headrace.training.cameras.loader import CameraLoader
 from headrace.video.camera_layout import CameraLayout
+from training.cameras.clips import CAMERAS, LENGTHS, SIZE, PlainCameras, layout_of, write_layout
 from training.in_workers import with_counters
 
 ALL = sorted((clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length))

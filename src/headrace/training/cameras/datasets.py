@@ -8,9 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils import data
 
-from headrace.cameras.batch import CameraCollate, Cell
-from headrace.cameras.camera_set import Alignment, CameraSet
-from headrace.cameras.lanes import cell_at
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pool import DecoderPool
 from headrace.decode.protocol import DecodeCounters, DecodeJob
@@ -18,6 +15,9 @@ from headrace.errors import BackendError, ConfigError
 from headrace.runtime.limits import most_open_files
 from headrace.sampling.alignment import MISSING
 from headrace.sampling.slots import SlotSchedule, Tail
+from headrace.training.cameras.batch import CameraCollate, Cell
+from headrace.training.cameras.camera_set import Alignment, CameraSet
+from headrace.training.cameras.lanes import cell_at
 from headrace.training.collate import Transform
 from headrace.training.ranks import shard_of
 from headrace.video.camera_layout import CameraLayout

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from cameras.clips import (
+from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
+from headrace.testing.damage import damage_packets
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.training.cameras.camera_set import Alignment
+from headrace.training.cameras.loader import CameraLoader
+from training.cameras.clips import (
     CAMERAS,
     LENGTHS,
     SIZE,
@@ -21,11 +26,6 @@ from cameras.clips import (
     layout_of,
     write_layout,
 )
-from headrace.cameras.camera_set import Alignment
-from headrace.cameras.loader import CameraLoader
-from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
-from headrace.testing.damage import damage_packets
-from headrace.testing.synth import SynthClip, write_clip
 
 ALL = {(clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length)}
 
@@ -181,8 +181,8 @@ def test_a_state_of_something_else_is_refused(loader, other):
 SCRIPT = """
 import json, os, signal, sys
 from headrace.decode.index_store import IndexStore
-from headrace.cameras.loader import CameraLoader
-from cameras.clips import contents, layout_of
+from headrace.training.cameras.loader import CameraLoader
+from training.cameras.clips import contents, layout_of
 from pathlib import Path
 from hashlib import blake2b
 

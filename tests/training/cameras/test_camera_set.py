@@ -5,12 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from headrace.cameras.camera_set import Alignment, CameraClock, CameraSet
-from headrace.cameras.loader import CameraLoader
 from headrace.errors import ConfigError, DecodeError
 from headrace.sampling.alignment import MISSING
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.testing.synth_clip import Timing
+from headrace.training.cameras.camera_set import Alignment, CameraClock, CameraSet
+from headrace.training.cameras.loader import CameraLoader
 from headrace.video.camera_layout import CameraLayout
 
 SIZE = (32, 48)

@@ -10,11 +10,6 @@ from typing import Literal, Self, get_args
 import numpy as np
 import torch
 
-from headrace.cameras.batch import CameraBatch, CameraCollate, Ragged
-from headrace.cameras.camera_set import Alignment, CameraSet
-from headrace.cameras.engine import CameraEngine
-from headrace.cameras.lanes import CameraStep, Lanes
-from headrace.cameras.statistics import CameraStatistics
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import ConfigError, MediaError
@@ -23,6 +18,11 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.limits import most_open_files
 from headrace.sampling.slots import SlotSchedule, Tail
 from headrace.sizes import parse_bytes
+from headrace.training.cameras.batch import CameraBatch, CameraCollate, Ragged
+from headrace.training.cameras.camera_set import Alignment, CameraSet
+from headrace.training.cameras.engine import CameraEngine
+from headrace.training.cameras.lanes import CameraStep, Lanes
+from headrace.training.cameras.statistics import CameraStatistics
 from headrace.training.collate import Transform
 from headrace.training.ranks import shard_of
 from headrace.video.camera_layout import CameraLayout
