@@ -22,7 +22,7 @@ def main() -> None:
         index_file=_made(120), ways=("loader",), ranks=(1,), workers=(2,), repeats=5
     )
     for name, config in (("cameras", short), ("cameras_speed", long)):
-        record = measure_cameras(config, on_run=_say)
+        record = measure_cameras(config, on_progress=_say)
         path = RESULTS / f"{name}.json"
         path.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
         print(path)
@@ -35,7 +35,7 @@ def _made(num_frames: int) -> Path:
     return path
 
 
-def _say(done: int, of: int, what: str) -> None:
+def _say(what: str, done: int, of: int) -> None:
     print(f"{done}/{of} {what}", flush=True)
 
 

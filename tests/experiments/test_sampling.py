@@ -41,7 +41,7 @@ def measure(videos, store):
         record = measure_sampling(
             SamplingConfig(**options),
             command=("headrace", "bench"),
-            on_turn=lambda done, of, label: seen.append((done, of, label)),
+            on_progress=lambda *turn: seen.append(turn),
             store=store,
         )
         return record, seen
@@ -53,7 +53,7 @@ def test_strategies_take_turns(measure):
     record, seen = measure(strategies=("naive", "bursts"), repeats=2)
     assert [turn.strategy for turn in record.turns] == ["baseline", "naive", "bursts"] * 2
     assert seen == list(
-        zip(range(6), [6] * 6, ["baseline", "naive", "bursts of 4"] * 2, strict=True)
+        zip(["baseline", "naive", "bursts of 4"] * 2, range(6), [6] * 6, strict=True)
     )
     assert (record.videos, record.frames, record.gops) == (2, 48, 4)
     assert (record.batch_size, record.workers, record.compared) == (4, 1, 4)

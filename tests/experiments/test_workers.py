@@ -35,7 +35,7 @@ def measure(tmp_path):
         record = measure_workers(
             WorkersConfig(**options),
             command=("headrace", "bench"),
-            on_epoch=lambda done, of: seen.append((done, of)),
+            on_progress=lambda *turn: seen.append(turn),
             store=IndexStore(tmp_path / "index"),
             clock=TickingClock(),
         )
@@ -47,7 +47,7 @@ def measure(tmp_path):
 def test_each_number_of_workers_has_its_epochs_in_turn(measure):
     record, seen = measure(workers=(0, 2), repeats=2, clips_per_video=4)
     assert [epoch.workers for epoch in record.epochs] == [0, 2, 0, 2]
-    assert seen == [(done, 5) for done in range(6)]
+    assert seen == [(f"{workers} workers", done, 5) for done, workers in enumerate([0, 0, 2, 0, 2])]
     assert (record.videos, record.clips, record.frames) == (2, 8, 24)
     for epoch in record.epochs:
         assert (epoch.seconds, epoch.first_batch_seconds) == (2, 1)

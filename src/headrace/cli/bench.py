@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
+from headrace.cli.progress import progress
+
 if TYPE_CHECKING:
     from headrace.experiments.camera_rank import CameraWay
-    from headrace.experiments.cameras import CamerasConfig, CamerasRecord
-    from headrace.experiments.sampling import SamplingConfig, SamplingRecord
-    from headrace.experiments.workers import WorkersConfig, WorkersRecord
+    from headrace.experiments.record import Record
+    from headrace.report.experiment import Experiment
 
 bench = typer.Typer(no_args_is_help=True, help="Measure on your own videos and machine.")
 
@@ -47,10 +48,9 @@ def workers(
     json: Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")] = False,
 ) -> None:
     """Time an epoch of clips for each num_workers of a DataLoader; name where it saturates."""
-    from headrace.experiments.record import make_folder, write_experiment
-    from headrace.experiments.workers import WorkersConfig
+    from headrace.experiments.record import make_folder
+    from headrace.experiments.workers import WorkersConfig, measure_workers
     from headrace.experiments.workers_report import workers_experiment
-    from headrace.report.experiment import render_experiment, render_experiment_text
     from headrace.video.manifest import find_videos
 
     config = WorkersConfig(
@@ -65,32 +65,9 @@ def workers(
         repeats=repeats,
     )
     make_folder(out)
-    record = _with_progress(config, is_quiet=json)
-    experiment = workers_experiment(record)
-    files = write_experiment(record, render_experiment(experiment), out, "workers")
-    if json:
-        print(record.model_dump_json())
-        return
-    print(render_experiment_text(experiment))
-    print(f"Numbers: {files[0]}\nChart: {files[1]}")
-
-
-def _with_progress(config: "WorkersConfig", *, is_quiet: bool) -> "WorkersRecord":
-    """Measure, with a progress bar on a terminal's stderr."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from headrace.experiments.workers import measure_workers
-
-    console = Console(stderr=True)
-    is_shown = console.is_terminal and not is_quiet
-    with Progress(console=console, transient=True, disable=not is_shown) as progress:
-        task = progress.add_task("epochs", total=None)
-        return measure_workers(
-            config,
-            command=("headrace", *sys.argv[1:]),
-            on_epoch=lambda done, of: progress.update(task, completed=done, total=of),
-        )
+    with progress(is_quiet=json) as on_progress:
+        record = measure_workers(config, command=_command(), on_progress=on_progress)
+    _conclude(record, workers_experiment(record), out, "workers", as_json=json)
 
 
 @bench.command("sampling")
@@ -122,11 +99,10 @@ def sampling(
     json: Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")] = False,
 ) -> None:
     """Time random frames in several ways beside a plain baseline; name what limits them."""
-    from headrace.experiments.record import make_folder, write_experiment
-    from headrace.experiments.sampling import SamplingConfig
+    from headrace.experiments.record import make_folder
+    from headrace.experiments.sampling import SamplingConfig, measure_sampling
     from headrace.experiments.sampling_report import machine_line, sampling_experiment
     from headrace.profiling.machine import describe_machine
-    from headrace.report.experiment import render_experiment, render_experiment_text
     from headrace.video.manifest import find_videos
 
     config = SamplingConfig(
@@ -144,34 +120,9 @@ def sampling(
     make_folder(out)
     if not json:
         print(machine_line(describe_machine()), flush=True)
-    record = _sampling_with_progress(config, is_quiet=json)
-    experiment = sampling_experiment(record)
-    files = write_experiment(record, render_experiment(experiment), out, "sampling")
-    if json:
-        print(record.model_dump_json())
-        return
-    print(render_experiment_text(experiment))
-    print(f"Numbers: {files[0]}\nChart: {files[1]}")
-
-
-def _sampling_with_progress(config: "SamplingConfig", *, is_quiet: bool) -> "SamplingRecord":
-    """Measure, with a progress bar on a terminal's stderr."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from headrace.experiments.sampling import measure_sampling
-
-    console = Console(stderr=True)
-    is_shown = console.is_terminal and not is_quiet
-    with Progress(console=console, transient=True, disable=not is_shown) as progress:
-        task = progress.add_task("comparing frames", total=None)
-        return measure_sampling(
-            config,
-            command=("headrace", *sys.argv[1:]),
-            on_turn=lambda done, of, label: progress.update(
-                task, description=label, completed=done, total=of
-            ),
-        )
+    with progress(is_quiet=json) as on_progress:
+        record = measure_sampling(config, command=_command(), on_progress=on_progress)
+    _conclude(record, sampling_experiment(record), out, "sampling", as_json=json)
 
 
 @bench.command("cameras")
@@ -193,10 +144,9 @@ def cameras(
     json: Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")] = False,
 ) -> None:
     """Count how often camera streams decode a frame, by ranks and workers, and time it."""
-    from headrace.experiments.cameras import CamerasConfig
+    from headrace.experiments.cameras import CamerasConfig, measure_cameras
     from headrace.experiments.cameras_report import cameras_experiment
-    from headrace.experiments.record import make_folder, write_experiment
-    from headrace.report.experiment import render_experiment, render_experiment_text
+    from headrace.experiments.record import make_folder
 
     config = CamerasConfig(
         index_file=index_file,
@@ -208,31 +158,25 @@ def cameras(
         repeats=repeats,
     )
     make_folder(out)
-    record = _cameras_with_progress(config, is_quiet=json)
-    experiment = cameras_experiment(record)
-    files = write_experiment(record, render_experiment(experiment), out, "cameras")
-    if json:
+    with progress(is_quiet=json) as on_progress:
+        record = measure_cameras(config, command=_command(), on_progress=on_progress)
+    _conclude(record, cameras_experiment(record), out, "cameras", as_json=json)
+
+
+def _command() -> tuple[str, ...]:
+    return ("headrace", *sys.argv[1:])
+
+
+def _conclude(
+    record: "Record", experiment: "Experiment", out: Path, name: str, *, as_json: bool
+) -> None:
+    """Write numbers and chart into `out`, and print them."""
+    from headrace.experiments.record import write_experiment
+    from headrace.report.experiment import render_experiment, render_experiment_text
+
+    files = write_experiment(record, render_experiment(experiment), out, name)
+    if as_json:
         print(record.model_dump_json())
         return
     print(render_experiment_text(experiment))
     print(f"Numbers: {files[0]}\nChart: {files[1]}")
-
-
-def _cameras_with_progress(config: "CamerasConfig", *, is_quiet: bool) -> "CamerasRecord":
-    """Measure, with a progress bar on a terminal's stderr."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from headrace.experiments.cameras import measure_cameras
-
-    console = Console(stderr=True)
-    is_shown = console.is_terminal and not is_quiet
-    with Progress(console=console, transient=True, disable=not is_shown) as progress:
-        task = progress.add_task("cameras", total=None)
-        return measure_cameras(
-            config,
-            command=("headrace", *sys.argv[1:]),
-            on_run=lambda done, of, what: progress.update(
-                task, description=what, completed=done, total=of
-            ),
-        )

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import typer
 
+from headrace.cli.progress import progress
+from headrace.cli.text_files import write_text
+
 
 def index_cameras(paths: list[Path], out: Path | None, *, as_json: bool) -> None:
     """Write the index of folders, or check an index file; say what is wrong, and exit with 1."""
@@ -26,10 +29,14 @@ def index_cameras(paths: list[Path], out: Path | None, *, as_json: bool) -> None
         layout = CameraLayout.of_folders(paths, lambda file: len(open_index(file, store)))
         text = layout.to_json(out.parent if out else Path())
         if out is not None:
-            _write(out, text)
+            write_text(out, text)
         elif not as_json:
             print(text, end="")
-    problems = list(problems_of(layout, store))
+    problems: list[str] = []
+    with progress(is_quiet=as_json) as on_progress:
+        for number, clip in enumerate(layout.clips):
+            on_progress(clip.name, number, len(layout.clips))
+            problems += problems_of(clip, layout.cameras, store)
     frames = sum(clip.num_frames for clip in layout.clips)
     if as_json:
         clips = [{"folder": str(clip.folder), "frames": clip.num_frames} for clip in layout.clips]
@@ -46,12 +53,3 @@ def index_cameras(paths: list[Path], out: Path | None, *, as_json: bool) -> None
             print(problem, file=sys.stderr)
     if problems:
         raise typer.Exit(1)
-
-
-def _write(path: Path, text: str) -> None:
-    from headrace.errors import ConfigError
-
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}; give another path") from error

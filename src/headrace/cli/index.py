@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headrace.cli.camera_index import index_cameras
+from headrace.cli.progress import progress
+from headrace.cli.text_files import read_text, write_text
 
 if TYPE_CHECKING:
+    from headrace.decode.index_store import IndexStore
+    from headrace.errors import MediaError
     from headrace.video.stream_index import StreamIndex
 
 _COLUMNS = ("file", "codec", "size", "rate", "frames", "GOP", "B", "VFR", "turn", "problems")
@@ -41,34 +45,25 @@ def index(
         index_cameras(paths, out, as_json=json)
         return
     from headrace.decode.index_store import IndexStore
-    from headrace.decode.open import open_index
     from headrace.errors import ConfigError, MediaError
     from headrace.video.frame_mappings import check_frame_mappings, to_frame_mappings
     from headrace.video.manifest import find_videos
-    from headrace.video.source import Source
-    from headrace.video.stream_index import StreamIndex
 
     files = find_videos(paths)
     if (export_mappings or check_mappings) and len(files) != 1:
         raise ConfigError(f"frame mappings are of one file, {len(files)} were given")
     store, is_bad = IndexStore(), False
     rows: list[dict[str, Any]] = []
-    for file in files:
-        try:
-            found = (
-                StreamIndex.scan(Source(file), count_by="decode")
-                if verify
-                else open_index(Source(file), store)
-            )
-        except MediaError as error:
-            rows.append({"file": str(file), "problems": [str(error)]})
+    for file, found in _opened(files, store if not verify else None, is_quiet=json):
+        if isinstance(found, MediaError):
+            rows.append({"file": str(file), "problems": [str(found)]})
             is_bad = True
             continue
         rows.append(_facts(found))
         if export_mappings:
-            _write(export_mappings, to_frame_mappings(found))
+            write_text(export_mappings, to_frame_mappings(found))
         if check_mappings:
-            wrong = check_frame_mappings(found, _read(check_mappings))
+            wrong = check_frame_mappings(found, read_text(check_mappings))
             rows[-1]["problems"] += wrong
             is_bad = is_bad or bool(wrong)
     print(json_format.dumps(rows, indent=1) if json else "\n".join(_table(rows)))
@@ -76,6 +71,27 @@ def index(
         print(f"{store.counters.damaged} damaged index entries rebuilt", file=sys.stderr)
     if is_bad:
         raise typer.Exit(1)
+
+
+def _opened(
+    files: list[Path], store: "IndexStore | None", *, is_quiet: bool
+) -> "Iterator[tuple[Path, StreamIndex | MediaError]]":
+    """Yield each file's index, or why it has none; without a store, everything is decoded."""
+    from headrace.decode.open import open_index
+    from headrace.errors import MediaError
+    from headrace.video.source import Source
+    from headrace.video.stream_index import StreamIndex
+
+    with progress(is_quiet=is_quiet) as on_progress:
+        for number, file in enumerate(files):
+            on_progress(file.name, number, len(files))
+            try:
+                if store is None:
+                    yield file, StreamIndex.scan(Source(file), count_by="decode")
+                else:
+                    yield file, open_index(Source(file), store)
+            except MediaError as error:
+                yield file, error
 
 
 def _facts(found: "StreamIndex") -> dict[str, Any]:
@@ -129,21 +145,3 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
         turn,
         problems,
     )
-
-
-def _write(path: Path, text: str) -> None:
-    from headrace.errors import ConfigError
-
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}; give another path") from error
-
-
-def _read(path: Path) -> str:
-    from headrace.errors import ConfigError
-
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}; give a JSON file") from error

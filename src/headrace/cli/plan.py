@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.cli.progress import progress
+
 if TYPE_CHECKING:
-    from headrace.experiments.plan import Plan, PlanConfig
+    from headrace.experiments.plan import Plan
     from headrace.experiments.trial import Trial
     from headrace.sampling.strategies import Strategy
 
@@ -46,7 +48,9 @@ def plan(
 ) -> None:
     """Compare ways to draw random frames: speed, memory, bias and noise; recommend one."""
     from headrace.experiments.plan import PlanConfig
+    from headrace.experiments.plan import plan as make_plan
     from headrace.video.manifest import find_videos
+    from headrace.video.source import Source
 
     config = PlanConfig(
         batch_size=batch_size,
@@ -57,27 +61,10 @@ def plan(
         frames_per_burst=burst,
         trial_seconds=measure_seconds if measure else None,
     )
-    made = _with_progress(find_videos(videos), config, is_quiet=json)
+    sources = [Source(file) for file in find_videos(videos)]
+    with progress(is_quiet=json) as on_progress:
+        made = make_plan(sources, config, on_progress=on_progress)
     print(json_format.dumps(_facts(made), indent=1) if json else "\n".join(_page(made)))
-
-
-def _with_progress(files: list[Path], config: "PlanConfig", *, is_quiet: bool) -> "Plan":
-    """Plan, with a progress bar on a terminal's stderr."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from headrace.experiments.plan import plan as make_plan
-    from headrace.video.source import Source
-
-    console = Console(stderr=True)
-    is_hidden = is_quiet or not console.is_terminal
-    with Progress(console=console, transient=True, disable=is_hidden) as progress:
-        task = progress.add_task("indexing", total=len(files))
-
-        def show(what: str, done: int, of: int) -> None:
-            progress.update(task, description=what, completed=done, total=of or None)
-
-        return make_plan([Source(file) for file in files], config, on_progress=show)
 
 
 def _page(made: "Plan") -> Iterator[str]:

@@ -1,6 +1,6 @@
 """How often camera streams decode a frame, and how fast, by ranks, workers and way of dealing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -11,6 +11,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveIn
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
 from headrace.experiments.camera_rank import CameraWay, RankTask, run_rank
+from headrace.experiments.progress import OnProgress, unseen
 from headrace.experiments.record import Provenance, Record, Row
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.processes import run_together
@@ -84,7 +85,7 @@ def measure_cameras(
     config: CamerasConfig,
     *,
     command: Sequence[str] = (),
-    on_run: Callable[[int, int, str], None] = lambda done, of, what: None,
+    on_progress: OnProgress = unseen,
     index_store: Path | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> CamerasRecord:
@@ -97,7 +98,7 @@ def measure_cameras(
     Args:
         config: What is measured.
         command: The command line it came from, if any.
-        on_run: Called with the number of runs that are done, of all, and what comes next.
+        on_progress: Called before each turn.
         index_store: Folder of the indexes; None means the user's cache folder.
         clock: What times.
 
@@ -110,16 +111,12 @@ def measure_cameras(
     found = CameraSet.open(CameraLayout.read(config.index_file), store=store)
     if config.size is None:
         found.common_size()
-    plain = {**asdict(config), "index_file": str(config.index_file)}
-    provenance = Provenance.here(
-        {name: _plain(value) for name, value in plain.items()}, command, clock
-    )
+    provenance = Provenance.here(asdict(config), command, clock)
     turns = _turns(config)
     runs = []
     for number, (way, ranks, workers) in enumerate([turns[0], *turns]):
-        on_run(number, len(turns) + 1, f"{way}, ranks {ranks}, workers {workers}")
+        on_progress(f"{way}, ranks {ranks}, workers {workers}", number, len(turns) + 1)
         runs.append(_run(config, way, ranks, workers, index_store, clock))
-    on_run(len(turns) + 1, len(turns) + 1, "done")
     moments = sum(map(len, found.clips))
     return CamerasRecord(
         provenance=provenance,
@@ -169,9 +166,3 @@ def _run(
         decoded=sum(each.decoded for each in results),
         cpu_seconds=sum(each.cpu_seconds for each in results),
     )
-
-
-def _plain(value: object) -> str | int | float | bool | None:
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return value if isinstance(value, int | float | None) else str(value)

@@ -9,6 +9,7 @@ import numpy as np
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, MediaError
 from headrace.experiments.decode_speed import MeasuredSpeed, measure_speed
+from headrace.experiments.progress import OnProgress, unseen
 from headrace.experiments.rehearsal import rehearse
 from headrace.experiments.trial import Trial, run_trial
 from headrace.runtime.affinity import available_cores
@@ -23,9 +24,6 @@ from headrace.training.video_set import VideoSet
 from headrace.training.window import Window
 from headrace.video.shape import FrameShape
 from headrace.video.source import Source
-
-OnProgress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and of how much; 0 if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +92,7 @@ def plan(
     config: PlanConfig | None = None,
     *,
     workers: int | None = None,
-    on_progress: OnProgress = lambda what, done, of: None,
+    on_progress: OnProgress = unseen,
     store: IndexStore | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Plan:

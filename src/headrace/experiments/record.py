@@ -38,14 +38,14 @@ class Provenance(Row):
 
     @classmethod
     def here(
-        cls, configuration: Mapping[str, Scalar], command: Sequence[str], clock: Clock
+        cls, configuration: Mapping[str, object], command: Sequence[str], clock: Clock
     ) -> Self:
         """Of an experiment that is about to be made in this process."""
         return cls(
             headrace=version("headrace"),
             created=datetime.fromtimestamp(clock.wall_seconds(), UTC),
             command=tuple(command),
-            configuration=dict(configuration),
+            configuration={name: _plain(value) for name, value in configuration.items()},
             machine=describe_machine(),
             versions=versions(),
         )
@@ -91,3 +91,9 @@ def _unwritable(folder: Path, error: OSError) -> ConfigError:
         f"cannot write into {folder}: {(error.strerror or str(error)).lower()}; "
         "give a folder that can be written to"
     )
+
+
+def _plain(value: object) -> Scalar:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return value if isinstance(value, int | float | None) else str(value)

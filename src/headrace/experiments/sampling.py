@@ -1,6 +1,6 @@
 """Random frames delivered in several ways from the user's videos, timed beside a baseline."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, get_args
 
@@ -11,6 +11,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, DecodeError
 from headrace.experiments.baseline import SeekPerFrame
 from headrace.experiments.delivery import Turn, take_turn
+from headrace.experiments.progress import OnProgress, unseen
 from headrace.experiments.record import Provenance, Record
 from headrace.experiments.ways import Setting, Strategy, Way, describe_way, open_way
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -90,7 +91,7 @@ def measure_sampling(
     config: SamplingConfig,
     *,
     command: Sequence[str] = (),
-    on_turn: Callable[[int, int, str], None] = lambda done, of, label: None,
+    on_progress: OnProgress = unseen,
     store: IndexStore | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> SamplingRecord:
@@ -101,7 +102,7 @@ def measure_sampling(
     Args:
         config: What is measured.
         command: The command line it came from, if any.
-        on_turn: Called with the number of turns that are done, of all, and what comes next.
+        on_progress: Called before each turn.
         store: Where indexes are kept; None means the user's cache folder.
         clock: What times.
 
@@ -111,12 +112,7 @@ def measure_sampling(
         MediaError: a video cannot be read, or the baseline's frames are not headrace's.
         StageError: a worker of a DataLoader failed.
     """
-    facts = {
-        **asdict(config),
-        "videos": len(config.videos),
-        "size": ",".join(map(str, config.size)),
-        "strategies": ",".join(config.ways),
-    }
+    facts = {**asdict(config), "videos": len(config.videos), "strategies": config.ways}
     provenance = Provenance.here(facts, command, clock)
     videos = VideoSet.open(config.videos, store=store)
     setting = _setting(config, videos, store)
@@ -125,7 +121,7 @@ def measure_sampling(
     possible = [each for each in strategies if not each.why_not]
     turns = []
     for number, each in enumerate(possible * config.repeats):
-        on_turn(number, len(possible) * config.repeats, each.label)
+        on_progress(each.label, number, len(possible) * config.repeats)
         turns.append(take_turn(each.name, open_way(each.name, setting), config.seconds, clock))
     return SamplingRecord(
         provenance=provenance,

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
+from headrace.experiments.progress import OnProgress, unseen
 from headrace.experiments.record import Provenance, Record, Row
 from headrace.experiments.usage import cpu_seconds, memory_bytes
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -88,7 +89,7 @@ def measure_workers(
     config: WorkersConfig,
     *,
     command: Sequence[str] = (),
-    on_epoch: Callable[[int, int], None] = lambda done, of: None,
+    on_progress: OnProgress = unseen,
     store: IndexStore | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> WorkersRecord:
@@ -100,7 +101,7 @@ def measure_workers(
     Args:
         config: What is measured.
         command: The command line it came from, if any.
-        on_epoch: Called with the number of epochs that are done, and of all.
+        on_progress: Called before each turn.
         store: Where indexes are kept; None means the user's cache folder.
         clock: What times.
 
@@ -112,9 +113,7 @@ def measure_workers(
         raise ConfigError("at least one video is needed, got none")
     times = config.clips // len(config.videos)
     configuration = {**asdict(config), "videos": len(config.videos), "clips_per_video": times}
-    provenance = Provenance.here(
-        {name: _plain(value) for name, value in configuration.items()}, command, clock
-    )
+    provenance = Provenance.here(configuration, command, clock)
     turns = [0] + list(config.workers) * config.repeats
     epochs = []
     with VideoDataset(
@@ -126,10 +125,9 @@ def measure_workers(
         store=store,
     ) as clips:
         for number, workers in enumerate(turns):
-            on_epoch(number, len(turns))
+            on_progress(f"{workers} workers", number, len(turns))
             epochs.append(_epoch(clips, config.batch_size, workers, clock))
             clips.close()
-        on_epoch(len(turns), len(turns))
     return WorkersRecord(
         provenance=provenance,
         videos=len(config.videos),
@@ -161,9 +159,3 @@ def _epoch(clips: VideoDataset, batch_size: int, workers: int, clock: Clock) -> 
         cpu_seconds=cpu_seconds() - busy_before,
         memory_bytes=memory,
     )
-
-
-def _plain(value: object) -> str | int | float | bool | None:
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return value if isinstance(value, int | float | None) else str(value)

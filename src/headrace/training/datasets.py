@@ -2,21 +2,21 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Literal, Self, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import Dataset
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pool import DecoderPool
-from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.decode.protocol import DecodeJob
 from headrace.errors import ConfigError
 from headrace.planning.stretches import stretches
 from headrace.sampling.boundary import Boundary, clip_indices, clip_span
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
+from headrace.training.pooled import PooledDataset
 from headrace.training.video_set import VideoSet
 from headrace.video.shape import FrameShape
 from headrace.video.source import Source
@@ -40,7 +40,7 @@ class FrameItem(TypedDict):
     """Presentation time of the frame."""
 
 
-class _VideoDataset(Dataset[_Item], Generic[_Item]):
+class _VideoDataset(PooledDataset[_Item], Generic[_Item]):
     """Videos whose indexes are read once, here, and whose files each process opens for itself.
 
     Workers that are forked share the indexes, those that are spawned are sent them; none reads
@@ -56,25 +56,10 @@ class _VideoDataset(Dataset[_Item], Generic[_Item]):
         store: IndexStore | None,
         max_open: int,
     ) -> None:
-        self._pool = DecoderPool(FrameShape(size=size), max_open)
+        super().__init__(DecoderPool(FrameShape(size=size), max_open))
         self._size = size
         self._transform = transform
         self._videos = VideoSet.open(videos, store=store)
-
-    @property
-    def counters(self) -> DecodeCounters:
-        """What decoding cost so far in this process; a worker of a DataLoader counts its own."""
-        return self._pool.counters
-
-    def close(self) -> None:
-        """Close the files that this process has open; the dataset can be used again."""
-        self._pool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _read(self, video: int, wanted: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return uint8 [N, H, W, 3], frames `wanted` (ascending, none twice) of a video."""

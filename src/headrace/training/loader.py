@@ -25,6 +25,7 @@ from headrace.training.engine import Engine, Samples
 from headrace.training.epochs import Epochs, Position
 from headrace.training.quarantine import Quarantine
 from headrace.training.ranks import shard_of
+from headrace.training.state import check_identity
 from headrace.training.statistics import LoaderStatistics
 from headrace.training.video_set import VideoSet
 from headrace.training.window import Window
@@ -233,14 +234,8 @@ class FrameLoader:
         Raises:
             ConfigError: the state is of another seed, sampling or set of videos.
         """
-        mine = self._identity()
-        differ = [name for name in mine if state.get(name) != mine[name]]
-        if differ:
-            said = ", ".join(f"{name} {state.get(name)} (here {mine[name]})" for name in differ)
-            raise ConfigError(
-                f"this state does not belong to this loader: {said}; "
-                "resume with the same videos in the same order, sampling and seed"
-            )
+        needed = "videos in the same order, sampling and seed"
+        check_identity(state, self._identity(), needed)
         at = Position(epoch=state["epoch"], slot=state["slot"])
         is_over = self._epochs.num_steps(at.slot) == 0  # less than a batch is left, and dropped
         self._start = self._at = Position(epoch=at.epoch + 1) if is_over else at

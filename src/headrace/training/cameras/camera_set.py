@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import get_args
@@ -171,21 +171,19 @@ class CameraSet:
         return np.array(parts, np.int64)
 
 
-def problems_of(layout: CameraLayout, store: IndexStore | None = None) -> Iterator[str]:
-    """Yield what is wrong with a layout: cameras that cannot be read, or have other lengths."""
-    store = store or IndexStore()
-    for clip in layout.clips:
-        for camera in layout.cameras:
-            try:
-                length = len(open_index(clip.file(camera), store))
-            except MediaError as error:
-                yield str(error)
-                continue
-            if length != clip.num_frames:
-                yield (
-                    f"{clip.file(camera)} has {length} frames, its clip {clip.num_frames} "
-                    "by the index file, which counts the first camera"
-                )
+def problems_of(clip: CameraClip, cameras: Iterable[str], store: IndexStore) -> Iterator[str]:
+    """Yield what is wrong with a clip: cameras that cannot be read, or have other lengths."""
+    for camera in cameras:
+        try:
+            length = len(open_index(clip.file(camera), store))
+        except MediaError as error:
+            yield str(error)
+            continue
+        if length != clip.num_frames:
+            yield (
+                f"{clip.file(camera)} has {length} frames, its clip {clip.num_frames} "
+                "by the index file, which counts the first camera"
+            )
 
 
 def _aligned(

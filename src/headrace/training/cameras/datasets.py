@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from torch.utils import data
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pool import DecoderPool
-from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, ConfigError
 from headrace.runtime.limits import most_open_files
 from headrace.sampling.alignment import MISSING
@@ -19,13 +19,14 @@ from headrace.training.cameras.batch import CameraCollate, Cell
 from headrace.training.cameras.camera_set import Alignment, CameraSet
 from headrace.training.cameras.lanes import cell_at
 from headrace.training.collate import Transform
+from headrace.training.pooled import PooledDataset
 from headrace.training.ranks import shard_of
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
 
-class CameraStreamDataset(data.Dataset[dict[str, Any]]):
+class CameraStreamDataset(PooledDataset[dict[str, Any]]):
     """Moments of synchronized cameras; batches come from a `CameraStreamSampler`.
 
         cameras = CameraStreamDataset("index_frame.json", num_of_set=4, size=(256, 704))
@@ -85,7 +86,7 @@ class CameraStreamDataset(data.Dataset[dict[str, Any]]):
         self._size = self.cameras.common_size() if size is None else size
         files = num_of_set * len(self.cameras.cameras)
         most = min(files, num_of_file or most_open_files())
-        self._pool = DecoderPool(FrameShape(size=size), most, keeps_codecs=True)
+        super().__init__(DecoderPool(FrameShape(size=size), most, keeps_codecs=True))
         self._collate = CameraCollate(self.cameras)
         self._transform = transform
         self._kept: dict[tuple[int, int], tuple[int, int, NDArray[np.uint8]]] = {}
@@ -134,21 +135,6 @@ class CameraStreamDataset(data.Dataset[dict[str, Any]]):
             pass
         if not goes_on:
             self._pool.drop(index, reader)
-
-    @property
-    def counters(self) -> DecodeCounters:
-        """What decoding cost so far in this process; a worker of a DataLoader counts its own."""
-        return self._pool.counters
-
-    def close(self) -> None:
-        """Close the files that this process has open; the dataset can be used again."""
-        self._pool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class CameraStreamSampler(data.Sampler[list[Cell]]):

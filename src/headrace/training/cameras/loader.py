@@ -25,6 +25,7 @@ from headrace.training.cameras.lanes import CameraStep, Lanes
 from headrace.training.cameras.statistics import CameraStatistics
 from headrace.training.collate import Transform
 from headrace.training.ranks import shard_of
+from headrace.training.state import check_identity
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 
@@ -227,14 +228,8 @@ class CameraLoader:
         Raises:
             ConfigError: the state is of other clips, another order, or another number of slots.
         """
-        mine = self._identity()
-        differ = [name for name in mine if state.get(name) != mine[name]]
-        if differ:
-            said = ", ".join(f"{name} {state.get(name)} (here {mine[name]})" for name in differ)
-            raise ConfigError(
-                f"this state does not belong to this loader: {said}; resume with the same clips, "
-                "order, and number of slots (group_num times ranks)"
-            )
+        needed = "clips, order, and number of slots (group_num times ranks)"
+        check_identity(state, self._identity(), needed)
         self._epoch, self._step = self._at = state["epoch"], state["step"]
 
     @property
