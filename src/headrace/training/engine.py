@@ -15,11 +15,14 @@ from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.room import Room
 from headrace.training.decoding import Decoded, JobDecoder
 from headrace.training.epochs import Epochs, Step
-from headrace.training.holding import mapped
+from headrace.training.holding import BatchBuffers
 from headrace.training.window import Window
 
 _ITEMS_AHEAD = 256
 """Jobs and batches on their way; memory is bounded by the window, not by this."""
+
+_BATCHES = 2
+"""That the budget sets aside: the one the caller has, and the next one."""
 
 _Item = GopJob | PlannedBatch
 _Output = Decoded | PlannedBatch
@@ -60,6 +63,7 @@ class Engine:
         self._unpacker = Yuv420Unpacker()
         self._steps: deque[Step] = deque()
         self._held: dict[int, NDArray[np.uint8]] = {}
+        self._batches = BatchBuffers(_BATCHES)
         self._failed: dict[int, MediaError] = {}
 
     def run(self, steps: Iterable[Step]) -> Generator[Samples, None, None]:
@@ -91,8 +95,9 @@ class Engine:
                     self._release(output.released)
 
     def close(self) -> None:
-        """Let go of the frames that are held."""
+        """Let go of the frames that are held, and of memory for batches."""
         self._held.clear()
+        self._batches.close()
 
     def _worker(self) -> AbstractContextManager[Callable[[_Item], list[_Output]]]:
         decode = self._decoder.worker()
@@ -143,7 +148,7 @@ class Engine:
                 raise self._failed[failed]
             frames, substitutes = self._substitute(step, decode)
         shape = (*self._decoder.size, 3)
-        pixels = mapped((*frames.shape, *shape))
+        pixels = self._batches.take((*frames.shape, *shape))
         for row, frame in zip(pixels.reshape(-1, *shape), frames.ravel().tolist(), strict=True):
             held = self._held[frame] if frame in self._held else substitutes[frame]
             if self._decoder.shape.layout == "yuv420":

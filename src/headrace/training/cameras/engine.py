@@ -78,7 +78,7 @@ class CameraEngine:
             on_cancel=self._cancel,
         )
         # Left from the right: threads are joined, files closed.
-        with closing(self._idle), closing(streams):
+        with closing(self._lanes.buffers), closing(self._idle), closing(streams):
             for step in streams:
                 yield step
                 self.room.give(1)

@@ -12,7 +12,7 @@ from headrace.sampling.alignment import MISSING
 from headrace.sampling.slots import SlotPlan
 from headrace.training.cameras.batch import Cell, Ragged
 from headrace.training.cameras.camera_set import AlignedClip, CameraSet
-from headrace.training.holding import mapped
+from headrace.training.holding import BatchBuffers, mapped
 
 
 def cell_at(plan: SlotPlan, sequences: NDArray[np.int64], slot: int, step: int) -> Cell:
@@ -79,6 +79,8 @@ class Lanes:
     """What becomes of cameras of different sizes; None where there are none."""
     chunk: int
     """Frames of a job, at most."""
+    buffers: BatchBuffers
+    """Memory of batches."""
 
     def cells(self, step: int) -> tuple[Cell, ...]:
         """Return what each slot shows in a step."""
@@ -153,13 +155,23 @@ class Lanes:
             pixels = [[_black(*size) for size in row] for row in sizes.tolist()]
         else:
             height, width = self.size or np.max([*self.cameras.sizes], axis=0).tolist()
-            pixels = mapped((len(cells), count, height, width, 3))
+            pixels = self.buffers.take((len(cells), count, height, width, 3))
+            if not self._is_covered(cells, is_unpadded=bool((sizes == (height, width)).all())):
+                pixels[...] = 0
         return CameraStep(
             number=step,
             cells=cells,
             pixels=pixels,
             sizes=sizes,
             is_lost=np.zeros((len(cells), count), bool),
+        )
+
+    def _is_covered(self, cells: tuple[Cell, ...], *, is_unpadded: bool) -> bool:
+        """Return whether decoders write every pixel of a batch."""
+        return is_unpadded and all(
+            (self.cameras.clips[cell.clip].frames[cell.row] != MISSING).all()
+            for cell in cells
+            if cell.clip >= 0
         )
 
     def _sizes(self, cell: Cell) -> list[tuple[int, int]]:

@@ -24,6 +24,7 @@ from headrace.training.cameras.engine import CameraEngine
 from headrace.training.cameras.lanes import CameraStep, Lanes
 from headrace.training.cameras.statistics import CameraStatistics
 from headrace.training.collate import Transform
+from headrace.training.holding import BatchBuffers
 from headrace.training.ranks import shard_of
 from headrace.training.state import check_identity
 from headrace.video.camera_layout import CameraLayout
@@ -290,6 +291,7 @@ class CameraLoader:
             size=self._shape.size,
             ragged=self._ragged,
             chunk=self._chunk(),
+            buffers=BatchBuffers(self._ahead + 2),
         )
         self._engine = CameraEngine(
             lanes,
