@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from decode.linear import linear_frames
+from headrace.decode.convert import FrameConverter
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import DecodeError
@@ -144,3 +145,24 @@ def test_a_truncated_file_delivers_what_is_whole(tmp_path):
     # Frames are told apart by time: where the file ends, some before the last are gone.
     same = {n: whole.index_at(int(index.pts[n])) for n in got}
     assert all(np.array_equal(frame, expected[same[n]]) for n, frame in got.items())
+
+
+@pytest.mark.parametrize("refused", [(0,), (5, 20), (47,)])
+def test_frames_that_cannot_be_converted_are_named_and_others_come(refused, tmp_path, monkeypatch):
+    index = StreamIndex.scan(write_clip(tmp_path / "good", CLIPS["h264"]))
+    wanted = [0, 3, 5, 20, 21, 47]
+    convert = FrameConverter.convert
+
+    def some(self, frame, out):
+        if frame.pts in index.pts[list(refused)]:
+            raise DecodeError("cannot be converted", source="clip", pts=frame.pts)
+        return convert(self, frame, out)
+
+    monkeypatch.setattr(FrameConverter, "convert", some)
+    with closing(PyavDecoder(index)) as decoder:
+        with pytest.raises(DecodeError, match="cannot be converted") as caught:
+            list(decoder.run(DecodeJob(tuple(wanted))))
+        assert caught.value.pts == index.pts[refused[0]]
+        got, missing = run(decoder, wanted)
+    assert missing == refused
+    assert list(got) == [each for each in wanted if each not in refused]

@@ -346,3 +346,25 @@ def test_when_one_worker_hangs_others_that_seem_to_are_not_waited_for():
         release.set()
     for each in hanging:
         each.join()
+
+
+def test_the_end_does_not_wait_for_ever_for_a_worker_that_hangs():
+    release, hangs = threading.Event(), threading.Event()
+
+    def run(item):
+        if item == "hangs":
+            hangs.set()
+            release.wait()
+        return [item]
+
+    outputs = streams(run, ["good", "hangs"], workers=1, name="test", stall_seconds=0.05)
+    assert next(outputs) == "good"
+    happens(hangs)
+    try:
+        with pytest.warns(RuntimeWarning, match="headrace-test-0 hangs and is left behind"):
+            in_time(outputs.close)
+    finally:
+        release.set()
+    for each in threading.enumerate():
+        if each.name.startswith("headrace-test"):
+            each.join()

@@ -39,7 +39,7 @@ def test_a_tensor_keeps_its_pixels():
 
 
 def test_a_smaller_batch_fits_and_a_larger_one_has_memory_of_its_own():
-    buffers = BatchBuffers(1)
+    buffers = BatchBuffers(2)
     address = _address(buffers.take((4, 4)))
     small = buffers.take((3, 4))
     assert _address(small) == address
@@ -51,13 +51,13 @@ def test_a_smaller_batch_fits_and_a_larger_one_has_memory_of_its_own():
 
 
 def test_no_more_is_kept_than_asked_for():
-    buffers = BatchBuffers(1)
-    first, second = buffers.take((8,)), buffers.take((8,))
-    addresses = {_address(first), _address(second)}
-    del first, second
-    again = [buffers.take((8,)), buffers.take((8,))]
+    buffers = BatchBuffers(2)
+    first, second, third = (buffers.take((8,)) for _ in range(3))
+    addresses = {_address(second), _address(third)}
+    del first  # two are in use: there is memory enough
     assert len(buffers._free) == 0
-    assert _address(again[0]) in addresses
+    del second, third
+    assert {_address(each) for each in (buffers.take((8,)), buffers.take((8,)))} == addresses
 
 
 def test_what_comes_back_after_the_end_is_let_go():

@@ -80,12 +80,18 @@ class PyavDecoder:
         slot = {wanted: k for k, wanted in enumerate(job.wanted)}
         missing = list(job.wanted)
         lost: list[int] = []
+        refused: DecodeError | None = None
         for number, frame in self._found(job, missing, lost):
+            try:
+                pixels = self._converter.convert(frame, None if out is None else out[slot[number]])
+            except DecodeError as error:
+                refused = refused or error
+                lost.append(number)
+                continue
             self._counters.frames_delivered += 1
-            pixels = self._converter.convert(frame, None if out is None else out[slot[number]])
             yield number, pixels
         if lost:
-            raise self._undecodable(lost)
+            raise self._undecodable(lost) if refused is None else _naming(refused, lost)
 
     def rest(self) -> None:
         """Release the memory of the codec; the file stays open, and the next job seeks."""
@@ -294,3 +300,8 @@ class PyavDecoder:
             pts=int(index.pts[first]),
             missing=missing,
         )
+
+
+def _naming(error: DecodeError, missing: list[int]) -> DecodeError:
+    """Return an error that also says which frames are missing."""
+    return DecodeError(str(error), source=error.source, pts=error.pts, missing=missing)

@@ -56,7 +56,7 @@ def ordered_streams(
             `(1 + lookahead) * capacity` outputs wait, and each worker may hold one more.
         name: What the threads are called after.
         stall_seconds: How long the consumer waits for a worker that gives nothing before it says
-            that it hangs. None waits for ever.
+            that it hangs, and how long one is waited for at the end. None waits for ever.
         describe: Names an item in that message.
         on_cancel: Called before threads are joined: wakes `items` where it waits for something.
 
@@ -127,7 +127,7 @@ class _OrderedStreams(Generic[Item, Out]):
         self._undelivered: deque[_Stream[Out]] = deque()
 
     def deliver(self, workers: int) -> Generator[Out, None, None]:
-        with ThreadGroup(self._cancel) as threads:
+        with ThreadGroup(self._cancel, self._watch.stall_seconds) as threads:
             self._watch.abandon = threads.abandon
             threads.start(f"{self._name}-items", self._feed)
             for worker in range(workers):

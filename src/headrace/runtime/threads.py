@@ -2,6 +2,7 @@
 
 import atexit
 import threading
+import warnings
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from types import TracebackType
@@ -14,12 +15,21 @@ class ThreadGroup:
     """Some threads with one life: `with ThreadGroup(cancel) as threads: threads.start(...)`.
 
     At the end of the block `cancel` is called, which must make every thread return, and all are
-    joined: none of them outlives the block. They are daemons and the group also ends at the exit
-    of the interpreter, so a block that nobody left does not keep the program from ending.
+    joined: none of them outlives the block, but one that hangs. They are daemons and the group also
+    ends at the exit of the interpreter, so a block that nobody left does not keep the program from
+    ending.
     """
 
-    def __init__(self, cancel: Callable[[], None]) -> None:
+    def __init__(self, cancel: Callable[[], None], join_seconds: float | None = None) -> None:
+        """No thread yet.
+
+        Args:
+            cancel: Makes every thread return.
+            join_seconds: How long a thread is waited for at the end; one that hangs for longer is
+                left behind, with a warning. None: for ever.
+        """
         self._cancel = cancel
+        self._join_seconds = join_seconds
         self._threads: list[threading.Thread] = []
 
     def start(self, name: str, target: Callable[[], None]) -> None:
@@ -42,7 +52,14 @@ class ThreadGroup:
         if threading.current_thread() not in self._threads:
             for thread in self._threads:
                 if thread.is_alive():
-                    thread.join()
+                    thread.join(self._join_seconds)
+                if thread.is_alive():
+                    warnings.warn(
+                        f"thread {thread.name} hangs and is left behind: it did not end within "
+                        f"{self._join_seconds:g} s",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
         atexit.unregister(self.close)
 
     def __enter__(self) -> "ThreadGroup":

@@ -21,7 +21,8 @@ class Watch(Generic[Item]):
 
     def __init__(self, stall_seconds: float | None, describe: Callable[[Item], str]) -> None:
         """Nobody works yet; None lets a worker be at an item for ever."""
-        self._stall_seconds = stall_seconds
+        self.stall_seconds = stall_seconds
+        """After which a worker hangs."""
         self._describe = describe
         self._since: dict[str, tuple[int, Item]] = {}
         self.abandon: Callable[[str], None] = lambda name: None
@@ -38,7 +39,7 @@ class Watch(Generic[Item]):
 
     def works(self, name: str, item: Item) -> None:
         """The worker begins with its next output."""
-        if self._stall_seconds is not None:
+        if self.stall_seconds is not None:
             self._since[name] = SYSTEM_CLOCK.now_ns(), item
 
     def rests(self, name: str) -> None:
@@ -53,14 +54,14 @@ class Watch(Generic[Item]):
         """
         while True:
             try:
-                yield queue.get(self._stall_seconds)
+                yield queue.get(self.stall_seconds)
             except Closed:
                 return
             except TimeoutError:
                 self._name_who_hangs()
 
     def _name_who_hangs(self) -> None:
-        now_ns, limit = SYSTEM_CLOCK.now_ns(), self._stall_seconds or 0.0
+        now_ns, limit = SYSTEM_CLOCK.now_ns(), self.stall_seconds or 0.0
         at = {
             name: ((now_ns - since_ns) / 1e9, item)
             for name, (since_ns, item) in tuple(self._since.items())
