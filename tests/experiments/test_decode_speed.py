@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.opening_clock import OpeningTakesTenSeconds
 from headrace.decode.index_store import IndexStore
 from headrace.errors import DecodeError
 from headrace.experiments.decode_speed import measure_speed, share_out
@@ -78,3 +79,12 @@ def test_what_never_happened_takes_no_time():
     counts = COUNTS.copy()
     counts[:, 0] = 0
     assert share_out(counts, counts @ [9, 0.003, 0.002, 0.001])[0] == 0
+
+
+@pytest.mark.parametrize(("max_open", "seconds"), [(128, 1), (2, 1), (1, 1 + 9 / 2)])
+def test_what_cannot_stay_open_is_opened_again_to_enter_a_gop(opened, tmp_path, max_open, seconds):
+    """Of two videos, one that may stay open is half of them."""
+    clips = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=12, gop=12)) for k in range(2)]
+    clock = OpeningTakesTenSeconds()
+    found = measure_speed(opened(*clips), (32, 32), workers=2, max_open=max_open, clock=clock)
+    assert found.speed.seconds_per_seek == pytest.approx(seconds)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from experiments.opening_clock import OpeningTakesTenSeconds
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
 from headrace.experiments.plan import PlanConfig, plan
@@ -44,6 +45,16 @@ def test_predictions_are_of_the_loader_s_own_window(planned, clips):
     rows = {row.name: row for row in made.strategies}
     assert rows["naive"].amplification == pytest.approx(6.5)
     assert rows["look-ahead, shuffled"].amplification < 1.1
+
+
+@pytest.mark.parametrize(("memory", "seconds"), [("1MiB", 1 + 9 * 2 / 3), ("1GiB", 1)])
+def test_files_stay_open_in_a_plan_as_in_a_loader_of_that_memory(tmp_path, memory, seconds):
+    """1 MiB lets one file of three stay open, so two of three times another has to be opened."""
+    clips = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=12, gop=12)) for k in range(3)]
+    config = PlanConfig(batch_size=8, size=(32, 32), memory_budget=memory)
+    store, clock = IndexStore(tmp_path / "index"), OpeningTakesTenSeconds()
+    made = plan(clips, config, workers=3, store=store, clock=clock)
+    assert made.decoding.speed.seconds_per_seek == pytest.approx(seconds)
 
 
 def test_progress_is_told(planned, clips, tmp_path):

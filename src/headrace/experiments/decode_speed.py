@@ -13,7 +13,7 @@ from headrace.errors import MediaError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.ordered import ordered_streams
 from headrace.sampling.speed import Speed
-from headrace.training.loader import MAX_OPEN_FILES
+from headrace.training.open_files import MAX_OPEN_FILES
 from headrace.training.video_set import VideoSet
 from headrace.video.shape import FrameShape
 
@@ -47,7 +47,12 @@ class _Run:
 
 
 def measure_speed(
-    videos: VideoSet, size: tuple[int, int], *, workers: int, clock: Clock = SYSTEM_CLOCK
+    videos: VideoSet,
+    size: tuple[int, int],
+    *,
+    workers: int,
+    max_open: int = MAX_OPEN_FILES,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> MeasuredSpeed:
     """Return what decoding these videos costs while all workers decode; takes about 4 s.
 
@@ -60,6 +65,8 @@ def measure_speed(
         videos: What to decode.
         size: (height, width) of the frames.
         workers: Threads that decode at the same time.
+        max_open: Files that stay open between jobs; of more videos than that, some must be opened
+            again, which counts as part of entering a GOP.
         clock: What times it.
 
     Raises:
@@ -93,7 +100,7 @@ def measure_speed(
     if not done:
         raise errors[0]
     return MeasuredSpeed(
-        speed=_fit(runs, videos, workers),
+        speed=_fit(runs, videos, workers, max_open),
         gops=done,
         frames=sum(run.decoded for run in runs),
         seconds=(clock.now_ns() - started_ns) / 1e9,
@@ -142,13 +149,13 @@ def _run(decoder: Decoder, wanted: tuple[int, ...], clock: Clock) -> _Run:
     )
 
 
-def _fit(runs: list[_Run], videos: VideoSet, workers: int) -> Speed:
+def _fit(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) -> Speed:
     opening, seeking, decoding, delivering = share_out(
         np.array([(run.opens, 1, run.decoded, run.delivered) for run in runs], np.float64),
         np.array([run.seconds for run in runs]),
     )
     indexes = videos.indexes
-    kept = min(1.0, MAX_OPEN_FILES / len(indexes))
+    kept = min(1.0, max_open / len(indexes))
     droppable = sum(int(index.is_droppable.sum()) for index in indexes if index.can_skip)
     return Speed(
         seconds_per_seek=seeking + (1 - kept) * opening,

@@ -20,6 +20,7 @@ from headrace.sampling.recommendation import Recommendation, recommend
 from headrace.sampling.reencode import Reencode, reencode
 from headrace.sampling.strategies import Budget, CostOf, Noise, Strategy, check_batch, compare
 from headrace.sizes import parse_bytes
+from headrace.training.open_files import max_open_files
 from headrace.training.video_set import VideoSet
 from headrace.training.window import Window
 from headrace.video.shape import FrameShape
@@ -125,7 +126,8 @@ def plan(
     check_batch(config.batch_size, contents.frames)
     budget = _budget(config, opened, workers)
     on_progress("timing", 0, 0)
-    decoding = measure_speed(opened, config.size, workers=workers, clock=clock)
+    max_open = max_open_files(parse_bytes(config.memory_budget))
+    decoding = measure_speed(opened, config.size, workers=workers, max_open=max_open, clock=clock)
     lengths, noise = opened.population.gop_lengths, Noise(rho=config.rho)
     strategies = compare(
         lengths,

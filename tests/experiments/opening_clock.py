@@ -1,0 +1,19 @@
+"""A clock by which only the opening of a file takes long."""
+
+from threading import local
+
+
+class OpeningTakesTenSeconds:
+    """Of the four jobs of a probe the first takes 10 s and the others 1 s, in every thread."""
+
+    def __init__(self):
+        self._here = local()
+
+    def now_ns(self):
+        reading = getattr(self._here, "reading", -1) + 1
+        self._here.reading = reading
+        probe, place = divmod(reading, 8)
+        return int((13 * probe + (0, 10, 10, 11, 11, 12, 12, 13)[place]) * 1e9)
+
+    def wall_seconds(self):
+        return 0.0
