@@ -1,10 +1,16 @@
 """`headrace plan` as a user meets it: a table with words, advice, and one line where it cannot."""
 
 import json
+from inspect import signature
 
 import pytest
 
 from headrace.cli import main
+from headrace.cli import plan as plan_command
+from headrace.experiments.plan import PlanConfig
+from headrace.experiments.sampling import SamplingConfig
+from headrace.sampling.rho import TAKEN_RHO
+from headrace.sampling.strategies import Noise
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 from media import real_clip
@@ -82,7 +88,7 @@ def test_json_is_alone_on_stdout_and_holds_what_the_table_does(call, clips):
     assert facts["contents"]["frames"] == 96
     assert facts["config"]["target"] == 5
     bursts = rows[3]
-    assert (bursts["name"], bursts["inflation"]) == ("bursts of 4", 2.5)
+    assert (bursts["name"], bursts["inflation"]) == ("bursts of 4", 1 + 3 * 0.95)
     assert bursts["sampling"] == "Bursts(frames_per_burst=4, lanes=8, seed=0)"
     assert rows[4]["sampling"] is None
 
@@ -149,3 +155,17 @@ def test_what_cannot_be_planned_is_said_in_one_line(call, clips, tmp_path, argum
 )
 def test_a_usage_error_ends_with_2(call, arguments):
     assert call(*arguments)[0] == 2
+
+
+def test_flags_default_to_what_the_library_defaults_to():
+    fields = PlanConfig.__dataclass_fields__
+    flags = signature(plan_command.plan).parameters
+    for name in ("batch_size", "size", "rho"):
+        assert flags[name].default == fields[name].default, name
+    assert flags["memory"].default == fields["memory_budget"].default
+
+
+def test_one_rho_is_taken_wherever_nobody_measured_it(call, clips):
+    """So that `plan` and `bench sampling` tell the same of the same bursts."""
+    assert PlanConfig().rho == SamplingConfig(videos=()).rho == Noise().rho == TAKEN_RHO
+    assert f"frames gave {TAKEN_RHO} on real clips" in call(clips, *SMALL)[1]

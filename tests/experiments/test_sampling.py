@@ -68,7 +68,7 @@ def test_the_record_says_what_it_was_made_with(measure):
         "size": "16,16",
         "memory": "256KiB",
         "burst": 4,
-        "rho": 0.9,
+        "rho": 0.95,
         "workers": 1,
         "strategies": "baseline",
         "seconds": 0.01,

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.recommendation import recommend
+from headrace.sampling.rho import TAKEN_RHO
 from sampling.compared import compared
 
 CAMERA = np.full(400, 30)
@@ -24,6 +25,7 @@ def test_a_shuffle_that_is_as_fast_is_taken_and_bursts_are_compared():
     assert best.why == (
         "nothing without correlation is clearly faster, and a shuffle makes gradients calmer than "
         "draws do; bursts of 2 would be 1.2 times as fast but, over many steps, 1.5 times as noisy"
+        "; they would pay where rho is below 0.18"
     )
 
 
@@ -38,7 +40,7 @@ def test_a_shuffle_that_is_slower_is_not_taken():
 def test_where_gops_are_too_many_to_meet_bursts_are_worth_their_noise():
     best = advice(MANY, later=2000)
     assert best.strategy.name.startswith("bursts of ")
-    assert "the speed outweighs the noise" in best.why
+    assert "the speed outweighs the noise, as long as rho is below 0." in best.why
     exact = compared(MANY, later=2000)["look-ahead"]
     gain = best.strategy.frames_per_second / exact.frames_per_second
     assert gain > best.strategy.inflation > 1
@@ -48,6 +50,20 @@ def test_the_more_bursts_correlate_the_smaller_they_are():
     chosen = [advice(MANY, later=2000, rho=rho).strategy.sampler for rho in (0.02, 0.2, 1.0)]
     assert chosen[0].frames_per_burst > chosen[1].frames_per_burst > 1
     assert not isinstance(chosen[2], Bursts)
+
+
+@pytest.mark.parametrize("size", [2, 6])
+def test_the_rho_that_is_named_is_the_one_at_which_advice_turns(size):
+    """Cautious advice must not end the matter: who measures ρ knows which way it goes then."""
+    asked = {"later": 2000, "frames_per_burst": size}
+    cautious = advice(MANY, rho=TAKEN_RHO, **asked)
+    assert cautious.strategy.inflation == 1
+    turns = float(cautious.why.rpartition("they would pay where rho is below ")[2])
+    assert 0 < turns < TAKEN_RHO
+    rows = compared(MANY, rho=turns, **asked)
+    gain = rows["bursts"].frames_per_second / cautious.strategy.frames_per_second
+    assert rows["bursts"].inflation == pytest.approx(gain, abs=0.005 * size)
+    assert advice(MANY, rho=0.8 * turns, **asked).strategy.name == f"bursts of {size}"
 
 
 def test_a_target_that_exact_sampling_reaches_needs_no_bursts():

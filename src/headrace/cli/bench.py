@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from headrace.cli.progress import progress
+from headrace.sampling.rho import TAKEN_RHO
 
 if TYPE_CHECKING:
     from headrace.experiments.camera_rank import CameraWay
@@ -84,7 +85,7 @@ def sampling(
     rho: Annotated[
         float,
         typer.Option(min=0, max=1, help="Correlation of the gradients of two frames of a burst."),
-    ] = 0.9,
+    ] = TAKEN_RHO,
     workers: Annotated[
         int, typer.Option(min=1, help="Processes or threads that decode, the same for all.")
     ] = 2,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli.progress import progress
+from headrace.sampling.rho import TAKEN_RHO
 
 if TYPE_CHECKING:
     from headrace.experiments.plan import Plan
@@ -33,7 +34,7 @@ def plan(
     rho: Annotated[
         float,
         typer.Option(min=0, max=1, help="Correlation of the gradients of two frames of a burst."),
-    ] = 0.5,
+    ] = TAKEN_RHO,
     burst: Annotated[
         int | None, typer.Option(min=2, help="Frames in a burst; chosen if it is not given.")
     ] = None,
@@ -215,7 +216,8 @@ def _how_to_read(made: "Plan") -> Iterator[str]:
     yield f"    a = {made.noise.contraction:g}; above {batch} where no frame comes twice an epoch"
     yield "  over many: the same over many steps, at worst: in directions that hardly curve"
     yield "  rho: taken, not measured; `headrace.sampling.estimate.burst_correlation` measures it."
-    yield "    Features of neighbouring frames gave 0.97 on real clips (docs/sampling.md)"
+    yield f"    Features of 8 neighbouring frames gave {TAKEN_RHO:g} on real clips; gradients"
+    yield "    usually correlate less, and then bursts are worth more (docs/sampling.md)"
 
 
 def _copies(made: "Plan") -> Iterator[str]:

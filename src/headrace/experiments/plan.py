@@ -18,6 +18,7 @@ from headrace.sampling.costs import DecodeCost
 from headrace.sampling.order import Sampler
 from headrace.sampling.recommendation import Recommendation, recommend
 from headrace.sampling.reencode import Reencode, reencode
+from headrace.sampling.rho import TAKEN_RHO
 from headrace.sampling.strategies import Budget, CostOf, Noise, Strategy, check_batch, compare
 from headrace.sizes import parse_bytes
 from headrace.training.open_files import max_open_files
@@ -37,7 +38,7 @@ class PlanConfig:
     """(height, width) of the frames."""
     target: float | None = None
     """Frames per second that the model takes; None means as many as there are."""
-    rho: float = 0.5
+    rho: float = TAKEN_RHO
     """Correlation of the gradients of two frames of one burst."""
     frames_per_burst: int | None = None
     """None chooses it."""
@@ -126,8 +127,7 @@ def plan(
     check_batch(config.batch_size, contents.frames)
     budget = _budget(config, opened, workers)
     on_progress("timing", 0, 0)
-    max_open = max_open_files(parse_bytes(config.memory_budget))
-    decoding = measure_speed(opened, config.size, workers=workers, max_open=max_open, clock=clock)
+    decoding = _timed(config, opened, workers, clock)
     lengths, noise = opened.population.gop_lengths, Noise(rho=config.rho)
     strategies = compare(
         lengths,
@@ -183,6 +183,16 @@ def _budget(config: PlanConfig, videos: VideoSet, workers: int) -> Budget:
         later_frames=window.later_frames,
         lookahead=window.lookahead,
         lookahead_once=once.lookahead,
+    )
+
+
+def _timed(config: PlanConfig, videos: VideoSet, workers: int, clock: Clock) -> MeasuredSpeed:
+    return measure_speed(
+        videos,
+        config.size,
+        workers=workers,
+        max_open=max_open_files(parse_bytes(config.memory_budget)),
+        clock=clock,
     )
 
 

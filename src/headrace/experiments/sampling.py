@@ -16,6 +16,7 @@ from headrace.experiments.record import Provenance, Record
 from headrace.experiments.ways import Setting, Strategy, Way, describe_way, open_way
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.frames import Uniform
+from headrace.sampling.rho import TAKEN_RHO
 from headrace.sizes import parse_bytes
 from headrace.training.datasets import FrameDataset
 from headrace.training.loader import FrameLoader
@@ -39,8 +40,8 @@ class SamplingConfig:
     """For frames that wait; one of the strategies has a quarter of it."""
     burst: int = 8
     """Frames in a burst."""
-    rho: float = 0.9
-    """Correlation of the gradients of two frames of a burst; `docs/sampling.md` measures it."""
+    rho: float = TAKEN_RHO
+    """Correlation of the gradients of two frames of a burst."""
     workers: int = 2
     """Processes of a DataLoader, or threads of a FrameLoader: the same for all, to be fair."""
     strategies: tuple[str, ...] = WAYS

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headrace.sampling.bursts import Bursts
 from headrace.sampling.strategies import Strategy
 
 _ALIKE = 1.05
@@ -60,6 +61,7 @@ def _least_noise(best: Strategy, sound: Sequence[Strategy]) -> str:
         return (
             f"{_times(best, exact)} as fast as {exact.name}, and over many steps only "
             f"{best.inflation:.1f} times as noisy: the speed outweighs the noise"
+            f"{_as_long_as(_even(best, exact))}"
         )
     why = f"nothing without correlation is clearly faster{_calmer(best)}"
     rivals = [each for each in sound if each.inflation > 1]
@@ -70,8 +72,28 @@ def _least_noise(best: Strategy, sound: Sequence[Strategy]) -> str:
         return f"{why}; {rival.name} would be no faster"
     return (
         f"{why}; {rival.name} would be {_times(rival, best)} as fast but, over many steps, "
-        f"{rival.inflation:.1f} times as noisy"
+        f"{rival.inflation:.1f} times as noisy{_unless(_even(rival, best), rival)}"
     )
+
+
+def _even(bursts: Strategy, exact: Strategy) -> float:
+    """Return the ρ at which bursts are as many times as noisy as they are faster: 1 + (m-1)ρ."""
+    return (bursts.frames_per_second / exact.frames_per_second - 1) / _mates(bursts)
+
+
+def _as_long_as(even: float) -> str:
+    return f", as long as rho is below {even:.2f}" if even < 1 else ", whatever rho is"
+
+
+def _unless(even: float, bursts: Strategy) -> str:
+    """Say which ρ would turn it, if it is one below that which was taken."""
+    taken = (bursts.inflation - 1) / _mates(bursts)
+    return f"; they would pay where rho is below {even:.2f}" if even < taken else ""
+
+
+def _mates(bursts: Strategy) -> int:
+    assert isinstance(bursts.sampler, Bursts)
+    return bursts.sampler.frames_per_burst - 1
 
 
 def _calmest(best: Strategy, sound: Sequence[Strategy], target: float) -> str:

@@ -22,6 +22,7 @@ from headrace.sampling.bursts import Bursts
 from headrace.sampling.costs import DecodeCost, burst_cost, lookahead_cost
 from headrace.sampling.frames import Permutation, Uniform
 from headrace.sampling.order import Sampler
+from headrace.sampling.rho import TAKEN_RHO
 from headrace.sampling.speed import Speed
 
 _BATCHES_SET_ASIDE = 3
@@ -52,7 +53,7 @@ class Budget:
 class Noise:
     """What the correlation of frames is taken to be, and what feels it."""
 
-    rho: float = 0.5
+    rho: float = TAKEN_RHO
     """Correlation of the gradients of two frames of one burst; `estimate.burst_correlation`."""
     contraction: float = 0.01
     """Step size times curvature of the direction that is looked at, in (0, 1]."""
