@@ -5,12 +5,14 @@ scripts or pictures), only the local file itself is read, and its size is bounde
 memory is taken for it.
 """
 
+import errno
+
 import av
 from av.container import InputContainer
 from av.stream import Disposition
 from av.video.stream import VideoStream
 
-from headrace.errors import OpenError
+from headrace.errors import ConfigError, OpenError
 from headrace.video.source import Source
 
 MAX_PIXELS = 1 << 27
@@ -42,6 +44,7 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
     Raises:
         OpenError: missing, unreadable, empty, not a video container, without a video stream,
             or with frames larger than `MAX_PIXELS`.
+        ConfigError: this process has too many files open.
     """
     source.fingerprint()
     try:
@@ -51,6 +54,11 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
             metadata_errors="replace",
         )
     except (av.error.FFmpegError, OSError, ValueError) as error:
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+            raise ConfigError(
+                f"cannot open {source}: as many files are open as the system allows; keep fewer "
+                "open (max_open, num_of_file), or raise the limit (ulimit -n)"
+            ) from error
         raise OpenError(
             f"cannot open {source}: {_what_it_is(source, error)}; give a video file",
             source=str(source),

@@ -120,6 +120,7 @@ def test_a_pass_can_begin_where_training_ended(dataset):
     assert list(sampler) != whole
 
 
+@pytest.mark.filterwarnings("ignore:this process reads 2 slots")
 def test_fewer_sets_than_slots_bring_the_same_frames(layout, store, dataset):
     sampler = CameraStreamSampler(dataset, group_num=2)
     with CameraStreamDataset(layout, num_of_set=1, size=SIZE, store=store) as small:
@@ -132,11 +133,37 @@ def test_fewer_sets_than_slots_bring_the_same_frames(layout, store, dataset):
         assert small.counters.frames_decoded > dataset.counters.frames_decoded
 
 
+def test_fewer_sets_than_slots_are_warned_of(layout, store):
+    with CameraStreamDataset(layout, num_of_set=1, size=SIZE, store=store) as small:
+        batches = CameraStreamSampler(small, group_num=2)
+        with pytest.warns(UserWarning, match="reads 2 slots and keeps the decoders of 1"):
+            list(DataLoader(small, batch_sampler=batches))
+
+
+def test_workers_that_the_sampler_does_not_know_of_are_warned_of(dataset):
+    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=1)
+    every_other = DataLoader(dataset, batch_sampler=list(sampler)[::2])  # the first of two's
+    with pytest.warns(UserWarning, match="with gaps, so the frames between .* num_workers"):
+        list(every_other)
+
+
+def test_going_on_in_the_middle_is_no_gap(dataset, recwarn):
+    sampler = CameraStreamSampler(dataset, group_num=2)
+    for skip in (3, 1):
+        sampler.set_epoch(0, skip=skip)
+        for cells in list(sampler)[:4]:
+            for cell in cells:
+                dataset[cell]
+    assert not [each for each in recwarn if "gaps" in str(each.message)]
+
+
 def test_impossible_requests_are_refused(layout, store, dataset):
     with pytest.raises(BackendError, match="decoding on GPU 0"):
         CameraStreamDataset(layout, gpu=0, store=store)
     with pytest.raises(ConfigError, match="num_of_set must be >= 1"):
         CameraStreamDataset(layout, num_of_set=0, store=store)
+    with pytest.raises(ConfigError, match=r"num_of_file=2000000 .*ulimit -n"):
+        CameraStreamDataset(layout, num_of_file=2_000_000, store=store)
     with pytest.raises(ConfigError, match="group_num must be >= 1"):
         CameraStreamSampler(dataset, group_num=0)
     with pytest.raises(ConfigError, match="num_workers must be >= 0"):

@@ -1,5 +1,6 @@
 """Camera streams: every frame right, in order, decoded once, and what is bad named or marked."""
 
+import errno
 import json
 import signal
 import subprocess
@@ -10,9 +11,11 @@ import numpy as np
 import pytest
 import torch
 
+from headrace.decode.open import open_decoder
 from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import SynthClip, write_clip
+from headrace.training.cameras import engine
 from headrace.training.cameras.camera_set import Alignment
 from headrace.training.cameras.loader import CameraLoader
 from training.cameras.clips import (
@@ -27,6 +30,10 @@ from training.cameras.clips import (
     write_layout,
 )
 
+OTHERS = [
+    *({"group_num": 3}, {"seed": 1}, {"seq_split": 2}),
+    {"group_num": 1, "rank": 0, "num_replicas": 2},
+]
 ALL = {(clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length)}
 
 
@@ -146,11 +153,43 @@ def test_clips_are_cut_into_sequences(loader):
     assert firsts == {(clip, 0) for clip, _ in halves} | halves
 
 
-@pytest.mark.parametrize("num_of_file", [1, 4])
-def test_fewer_open_files_than_cameras_bring_the_same_frames(loader, num_of_file):
+@pytest.mark.parametrize(("num_of_file", "most"), [(1, 3), (4, 4), (6, 6)])
+def test_fewer_open_files_than_cameras_bring_the_same_frames(
+    loader, num_of_file, most, monkeypatch
+):
+    opened, most_open = set(), []
+
+    def counted(index, shape):
+        decoder = open_decoder(index, shape)
+        opened.add(id(decoder))
+        most_open.append(len(opened))
+        close = decoder.close
+        decoder.close = lambda: (opened.discard(id(decoder)), close())
+        return decoder
+
+    expected = contents(loader())
+    monkeypatch.setattr(engine, "open_decoder", counted)
     bounded = loader(num_of_file=num_of_file, lookahead=8)
-    assert contents(bounded) == contents(loader())
-    assert bounded.statistics.opens > len(LENGTHS) * len(CAMERAS)
+    assert contents(bounded) == expected
+    assert max(most_open) <= most
+    assert not opened
+    is_bounded = num_of_file < 2 * len(CAMERAS)
+    assert (bounded.statistics.opens > len(LENGTHS) * len(CAMERAS)) == is_bounded
+
+
+def test_more_open_files_than_the_system_allows_are_refused(loader):
+    with pytest.raises(ConfigError, match=r"num_of_file=2000000 .*ulimit -n"):
+        loader(num_of_file=2_000_000)
+
+
+def test_too_many_open_files_are_no_bad_media(loader, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    each = loader(on_error="mask")
+    monkeypatch.setattr("headrace.video.container.av.open", refuse)
+    with pytest.raises(ConfigError, match="as many files are open as the system allows"):
+        list(each)
 
 
 @pytest.mark.parametrize("step", [1, 5, 20])
@@ -171,7 +210,7 @@ def test_a_state_after_the_last_batch_is_the_next_epoch(loader):
     assert (each.state_dict()["epoch"], each.state_dict()["step"]) == (1, 0)
 
 
-@pytest.mark.parametrize("other", [{"group_num": 3}, {"seed": 1}, {"seq_split": 2}], ids=str)
+@pytest.mark.parametrize("other", OTHERS, ids=str)
 def test_a_state_of_something_else_is_refused(loader, other):
     state = loader().state_dict()
     with pytest.raises(ConfigError, match="does not belong to this loader"):
@@ -241,16 +280,16 @@ def test_a_damaged_frame_is_named_or_marked(loader, layout, folder, tmp_path, pl
     damage_packets(layout.clips[2].file("front"), victim, ordinals=[13])
     with pytest.raises(DecodeError, match=r"c/front\.mp4"):
         list(loader(copied))
-    each = loader(copied, on_error="mask")
-    batches = list(each)
-    assert len(batches) == len(loader())
+    each = loader(copied, on_error="mask", lookahead=1)
     lost = 0
-    for batch in batches:
+    for batch in each:  # none is kept, so that memory is used again
         for row, camera in np.argwhere(~batch.valid.numpy() & (batch.clip >= 0).numpy()[:, None]):
             assert (batch.clip[row], CAMERAS[camera]) == (2, "front")
             assert not batch.frames[row, camera].any()
             assert batch.pts_seconds[row, camera].isnan()
             lost += 1
+        del batch
+    assert len(each) == len(loader())
     assert each.statistics.frames_lost == lost > 0
 
 
@@ -289,9 +328,9 @@ def test_a_camera_that_ends_early_is_an_error_or_handled_as_asked(loader, early)
         loader(early)
 
     def of_clip_a(on_missing):
-        each = loader(early, alignment=Alignment(on_missing=on_missing))
+        each = loader(early, alignment=Alignment(on_missing=on_missing), lookahead=1)
         rows = [
-            (index, valid, picture)
+            (index, valid, picture.clone())  # so that memory of batches is used again
             for batch in each
             for clip, index, valid, picture in zip(
                 batch.clip.tolist(),

@@ -1,6 +1,8 @@
 """Camera streams for a stock DataLoader: each worker keeps its slots, and decodes them once."""
 
 import os
+import warnings
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -12,7 +14,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.pool import DecoderPool
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, ConfigError
-from headrace.runtime.limits import most_open_files
+from headrace.runtime.limits import files_to_keep_open
 from headrace.sampling.alignment import MISSING
 from headrace.sampling.slots import SlotSchedule, Tail
 from headrace.training.cameras.batch import CameraCollate, Cell
@@ -20,7 +22,7 @@ from headrace.training.cameras.camera_set import Alignment, CameraSet
 from headrace.training.cameras.lanes import cell_at
 from headrace.training.collate import Transform
 from headrace.training.pooled import PooledDataset
-from headrace.training.ranks import shard_of
+from headrace.training.ranks import check_agreement, shard_of
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
@@ -40,14 +42,15 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
     Args:
         layout: The clips; or the path of an index file `{video_dir: {clip: frame_count}}`.
         num_of_set: Clips whose decoders a process keeps open: those that its batches go round.
-            With fewer, a decoder starts again at a keyframe for each frame.
+            With fewer, a decoder starts again at a keyframe for each frame, with a warning.
         num_of_file: Files that a process keeps open; None: `num_of_set` times the cameras, as far
             as half the system's limit goes.
         cameras: Names of the cameras to read, in this order, of an index file; None: all, by name.
         size: (height, width) of the frames; None keeps that of the cameras, which must be one.
         alignment: Which frames belong together; None means those of the same index.
         transform: Called with the frames of each item.
-        skip_bad: Leave out clips with a camera that cannot be opened.
+        skip_bad: Leave out clips with a camera that cannot be opened. Ranks of torch.distributed
+            then compare what they opened, when they make their samplers.
         gpu: Number of a GPU to decode on; only None, the CPU, is possible so far.
         store: Where indexes are kept; None means the user's cache folder.
 
@@ -85,11 +88,17 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
         self.cameras = CameraSet.open(layout, alignment, skip_bad=skip_bad, store=store)
         self._size = self.cameras.common_size() if size is None else size
         files = num_of_set * len(self.cameras.cameras)
-        most = min(files, num_of_file or most_open_files())
+        most = files_to_keep_open(files, num_of_file)
         super().__init__(DecoderPool(FrameShape(size=size), most, keeps_codecs=True))
         self._collate = CameraCollate(self.cameras)
         self._transform = transform
         self._kept: dict[tuple[int, int], tuple[int, int, NDArray[np.uint8]]] = {}
+        self._num_of_set = num_of_set
+        self._at: dict[int, Cell] = {}
+        self._gaps = 0
+        self._is_warned = False
+        self.skips_bad = skip_bad
+        """Whether clips with a camera that cannot be opened are left out."""
 
     def __len__(self) -> int:
         """How many moments there are, over all clips."""
@@ -101,6 +110,7 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
         Raises:
             DecodeError: a frame is damaged. Names file and pts.
         """
+        self._watch(cell)
         pixels = np.zeros((1, len(self.cameras.cameras), *self._size, 3), np.uint8)
         if cell.clip >= 0:
             clip = self.cameras.clips[cell.clip]
@@ -114,6 +124,29 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
         if self._transform is not None:
             item["frames"] = self._transform(item["frames"])
         return item
+
+    def _watch(self, cell: Cell) -> None:
+        """Warn, once, where slots come to this process so that frames are decoded again."""
+        last = self._at.get(cell.slot)
+        self._at[cell.slot] = cell
+        if self._is_warned or cell.clip < 0:
+            return
+        if last is not None and not cell.is_first:
+            self._gaps += (cell.clip, cell.row) != (last.clip, last.row + 1)
+        if self._gaps > len(self._at):  # each slot may have one, where training goes on
+            self._warn(
+                f"slot {cell.slot} came to this process with gaps, so the frames between are "
+                "decoded for nothing; give CameraStreamSampler the num_workers of the DataLoader"
+            )
+        elif len(self._at) > self._num_of_set:
+            self._warn(
+                f"this process reads {len(self._at)} slots and keeps the decoders of "
+                f"{self._num_of_set}, so the others start again at a keyframe; raise num_of_set"
+            )
+
+    def _warn(self, message: str) -> None:
+        self._is_warned = True
+        warnings.warn(message, stacklevel=4)
 
     def _show(self, cell: Cell, camera: int, frame: int, out: NDArray[np.uint8]) -> None:
         """Write a frame to `out`; one that the slot shows again is decoded once."""
@@ -147,7 +180,8 @@ class CameraStreamSampler(data.Sampler[list[Cell]]):
     Args:
         cameras: What is sampled.
         group_num: Clips in a batch.
-        num_workers: As the DataLoader has; 0 counts as 1. Another number decodes frames again.
+        num_workers: As the DataLoader has; 0 counts as 1. With another number frames are decoded
+            again, which the dataset warns of.
         tail: What happens when slots run out of clips: see `Tail`.
         seq_split: Parts that each clip is cut into, read by themselves.
         shuffle: Read clips in another random order in each epoch: see `set_epoch`.
@@ -157,7 +191,8 @@ class CameraStreamSampler(data.Sampler[list[Cell]]):
         num_replicas: Processes that share an epoch; None as for `rank`.
 
     Raises:
-        ConfigError: an argument is out of range, or there are fewer clips than the tail needs.
+        ConfigError: an argument is out of range, there are fewer clips than the tail needs, or
+            ranks opened other clips.
     """
 
     def __init__(
@@ -193,6 +228,8 @@ class CameraStreamSampler(data.Sampler[list[Cell]]):
         )
         self._epoch = 0
         self._skipped = 0
+        if rank is None and isinstance(cameras, CameraStreamDataset) and cameras.skips_bad:
+            check_agreement(zlib.crc32(self._sequences.tobytes()), len(found.left_out))
 
     def set_epoch(self, epoch: int, *, skip: int = 0) -> None:
         """Choose the epoch that the next pass yields, without its first `skip` batches.

@@ -31,7 +31,7 @@ class CameraEngine:
         lanes: Lanes,
         *,
         batches: int,
-        max_open: int,
+        max_idle: int,
         workers: int,
         stall_seconds: float | None,
     ) -> None:
@@ -40,7 +40,7 @@ class CameraEngine:
         Args:
             lanes: What is read.
             batches: That may be on their way, besides those the caller has.
-            max_open: Files that stay open between jobs.
+            max_idle: Files that may wait open for their next job.
             workers: Decoding threads.
             stall_seconds: How long a worker may be at one job before it is said to hang.
         """
@@ -51,7 +51,7 @@ class CameraEngine:
         self._workers = workers
         self._stall_seconds = stall_seconds
         self._turns = Turns()
-        self._idle: Shelf[tuple[int, int], Decoder] = Shelf(max_open)
+        self._idle: Shelf[tuple[int, int], Decoder] = Shelf(max_idle)
         self._kept: dict[tuple[int, int], tuple[int, NDArray[np.uint8]]] = {}
         self._spent: list[DecodeCounters] = []
 

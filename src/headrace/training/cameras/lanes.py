@@ -31,7 +31,8 @@ class CameraStep:
     number: int
     cells: tuple[Cell, ...]
     pixels: NDArray[np.uint8] | list[list[NDArray[np.uint8]]]
-    """uint8 [N, C, H, W, 3], or N lists of C arrays [H, W, 3]; black until they are decoded."""
+    """uint8 [N, C, H, W, 3], or N lists of C arrays [H, W, 3]; of any content until they are
+    decoded, black where nothing will be."""
     sizes: NDArray[np.int64]
     """int64 [N, C, 2]."""
     is_lost: NDArray[np.bool_]

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self, get_args
+from typing import Self
 
 import numpy as np
 import torch
@@ -15,25 +15,22 @@ from headrace.decode.protocol import DecodeCounters
 from headrace.errors import ConfigError, MediaError
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.limits import most_open_files
+from headrace.runtime.limits import files_to_keep_open
 from headrace.sampling.slots import SlotSchedule, Tail
 from headrace.sizes import parse_bytes
 from headrace.training.cameras.batch import CameraBatch, CameraCollate, Ragged
 from headrace.training.cameras.camera_set import Alignment, CameraSet
 from headrace.training.cameras.engine import CameraEngine
 from headrace.training.cameras.lanes import CameraStep, Lanes
+from headrace.training.cameras.options import OnLost, batches_ahead, check_options
 from headrace.training.cameras.statistics import CameraStatistics
 from headrace.training.collate import Transform
 from headrace.training.holding import BatchBuffers
-from headrace.training.ranks import shard_of
+from headrace.training.ranks import check_agreement, shard_of
 from headrace.training.state import check_identity
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 
-OnLost = Literal["raise", "mask"]
-"""What a damaged frame does: end the training, or come black, marked and counted."""
-
-_MOST_AHEAD = 32
 _CHUNK = 16
 """Frames of a job. With 4, processor caches lose a stream between jobs, at 8 % of the speed."""
 
@@ -79,14 +76,16 @@ class CameraLoader:
         memory_budget: Bytes, as a number or like "1GiB", for batches: those decoded ahead, and two
             more. What codecs need comes on top: some 17 MB for each open file at 1600x900.
         workers: Decoding threads; None means one for each core this process may use.
-        num_of_file: Files kept open; None: all that are being read, as far as half the system's
-            limit goes. With fewer than that, decoders start again at a keyframe, which is counted.
+        num_of_file: Files that are open at a time, but at least one more than there are workers;
+            None: all that are being read, as far as half the system's limit goes. With fewer than
+            that, decoders start again at a keyframe, which is counted.
         transform: Called with the frames of each batch, on their device; with ragged="list", of
             each picture.
         device: Where batches go; None leaves them on the CPU.
         pin_memory: Copy batches to page-locked memory, so that CUDA copies them in the background.
         on_error: What bad media does. With `mask`, clips that cannot be opened are left out, and
-            a frame that cannot be decoded comes black, marked in `valid` and counted.
+            a frame that cannot be decoded comes black, marked in `valid` and counted. Ranks of
+            torch.distributed then compare what they opened: each must make its loader.
         rank: This process among `num_replicas`; None asks torch.distributed, if it is initialised,
             and is the only one otherwise.
         num_replicas: Processes that share an epoch; None as for `rank`.
@@ -97,7 +96,8 @@ class CameraLoader:
 
     Raises:
         ConfigError: an argument is out of range, the budget does not hold three batches, there are
-            fewer clips than the tail needs, or sizes differ and neither size nor ragged is given.
+            fewer clips than the tail needs, ranks opened other clips, or sizes differ and neither
+            size nor ragged is given.
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
 
@@ -133,7 +133,7 @@ class CameraLoader:
     ) -> None:
         """Open the index of every camera; 1 ms for one that was seen before. Decodes nothing."""
         self._workers = len(available_cores()) if workers is None else workers
-        _check(group_num, self._workers, lookahead, num_of_file, on_error, ragged)
+        check_options(group_num, self._workers, lookahead, num_of_file, on_error, ragged)
         if not isinstance(layout, CameraLayout):
             layout = CameraLayout.read(layout, cameras)
         self._cameras = CameraSet.open(layout, alignment, skip_bad=on_error == "mask", store=store)
@@ -153,8 +153,8 @@ class CameraLoader:
         )
         self._lanes = group_num * len(self._cameras.cameras)
         batch_bytes = self._lanes * widest[0] * widest[1] * 3
-        self._ahead = _ahead(parse_bytes(memory_budget), batch_bytes, lookahead)
-        self._max_open = min(self._lanes, num_of_file or most_open_files())
+        self._ahead = batches_ahead(parse_bytes(memory_budget), batch_bytes, lookahead)
+        self._max_open = files_to_keep_open(self._lanes, num_of_file)
         self._is_strict = on_error == "raise"
         self._stall_seconds = stall_seconds
         self._collate = CameraCollate(self._cameras, transform, device, pin_memory=pin_memory)
@@ -164,6 +164,8 @@ class CameraLoader:
         self._at = 0, 0
         self._tally = _Tally()
         self._spent = DecodeCounters()
+        if rank is None and not self._is_strict:
+            check_agreement(self._identity()["checksum"], len(self.left_out))
 
     def __len__(self) -> int:
         """How many batches the next epoch has; the same for every rank."""
@@ -229,7 +231,7 @@ class CameraLoader:
         Raises:
             ConfigError: the state is of other clips, another order, or another number of slots.
         """
-        needed = "clips, order, and number of slots (group_num times ranks)"
+        needed = "clips, order, group_num and number of ranks (slots are group_num times ranks)"
         check_identity(state, self._identity(), needed)
         self._epoch, self._step = self._at = state["epoch"], state["step"]
 
@@ -296,12 +298,18 @@ class CameraLoader:
         self._engine = CameraEngine(
             lanes,
             batches=self._ahead,
-            max_open=self._max_open,
+            max_idle=self._max_idle(),
             workers=self._workers,
             stall_seconds=self._stall_seconds,
         )
         self._running = self._engine.run(step)
         return self._running, plan.num_steps
+
+    def _max_idle(self) -> int:
+        """Return how many files may wait open for their next job: besides those being read."""
+        if self._max_open < self._lanes:
+            return max(1, self._max_open - self._workers)
+        return self._lanes
 
     def _chunk(self) -> int:
         """Return how many frames a job has: long ones, where it must seek to its first."""
@@ -356,42 +364,7 @@ class CameraLoader:
         return {
             "seed": schedule.seed,
             "slots": schedule.slots,
+            "group_num": schedule.group,
             "clips": len(self._cameras.clips),
             "checksum": zlib.crc32(table, zlib.crc32(said)),
         }
-
-
-def _ahead(memory_budget: int, batch_bytes: int, lookahead: int | None) -> int:
-    """Return how many batches may be on their way, besides the two of the caller."""
-    fit = memory_budget // batch_bytes - 2
-    if fit < 1 or (lookahead is not None and lookahead > fit):
-        needed = (2 + (lookahead or 1)) * batch_bytes / 2**20
-        raise ConfigError(
-            f"a memory budget of {memory_budget / 2**20:,.1f} MiB does not hold "
-            f"{2 + (lookahead or 1)} batches of {batch_bytes / 2**20:,.1f} MiB (the caller's, the "
-            f"next one, and what is decoded ahead): {needed:,.1f} MiB are needed; raise it, or "
-            "ask for a smaller group_num, size or lookahead"
-        )
-    return min(fit, _MOST_AHEAD) if lookahead is None else lookahead
-
-
-def _check(
-    group_num: int,
-    workers: int,
-    lookahead: int | None,
-    num_of_file: int | None,
-    on_error: OnLost,
-    ragged: Ragged | None,
-) -> None:
-    numbers = {
-        "group_num": group_num,
-        "workers": workers,
-        "lookahead": lookahead,
-        "num_of_file": num_of_file,
-    }
-    for name, value in numbers.items():
-        if value is not None and value < 1:
-            raise ConfigError(f"{name} must be >= 1, got {value}")
-    for name, choice, kind in (("on_error", on_error, OnLost), ("ragged", ragged, Ragged)):
-        if choice is not None and choice not in get_args(kind):
-            raise ConfigError(f"{name} must be one of {', '.join(get_args(kind))}, got {choice!r}")
