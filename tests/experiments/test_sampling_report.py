@@ -7,7 +7,8 @@ import pytest
 from headrace.experiments.delivery import Turn
 from headrace.experiments.record import Provenance
 from headrace.experiments.sampling import SamplingRecord
-from headrace.experiments.sampling_report import machine_line, rows_of, sampling_experiment
+from headrace.experiments.sampling_report import machine_line, sampling_experiment
+from headrace.experiments.sampling_rows import rows_of, saturation
 from headrace.experiments.ways import Strategy
 from headrace.profiling.session import Gpu
 from headrace.report.experiment import render_experiment_text
@@ -25,6 +26,8 @@ def strategy(name, label, draws="independent frames, the very same batches", **o
 BASELINE = strategy("baseline", "baseline")
 AHEAD = strategy("look-ahead", "look-ahead 1,024 MiB")
 BURSTS = strategy("bursts", "bursts of 8", "each frame once an epoch", inflation=7.3)
+NAIVE = strategy("naive", "naive")
+QUARTER = strategy("quarter", "look-ahead 256 MiB")
 IMPOSSIBLE = strategy("quarter", "look-ahead 256 MiB", why_not="three batches do not fit")
 
 
@@ -153,6 +156,62 @@ def test_what_is_as_fast_within_five_percent_is_named_with_it():
     assert said.startswith("Fastest is look-ahead 1,024 MiB and bursts of 8: 500 images/s, 10.0 ")
 
 
+def memory(naive, quarter, full, **options):
+    """Return what is said of memory, where three amounts of it gave so many frames in 10 s."""
+    record = recorded(
+        BASE,
+        turns("naive", naive, **options),
+        turns("quarter", quarter),
+        turns("look-ahead", full, decoded=0.8),
+        turns("bursts", [9000]),
+        strategies=(BASELINE, NAIVE, AHEAD, QUARTER, BURSTS),
+    )
+    return record, sampling_experiment(record).findings[1]
+
+
+@pytest.mark.parametrize(
+    ("frames", "name", "said"),
+    [
+        (([500], [4800], [5000]), "quarter", "Memory saturates at look-ahead 256 MiB: 480"),
+        (([4800], [4700], [5000]), "naive", "Memory saturates at naive: 480 images/s"),
+        (
+            ([500], [4700], [5000]),
+            "look-ahead",
+            "No saturation of memory up to look-ahead 1,024 MiB: 500 images/s, 94 % of it with "
+            "look-ahead 256 MiB",
+        ),
+    ],
+)
+def test_memory_saturates_at_the_least_of_it_within_five_percent_of_the_best(frames, name, said):
+    """Bursts are faster here, but other frames: they are on no ladder of memory."""
+    record, finding = memory(*frames)
+    assert saturation(rows_of(record)).strategy.name == name
+    assert finding.headline.startswith(said)
+    assert "look-ahead 1,024 MiB 500 images/s" in finding.evidence[0]
+
+
+@pytest.mark.parametrize("options", [{"others": 0.5}, {}])
+def test_nothing_certain_is_said_of_memory_on_a_machine_that_was_busy(options):
+    naive = [500] if options else [500, 1000]
+    _, finding = memory(naive, [4800], [5000], **options)
+    assert finding.headline == (
+        "Too unsteady to say where memory saturates; by the rule at look-ahead 256 MiB"
+    )
+
+
+def test_a_window_that_was_still_filling_is_named_with_memory():
+    _, finding = memory([500], [4800], [5000], is_filled=False)
+    assert finding.evidence[-1].endswith("faster in the long run: naive.")
+
+
+def test_the_chart_shows_from_where_memory_is_enough():
+    record, _ = memory([500], [4800], [5000])
+    [chart] = sampling_experiment(record).charts
+    _, _, enough = chart.figure.data
+    assert list(enough.x) == [475, 475]
+    assert list(enough.y) == ["bursts of 8", "baseline"]
+
+
 def test_the_baseline_may_be_the_fastest():
     said, _ = verdict(BASE)
     assert said.startswith("Fastest is baseline: 50.0 images/s, 1.00 times the baseline; ")
@@ -177,6 +236,10 @@ Fastest is look-ahead 1,024 MiB: 500 images/s, 10.0 times the baseline; bound by
   - It counts as bound by decoding from 90 % of the cores that its workers can use.
   - Before it was timed, 16 frames came out equal, bit for bit, from the baseline, a FrameDataset and a FrameLoader.
   Try next: More cores, or copies of the videos at the size of the model (see headrace plan): hardly anything is decoded in vain any more.
+
+Where memory saturates was not measured
+  - It takes two of naive, quarter, look-ahead: the same frames in ever more memory.
+  Try next: --strategies naive,quarter,look-ahead, or more --memory where one is not possible.
 
 What it costs in statistics: nothing, but for what draws other frames
   - baseline, look-ahead 1,024 MiB, look-ahead 256 MiB: independent frames, the very same batches.

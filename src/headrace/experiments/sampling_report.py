@@ -1,14 +1,20 @@
-"""What the turns come to: a row for each strategy, what limits the fastest, a chart."""
+"""What the turns come to: a row for each strategy, what limits the fastest, where memory saturates,
+a chart."""
 
-from dataclasses import dataclass
-from statistics import median
 from typing import Final
 
 import plotly.graph_objects as go
 
-from headrace.experiments.delivery import FILLING, Turn
+from headrace.experiments.delivery import FILLING
 from headrace.experiments.sampling import SamplingRecord
-from headrace.experiments.ways import Strategy
+from headrace.experiments.sampling_rows import (
+    ALIKE,
+    LADDER,
+    SamplingRow,
+    ladder_of,
+    rows_of,
+    saturation,
+)
 from headrace.profiling.findings import Finding
 from headrace.profiling.session import Machine
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw
@@ -17,8 +23,6 @@ from headrace.report.numbers import count, counted, decimal, gibibytes, megabyte
 
 BUSY: Final = 0.9
 """From this share of the cores it can use on, a strategy is bound by decoding."""
-ALIKE: Final = 0.95
-"""From this share of the fastest on, a row counts as fast."""
 UNSTEADY: Final = 0.25
 """From this spread on, of the fastest row or the baseline, nothing is said of what limits it."""
 DISTURBED: Final = 0.1
@@ -28,40 +32,6 @@ _MARGIN: Final = 1.2
 """The axis of the chart goes so much further than the fastest turn, for the words beside it."""
 _WASTEFUL: Final = 1.5
 """Frames decoded per frame delivered from which more memory is the first thing to try."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SamplingRow:
-    """The turns of one strategy; medians, each count per frame delivered."""
-
-    strategy: Strategy
-    images_per_second: float
-    slowest: float
-    """Images per second of the slowest turn."""
-    fastest: float
-    times: float
-    """Images per second ÷ those of the baseline."""
-    decoded: float
-    """Frames decoded; near 1 is as cheap as reading in order, below 1 frames are used again."""
-    cpu_ms: float
-    """Processor time of all processes."""
-    seeks: float
-    opens: float
-    held_bytes: int
-    """The most that waited, in any turn."""
-    frames: int
-    """Measured in all turns."""
-    cores: float
-    """Processor time ÷ wall time: 1 is one core busy throughout."""
-    others: float
-    """The same of anything else that ran on these cores."""
-    is_filled: bool
-    """False if it was measured while its window was still filling."""
-
-    @property
-    def spread(self) -> float:
-        """Fastest - slowest turn ÷ median. Above 0.05, rows that differ by less are alike."""
-        return (self.fastest - self.slowest) / self.images_per_second
 
 
 def machine_line(machine: Machine) -> str:
@@ -74,18 +44,6 @@ def machine_line(machine: Machine) -> str:
     )
 
 
-def rows_of(record: SamplingRecord) -> tuple[SamplingRow, ...]:
-    """Return a row for each strategy that was run, the baseline first."""
-    turns = {
-        each.name: [turn for turn in record.turns if turn.strategy == each.name]
-        for each in record.strategies
-    }
-    baseline = median(_rate(turn) for turn in turns["baseline"])
-    return tuple(
-        _row(each, turns[each.name], baseline) for each in record.strategies if turns[each.name]
-    )
-
-
 def sampling_experiment(record: SamplingRecord) -> Experiment:
     """Return what the record shows, ready to be rendered."""
     rows = rows_of(record)
@@ -95,37 +53,18 @@ def sampling_experiment(record: SamplingRecord) -> Experiment:
         f"batches of {record.batch_size}",
         created=record.provenance.created,
         command=record.provenance.command,
-        findings=(_verdict(record, rows), _price(record), _strategies(record)),
+        findings=(
+            _verdict(record, rows),
+            _memory(record, rows),
+            _price(record),
+            _strategies(record),
+        ),
         charts=(_chart(rows),),
         table=_table(record, rows),
         configuration=record.provenance.configuration,
         machine=record.provenance.machine,
         versions=record.provenance.versions,
     )
-
-
-def _row(strategy: Strategy, turns: list[Turn], baseline: float) -> SamplingRow:
-    rates = [_rate(turn) for turn in turns]
-    return SamplingRow(
-        strategy=strategy,
-        images_per_second=median(rates),
-        slowest=min(rates),
-        fastest=max(rates),
-        times=median(rates) / baseline,
-        decoded=median(turn.decoded / turn.frames for turn in turns),
-        cpu_ms=median(1e3 * turn.cpu_seconds / turn.frames for turn in turns),
-        seeks=median(turn.seeks / turn.frames for turn in turns),
-        opens=median(turn.opens / turn.frames for turn in turns),
-        held_bytes=max(turn.held_bytes for turn in turns),
-        frames=sum(turn.frames for turn in turns),
-        cores=median(turn.cpu_seconds / turn.seconds for turn in turns),
-        others=median(turn.others_cpu_seconds / turn.seconds for turn in turns),
-        is_filled=all(turn.is_filled for turn in turns),
-    )
-
-
-def _rate(turn: Turn) -> float:
-    return turn.frames / turn.seconds
 
 
 def _verdict(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
@@ -184,6 +123,57 @@ def _bound(record: SamplingRecord, row: SamplingRow, baseline: SamplingRow) -> t
             "hardly anything is decoded in vain any more."
         )
     return "bound by decoding, on all cores", change
+
+
+def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
+    """Name where more memory gives no more images."""
+    ladder, point = ladder_of(rows), saturation(rows)
+    if point is None:
+        return Finding(
+            headline="Where memory saturates was not measured",
+            evidence=(
+                f"It takes two of {', '.join(LADDER)}: the same frames in ever more memory.",
+            ),
+            change=f"--strategies {','.join(LADDER)}, or more --memory where one is not possible.",
+        )
+    headline, change = _saturates(record, ladder, point)
+    evidence = [
+        "Saturation is the least memory within 5 % of the best, of what draws the very same "
+        f"frames: {', '.join(f'{row.strategy.label} {_rate_of(row)}' for row in ladder)}.",
+        f"{point.strategy.label} decodes {decimal(point.decoded)} frames for each image; from "
+        "about 1 on, more memory saves nothing that reading in order would cost.",
+    ]
+    filling = [row.strategy.label for row in ladder if not row.is_filled]
+    if filling:
+        evidence.append(
+            f"Still filling while measured, so faster in the long run: {', '.join(filling)}."
+        )
+    return Finding(headline=headline, evidence=tuple(evidence), change=change)
+
+
+def _saturates(
+    record: SamplingRecord, ladder: list[SamplingRow], point: SamplingRow
+) -> tuple[str, str]:
+    """Return the answer in one sentence, and what to do about it."""
+    label, usable = point.strategy.label, record.provenance.machine.usable_cores
+    if any(row.spread > UNSTEADY or row.others > DISTURBED * usable for row in ladder):
+        return f"Too unsteady to say where memory saturates; by the rule at {label}", _AGAIN
+    if point is not ladder[-1]:
+        return (
+            f"Memory saturates at {label}: {_rate_of(point)}",
+            "No more memory than that: the rest is of more use to the model.",
+        )
+    below = ladder[-2]
+    share = percent(below.images_per_second / point.images_per_second)
+    return (
+        f"No saturation of memory up to {label}: {_rate_of(point)}, {share} of it with "
+        f"{below.strategy.label}",
+        "Twice the --memory, if the machine has it.",
+    )
+
+
+def _rate_of(row: SamplingRow) -> str:
+    return f"{decimal(row.images_per_second)} images/s"
 
 
 def _names(best: SamplingRow, rows: tuple[SamplingRow, ...]) -> str:
@@ -284,7 +274,7 @@ def _chart(rows: tuple[SamplingRow, ...]) -> Chart:
         showlegend=False,
     )
     most = max(row.fastest for row in rows)
-    figure = draw([bars, times], height=80 + 40 * len(rows), bargap=0.35)
+    figure = draw([bars, times, *_enough(rows, labels)], height=80 + 40 * len(rows), bargap=0.35)
     figure.update_xaxes(title_text="images/s", range=[0, _MARGIN * most])
     figure.update_yaxes(showgrid=False)
     return Chart(
@@ -292,6 +282,24 @@ def _chart(rows: tuple[SamplingRow, ...]) -> Chart:
         title="Images per second by strategy",
         reading="Frames delivered per second, in batches, when the loop does nothing else; beside "
         "each bar how many times the baseline that is. The lines reach from the slowest turn to "
-        "the fastest.",
+        "the fastest. Memory saturates with the least of it that reaches the dashed line: 95 % of "
+        "the best that draws the very same frames.",
         figure=figure,
     )
+
+
+def _enough(rows: tuple[SamplingRow, ...], labels: list[str]) -> list[go.Scatter]:
+    """Return the line from which memory is enough, if that was measured."""
+    if saturation(rows) is None:
+        return []
+    enough = ALIKE * max(row.images_per_second for row in ladder_of(rows))
+    return [
+        go.Scatter(
+            x=[enough, enough],
+            y=[labels[0], labels[-1]],
+            mode="lines",
+            line={"color": PLAIN, "width": 1.2, "dash": "dash"},
+            hoverinfo="skip",
+            showlegend=False,
+        )
+    ]
