@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
-from headrace.sampling.slots import EMPTY, SlotSchedule
+from headrace.sampling.slots import EMPTY, SlotSchedule, TailCounts
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=30)
 
@@ -82,6 +82,102 @@ def test_equal_clips_are_shared_out_among_groups(clips, ranks, most):
     shares = [sum(map(len, plan.sequences[4 * r : 4 * r + 4])) for r in range(ranks)]
     assert max(shares) == most
     assert max(shares) - min(shares) <= 1
+
+
+def test_a_long_last_sequence_does_not_leave_the_other_slots_empty():
+    lengths = [10] * 12 + [40]
+    plan = schedule(lengths, 4).plan(0)
+    assert plan.ends == (40,) * 4
+    shares = [sum(plan.ends[rank : rank + 2]) for rank in (0, 2)]
+    assert shares == [80, 80]
+
+
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    slots=st.integers(1, 3),
+    epoch=st.integers(0, 9),
+)
+def test_no_other_dealing_needs_much_fewer_steps(lengths, slots, epoch):
+    plan = schedule(lengths, slots, shuffle=True).plan(epoch)
+    assert plan.num_steps <= 4 / 3 * fewest_steps(sorted(lengths), slots)
+
+
+def fewest_steps(lengths, slots):
+    """Return the steps of the best of all dealings."""
+    loads = {(0,) * slots}
+    for length in lengths:
+        loads = {
+            tuple(sorted((*each[:slot], each[slot] + length, *each[slot + 1 :])))
+            for each in loads
+            for slot in range(slots)
+        }
+    return min(map(max, loads))
+
+
+@given(lengths=LENGTHS, ranks=st.integers(1, 4), group=st.integers(1, 4))
+def test_ranks_read_about_as_many_frames(lengths, ranks, group):
+    """No slot is more than a sequence behind, and the slots of a rank are not all behind."""
+    ends = schedule(lengths, ranks * group, group=group).plan(0).ends
+    shares = [sum(ends[rank * group : (rank + 1) * group]) for rank in range(ranks)]
+    assert max(shares) - min(shares) <= 2 * max(lengths)
+
+
+def test_a_slot_reads_in_the_order_given():
+    plan = schedule([3, 30, 5, 20, 9, 2], 2).plan(0)
+    assert [mine.tolist() for mine in plan.sequences] == [[0, 1, 5], [2, 3, 4]]
+
+
+def test_a_shuffled_epoch_shows_other_sequences_side_by_side():
+    """Lengths that hardly differ are dealt in random order, not always the longest first."""
+    lengths = [100 + k for k in range(8)]
+    mates = {
+        frozenset(frozenset(mine.tolist()) for mine in plan.sequences)
+        for plan in (schedule(lengths, 4, shuffle=True).plan(epoch) for epoch in range(5))
+    }
+    assert len(mates) == 5
+
+
+def test_a_shuffled_epoch_gives_the_longest_sequence_to_other_slots():
+    """Of each group to the first, so that the groups have as many."""
+    plans = [schedule([90, 4, 3], 6, group=2, shuffle=True).plan(epoch) for epoch in range(20)]
+    assert {plan.ends.index(90) for plan in plans} == {0, 2, 4}
+
+
+def test_what_a_tail_does_is_counted():
+    """Slots have 9 and 5 + 2 moments to read; a sequence of 5 comes first in the order."""
+    lengths, both = [5, 9, 2], range(2)
+    whole = {
+        tail: (plan.num_steps, plan.tail(both, 0, plan.num_steps))
+        for tail in ("pad", "drop", "refill")
+        for plan in [schedule(lengths, 2, tail=tail).plan(0)]
+    }
+    assert whole == {
+        "pad": (9, TailCounts(empty=2)),
+        "drop": (7, TailCounts(dropped=2)),
+        "refill": (9, TailCounts(repeated=2)),
+    }
+
+
+@given(
+    lengths=LENGTHS,
+    slots=st.integers(1, 6),
+    tail=st.sampled_from(["pad", "drop", "refill"]),
+    cuts=st.lists(st.integers(0, 400), max_size=4),
+)
+def test_what_a_tail_does_adds_up_over_slots_and_steps(lengths, slots, tail, cuts):
+    if tail == "drop" and slots > len(lengths):
+        return
+    plan = schedule(lengths, slots, tail=tail).plan(0)
+    edges = [0, *sorted({min(cut, plan.num_steps) for cut in cuts} - {0, plan.num_steps})]
+    counts = TailCounts()
+    for slot in range(slots):
+        for start, stop in itertools.pairwise([*edges, plan.num_steps]):
+            counts += plan.tail([slot], start, stop)
+    found = counted(plan)
+    cells = plan.num_steps * slots
+    assert counts.empty == cells - sum(found.values())
+    assert counts.repeated == sum(found.values()) - len(found)
+    assert counts.dropped == sum(lengths) - len(found)
 
 
 def test_each_epoch_has_an_order_of_its_own_and_a_seed_names_it():

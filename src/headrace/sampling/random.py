@@ -24,6 +24,7 @@ class Purpose(IntEnum):
     START = 4
     JITTER = 5
     SUBSTITUTE = 6
+    SLOT = 7
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Slots: which sequence is read at which place of the batch, from its first frame to its last."""
 
 import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Literal, get_args
@@ -19,6 +20,28 @@ lets them read sequences again, so that every batch is full."""
 
 EMPTY = -1
 
+_COARSE_BITS = 3
+"""Lengths that agree in so many leading bits differ by less than a quarter, and count as equal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TailCounts:
+    """What the end of an epoch does to some slots, in moments: one slot in one step."""
+
+    empty: int = 0
+    """Nothing is left to read: `pad`."""
+    repeated: int = 0
+    """Read again: `refill`."""
+    dropped: int = 0
+    """Never read: `drop`. Counted with the last step."""
+
+    def __add__(self, other: "TailCounts") -> "TailCounts":
+        return TailCounts(
+            empty=self.empty + other.empty,
+            repeated=self.repeated + other.repeated,
+            dropped=self.dropped + other.dropped,
+        )
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SlotPlan:
@@ -32,6 +55,8 @@ class SlotPlan:
     """For each slot: the step each of them begins at, ascending."""
     ends: tuple[int, ...]
     """For each slot: the step it has nothing to read from."""
+    due: tuple[int, ...]
+    """For each slot: the steps that what it is dealt takes, read once, whatever the tail."""
 
     def at(self, slot: int, step: int) -> tuple[int, int]:
         """Return (sequence, step inside it); `EMPTY` twice where the slot has nothing to read."""
@@ -40,15 +65,32 @@ class SlotPlan:
         place = int(np.searchsorted(self.starts[slot], step, side="right")) - 1
         return int(self.sequences[slot][place]), step - int(self.starts[slot][place])
 
+    def tail(self, slots: Iterable[int], start: int, stop: int) -> TailCounts:
+        """Return what the tail does to `slots` in the steps [start, stop), at most `num_steps`."""
+        is_last = start < self.num_steps <= stop
+        counts = TailCounts()
+        for slot in slots:
+            end, due = self.ends[slot], self.due[slot]
+            counts += TailCounts(
+                empty=max(0, stop - max(start, end)),
+                repeated=max(0, min(stop, end) - max(start, due)),
+                dropped=max(0, due - self.num_steps) if is_last else 0,
+            )
+        return counts
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SlotSchedule:
-    """Deals sequences to slots: each goes, whole, to the slot that is free first.
+    """Deals sequences to slots: the longest first, each, whole, to the slot with the least to read.
 
-    So slots end at most one sequence apart, and a slot that stays with one rank and one decoder
-    lets every frame be decoded once. Of slots that are free at the same time, the first of each
-    group come first, so that groups have as many. Sequences are taken in the order given, or in
-    another random one for each epoch.
+    So slots end at most one sequence apart, and as the short ones come last, mostly much nearer. A
+    slot stays with one rank and one decoder, which lets every frame be decoded once. Of slots with
+    as much to read, the first of each group come first, so that groups have as many.
+
+    A slot reads its sequences in the order given, or in another random one for each epoch. Lengths
+    that differ by less than a quarter count as equal in dealing; that order decides among them, and
+    another one among slots with as much to read. So a shuffled epoch also has other sequences side
+    by side, on other ranks.
     """
 
     lengths: NDArray[np.int64]
@@ -78,41 +120,52 @@ class SlotSchedule:
 
     def plan(self, epoch: int) -> SlotPlan:
         """Return what the slots read in `epoch`. Takes microseconds for each sequence."""
-        order = self._order(epoch)
-        free = [(0, slot % self.group, slot) for slot in range(self.slots)]
+        order = self._order(len(self.lengths), epoch, Purpose.SHUFFLE)
+        turns = self._order(self.slots, epoch, Purpose.SLOT)
+        free = [(0, slot % self.group, turns[slot], slot) for slot in range(self.slots)]
         heapq.heapify(free)
-        dealt: list[list[tuple[int, int]]] = [[] for _ in free]
-        for sequence in order:
+        dealt: list[list[int]] = [[] for _ in free]
+        place = {sequence: k for k, sequence in enumerate(order)}
+        for sequence in sorted(order, key=self._coarse, reverse=True):
             self._deal(sequence, free, dealt)
-        ends = [end for end, _, _ in sorted(free, key=lambda each: each[2])]
-        num_steps = min(ends) if self.tail == "drop" else max(ends)
+        for mine in dealt:
+            mine.sort(key=place.__getitem__)
+        due = tuple(end for end, *_ in sorted(free, key=lambda each: each[-1]))
+        num_steps = min(due) if self.tail == "drop" else max(due)
+        ends = tuple(min(end, num_steps) for end in due)
         if self.tail == "refill":
             again = chain.from_iterable(repeat(order))
             while free[0][0] < num_steps:
                 self._deal(next(again), free, dealt)
-            ends = [num_steps] * self.slots
+            ends = (num_steps,) * self.slots
+        sequences = tuple(np.array(mine, np.int64) for mine in dealt)
+        lengths = [self.lengths[mine] for mine in sequences]
         return SlotPlan(
             num_steps=num_steps,
-            sequences=tuple(np.array([each for each, _ in mine], np.int64) for mine in dealt),
-            starts=tuple(np.array([start for _, start in mine], np.int64) for mine in dealt),
-            ends=tuple(min(end, num_steps) for end in ends),
+            sequences=sequences,
+            starts=tuple(np.cumsum(mine) - mine for mine in lengths),
+            ends=ends,
+            due=due,
         )
 
-    def _order(self, epoch: int) -> list[int]:
-        places = np.arange(len(self.lengths))
+    def _order(self, size: int, epoch: int, purpose: Purpose) -> list[int]:
+        places = np.arange(size)
         if self.shuffle:
-            draws = Draws(seed=self.seed, epoch=epoch, purpose=Purpose.SHUFFLE)
-            places = Feistel(size=len(places), draws=draws).at(places)
+            draws = Draws(seed=self.seed, epoch=epoch, purpose=purpose)
+            places = Feistel(size=size, draws=draws).at(places)
         order: list[int] = places.tolist()
         return order
 
+    def _coarse(self, sequence: int) -> int:
+        """Return a length rounded down; in whole numbers, so that all machines agree."""
+        length = int(self.lengths[sequence])
+        spare = max(0, length.bit_length() - _COARSE_BITS)
+        return length >> spare << spare
+
     def _deal(
-        self,
-        sequence: int,
-        free: list[tuple[int, int, int]],
-        dealt: list[list[tuple[int, int]]],
+        self, sequence: int, free: list[tuple[int, int, int, int]], dealt: list[list[int]]
     ) -> None:
-        """Give a sequence to the slot that is free first: (step, place in its group, slot)."""
-        start, place, slot = heapq.heappop(free)
-        dealt[slot].append((sequence, start))
-        heapq.heappush(free, (start + int(self.lengths[sequence]), place, slot))
+        """Give a sequence to the slot with the least: (steps, place in its group, turn, slot)."""
+        steps, place, turn, slot = heapq.heappop(free)
+        dealt[slot].append(sequence)
+        heapq.heappush(free, (steps + int(self.lengths[sequence]), place, turn, slot))
