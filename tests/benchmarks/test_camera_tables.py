@@ -24,6 +24,7 @@ def record(*runs: CameraRun) -> CamerasRecord:
         clips=10,
         cameras=6,
         pictures=1000,
+        compared=96,
         runs=runs,
     )
 
@@ -34,6 +35,7 @@ def test_each_way_has_a_row_and_the_speed_is_the_median_of_pairs():
         plain,
         CameraRun(way="loader", seconds=2.0, **ONE),
         CameraRun(way="wandering", seconds=4.0, **{**ONE, "decoded": 1960}),
+        CameraRun(way="decode", seconds=2.0, **{**ONE, "ranks": 8}),
         CameraRun(way="loader", seconds=2.0, **{**ONE, "ranks": 8}),
         CameraRun(way="wandering", seconds=8.0, **{**ONE, "ranks": 8, "decoded": 11_040}),
     )

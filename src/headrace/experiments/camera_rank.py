@@ -1,33 +1,34 @@
 """One rank of a camera experiment: an epoch, read in one of the ways that are compared."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+from av.video.reformatter import Interpolation, VideoReformatter
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader, default_collate, get_worker_info
 
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_decoder
-from headrace.decode.protocol import DecodeJob
 from headrace.experiments.usage import cpu_seconds
 from headrace.runtime.ordered import ordered_streams
-from headrace.sampling.slots import SlotSchedule
 from headrace.training.cameras.batch import Cell
 from headrace.training.cameras.camera_set import CameraSet
 from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
-from headrace.training.cameras.lanes import cell_at
 from headrace.training.cameras.loader import CameraLoader
 from headrace.video.camera_layout import CameraLayout
-from headrace.video.shape import FrameShape
+from headrace.video.container import open_container
 from headrace.video.stream_index import StreamIndex
 
 CameraWay = Literal["decode", "loader", "dataset", "wandering"]
-"""`decode`: every file from end to end, in threads, and nothing else: what can be reached.
+"""`decode`: a bare PyAV loop over every file, in threads, and nothing else: what can be reached.
 `loader`: a `CameraLoader`. `dataset`: a DataLoader with a `CameraStreamSampler`. `wandering`: a
-DataLoader whose batches go round ranks and workers, as in the example that this replaces."""
+DataLoader with the schedule of the example that this replaces: the moments of all clips, one after
+the other, are cut into as many equal parts as a batch has slots, whatever clips that cuts, and
+batches are dealt to ranks, and by the DataLoader to workers, in turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,7 @@ def _decode(
     indexes = [index for clip in found.clips for index in clip.indexes]
     begin()
     counts = ordered_streams(
-        lambda: nullcontext(partial(_count, FrameShape(size=task.size))),
+        lambda: nullcontext(lambda index: [sum(1 for _ in plain_frames(index, task.size))]),
         indexes[task.rank :: task.ranks],
         workers=task.workers,
         capacity=1,
@@ -88,13 +89,19 @@ def _decode(
     return delivered, delivered
 
 
-def _count(shape: FrameShape, index: StreamIndex) -> list[int]:
-    decoder = open_decoder(index, shape)
-    try:
-        whole = DecodeJob(tuple(range(len(index))), goes_on=False)
-        return [sum(1 for _ in decoder.run(whole))]
-    finally:
-        decoder.close()
+def plain_frames(index: StreamIndex, size: tuple[int, int] | None) -> Iterator[NDArray[np.uint8]]:
+    """Yield every frame of a file, uint8 [H, W, 3], as a bare PyAV loop with one thread does."""
+    upright = index.info.orientation.upright
+    height, width = index.info.orientation.upright_size(size or index.info.upright_size)
+    shrinks = height <= index.info.height and width <= index.info.width
+    scaling = Interpolation.AREA if shrinks else Interpolation.BICUBIC
+    scaler = VideoReformatter()
+    container, stream = open_container(index.source)
+    with container:
+        stream.codec_context.thread_count = 1
+        for frame in container.decode(stream):
+            small = scaler.reformat(frame, width, height, "rgb24", interpolation=scaling, threads=1)
+            yield upright(np.asarray(small.to_ndarray(), np.uint8))
 
 
 def _load(
@@ -132,7 +139,11 @@ def _stock(
         else:
             batches = list(_wandering(dataset.cameras, task))
         loader = DataLoader(
-            dataset, batch_sampler=batches, num_workers=task.workers, collate_fn=_with_decoded
+            dataset,
+            batch_sampler=batches,
+            num_workers=task.workers,
+            collate_fn=_with_decoded,
+            worker_init_fn=_without_warnings,
         )
         begin()
         delivered, decoded = 0, dict[int, int]()
@@ -143,12 +154,20 @@ def _stock(
 
 
 def _wandering(cameras: CameraSet, task: RankTask) -> Iterator[list[Cell]]:
-    """Yield this rank's batches where batches, not clips, are dealt to ranks: r, r + ranks, ..."""
-    sequences = cameras.sequences(1)
-    schedule = SlotSchedule(lengths=sequences[:, 2] - sequences[:, 1], slots=task.group_num)
-    plan = schedule.plan(0)
-    for step in range(task.rank, plan.num_steps, task.ranks):
-        yield [cell_at(plan, sequences, slot, step) for slot in range(task.group_num)]
+    """Yield this rank's batches where batches, not clips, are dealt to ranks: see `CameraWay`."""
+    moments = [(place, row) for place, clip in enumerate(cameras.clips) for row in range(len(clip))]
+    length = len(moments) // task.group_num
+    for step in range(task.rank, length, task.ranks):
+        shown = [moments[slot * length + step] for slot in range(task.group_num)]
+        yield [
+            Cell(slot=slot, clip=clip, row=row, is_first=row == 0)
+            for slot, (clip, row) in enumerate(shown)
+        ]
+
+
+def _without_warnings(worker: int) -> None:
+    """Do not warn, in a worker, of what is measured here."""
+    warnings.simplefilter("ignore", UserWarning)
 
 
 def _with_decoded(items: list[dict[str, Any]]) -> tuple[Any, int, int]:

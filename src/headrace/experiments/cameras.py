@@ -10,6 +10,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveIn
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
+from headrace.experiments.camera_equality import check_equal_cameras
 from headrace.experiments.camera_rank import CameraWay, RankTask, run_rank
 from headrace.experiments.progress import OnProgress, unseen
 from headrace.experiments.record import Provenance, Record, Row
@@ -77,6 +78,8 @@ class CamerasRecord(Record):
     cameras: PositiveInt
     pictures: PositiveInt
     """In the set: moments times cameras."""
+    compared: PositiveInt
+    """Pictures that came out equal, bit for bit, from a bare PyAV loop and from headrace."""
     runs: tuple[CameraRun, ...]
     """As they were timed, in turn."""
 
@@ -89,7 +92,7 @@ def measure_cameras(
     index_store: Path | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> CamerasRecord:
-    """Time an epoch of each way for each number of ranks and workers, on this machine.
+    """Prove that frames are equal, then time an epoch of each way, ranks and workers.
 
     Every rank is a process, as under torch.distributed, on the same cores. One pass of plain
     decoding goes before them without being timed: it brings the files into memory, and bad media
@@ -104,14 +107,16 @@ def measure_cameras(
 
     Raises:
         ConfigError: the index file is none, or disagrees with the files.
-        MediaError: a camera cannot be read.
+        MediaError: a camera cannot be read, or a bare loop's frames are not headrace's.
         StageError: a rank failed.
     """
     store = IndexStore(index_store) if index_store else IndexStore()
-    found = CameraSet.open(CameraLayout.read(config.index_file), store=store)
+    layout = CameraLayout.read(config.index_file)
+    found = CameraSet.open(layout, store=store)
     if config.size is None:
         found.common_size()
     provenance = Provenance.here(asdict(config), command, clock)
+    compared = check_equal_cameras(layout, store, config.size)
     turns = _turns(config)
     runs = []
     for number, (way, ranks, workers) in enumerate([turns[0], *turns]):
@@ -123,16 +128,19 @@ def measure_cameras(
         clips=len(found.clips),
         cameras=len(found.cameras),
         pictures=moments * len(found.cameras),
+        compared=compared,
         runs=tuple(runs[1:]),
     )
 
 
 def _turns(config: CamerasConfig) -> list[tuple[CameraWay, int, int]]:
     """Return what is run, in order: repeats take turns, so that none has all the luck."""
-    once: list[tuple[CameraWay, int, int]] = [("decode", 1, each) for each in config.workers]
-    for ranks, workers in product(config.ranks, config.workers):
-        once += [(way, ranks, workers) for way in config.ways if way != "decode"]
-    return once * config.repeats
+    ways: tuple[CameraWay, ...] = ("decode", *(way for way in config.ways if way != "decode"))
+    return [
+        (way, ranks, workers)
+        for ranks, workers in product(config.ranks, config.workers)
+        for way in ways
+    ] * config.repeats
 
 
 def _run(

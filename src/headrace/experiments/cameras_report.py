@@ -17,7 +17,7 @@ from headrace.report.numbers import counted, decimal, percent
 ONCE: Final = 1.02
 """Up to so many decodings a picture, each is said to be decoded once."""
 LABELS: Final[dict[CameraWay, str]] = {
-    "decode": "plain decoding",
+    "decode": "bare PyAV loop",
     "loader": "CameraLoader",
     "dataset": "DataLoader, slots stay",
     "wandering": "DataLoader, slots wander",
@@ -43,7 +43,7 @@ class CamerasRow:
     cpu_ms: float
     """Processor time of a picture."""
     share: float
-    """Of what plain decoding reaches with the same number of workers on one rank."""
+    """Of what plain decoding reaches with the same number of ranks and workers."""
 
 
 def rows_of(record: CamerasRecord) -> tuple[CamerasRow, ...]:
@@ -51,7 +51,11 @@ def rows_of(record: CamerasRecord) -> tuple[CamerasRow, ...]:
     groups: dict[tuple[CameraWay, int, int], list[CameraRun]] = {}
     for run in record.runs:
         groups.setdefault((run.way, run.ranks, run.workers), []).append(run)
-    bare = {workers: _rate(runs) for (way, _, workers), runs in groups.items() if way == "decode"}
+    bare = {
+        (ranks, workers): _rate(runs)
+        for (way, ranks, workers), runs in groups.items()
+        if way == "decode"
+    }
     return tuple(
         CamerasRow(
             way=way,
@@ -60,7 +64,7 @@ def rows_of(record: CamerasRecord) -> tuple[CamerasRow, ...]:
             frames_per_second=_rate(runs),
             decoded_per_delivered=runs[0].decoded / runs[0].delivered,
             cpu_ms=median(run.cpu_seconds / run.delivered * 1000 for run in runs),
-            share=_rate(runs) / bare[workers],
+            share=_rate(runs) / bare[ranks, workers],
         )
         for (way, ranks, workers), runs in groups.items()
     )
@@ -131,7 +135,7 @@ def _name(row: CamerasRow) -> str:
 def _table(rows: tuple[CamerasRow, ...]) -> Table:
     return Table(
         reading="Pictures of all ranks together: one for each camera and moment. The last column "
-        "is frames/s ÷ those of plain decoding with the same number of workers on one rank.",
+        "is frames/s ÷ those of plain decoding with as many ranks and workers.",
         heads=("way", "ranks", "workers", "frames/s", "decoded/delivered", "CPU ms", "of plain"),
         rows=tuple(
             (
