@@ -90,6 +90,8 @@ def test_json_is_alone_on_stdout_and_holds_what_the_table_does(call, clips):
     bursts = rows[3]
     assert (bursts["name"], bursts["inflation"]) == ("bursts of 4", 1 + 3 * 0.95)
     assert bursts["sampling"] == "Bursts(frames_per_burst=4, lanes=8, seed=0)"
+    assert len(bursts["autocorrelation"]) == 8
+    assert bursts["autocorrelation"][0] > 0.3 > abs(rows[0]["autocorrelation"][0])
     assert rows[4]["sampling"] is None
 
 

@@ -7,9 +7,13 @@ from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
 from headrace.sampling.bias import (
+    LAGS,
+    assess,
+    autocorrelation,
     bias,
     bias_bound,
     design_effect,
+    epoch_autocorrelation,
     epoch_inflation,
     long_run_inflation,
     mate_lags,
@@ -18,7 +22,8 @@ from headrace.sampling.bias import (
     unbiased_weights,
 )
 from headrace.sampling.bursts import Bursts
-from headrace.sampling.frames import Permutation, Uniform
+from headrace.sampling.costs import burst_cost, lookahead_cost
+from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.sampling.population import Population
 from sampling.bursts_by_hand import burst_of
 from sampling.populations import uneven
@@ -143,6 +148,17 @@ def test_bursts_inflate_the_noise_of_sgd_as_predicted(lanes, batch):
     assert abs(z_score(inflation, sgd_inflation(RHO, lags, contraction))) < 5
 
 
+@pytest.mark.parametrize(("lanes", "batch"), [(32, 32), (40, 32), (12, 32)])
+def test_batches_of_bursts_correlate_as_predicted(lanes, batch):
+    slots = dealt_bursts(lanes, 400 * batch // lanes, np.random.default_rng(5))
+    batches = slots[:, : slots.shape[1] // batch * batch].reshape(RUNS, -1, batch).mean(2)
+    effect = design_effect(RHO, mate_lags(SIZE, lanes, batch))
+    expected = autocorrelation(RHO, mate_lags(SIZE, lanes, batch), 4)
+    for lag in (1, 2, 4):
+        products = (batches[:, lag:] * batches[:, :-lag]).mean(1) * batch / effect
+        assert abs(z_score(products, expected[lag - 1])) < 5, lag
+
+
 def test_the_slower_sgd_moves_the_less_it_averages_bursts_out():
     lags = mate_lags(SIZE, 12, 32)
     felt = [sgd_inflation(RHO, lags, contraction) for contraction in (1, 0.3, 0.03, 0)]
@@ -151,14 +167,11 @@ def test_the_slower_sgd_moves_the_less_it_averages_bursts_out():
     assert felt[-1] == pytest.approx(long_run_inflation(RHO, lags)) == 1 + (SIZE - 1) * RHO
 
 
-@pytest.mark.parametrize("contraction", [1, 0.03])
-@pytest.mark.parametrize(("size", "lanes"), [(1, 64), (8, 64), (8, 24)])
-def test_epochs_inflate_the_noise_of_sgd_as_predicted(size, lanes, contraction):
-    """Epochs of the samplers themselves, on gradients that are alike within a GOP.
+def epochs_of(size, lanes, batch, runs=60):
+    """Return float64 [runs, batches] of three epochs each, the variance of a frame, and ρ.
 
-    With contraction 1 it is the noise of a batch: the design effect, and the frames it lacks.
+    Epochs of the samplers themselves, on gradients that are alike within a GOP.
     """
-    batch, runs = 64, 60
     population = Population.of([np.full(128, 8)] * 16)
     rng = np.random.default_rng(4)
     frames = population.num_frames
@@ -171,13 +184,37 @@ def test_epochs_inflate_the_noise_of_sgd_as_predicted(size, lanes, contraction):
         np.concatenate([sampler.order(population, 3 * run + e)[:] for e in range(3)])
         for run in range(runs)
     ]
-    batches = gradients[np.stack(orders)].reshape(runs, -1, batch).mean(2)
-    found = sgd(batches, contraction, skip=frames // batch)
-    by_chance = variance / batch / (1 - (1 - contraction) ** 2)
-    expected = epoch_inflation(
-        rho, mate_lags(size, lanes, batch), frames=frames, batch_size=batch, contraction=contraction
-    )
+    return gradients[np.stack(orders)].reshape(runs, -1, batch).mean(2), variance, rho
+
+
+EPOCH = {"frames": 128 * 8 * 16, "batch_size": 64}
+
+
+@pytest.mark.parametrize("contraction", [1, 0.03])
+@pytest.mark.parametrize(("size", "lanes"), [(1, 64), (8, 64), (8, 24)])
+def test_epochs_inflate_the_noise_of_sgd_as_predicted(size, lanes, contraction):
+    """With contraction 1 it is the noise of a batch: the design effect, and the frames it lacks."""
+    batches, variance, rho = epochs_of(size, lanes, 64)
+    found = sgd(batches, contraction, skip=EPOCH["frames"] // 64)
+    by_chance = variance / 64 / (1 - (1 - contraction) ** 2)
+    expected = epoch_inflation(rho, mate_lags(size, lanes, 64), contraction=contraction, **EPOCH)
     assert abs(z_score(found / by_chance, expected)) < 5
+
+
+@pytest.mark.parametrize(("size", "lanes"), [(8, 64), (8, 24)])
+def test_batches_of_an_epoch_correlate_as_predicted(size, lanes):
+    batches, _, rho = epochs_of(size, lanes, 64)
+    expected = epoch_autocorrelation(rho, mate_lags(size, lanes, 64), 6, **EPOCH)
+    for lag in (1, 3, 6):
+        products = (batches[:, lag:] * batches[:, :-lag]).mean(1) / (batches**2).mean()
+        assert abs(z_score(products, expected[lag - 1])) < 5, lag
+    assert expected[0] > 0.1
+
+
+def test_frames_that_come_once_repel_each_other_from_batch_to_batch():
+    """Two batches of an epoch of 2: each is what the other is not, and half of all pairs are so."""
+    found = epoch_autocorrelation(0.5, np.zeros(1), 3, frames=128, batch_size=64)
+    assert found == pytest.approx([-0.5, 0, 0])
 
 
 @given(size=st.integers(1, 9), lanes=st.integers(1, 99), rho=st.floats(0, 1))
@@ -191,3 +228,52 @@ def test_runs_correlate_as_the_mean_over_their_pairs():
     correlation = np.array([0.9, 0.6, 0.1])
     pairs = [correlation[abs(i - j) - 1] for i in range(4) for j in range(4) if i != j]
     assert run_correlation(correlation) == pytest.approx(np.mean(pairs))
+
+
+GOPS = np.array([250, 80, 30, 120, 20] * 20)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "options", "cost", "inflation", "next_batch"),
+    [
+        (Uniform(), {}, lookahead_cost(GOPS, 1), 1, 0),
+        (Uniform(), {"lookahead": 500}, lookahead_cost(GOPS, 500), 1, 0),
+        (Permutation(), {"lookahead": 500}, lookahead_cost(GOPS, 500), 1, -0.0063),
+        (
+            Bursts(frames_per_burst=8, lanes=64),
+            {"rho": 0.5},
+            burst_cost(GOPS, 8, 64),
+            4.5,
+            (0.5 * 7 / 8 - 0.028) / (1 - 0.028),
+        ),
+    ],
+)
+def test_one_call_tells_all_of_a_strategy_on_a_set(sampler, options, cost, inflation, next_batch):
+    found = assess(sampler, GOPS, batch_size=64, frame_bytes=1000, **options)
+    assert (found.bias_bound, found.design_effect) == (0, 1)
+    assert found.inflation == inflation
+    assert found.cost.amplification == pytest.approx(cost.amplification)
+    assert found.cost.seeks == pytest.approx(cost.seeks)
+    assert found.held_bytes == pytest.approx(1000 * cost.held_frames, abs=1)
+    assert len(found.autocorrelation) == LAGS
+    assert found.autocorrelation[0] == pytest.approx(next_batch, abs=0.001)
+
+
+def test_fewer_lanes_than_a_batch_show_in_the_design_effect():
+    found = assess(Bursts(frames_per_burst=8, lanes=16), GOPS, batch_size=64, rho=0.9)
+    assert found.design_effect == design_effect(0.9, mate_lags(8, 16, 64)) > 3
+
+
+@pytest.mark.parametrize(
+    ("sampler", "lookahead", "said"),
+    [
+        (InOrder(), None, "only Uniform, Permutation and Bursts over frames can be assessed"),
+        (Uniform(over="videos"), None, "`bias_bound` tells the bias of other frequencies"),
+        (Permutation(over=(1.0, 2.0)), None, "only Uniform"),
+        (Uniform(), 0, "lookahead must be >= 1 for Uniform"),
+        (Bursts(frames_per_burst=8, lanes=64), 448, "lookahead must be >= 449 for Bursts"),
+    ],
+)
+def test_what_cannot_be_assessed_is_refused(sampler, lookahead, said):
+    with pytest.raises(ConfigError, match=said):
+        assess(sampler, GOPS, batch_size=64, lookahead=lookahead)

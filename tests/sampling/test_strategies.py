@@ -59,6 +59,14 @@ def test_bursts_pay_with_noise_over_many_steps_and_none_within_one(size, long_ru
     assert f"a batch of 128 is worth {128 / long_run:.0f}" in row.words
 
 
+def test_rows_tell_how_batches_correlate():
+    """Of bursts of 4 in 128 lanes, 3, 2 and 1 of 4 frames have their mate 1, 2, 3 batches on."""
+    rows = compared(LONG, frames_per_burst=4, later=10_000)
+    assert rows["naive"].autocorrelation == rows["keyframes only"].autocorrelation == (0,) * 8
+    assert rows["bursts"].autocorrelation[:4] == pytest.approx([0.375, 0.25, 0.125, 0], abs=0.01)
+    assert "its gradient correlates with the next one's by 0.38" in rows["bursts"].words
+
+
 def test_bursts_that_do_not_meet_cost_what_they_cost_alone():
     row = compared(LONG, frames_per_burst=16, later=960)["bursts"]
     alone = burst_cost(LONG, 16, 128)

@@ -304,6 +304,7 @@ def _row_facts(row: "Strategy") -> dict[str, Any]:
         "memory_bytes": row.memory_bytes,
         "bias_bound": row.bias_bound,
         "design_effect": row.design_effect,
+        "autocorrelation": row.autocorrelation,
         "inflation": row.inflation,
         "inflation_at": row.inflation_at,
         "words": row.words,

@@ -5,21 +5,15 @@ Costs are those of the long run: the first frames, one for each GOP, cost what n
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sampling.bias import (
-    bias_bound,
-    design_effect,
-    epoch_inflation,
-    long_run_inflation,
-    mate_lags,
-)
+from headrace.sampling.bias import LAGS, Assessment, assess, autocorrelation, bias_bound, mate_lags
 from headrace.sampling.bursts import Bursts
-from headrace.sampling.costs import DecodeCost, burst_cost, lookahead_cost
+from headrace.sampling.costs import DecodeCost
 from headrace.sampling.frames import Permutation, Uniform
 from headrace.sampling.order import Sampler
 from headrace.sampling.rho import TAKEN_RHO
@@ -84,6 +78,9 @@ class Strategy:
     """Variance of a batch ÷ that of independent frames. Above 1 a batch is worth less."""
     inflation: float
     """The same over ever more batches, taken as if drawn with replacement: the worst case."""
+    autocorrelation: tuple[float, ...]
+    """How the gradients of batches 1, 2, ... 8 steps apart correlate. 0 as for independent frames;
+    near 1 the next batch says little that is new."""
     inflation_at: float
     """The same as SGD feels it at the contraction of `Noise`; below 1 is calmer than i.i.d."""
     words: str
@@ -196,14 +193,12 @@ class _Table:
                 "naive",
                 Uniform(),
                 1,
-                lookahead_cost(self._lengths, 1),
                 "each frame sought and decoded by itself: what every other row is held against",
             ),
             self._row(
                 "look-ahead",
                 Uniform(),
                 ahead,
-                lookahead_cost(self._lengths, ahead),
                 f"the very same batches; a GOP is decoded once for all of the next {ahead:,} "
                 "requests",
             ),
@@ -211,7 +206,6 @@ class _Table:
                 "look-ahead, shuffled",
                 Permutation(),
                 once,
-                lookahead_cost(self._lengths, once),
                 f"an epoch is a shuffle of all frames, planned {once:,} requests ahead",
             ),
         ]
@@ -222,13 +216,14 @@ class _Table:
         whole = (size - 1) * lanes + 1
         lookahead = max(self._budget.lookahead_once, whole)
         inflation = 1 + (size - 1) * self._noise.rho
+        (next_batch, *_) = autocorrelation(self._noise.rho, mate_lags(size, lanes, lanes), 1)
         return self._row(
             f"bursts of {size}",
             Bursts(frames_per_burst=size, lanes=lanes),
             lookahead,
-            _burst_cost(self._lengths, size, lanes, 1 + (lookahead - whole) // size),
             f"each frame once an epoch, {size} from one decoding, dealt {lanes} slots apart; over "
-            f"many steps a batch of {lanes} is worth {lanes / inflation:.0f}",
+            f"many steps a batch of {lanes} is worth {lanes / inflation:.0f}, and its gradient "
+            f"correlates with the next one's by {next_batch:.2f}",
             self._why_no_bursts(size, lanes * (size - 1) // 2),
         )
 
@@ -237,54 +232,60 @@ class _Table:
         gops = len(self._lengths)
         rest = self.frames - gops
         bound = bias_bound(np.array([1.0, 0.0]), np.array([gops, rest]))
-        return self._row(
+        return self._of(
             "keyframes only",
             None,
             1,
-            DecodeCost(amplification=1, seeks=1, held_frames=0),
+            Assessment(
+                bias_bound=bound,
+                design_effect=1.0,
+                inflation=1.0,
+                inflation_at=1.0,
+                autocorrelation=(0.0,) * LAGS,
+                cost=DecodeCost(amplification=1, seeks=1, held_frames=0),
+                held_bytes=0,
+            ),
             f"do not train on it: {100 * rest / self.frames:.1f} % of frames are never shown, and "
             f"no weights make up for that; gradients may be off by up to {bound:.1f} σ",
-            bias_bound=bound,
         )
 
     def _row(
+        self, name: str, sampler: Sampler, lookahead: int, words: str, why_not: str = ""
+    ) -> Strategy:
+        found = assess(
+            sampler,
+            self._lengths,
+            batch_size=self._budget.batch_size,
+            lookahead=lookahead,
+            frame_bytes=self._budget.frame_bytes,
+            rho=self._noise.rho,
+            contraction=self._noise.contraction,
+        )
+        if self._cost_of is not None and lookahead > 1 and not why_not:
+            found = replace(found, cost=self._cost_of(sampler, lookahead))
+        return self._of(name, sampler, lookahead, found, words, why_not)
+
+    def _of(
         self,
         name: str,
         sampler: Sampler | None,
         lookahead: int,
-        cost: DecodeCost,
+        found: Assessment,
         words: str,
         why_not: str = "",
-        *,
-        bias_bound: float = 0.0,
     ) -> Strategy:
-        if self._cost_of is not None and sampler is not None and lookahead > 1 and not why_not:
-            cost = self._cost_of(sampler, lookahead)
-        budget = self._budget
-        size, comes_once = 1, isinstance(sampler, Permutation | Bursts)
-        if isinstance(sampler, Bursts):
-            size = sampler.frames_per_burst
-        lags = mate_lags(size, budget.batch_size, budget.batch_size)
-        inflation = inflation_at = long_run_inflation(self._noise.rho, lags)
-        if comes_once and not why_not and self.frames > size:
-            inflation_at = epoch_inflation(
-                self._noise.rho,
-                lags,
-                frames=self.frames,
-                batch_size=budget.batch_size,
-                contraction=self._noise.contraction,
-            )
         return Strategy(
             name=name,
             sampler=sampler,
             lookahead=lookahead,
-            cost=cost,
-            budget=budget,
+            cost=found.cost,
+            budget=self._budget,
             speed=self._speed,
-            bias_bound=bias_bound,
-            design_effect=design_effect(self._noise.rho, lags),
-            inflation=inflation,
-            inflation_at=inflation_at,
+            bias_bound=found.bias_bound,
+            design_effect=found.design_effect,
+            inflation=found.inflation,
+            autocorrelation=found.autocorrelation,
+            inflation_at=found.inflation_at,
             words=words,
             why_not=why_not,
         )
@@ -301,24 +302,6 @@ class _Table:
             mebibytes = (waiting - budget.later_frames) * budget.frame_bytes / 2**20
             return f"{mebibytes:,.0f} MiB more memory are needed for frames that wait"
         return ""
-
-
-def _burst_cost(
-    gop_lengths: NDArray[np.int64], size: int, lanes: int, lookahead: int
-) -> DecodeCost:
-    """Return the cost of bursts, with those of one GOP that meet in the look-ahead decoded as one.
-
-    A GOP is so many bursts, and a window of `lookahead` bursts acts on them as one does on frames.
-    Against the planner, GOPs of 60 and of 1 to 119, bursts of 2 to 16: 0 to 12 % low.
-    """
-    alone = burst_cost(gop_lengths, size, lanes)
-    units = np.maximum(1, np.round(gop_lengths / size)).astype(np.int64)
-    planned, naive = lookahead_cost(units, lookahead), lookahead_cost(units, 1)
-    return DecodeCost(
-        amplification=alone.amplification * planned.amplification / naive.amplification,
-        seeks=alone.seeks * planned.seeks / naive.seeks,
-        held_frames=alone.held_frames + size * planned.held_frames,
-    )
 
 
 def _best_bursts(rows: Iterable[Strategy], target: float | None) -> Strategy:
