@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from headrace.errors import ConfigError
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.population import Population
+from headrace.sampling.shards import Shard
 from sampling.bursts_by_hand import burst_of, cut
 from sampling.populations import populations
 
@@ -65,6 +66,35 @@ def test_bursts_of_one_frame_are_a_permutation():
     population = Population.of([np.array([500] * 4)])
     delivered = Bursts(frames_per_burst=1, lanes=8).order(population, 0)[:]
     assert abs(np.corrcoef(delivered, np.arange(2000))[0, 1]) < 6 / np.sqrt(2000)
+
+
+@given(case=cases(), ranks=st.integers(1, 4), batch_size=st.integers(1, 8))
+def test_no_step_that_is_allowed_holds_mates_on_any_rank(case, ranks, batch_size):
+    population, sampler = case
+    try:
+        sampler.check_step(batch_size, ranks)
+    except ConfigError:
+        assert batch_size * ranks > sampler.lanes
+        return
+    order = sampler.order(population, 0)
+    shards = [Shard(rank=rank, ranks=ranks, remainder="drop") for rank in range(ranks)]
+    number = burst_of(population, sampler.frames_per_burst)
+    count = shards[0].count(len(order))
+    for start in range(0, count, batch_size):
+        stop = min(start + batch_size, count)
+        step = np.concatenate([order.at(each.slots(start, stop, len(order))) for each in shards])
+        assert len(np.unique(number[step])) == len(step)
+
+
+def test_a_step_that_could_hold_mates_is_refused():
+    bursts = Bursts(frames_per_burst=8, lanes=128)
+    bursts.check_step(64, 2)
+    with pytest.raises(ConfigError) as caught:
+        bursts.check_step(128, 2)
+    assert str(caught.value) == (
+        "a step of 128 frames on each of 2 ranks can hold two frames of one burst if they are "
+        "dealt to 128 lanes; ask for 256 lanes or more, or a batch_size of at most 64"
+    )
 
 
 def test_too_many_lanes_for_so_few_frames_are_refused():

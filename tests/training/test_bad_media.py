@@ -123,6 +123,36 @@ def test_the_next_run_honours_the_quarantine_list(loader, videos, tmp_path):
     assert path.read_text() == known
 
 
+def test_what_is_bad_can_be_listed(loader, videos, tmp_path):
+    path = tmp_path / "quarantine.jsonl"
+    each = loader(videos, on_error="skip", sampling=Permutation())
+    assert [(bad.source, bad.index) for bad in each.quarantined] == [(str(videos[1]), None)]
+    list(each)
+    _, *bad = each.quarantined
+    assert len(bad) == each.statistics.frames_quarantined
+    sources = [one.source for one in bad]
+    assert sources == sorted(sources, key=list(map(str, videos)).index)
+    assert set(sources) == set(map(str, videos[2:]))
+    damaged = [one.index for one in bad if one.source == str(videos[2])]
+    assert damaged == sorted(set(damaged))
+    assert 16 <= damaged[0] <= damaged[-1] < 24
+    assert all("cannot be decoded" in one.error for one in bad)
+    list(loader(videos, on_error="skip", sampling=Permutation(), quarantine=path))
+    again = loader(videos, on_error="skip", sampling=Permutation(), quarantine=path)
+    assert again.quarantined == each.quarantined
+
+
+def test_a_video_that_went_is_listed_as_one(loader, folder, tmp_path):
+    paths = [shutil.copy(folder / "good.mp4", tmp_path / f"{n}.mp4") for n in range(2)]
+    each = loader(paths, lookahead=1, on_error="skip")
+    next(iter(each))
+    changed(tmp_path / "1.mp4")
+    list(each)
+    [bad] = each.quarantined
+    assert (bad.source, bad.index) == (str(paths[1]), None)
+    assert "has changed" in bad.error
+
+
 def test_a_repaired_file_leaves_quarantine(loader, folder, tmp_path):
     shutil.copy(folder / "damaged.mp4", tmp_path / "video.mp4")
     path = tmp_path / "quarantine.jsonl"

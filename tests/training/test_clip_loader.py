@@ -48,9 +48,18 @@ def test_an_epoch_of_random_clips_takes_each_video_once(videos, store):
         assert sorted(v for batch in loader for v in batch.video.tolist()) == [0, 1, 2, 3]
 
 
-def test_a_clip_that_is_longer_than_a_video_says_what_is_possible(videos, store):
-    with pytest.raises(ConfigError, match=r"a clip needs 31 frames, video \d has \d+ .* choose"):
+def test_a_clip_that_is_longer_than_a_video_names_it_and_says_what_is_possible(videos, store):
+    message = r"a clip needs 31 frames, .*video-3\.mp4 has 18 \(and 2 more are .* choose"
+    with pytest.raises(ConfigError, match=message):
         ClipLoader(videos, size=SIZE, store=store)
+
+
+def test_the_video_that_is_too_short_is_named_where_others_were_left_out(videos, store, tmp_path):
+    (tmp_path / "text.mp4").write_text("this is no video")
+    paths = [tmp_path / "text.mp4", videos[0], videos[3]]
+    clips = UniformClips(num_clips=1, num_frames=30)
+    with pytest.raises(ConfigError, match=r"30 frames, .*video-3\.mp4 has 18 \(and 0 more"):
+        ClipLoader(paths, clips=clips, size=SIZE, store=store, on_error="skip")
 
 
 def test_the_default_clips_are_16_frames_two_apart(videos, store):

@@ -15,8 +15,9 @@ from headrace.decode.protocol import DecodeCounters
 from headrace.errors import ConfigError, OpenError
 from headrace.testing.synth import write_clip
 from headrace.training.datasets import FrameDataset, VideoDataset
+from headrace.video.source import Source
 from training.in_workers import with_counters
-from training.videos import CLIPS, SIZE
+from training.videos import CLIPS, SIZE, open_videos
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -134,6 +135,16 @@ def test_no_more_files_are_open_than_allowed(videos, store):
         assert dataset.counters.opens == 8
 
 
+def test_no_more_files_are_open_than_allowed_however_many_videos(tmp_path, store):
+    first = write_clip(tmp_path / "0", CLIPS[1])
+    videos = [first, *(shutil.copy(first, tmp_path / f"{k}.mp4") for k in range(1, 6))]
+    with FrameDataset(videos, SIZE, store=store, max_open=2) as dataset:
+        for frame in range(0, 150, 25):
+            dataset[frame]
+            assert len(open_videos(tmp_path)) == min(2, frame // 25 + 1)
+    assert not open_videos(tmp_path)
+
+
 def test_a_transform_gets_each_frame(videos, store):
     with FrameDataset(videos, SIZE, lambda frame: frame.shape, store=store) as dataset:
         assert dataset[7]["frame"] == (3, *SIZE)
@@ -230,6 +241,13 @@ def test_a_transform_gets_each_clip(videos, store):
     with VideoDataset(videos, 2, 1, double, start=0, size=SIZE, store=store) as dataset:
         plain_clip = read_clip(videos[0], 0, 2, 1, size=SIZE)
         assert np.array_equal(dataset[0].movedim(-3, -1), plain_clip.astype(np.float32) * 2)
+
+
+def test_one_path_that_is_in_no_list_is_refused(videos, store):
+    for one in (str(videos[0]), videos[0], Source(videos[0])):
+        for dataset in (FrameDataset, VideoDataset):
+            with pytest.raises(ConfigError, match=r"got one path, '.*video-0.mp4'; put it in a"):
+                dataset(one, store=store)
 
 
 def test_no_video_and_an_argument_out_of_range_are_refused(videos, store):

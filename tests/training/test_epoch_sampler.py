@@ -1,9 +1,11 @@
 """EpochSampler: each frame in its turn, for every rank, from wherever training stood."""
 
+import shutil
 from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
@@ -13,9 +15,11 @@ from headrace.sampling.bursts import Bursts
 from headrace.sampling.clips import RandomClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.sampling.population import Population
+from headrace.testing.synth import write_clip
 from headrace.training.datasets import FrameDataset
 from headrace.training.epoch_sampler import EpochSampler
-from training.videos import SIZE
+from headrace.training.loader import FrameLoader
+from training.videos import CLIPS, SIZE
 
 POPULATION = Population.of([np.array([5, 9, 2]), np.array([30]), np.array([4, 4, 3])])
 FRAMES = POPULATION.num_frames
@@ -37,7 +41,7 @@ def dealt(samplers):
     "sampling", [InOrder(), Uniform(seed=3), Permutation(), Bursts(frames_per_burst=3, lanes=4)]
 )
 def test_a_pass_is_the_order_of_its_epoch(sampling):
-    sampler = EpochSampler(POPULATION, sampling)
+    sampler = EpochSampler(POPULATION, sampling, batch_size=4)
     for epoch in (0, 1):
         assert list(sampler) == sampling.order(POPULATION, epoch)[:].tolist()
     assert len(sampler) == FRAMES
@@ -137,15 +141,79 @@ def test_samplers_of_clips_are_refused():
 @pytest.mark.parametrize("other", [Permutation(seed=1), Uniform()])
 def test_a_state_of_another_sampling_is_refused(other):
     state = EpochSampler(POPULATION, Permutation()).state_dict()
-    with pytest.raises(ConfigError, match="does not belong to this sampler"):
+    with pytest.raises(ConfigError, match=r"does not belong to this .* the same videos"):
         EpochSampler(POPULATION, other).load_state_dict(state)
 
 
 def test_a_state_of_other_videos_is_refused():
     state = EpochSampler(POPULATION).state_dict()
     other = EpochSampler(Population.of([np.array([57])]))
-    with pytest.raises(ConfigError, match="does not belong to this sampler"):
+    with pytest.raises(ConfigError, match=r"does not belong .* videos 3 \(here 1\)"):
         other.load_state_dict(state)
+
+
+def test_a_state_of_videos_that_changed_places_is_refused(tmp_path, store):
+    first = write_clip(tmp_path / "a", CLIPS[1])
+    second = shutil.copy(first, tmp_path / "b.mp4")
+    with (
+        FrameDataset([first, second], SIZE, store=store) as frames,
+        FrameDataset([second, first], SIZE, store=store) as swapped,
+    ):
+        state = EpochSampler(frames).state_dict()
+        with pytest.raises(ConfigError, match="does not belong to this loader: checksum"):
+            EpochSampler(swapped).load_state_dict(state)
+
+
+@pytest.mark.parametrize("left", [(), ("videos", "frames", "checksum", "epoch")], ids=len)
+def test_a_state_that_says_nothing_is_refused(left):
+    sampler = EpochSampler(POPULATION)
+    state = {name: sampler.state_dict()[name] for name in left}
+    with pytest.raises(ConfigError, match="state"):
+        sampler.load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "say batch_size, that of the DataLoader"),
+        ({"batch_size": 9}, "9 frames on each of 1 ranks .* 9 lanes or more, or .* at most 8$"),
+        ({"batch_size": 8, "rank": 1, "num_replicas": 2}, "ask for 16 lanes .* at most 4$"),
+        ({"batch_size": 1, "rank": 1, "num_replicas": 9}, "ask for 9 lanes or more$"),
+    ],
+    ids=str,
+)
+def test_bursts_whose_frames_could_meet_in_a_batch_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        EpochSampler(POPULATION, Bursts(frames_per_burst=3, lanes=8), **options)
+
+
+def test_a_batch_size_means_nothing_where_no_frames_are_mates():
+    EpochSampler(POPULATION, Bursts(frames_per_burst=1, lanes=8))
+    EpochSampler(POPULATION, batch_size=50, rank=0, num_replicas=9)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("sampling", [Uniform(seed=2), Bursts(frames_per_burst=3, lanes=10)])
+def test_a_dataloader_gives_the_batches_of_the_loader(videos, store, sampling, method):
+    with (
+        FrameDataset(videos, SIZE, store=store) as frames,
+        FrameLoader(videos, batch_size=10, size=SIZE, sampling=sampling, store=store) as loader,
+    ):
+        stock = DataLoader(
+            frames,
+            batch_size=10,
+            sampler=EpochSampler(frames, sampling, batch_size=10),
+            num_workers=2,
+            multiprocessing_context=method,
+        )
+        for epoch in range(2 if method == "fork" else 1):
+            loader.set_epoch(epoch)
+            for mine, theirs in zip(loader, stock, strict=True):
+                assert torch.equal(mine.frames, theirs["frame"])
+                assert torch.equal(mine.video, theirs["video"])
+                assert torch.equal(mine.index, theirs["index"])
+                assert torch.equal(mine.pts_seconds, theirs["pts_seconds"])
 
 
 def test_more_cannot_be_taken_than_there_is():

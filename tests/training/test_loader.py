@@ -249,6 +249,10 @@ def test_two_iterations_at_once_are_told_apart(loader):
         ({"size": (0, 5)}, "size"),
         ({"size": (33, 48), "hold": "yuv420"}, "even height and width, got 33x48"),
         ({"hold": "png"}, "hold must be one of rgb, yuv420, got 'png'"),
+        ({"videos": "a.mp4"}, "a list of paths, got one path, 'a.mp4'"),
+        ({"device": "cuda:x"}, "device must be one that torch knows, .* got 'cuda:x'"),
+        ({"sampling": BURSTS, "batch_size": 11}, "ask for 11 lanes .* at most 10$"),
+        ({"sampling": BURSTS, "rank": 1, "num_replicas": 2}, "ask for 20 lanes .* at most 5$"),
     ],
     ids=str,
 )

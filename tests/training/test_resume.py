@@ -1,6 +1,7 @@
 """A run that ended at any step goes on as if it had not, with other workers and other ranks."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +12,9 @@ import pytest
 from headrace.errors import ConfigError
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.frames import Permutation, Uniform
+from headrace.testing.synth import write_clip
 from headrace.training.loader import FrameLoader
-from training.videos import SIZE, contents, write_videos
+from training.videos import CLIPS, SIZE, contents, write_videos
 
 
 @pytest.fixture
@@ -135,6 +137,53 @@ def test_a_state_of_something_else_is_refused(loader, videos, store, other):
             loader(**other).load_state_dict(state)
 
 
+@pytest.fixture
+def twins(tmp_path):
+    """A folder of two videos that differ in nothing but their names."""
+    folder = tmp_path / "twins"
+    folder.mkdir()
+    first = write_clip(folder / "a", CLIPS[1])
+    shutil.copy(first, folder / "b.mp4")
+    return folder
+
+
+@pytest.fixture
+def resumed(store):
+    """Return a function that loads into a loader of `after` the state of one of `before`."""
+
+    def resume(before, after):
+        options = {"batch_size": 12, "size": SIZE, "store": store}
+        with FrameLoader(before, **options) as begun, FrameLoader(after, **options) as each:
+            each.load_state_dict(begun.state_dict())
+
+    return resume
+
+
+def test_videos_that_changed_places_are_others(resumed, twins):
+    first, second = twins / "a.mp4", twins / "b.mp4"
+    with pytest.raises(ConfigError, match="does not belong to this loader: checksum"):
+        resumed([first, second], [second, first])
+
+
+def test_a_video_that_was_replaced_by_one_of_the_same_length_is_another(resumed, twins, tmp_path):
+    other = shutil.copytree(twins, tmp_path / "other")
+    (other / "b.mp4").write_bytes((other / "b.mp4").read_bytes() + bytes(64))
+    with pytest.raises(ConfigError, match="does not belong to this loader: checksum"):
+        resumed(sorted(twins.iterdir()), sorted(other.iterdir()))
+
+
+def test_videos_that_were_moved_are_the_same(resumed, twins, tmp_path):
+    moved = shutil.copytree(twins, tmp_path / "elsewhere")
+    resumed(sorted(twins.iterdir()), sorted(moved.iterdir()))
+
+
+def test_a_state_without_a_place_is_refused(loader):
+    each = loader()
+    state = {name: value for name, value in each.state_dict().items() if name != "slot"}
+    with pytest.raises(ConfigError, match="a state says epoch and slot"):
+        each.load_state_dict(state)
+
+
 def test_where_less_than_a_batch_is_left_to_drop_the_next_epoch_begins(loader):
     begun = loader(drop_last=True)
     list(islice(begun, 8))
@@ -208,3 +257,59 @@ def test_a_run_killed_twice_gives_the_batches_of_one_that_was_not(tmp_path):
     assert run(tmp_path / "killed", 3, 6) == -signal.SIGKILL
     assert run(tmp_path / "killed", 2, -1) == 0
     assert (tmp_path / "killed/log").read_text() == (tmp_path / "whole/log").read_text()
+
+
+RANKS_SCRIPT = """
+import json, os, sys
+from pathlib import Path
+from headrace.decode.index_store import IndexStore
+from headrace.training.loader import FrameLoader
+
+videos, store, out = (Path(each) for each in sys.argv[1:4])
+rank, kill_after = int(sys.argv[4]), int(sys.argv[5])
+loader = FrameLoader(
+    sorted(videos.glob("video-*")), batch_size=6, size=(32, 48), workers=1,
+    rank=rank, num_replicas=2, store=IndexStore(store),
+)
+log = (out / f"log-{rank}").open("w")
+for step, batch in enumerate(loader, 1):
+    places = [batch.video.tolist(), batch.index.tolist(), batch.frames.sum((1, 2, 3)).tolist()]
+    print(json.dumps([*zip(*places)]), file=log, flush=True)
+    (out / f"state-{rank}").write_text(json.dumps(loader.state_dict()))
+    if step == kill_after:
+        os.kill(os.getpid(), 9)
+"""
+
+
+def _sums(samples):
+    """Return samples as the script writes them: [video, index, sum of the pixels]."""
+    return [[video, index, sum(frame)] for video, index, frame in samples]
+
+
+def test_two_ranks_that_were_killed_go_on_as_one_and_as_four(loader, videos, store, tmp_path):
+    """7 steps of 2 times 6 samples are 84 of the 113 of an epoch."""
+    command = [sys.executable, "-c", RANKS_SCRIPT, str(videos[0].parent), str(store.folder)]
+    killed = [subprocess.Popen([*command, str(tmp_path), str(rank), "7"]) for rank in range(2)]
+    assert [each.wait(timeout=120) for each in killed] == [-signal.SIGKILL] * 2
+    states = [json.loads((tmp_path / f"state-{rank}").read_text()) for rank in range(2)]
+    assert states[0] == states[1]
+    logs = [
+        map(json.loads, (tmp_path / f"log-{rank}").read_text().splitlines()) for rank in range(2)
+    ]
+    seen = [
+        sample
+        for batches in zip(*logs, strict=True)
+        for together in zip(*batches, strict=True)
+        for sample in together
+    ]
+    alone = _sums(of_all_ranks([loader()], 2))
+    assert seen == alone[:84]
+    for ranks in (1, 4):
+        after = [loader(batch_size=12 // ranks, rank=r, num_replicas=ranks) for r in range(ranks)]
+        for each in after:
+            each.load_state_dict(states[0])
+        assert [each.epoch for each in after] == [0] * ranks
+        rest = _sums(of_all_ranks(after, 1))
+        # 29 samples are left; 4 ranks are given 3 of the epoch again, to be equally many.
+        assert rest == alone[84:113] + alone[: -29 % ranks]
+        assert _sums(of_all_ranks(after, 1))[:113] == alone[113:]

@@ -4,6 +4,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import psutil
 import torch
 
 from headrace.decode.index_store import IndexStore
@@ -41,6 +42,11 @@ class PlainFrames:
         ]
         pixels = np.stack(flat).reshape(*batch.index.shape, *flat[0].shape)
         return torch.from_numpy(pixels).movedim(-1, -3)
+
+
+def open_videos(folder: Path) -> list[str]:
+    """Return the files of `folder` that this process has open, one as often as it is."""
+    return [file.path for file in psutil.Process().open_files() if Path(file.path).parent == folder]
 
 
 def contents(batches) -> list[tuple]:

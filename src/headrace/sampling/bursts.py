@@ -27,8 +27,8 @@ class Bursts:
     2. Bursts in random order, end to end, make a circle of all frames; reading begins at a random
        place. Therefore every slot is uniform, because its place on the circle is.
     3. The circle is cut into `lanes` equal parts, and slots are dealt to the lanes in turn. Frames
-       of a burst lie a multiple of `lanes` slots apart, so a batch of at most `lanes` frames never
-       holds two of them.
+       of a burst lie a multiple of `lanes` slots apart, so a step of at most `lanes` frames, on all
+       ranks together, never holds two of them; `check_step` tells.
     4. Slots are delivered as planned, never as they get ready: otherwise what decodes fast would
        come first.
 
@@ -84,6 +84,24 @@ class Bursts:
             return bursts.frames_at(burst * self.frames_per_burst + step)
 
         return Order(length=frames, frames_at=frames_at)
+
+    def check_step(self, batch_size: int, ranks: int = 1) -> None:
+        """Check that no step holds two frames of a burst: `batch_size` on each of `ranks`.
+
+        Slots that are given once more, so that ranks share out evenly, are not looked at.
+
+        Raises:
+            ConfigError: a step has more frames than there are lanes.
+        """
+        step = batch_size * ranks
+        if self.frames_per_burst == 1 or step <= self.lanes:
+            return
+        smaller = f", or a batch_size of at most {self.lanes // ranks}"
+        raise ConfigError(
+            f"a step of {batch_size} frames on each of {ranks} ranks can hold two frames of one "
+            f"burst if they are dealt to {self.lanes} lanes; ask for {step} lanes or more"
+            f"{smaller if self.lanes >= ranks else ''}"
+        )
 
     def _draws(self, epoch: int, purpose: Purpose) -> Draws:
         return Draws(seed=self.seed, epoch=epoch, purpose=purpose)

@@ -1,5 +1,6 @@
 """Samplers of clips: at random places, and evenly spaced."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -52,14 +53,19 @@ class RandomClips:
                 f"each_once must be one of {', '.join(get_args(EachOnce))}, got {self.each_once!r}"
             )
 
+    @property
+    def frames_needed(self) -> int:
+        """Frames that a video must have."""
+        span = clip_span(self.num_frames, self.stride) + self.temporal_jitter
+        return span if self.boundary == "error" else 1
+
     def order(self, population: Population, epoch: int) -> Order:
         """Return the order of one epoch: as many slots as videos, or as starts.
 
         Raises:
             ConfigError: a video is shorter than a clip, and `boundary` is `error`.
         """
-        span = clip_span(self.num_frames, self.stride) + self.temporal_jitter
-        starts = _starts_per_video(population, span, self.boundary)
+        starts = _starts_per_video(self, population)
         ends = np.cumsum(starts)
         is_by_video = self.each_once == "videos"
         shuffle = Feistel(
@@ -107,14 +113,18 @@ class UniformClips:
         if self.num_clips < 1:
             raise ConfigError(f"num_clips must be >= 1, got {self.num_clips}")
 
+    @property
+    def frames_needed(self) -> int:
+        """Frames that a video must have."""
+        return clip_span(self.num_frames, self.stride) if self.boundary == "error" else 1
+
     def order(self, population: Population, epoch: int) -> Order:
         """Return the order, the same for every epoch: num_clips slots for each video.
 
         Raises:
             ConfigError: a video is shorter than a clip, and `boundary` is `error`.
         """
-        span = clip_span(self.num_frames, self.stride)
-        starts = _starts_per_video(population, span, self.boundary)
+        starts = _starts_per_video(self, population)
 
         def frames_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:
             video, number = np.divmod(slots, self.num_clips)
@@ -122,6 +132,30 @@ class UniformClips:
             return _clips(self, population, video, start, np.zeros_like(slots[:, None]))
 
         return Order(length=self.num_clips * population.num_videos, frames_at=frames_at)
+
+
+def check_lengths(
+    clips: RandomClips | UniformClips, lengths: NDArray[np.int64], name: Callable[[int], str]
+) -> None:
+    """Check that no video is too short for its clips.
+
+    Args:
+        clips: What is to be sampled.
+        lengths: int64 [videos]: frames of each.
+        name: What to call a video, by its place in `lengths`.
+
+    Raises:
+        ConfigError: one is; names the shortest.
+    """
+    needed = clips.frames_needed
+    too_short = int((lengths < needed).sum())
+    if too_short:
+        video = int(lengths.argmin())
+        raise ConfigError(
+            f"a clip needs {needed} frames, {name(video)} has {lengths[video]} "
+            f"(and {too_short - 1} more are too short): ask for fewer frames, leave "
+            "those videos out, or choose boundary 'repeat_last' or 'wrap'"
+        )
 
 
 def _check(num_frames: int, stride: int, boundary: Boundary) -> None:
@@ -134,19 +168,13 @@ def _check(num_frames: int, stride: int, boundary: Boundary) -> None:
         )
 
 
-def _starts_per_video(population: Population, span: int, boundary: Boundary) -> NDArray[np.int64]:
+def _starts_per_video(
+    clips: RandomClips | UniformClips, population: Population
+) -> NDArray[np.int64]:
     """Return how many frames of each video a clip can start at: int64 [videos], at least 1."""
     lengths = population.frames_per_video
-    if boundary != "error":
-        return lengths
-    if lengths.min() < span:
-        video = int(lengths.argmin())
-        raise ConfigError(
-            f"a clip needs {span} frames, video {video} has {lengths[video]} "
-            f"(and {(lengths < span).sum() - 1} more are too short): ask for fewer frames, leave "
-            "those videos out, or choose boundary 'repeat_last' or 'wrap'"
-        )
-    return lengths - span + 1
+    check_lengths(clips, lengths, "video {}".format)
+    return lengths - clips.frames_needed + 1
 
 
 def _clips(

@@ -218,6 +218,11 @@ class FrameDataset(_VideoDataset[FrameItem]):
         """Return the population with durations, to sample uniformly in time; 8 bytes a frame."""
         return self._videos.timed_population()
 
+    @property
+    def checksum(self) -> int:
+        """A number that other videos, or another order of them, are most unlikely to share."""
+        return self._videos.checksum
+
     def __len__(self) -> int:
         """How many frames all videos have."""
         return self.population.num_frames

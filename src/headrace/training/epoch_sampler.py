@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from torch.utils import data
 
 from headrace.errors import ConfigError
+from headrace.sampling.bursts import Bursts
 from headrace.sampling.frames import Permutation
 from headrace.sampling.order import Order, Sampler
 from headrace.sampling.population import Population
 from headrace.training.datasets import FrameDataset
 from headrace.training.epochs import Position
+from headrace.training.fitting import population_for
 from headrace.training.ranks import shard_of
+from headrace.training.state import check_identity
+from headrace.training.video_set import frames_checksum
 
 _AT_A_TIME = 1024
 
@@ -35,6 +39,7 @@ class EpochSampler(data.Sampler[int]):
         rank: int | None = None,
         num_replicas: int | None = None,
         drop_last: bool = False,
+        batch_size: int | None = None,
     ) -> None:
         """Draw nothing yet.
 
@@ -46,14 +51,21 @@ class EpochSampler(data.Sampler[int]):
             num_replicas: Processes that share an epoch; None as for `rank`.
             drop_last: Leave out slots that do not share out evenly, instead of giving the first
                 ones again.
+            batch_size: That of the DataLoader; only `Bursts` needs to know, so that no batch holds
+                two frames of a burst.
 
         Raises:
-            ConfigError: `sampling` gives clips, or does not suit these videos; or there is no such
-                rank.
+            ConfigError: `sampling` gives clips, or does not suit these videos or batches; or there
+                is no such rank.
         """
         self._sampling = Permutation() if sampling is None else sampling
-        self._population = _population(frames, self._sampling)
+        if isinstance(frames, Population):
+            self._population, self._videos = frames, frames_checksum(frames)
+        else:
+            self._population = population_for(self._sampling, frames)
+            self._videos = frames.checksum
         self._shard = shard_of(rank, num_replicas, drop_last=drop_last)
+        _check_bursts(self._sampling, batch_size, self._shard.ranks)
         self._start = self._began = Position()
         self._yielded = 0
         if self._order(0)[:1].ndim != 1:
@@ -108,7 +120,7 @@ class EpochSampler(data.Sampler[int]):
             raise ConfigError(f"{taken} samples cannot be taken from a pass of {count}")
         is_done = taken == count
         return {
-            "checksum": self._checksum(),
+            **self._identity(),
             "epoch": began.epoch + is_done,
             "slot": 0 if is_done else began.slot + taken * self._shard.ranks,
         }
@@ -119,12 +131,8 @@ class EpochSampler(data.Sampler[int]):
         Raises:
             ConfigError: the state is of another sampling, seed or set of videos.
         """
-        if state["checksum"] != self._checksum():
-            raise ConfigError(
-                "this state does not belong to this sampler: it was taken with other videos, or "
-                f"another order of them, or not with {self._sampling}; resume with what it was"
-            )
-        self._go_to(Position(epoch=state["epoch"], slot=state["slot"]))
+        check_identity(state, self._identity(), "videos in the same order, sampling and seed")
+        self._go_to(Position.of(state))
 
     def _go_to(self, position: Position) -> None:
         self._start = self._began = position
@@ -133,13 +141,21 @@ class EpochSampler(data.Sampler[int]):
     def _order(self, epoch: int) -> Order:
         return self._sampling.order(self._population, epoch)
 
-    def _checksum(self) -> int:
-        starts = self._population.video_start.tobytes() + self._population.gop_start.tobytes()
-        return zlib.crc32(repr(self._sampling).encode(), zlib.crc32(starts))
+    def _identity(self) -> dict[str, int]:
+        """What a state belongs to. Sampling and seed are in the checksum too."""
+        return {
+            "videos": self._population.num_videos,
+            "frames": self._population.num_frames,
+            "checksum": zlib.crc32(repr(self._sampling).encode(), self._videos),
+        }
 
 
-def _population(frames: FrameDataset | Population, sampling: Sampler) -> Population:
-    if isinstance(frames, Population):
-        return frames
-    needs_times = getattr(sampling, "over", None) == "seconds"
-    return frames.timed_population() if needs_times else frames.population
+def _check_bursts(sampling: Sampler, batch_size: int | None, ranks: int) -> None:
+    if not isinstance(sampling, Bursts) or sampling.frames_per_burst == 1:
+        return
+    if batch_size is None:
+        raise ConfigError(
+            f"{sampling} keeps frames of a burst out of one batch, and needs to know how large "
+            "that is; say batch_size, that of the DataLoader"
+        )
+    sampling.check_step(batch_size, ranks)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.sampling.bursts import Bursts
 from headrace.sampling.order import Order, Sampler
 from headrace.sampling.population import Population
 from headrace.sampling.shards import Shard
@@ -23,6 +24,17 @@ class Position:
     epoch: int = 0
     slot: int = 0
     """Slots of the epoch that all ranks together have delivered."""
+
+    @classmethod
+    def of(cls, state: dict[str, int]) -> "Position":
+        """Return the position that a state says.
+
+        Raises:
+            ConfigError: it says none.
+        """
+        if not {"epoch", "slot"} <= state.keys():
+            raise ConfigError(f"a state says epoch and slot, this one only {', '.join(state)}")
+        return cls(epoch=state["epoch"], slot=state["slot"])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,6 +65,8 @@ class Epochs:
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise ConfigError(f"batch_size must be >= 1, got {self.batch_size}")
+        if isinstance(self.sampling, Bursts):
+            self.sampling.check_step(self.batch_size, self.shard.ranks)
 
     def num_steps(self, slot: int = 0) -> int:
         """Return how many steps an epoch has from `slot` on.

@@ -3,10 +3,10 @@
 import os
 import zlib
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import torch
 
@@ -16,15 +16,16 @@ from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.frames import Uniform
 from headrace.sampling.order import Sampler
-from headrace.sampling.population import Population
 from headrace.sizes import parse_bytes
 from headrace.training.batch import Batch
-from headrace.training.collate import Collate, Transform
+from headrace.training.collate import Collate, Transform, check_device
 from headrace.training.decoding import JobDecoder
 from headrace.training.engine import Engine, Samples
 from headrace.training.epochs import Epochs, Position
-from headrace.training.quarantine import Quarantine
-from headrace.training.ranks import shard_of
+from headrace.training.fitting import fitted, population_for
+from headrace.training.open_files import max_open_files
+from headrace.training.quarantine import Quarantine, Quarantined
+from headrace.training.ranks import check_agreement, shard_of
 from headrace.training.state import check_identity
 from headrace.training.statistics import LoaderStatistics
 from headrace.training.video_set import VideoSet
@@ -34,11 +35,6 @@ from headrace.video.source import Source
 
 OnError = Literal["raise", "skip"]
 """What a bad frame or file does: end the training, or be replaced by rule, counted and listed."""
-
-MAX_OPEN_FILES = 128
-"""Files that a loader keeps open between jobs, at most."""
-_OPEN_FILE_BYTES = 750_000
-"""Measured: a container and a scaler of 720p H.264 in MP4 that wait for their next job."""
 
 
 @dataclass(kw_only=True)
@@ -105,7 +101,9 @@ class FrameLoader:
 
     Raises:
         ConfigError: an argument is out of range, the budget does not hold three batches, the
-            videos do not suit the sampling, or have different sizes and none was asked for.
+            videos or the batches do not suit the sampling, or videos have different sizes and none
+            was asked for; or ranks under torch.distributed leave out different videos.
+        BackendError: the device is not here.
         OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
     """
 
@@ -141,12 +139,13 @@ class FrameLoader:
         """Open the index of every video; 1 ms for one that was seen before. Decodes nothing yet."""
         self._workers = len(available_cores()) if workers is None else workers
         _check(on_error, hold, self._workers, size)
+        check_device(device, pin_memory)
         self._videos = VideoSet.open(videos, skip_bad=on_error == "skip", store=store)
         self._size = self._videos.common_size() if size is None else size
-        sampling, seed = _seeded(_opened(sampling or Uniform(), self._videos), seed)
+        sampling, seed = fitted(sampling or Uniform(), seed, self._videos)
         self._epochs = Epochs(
             sampling=sampling,
-            population=_population(self._videos, sampling),
+            population=population_for(sampling, self._videos),
             quarantine=Quarantine(self._videos, None if quarantine is None else Path(quarantine)),
             seed=seed,
             batch_size=batch_size,
@@ -156,23 +155,16 @@ class FrameLoader:
         self._num_steps = self._epochs.num_steps()
         budget = parse_bytes(memory_budget)
         shape = FrameShape(size=self._size, layout=hold)
-        self._decoder = JobDecoder(self._videos, shape, max_open=_max_open(budget))
-        self._window = Window.of(
-            self._videos.population.gop_lengths,
-            memory_budget=budget,
-            frame_bytes=self._size[0] * self._size[1] * 3,
-            held_bytes=self._decoder.buffers.frame_bytes,
-            codec_bytes=self._workers * self._videos.codec_bytes,
-            batch_frames=self._epochs.order(0)[:1].size * batch_size,
-            each_once=not isinstance(sampling, Uniform),
-            lookahead=lookahead,
-        )
+        self._decoder = JobDecoder(self._videos, shape, max_open=max_open_files(budget))
+        self._window = self._widest_window(budget, lookahead)
         self._skip_bad, self._persistent = on_error == "skip", persistent
         self._stall_seconds = stall_seconds
         self._collate = Collate(self._videos, transform, device, pin_memory=pin_memory)
         self._clock, self._pid = clock, os.getpid()
         self._start = self._at = self._next = Position()
         self._tally = _Tally()
+        if rank is None and self._skip_bad:
+            check_agreement(self._identity()["checksum"], len(self.left_out))
 
     def __len__(self) -> int:
         """How many batches an epoch has; the same for every rank."""
@@ -236,7 +228,7 @@ class FrameLoader:
         """
         needed = "videos in the same order, sampling and seed"
         check_identity(state, self._identity(), needed)
-        at = Position(epoch=state["epoch"], slot=state["slot"])
+        at = Position.of(state)
         is_over = self._epochs.num_steps(at.slot) == 0  # less than a batch is left, and dropped
         self._start = self._at = Position(epoch=at.epoch + 1) if is_over else at
 
@@ -266,6 +258,11 @@ class FrameLoader:
         """Why videos that cannot be read are left out; each error names its file."""
         return self._videos.left_out
 
+    @property
+    def quarantined(self) -> tuple[Quarantined, ...]:
+        """What is known to be bad and left alone: path, place of the frame (None: all), and why."""
+        return self._epochs.quarantine.entries
+
     def close(self) -> None:
         """End all threads and close all files. The loader may be iterated again."""
         self._leave_inherited()
@@ -287,6 +284,19 @@ class FrameLoader:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _widest_window(self, memory_budget: int, lookahead: int | None) -> Window:
+        epochs = self._epochs
+        return Window.of(
+            self._videos.population.gop_lengths,
+            memory_budget=memory_budget,
+            frame_bytes=self._size[0] * self._size[1] * 3,
+            held_bytes=self._decoder.buffers.frame_bytes,
+            codec_bytes=self._workers * self._videos.codec_bytes,
+            batch_frames=epochs.order(0)[:1].size * epochs.batch_size,
+            each_once=not isinstance(epochs.sampling, Uniform),
+            lookahead=lookahead,
+        )
 
     def _run_from(self, start: Position) -> Generator[Samples, None, None]:
         """Return the samples from `start` on: of the engine that runs, if it stands there."""
@@ -361,30 +371,3 @@ def _check(on_error: OnError, hold: Layout, workers: int, size: tuple[int, int] 
     if workers < 1:
         raise ConfigError(f"workers must be >= 1, got {workers}")
     FrameShape(size=size)  # refuses impossible sizes
-
-
-def _population(videos: VideoSet, sampling: Sampler) -> Population:
-    needs_durations = getattr(sampling, "over", None) == "seconds"
-    return videos.timed_population() if needs_durations else videos.population
-
-
-def _opened(sampling: Any, videos: VideoSet) -> Sampler:
-    """Return the sampler with the weights of those videos only that were opened."""
-    over = getattr(sampling, "over", None)
-    if isinstance(over, tuple) and len(over) == len(videos.indexes) + len(videos.left_out):
-        sampling = replace(sampling, over=tuple(over[each] for each in videos.number.tolist()))
-    found: Sampler = sampling
-    return found
-
-
-def _max_open(memory_budget: int) -> int:
-    """Return how many files may stay open: at most 128, in at most a sixteenth of the budget."""
-    return max(1, min(MAX_OPEN_FILES, memory_budget // 16 // _OPEN_FILE_BYTES))
-
-
-def _seeded(sampling: Any, seed: int | None) -> tuple[Sampler, int]:
-    """Return the sampler with `seed`, if one is given, and the seed it has."""
-    has_seed = is_dataclass(sampling) and "seed" in {field.name for field in fields(sampling)}
-    if seed is not None and has_seed:
-        sampling = replace(sampling, seed=seed)
-    return sampling, getattr(sampling, "seed", seed or 0)

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,18 @@ from headrace.video.source import Fingerprint, Source
 
 _BEGINNING = '{"source"'
 """Of every entry."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quarantined:
+    """A frame, or a whole video, that is left alone."""
+
+    source: str
+    """Path of the video."""
+    index: int | None
+    """Place of the frame in presentation order; None: all of the video."""
+    error: str
+    """Why."""
 
 
 class Quarantine:
@@ -34,8 +46,9 @@ class Quarantine:
         """
         self._videos = videos
         self._path = path
-        self._frames: set[int] = set()
-        self._bad_videos: set[int] = set()
+        self._frames: dict[int, str] = {}
+        """Frame id → why."""
+        self._bad_videos: dict[int, str] = {}
         self._listed: set[tuple[object, ...]] = set()
         if path is not None:
             self._read(path)
@@ -46,6 +59,24 @@ class Quarantine:
     def __len__(self) -> int:
         """How many frames are bad, those of bad videos included."""
         return self._count
+
+    @property
+    def entries(self) -> tuple[Quarantined, ...]:
+        """What is bad: videos that cannot be opened, then the others in their order."""
+        listed = [
+            Quarantined(source=each.source, index=None, error=str(each))
+            for each in self._videos.left_out
+        ]
+        bad: list[tuple[int, int | None, str]] = []
+        bad.extend((video, None, why) for video, why in self._bad_videos.items())
+        for frame, why in sorted(self._frames.items()):
+            video, index = (int(each) for each in self._videos.population.locate(np.array(frame)))
+            if video not in self._bad_videos:
+                bad.append((video, index, why))
+        for video, place, why in sorted(bad, key=lambda each: each[0]):
+            source = str(self._videos.indexes[video].source)
+            listed.append(Quarantined(source=source, index=place, error=why))
+        return tuple(listed)
 
     def is_bad(self, frames: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of `frames`, ids of any shape, are bad."""
@@ -63,9 +94,10 @@ class Quarantine:
         indices: list[int] | None = None
         if isinstance(error, DecodeError) and error.missing:
             indices = list(error.missing)
-            self._frames.update(int(population.video_start[video]) + index for index in indices)
+            first = int(population.video_start[video])
+            self._frames.update(dict.fromkeys((first + index for index in indices), str(error)))
         else:
-            self._bad_videos.add(video)
+            self._bad_videos[video] = str(error)
         self._sort()
         index = self._videos.indexes[video]
         self._write(index.source, index.fingerprint, indices, error)
@@ -147,7 +179,7 @@ class Quarantine:
     def _honour(
         self, entry: dict[str, Any], places: dict[tuple[str, int | None], list[int]]
     ) -> None:
-        frames, kind = entry["frames"], entry["kind"]
+        frames, kind, why = entry["frames"], entry["kind"], str(entry["error"])
         if frames is None:
             self._listed.add(_key(entry))
         for video in places.get((entry["source"], entry["stream"]), []):
@@ -156,9 +188,9 @@ class Quarantine:
                 continue
             if frames is not None:
                 first = int(self._videos.population.video_start[video])
-                self._frames.update(first + index.check(int(frame)) for frame in frames)
+                self._frames.update((first + index.check(int(frame)), why) for frame in frames)
             elif kind != OpenError.__name__:
-                self._bad_videos.add(video)
+                self._bad_videos[video] = why
 
 
 def _key(entry: dict[str, Any]) -> tuple[object, ...]:

@@ -49,9 +49,13 @@ class VideoSet:
             on_progress: Called after each video with how many are done.
 
         Raises:
-            ConfigError: there is no video, or none that can be read.
+            ConfigError: there is no video, or none that can be read; or `videos` is one path.
             OpenError, ScanError: a video cannot be read, and is not to be skipped.
         """
+        if isinstance(videos, str | bytes | os.PathLike | Source):
+            raise ConfigError(
+                f"videos must be a list of paths, got one path, {str(videos)!r}; put it in a list"
+            )
         store = store or IndexStore()
         indexes, numbers, bad = [], [], []
         for number, video in enumerate(videos):
@@ -105,9 +109,16 @@ class VideoSet:
 
     @cached_property
     def checksum(self) -> int:
-        """A number that another set of videos does not share: of lengths and GOPs, in order."""
-        population = self.population
-        return zlib.crc32(population.video_start.tobytes() + population.gop_start.tobytes())
+        """A number that other videos, or another order of them, are most unlikely to share.
+
+        Of names, sizes in bytes, lengths and GOPs; not of folders or times of change, so that
+        videos that are moved or copied are the same.
+        """
+        files = [
+            f"{index.source.path.name}/{index.source.stream}/{index.fingerprint.size}"
+            for index in self.indexes
+        ]
+        return zlib.crc32(os.fsencode("/".join(files)), frames_checksum(self.population))
 
     def pts_seconds(
         self, video: NDArray[np.int64], index: NDArray[np.int64]
@@ -118,3 +129,8 @@ class VideoSet:
             there = video == each
             times[there] = self.indexes[each].seconds_of(index[there])
         return times
+
+
+def frames_checksum(population: Population) -> int:
+    """Return a number of the lengths and GOPs of videos, in their order."""
+    return zlib.crc32(population.video_start.tobytes() + population.gop_start.tobytes())
