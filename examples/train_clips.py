@@ -1,14 +1,15 @@
 """Train a small 3-D network on random clips: it learns to tell which video a clip is from.
 
 python examples/train_clips.py videos/*.mp4 --epochs 20 --checkpoint run.pt
-torchrun --nproc_per_node=2 examples/train_clips.py videos/*.mp4
+torchrun --nproc_per_node=2 examples/train_clips.py videos/*.mp4 --checkpoint run.pt
 
 The label is a stand-in for yours; all else is how a training loop looks. Stop it at any moment and
-start it again with the same checkpoint: it goes on with the next batch.
+start it again with the same checkpoint: it goes on with the batch after the last one that was
+saved, also with another number of processes. What a kill loses is the steps since then, at most
+`--save-every`; they are done again, on the same clips.
 """
 
 import argparse
-import os
 from pathlib import Path
 
 import torch
@@ -16,38 +17,60 @@ from torch import distributed, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
+from common import Checkpoint, joined, positive, rank
 from headrace import ClipLoader, RandomClips
 
 
 def main() -> None:
     """Read the command line, join the other processes if there are any, and train."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("videos", nargs="+", type=Path)
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--batch-size", type=int, default=4, help="clips on each process")
-    parser.add_argument("--num-frames", type=int, default=8)
-    parser.add_argument("--stride", type=int, default=2)
-    parser.add_argument("--size", type=int, default=56, help="height and width of a frame")
-    parser.add_argument("--checkpoint", type=Path, help="written after each epoch")
+    parser.add_argument("videos", nargs="+", type=Path, help="video files, each a class")
+    parser.add_argument(
+        "--epochs",
+        type=positive,
+        default=10,
+        help="times a clip is taken from each video, earlier runs included (%(default)s)",
+    )
+    parser.add_argument(
+        "--batch-size", type=positive, default=4, help="clips on each process (%(default)s)"
+    )
+    parser.add_argument(
+        "--num-frames", type=positive, default=8, help="frames of a clip (%(default)s)"
+    )
+    parser.add_argument(
+        "--stride",
+        type=positive,
+        default=2,
+        help="frames of the video from one to the next (%(default)s)",
+    )
+    parser.add_argument(
+        "--size",
+        type=positive,
+        default=56,
+        help="height and width of a frame in pixels (%(default)s)",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        help="file that is written, and read at the start if it is there; all processes need it",
+    )
+    parser.add_argument(
+        "--save-every",
+        type=positive,
+        default=20,
+        help="steps from one checkpoint to the next: the most that a kill loses (%(default)s)",
+    )
     options = parser.parse_args()
-    if "RANK" in os.environ:  # started by torchrun
-        distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    try:
-        train(options)
-    finally:
-        if distributed.is_initialized():
-            distributed.destroy_process_group()
+    with joined(parser) as device:
+        train(options, device)
 
 
-def train(options: argparse.Namespace) -> None:
-    """Train, saying after each epoch how it goes."""
+def train(options: argparse.Namespace, device: torch.device) -> None:
+    """Train, saying after each epoch how the steps went that this run did of it."""
     torch.manual_seed(0)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = Network(classes=len(options.videos)).to(device)
-    if distributed.is_initialized():
-        model = DistributedDataParallel(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    is_first = not distributed.is_initialized() or distributed.get_rank() == 0
+    network = Network(classes=len(options.videos)).to(device)
+    model = DistributedDataParallel(network) if distributed.is_initialized() else network
+    optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3)
 
     with ClipLoader(
         options.videos,
@@ -57,7 +80,14 @@ def train(options: argparse.Namespace) -> None:
         memory_budget="256MiB",
         device=device,
     ) as loader:
-        resume(options.checkpoint, model, optimizer, loader)
+        checkpoint = Checkpoint(
+            path=options.checkpoint,
+            every=options.save_every,
+            network=network,
+            optimizer=optimizer,
+            loader=loader,
+        )
+        step = checkpoint.resume(device)
         while loader.epoch < options.epochs:
             epoch, losses = loader.epoch, []
             for batch in loader:
@@ -67,10 +97,12 @@ def train(options: argparse.Namespace) -> None:
                 loss.backward()
                 optimizer.step()
                 losses.append(loss.item())
-            if is_first:
-                print(f"epoch {epoch} loss {sum(losses) / len(losses):.3f}")
-                if options.checkpoint:
-                    save(options.checkpoint, model, optimizer, loader)
+                step += 1
+                checkpoint.after(step)
+            if rank() == 0:
+                mean = sum(losses) / len(losses)
+                print(f"epoch {epoch} step {step} loss {mean:.3f}", flush=True)
+        checkpoint.save(step)
 
 
 class Network(nn.Module):
@@ -92,32 +124,6 @@ class Network(nn.Module):
         """Return float32 [N, classes] for clips of float32 [N, T, 3, H, W]."""
         scores: torch.Tensor = self.layers(clips.movedim(1, 2))
         return scores
-
-
-def save(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, loader: ClipLoader
-) -> None:
-    """Write all that is needed to go on; a run that dies while writing keeps the old file."""
-    state = {
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "loader": loader.state_dict(),
-    }
-    written = path.with_suffix(".new")
-    torch.save(state, written)
-    written.replace(path)
-
-
-def resume(
-    path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, loader: ClipLoader
-) -> None:
-    """Take up what an earlier run left."""
-    if path is None or not path.exists():
-        return
-    state = torch.load(path, weights_only=True)
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    loader.load_state_dict(state["loader"])
 
 
 if __name__ == "__main__":

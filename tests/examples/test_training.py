@@ -1,15 +1,18 @@
-"""The training examples, run as a user runs them."""
+"""The training examples, run as a user runs them, and stopped in the middle."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
+import shutil
+import signal
 
 import pytest
+import torch
 
+from examples.running import EXAMPLES, TWO_PROCESSES, run, stopped
+from headrace.testing.synth import SynthClip, write_clip
 from media import real_clip
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+FRAMES, CLIPS = str(EXAMPLES / "train_frames.py"), str(EXAMPLES / "train_clips.py")
+FOR_EVER = ("--epochs", "1000000")
 
 
 @pytest.fixture(scope="module")
@@ -18,46 +21,120 @@ def videos():
     return [str(real_clip(name)) for name in names]
 
 
-def run(*command):
-    done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=240, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture(scope="module")
+def small_videos(tmp_path_factory):
+    """Seven videos of 20 frames: 140 frames in an epoch, or 7 clips."""
+    folder = tmp_path_factory.mktemp("small")
+    clip = SynthClip(num_frames=20, size=(64, 96))
+    return [str(write_clip(folder / f"{number}", clip)) for number in range(7)]
 
 
 def losses(said):
     return [float(number) for number in re.findall(r"loss ([\d.]+)", said)]
 
 
+def steps(epochs, samples, batch, loader):
+    """Return how many batches are left of so many epochs from where a loader stands."""
+    return -(-(samples - loader["slot"]) // batch) + -(-samples // batch) * (
+        epochs - loader["epoch"] - 1
+    )
+
+
 def test_the_loss_goes_down_on_frames_and_a_finished_run_has_nothing_left_to_do(videos, tmp_path):
     words = ["--epochs", "4", "--size", "48", "--batch-size", "16"]
-    words += ["--checkpoint", str(tmp_path / "run.pt")]
-    script = str(EXAMPLES / "train_frames.py")
-    found = losses(run(script, *videos, *words))
+    words += ["--checkpoint", str(tmp_path / "made" / "run.pt")]
+    found = losses(run(FRAMES, *videos, *words))
     assert found[-1] < found[0] / 2
-    assert not losses(run(script, *videos, *words))
+    assert not losses(run(FRAMES, *videos, *words))
 
 
-def test_a_run_on_frames_goes_on_where_it_ended(videos, tmp_path):
-    script, checkpoint = str(EXAMPLES / "train_frames.py"), str(tmp_path / "run.pt")
-    words = ["--size", "48", "--batch-size", "16"]
-    whole = run(script, *videos, *words, "--epochs", "2")
-    run(script, *videos, *words, "--epochs", "1", "--checkpoint", checkpoint)
-    rest = run(script, *videos, *words, "--epochs", "2", "--checkpoint", checkpoint)
+def test_a_run_on_frames_goes_on_where_it_ended(small_videos, tmp_path):
+    checkpoint = str(tmp_path / "run.pt")
+    words = ["--size", "32", "--batch-size", "4"]
+    whole = run(FRAMES, *small_videos, *words, "--epochs", "2")
+    run(FRAMES, *small_videos, *words, "--epochs", "1", "--checkpoint", checkpoint)
+    rest = run(FRAMES, *small_videos, *words, "--epochs", "2", "--checkpoint", checkpoint)
     assert losses(rest) == losses(whole)[-len(losses(rest)) :]
     assert losses(rest)
 
 
+def test_a_run_on_frames_goes_on_with_two_processes_and_again_with_one(small_videos, tmp_path):
+    """Each is stopped in the middle of an epoch: one process killed, two ended by a signal."""
+    checkpoint = tmp_path / "run.pt"
+    words = [*small_videos, "--size", "32", "--batch-size", "2"]
+    words += ["--save-every", "3", "--checkpoint", str(checkpoint)]
+    found = stopped(FRAMES, *words, *FOR_EVER, when="saved")
+    assert found.returncode == -signal.SIGKILL
+    alone = torch.load(checkpoint, weights_only=True)
+
+    stopped(*TWO_PROCESSES, FRAMES, *words, *FOR_EVER, when="saved", by=signal.SIGTERM)
+    together = torch.load(checkpoint, weights_only=True)
+    since = together["step"] - alone["step"]
+    assert since > 0
+    assert since == batches_since(alone["loader"], together["loader"], samples=140, batch=4)
+
+    epochs = together["loader"]["epoch"] + 2
+    said = run(FRAMES, *words, "--epochs", str(epochs))
+    last = torch.load(checkpoint, weights_only=True)
+    assert said.startswith(f"going on after step {together['step']}\n")
+    assert last["step"] - together["step"] == steps(epochs, 140, 2, together["loader"])
+    assert (last["loader"]["epoch"], last["loader"]["slot"]) == (epochs, 0)
+
+
+def batches_since(before, after, samples, batch):
+    """Return how many batches two processes were given from one place to another."""
+    if before["epoch"] == after["epoch"]:
+        return (after["slot"] - before["slot"]) // batch
+    return steps(after["epoch"], samples, batch, before) + after["slot"] // batch
+
+
 def test_two_processes_train_together_under_torchrun(videos, tmp_path):
     words = ["--epochs", "2", "--size", "48", "--batch-size", "8"]
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    found = losses(run(*launch, str(EXAMPLES / "train_frames.py"), *videos, *words))
+    found = losses(run(*TWO_PROCESSES, FRAMES, *videos, *words))
     assert found[-1] < found[0]
 
 
 def test_the_loss_goes_down_on_clips(videos):
     words = ["--epochs", "25", "--size", "32", "--batch-size", "2"]
-    found = losses(run(str(EXAMPLES / "train_clips.py"), *videos, *words))
+    found = losses(run(CLIPS, *videos, *words))
     assert len(found) == 25
     assert found[-1] < found[0] / 2
+
+
+@pytest.fixture(scope="module")
+def killed(small_videos, tmp_path_factory):
+    """Return what a run on clips was started with, and the checkpoint it left when killed."""
+    checkpoint = tmp_path_factory.mktemp("killed") / "run.pt"
+    words = [*small_videos, "--size", "32", "--batch-size", "1", "--save-every", "5"]
+    where = ["--checkpoint", str(checkpoint)]
+    assert stopped(CLIPS, *words, *where, *FOR_EVER, when="saved").returncode == -signal.SIGKILL
+    return words, checkpoint
+
+
+def test_a_killed_run_on_clips_ends_as_one_that_was_never_stopped(killed, tmp_path):
+    words, left = killed
+    resumed, whole = tmp_path / "resumed.pt", tmp_path / "whole.pt"
+    shutil.copy(left, resumed)
+    at = torch.load(left, weights_only=True)
+    words = [*words, "--epochs", str(at["loader"]["epoch"] + 3)]
+    rest = run(CLIPS, *words, "--checkpoint", str(resumed))
+    said = run(CLIPS, *words, "--checkpoint", str(whole))
+    assert rest.startswith(f"going on after step {at['step']}\n")
+    assert losses(rest)[1:] == losses(said)[-2:]
+    found, wanted = (torch.load(path, weights_only=True) for path in (resumed, whole))
+    assert (found["step"], found["loader"]) == (wanted["step"], wanted["loader"])
+    torch.testing.assert_close(found["network"], wanted["network"])
+
+
+def test_a_killed_run_on_clips_goes_on_with_two_processes(killed, tmp_path):
+    words, left = killed
+    resumed = tmp_path / "resumed.pt"
+    shutil.copy(left, resumed)
+    at = torch.load(left, weights_only=True)
+    epochs = at["loader"]["epoch"] + 3
+    words = [*words, "--epochs", str(epochs), "--checkpoint", str(resumed)]
+    said = run(*TWO_PROCESSES, CLIPS, *words)
+    assert said.startswith(f"going on after step {at['step']}\n")
+    last = at["step"] + steps(epochs, 7, 2, at["loader"])
+    assert torch.load(resumed, weights_only=True)["step"] == last
+    assert f"step {last} loss" in said

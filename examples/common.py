@@ -1,0 +1,116 @@
+"""What the examples share: finding a GPU and the other processes, ending, and checkpoints."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import distributed, nn
+
+from headrace import FrameLoader
+from headrace.errors import HeadraceError
+
+INTERRUPTED = 130
+
+
+def positive(text: str) -> int:
+    """Return the number that an option is given, which must be at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
+@contextmanager
+def joined(parser: argparse.ArgumentParser) -> Iterator[torch.device]:
+    """Join the processes that torchrun started, if it did; give the device of this one.
+
+    A process that has no GPU to itself where others have one, and media or options that headrace
+    refuses, end it with one line that says why; Ctrl-C ends it with code 130.
+    """
+    try:
+        yield _device_of_this_process(parser)
+    except HeadraceError as error:
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    except KeyboardInterrupt:
+        parser.exit(INTERRUPTED)
+    finally:
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+def rank() -> int:
+    """Return the number of this process among all; 0 where it is alone."""
+    return distributed.get_rank() if distributed.is_initialized() else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A file with all that is needed to go on, also with another number of processes."""
+
+    path: Path | None
+    """Every process reads it, and the first one writes it; None: nothing is kept."""
+    every: int
+    """Steps from one writing to the next. A kill loses at most so many, which are done again."""
+    network: nn.Module
+    """As it is without DistributedDataParallel, which gives its parts other names."""
+    optimizer: torch.optim.Optimizer
+    loader: FrameLoader
+
+    def resume(self, device: torch.device) -> int:
+        """Take up what an earlier run left; return how many steps it did.
+
+        Raises:
+            ConfigError: the file is of other videos or another sampling.
+        """
+        if self.path is None or not self.path.exists():
+            return 0
+        state = torch.load(self.path, map_location=device, weights_only=True)
+        self.loader.load_state_dict(state["loader"])
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if rank() == 0:
+            print(f"going on after step {state['step']}", flush=True)
+        return int(state["step"])
+
+    def after(self, step: int) -> None:
+        """Write the file, if it is due after `step`."""
+        if step % self.every == 0:
+            self.save(step)
+
+    def save(self, step: int) -> None:
+        """Write the file, whole: a kill meanwhile leaves the one that was there."""
+        if self.path is None or rank() != 0:
+            return
+        state = {
+            "step": step,
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "loader": self.loader.state_dict(),
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.path.with_name(f"{self.path.name}.part")
+        torch.save(state, part)
+        part.replace(self.path)
+        print(f"step {step} saved", flush=True)
+
+
+def _device_of_this_process(parser: argparse.ArgumentParser) -> torch.device:
+    """Return it, after joining the others, with NCCL between GPUs and Gloo without any."""
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if gpus and local >= gpus:
+        parser.exit(
+            2,
+            f"{parser.prog}: error: process {local} of this machine has no GPU to itself, as there "
+            f"are {gpus}; ask for --nproc_per_node={gpus} at most\n",
+        )
+    device = torch.device("cuda", local) if gpus else torch.device("cpu")
+    if gpus:
+        torch.cuda.set_device(device)
+    if "RANK" in os.environ:  # started by torchrun
+        distributed.init_process_group("nccl" if gpus else "gloo")
+    return device

@@ -1,0 +1,93 @@
+"""What the examples share, on machines with too few GPUs and where they are interrupted."""
+
+import re
+import signal
+
+import pytest
+
+from examples.running import EXAMPLES, changed, ended, stopped
+from headrace.testing.synth import SynthClip, write_clip
+from training.cameras.clips import write_layout
+
+ONE_GPU = "torch.cuda.is_available, torch.cuda.device_count = lambda: True, lambda: 1"
+TWO_GPUS = "torch.cuda.is_available, torch.cuda.device_count = lambda: True, lambda: 2"
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    """Return for each example what it is started with to go on for ever."""
+    folder = tmp_path_factory.mktemp("media")
+    video = str(write_clip(folder / "video", SynthClip(num_frames=40, size=(64, 96))))
+    layout = write_layout(folder / "cameras", {"a": 9})
+    index = folder / "index.json"
+    index.write_text(layout.to_json(folder))
+    trained = (video, "--size", "32", "--batch-size", "1", "--epochs", "1000000")
+    cameras = ("--index_file", str(index), "--size", "32", "48", "--epochs", "1000000")
+    return {
+        "train_frames.py": (*trained, "--save-every", "5", "--checkpoint", f"{folder / 'f.pt'}"),
+        "train_clips.py": (*trained, "--save-every", "5", "--checkpoint", f"{folder / 'c.pt'}"),
+        "camera_stream.py": cameras,
+    }
+
+
+@pytest.mark.parametrize(
+    ("example", "when"), [("train_clips.py", "saved"), ("camera_stream.py", "rank 0")]
+)
+def test_an_interrupt_ends_an_example_with_130_and_not_a_word(example, when, words):
+    found = stopped(str(EXAMPLES / example), *words[example], when=when, by=signal.SIGINT)
+    assert (found.returncode, found.stderr) == (130, "")
+
+
+@pytest.mark.parametrize("example", ["train_frames.py", "camera_stream.py"])
+def test_a_process_without_a_gpu_of_its_own_says_so_in_one_line(example, words):
+    found = changed(ONE_GPU, str(EXAMPLES / example), *words[example], LOCAL_RANK="1", RANK="1")
+    assert found.returncode == 2
+    assert found.stderr == (
+        f"{example}: error: process 1 of this machine has no GPU to itself, as there are 1; "
+        "ask for --nproc_per_node=1 at most\n"
+    )
+
+
+def test_each_process_takes_the_gpu_of_its_number(tmp_path):
+    script = tmp_path / "device.py"
+    script.write_text(
+        "import argparse\nfrom common import joined\n"
+        "with joined(argparse.ArgumentParser()) as device:\n    print(device)\n"
+    )
+    chosen = f"{TWO_GPUS}; torch.cuda.set_device = lambda device: print('current:', device)"
+    found = changed(chosen, str(script), LOCAL_RANK="1")
+    assert found.stdout == "current: cuda:1\ncuda:1\n", found.stderr
+
+
+@pytest.mark.parametrize(
+    ("example", "option", "value"),
+    [
+        ("train_frames.py", "--save-every", "0"),
+        ("camera_stream.py", "--num_workers", "0"),
+        ("camera_stream.py", "--num_workers", "-1"),
+    ],
+)
+def test_a_number_below_one_is_refused_as_argparse_does(example, option, value, words):
+    found = ended(str(EXAMPLES / example), *words[example], option, value)
+    assert found.returncode == 2
+    line = f"{example}: error: argument {option}: must be at least 1, got {value}\n"
+    assert found.stderr.endswith(line)
+    assert "Traceback" not in found.stderr
+
+
+def test_what_headrace_refuses_ends_an_example_with_one_line(tmp_path):
+    missing = str(tmp_path / "missing.mp4")
+    found = ended(str(EXAMPLES / "train_frames.py"), missing)
+    assert found.returncode == 1
+    assert found.stderr.startswith("train_frames.py: error: ")
+    assert missing in found.stderr
+    assert found.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("example", ["train_frames.py", "train_clips.py", "camera_stream.py"])
+def test_help_says_what_each_option_means(example):
+    found = ended(str(EXAMPLES / example), "--help", COLUMNS="400")
+    assert found.returncode == 0
+    options = re.split(r"\n  (?=-)", found.stdout)[1:]
+    assert len(options) > 5
+    assert [each for each in options if not re.search(r"\s{2,}\w", each)] == []
