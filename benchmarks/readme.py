@@ -13,7 +13,15 @@ from pathlib import Path
 from benchmarks import tables
 from benchmarks.camera_tables import cameras
 from benchmarks.chart import THEMES, sequential_chart
-from benchmarks.record import RESULTS, ROOT, RandomResult, SequentialResult, StartupResult
+from benchmarks.record import (
+    RESULTS,
+    ROOT,
+    RandomResult,
+    ScalingResult,
+    SequentialResult,
+    StartupResult,
+)
+from benchmarks.scaling_tables import scaling
 from headrace.experiments.cameras import CamerasRecord
 
 PICTURE = """<picture>
@@ -62,6 +70,8 @@ def generated(readme: Path, results: Path) -> dict[Path, str]:
     for name in ("random_frames", "random_clips"):
         if (path := results / f"{name}.json").is_file():
             text = replace_block(text, name, tables.random_access(RandomResult.load(path)))
+    if (path := results / "scaling.json").is_file():
+        text = replace_block(text, "scaling", scaling(ScalingResult.load(path)))
     grid, speed = results / "cameras.json", results / "cameras_speed.json"
     if grid.is_file() and speed.is_file():
         records = [CamerasRecord.model_validate_json(path.read_bytes()) for path in (grid, speed)]

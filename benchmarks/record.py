@@ -142,6 +142,52 @@ class RandomRow(_Value):
         return self.failure is None and self.equality is not None and self.equality.holds
 
 
+class ScalingRow(_Value):
+    """A loader of so many files, opened and then timed once, in its own process."""
+
+    files: int
+    failure: str | None = None
+    """Why there are no figures."""
+    scan_seconds: float | None = None
+    """Until the loader is open when every file is new; None where that was not timed."""
+    open_seconds: float = 0.0
+    """The same when every file is known."""
+    first_batch_seconds: float = 0.0
+    """From then until the first batch."""
+    lookahead: int = 0
+    """Requests that the loader plans together."""
+    warm_up_frames: int = 0
+    """Delivered before the clock started."""
+    frames: int = 0
+    """Delivered while it was timed."""
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    others_cpu_seconds: float = 0.0
+    """CPU time of everything else on the machine meanwhile; near 0 on a quiet machine."""
+    decoded: int = 0
+    opens: int = 0
+    """Files opened, also again."""
+    open_files: int = 0
+    """Descriptors above those the process had before; the most that were seen after any batch."""
+    memory_bytes: int = 0
+    """Peak memory of the process, above what it had before."""
+
+    @property
+    def frames_per_second(self) -> float:
+        """Delivered frames per second of wall time."""
+        return self.frames / self.wall_seconds
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether it had looked ahead as far as it may before it was timed."""
+        return self.warm_up_frames >= self.lookahead
+
+    @property
+    def others_share(self) -> float:
+        """CPU time of everything else, as a share of all that was used. Above 0.05: repeat it."""
+        return self.others_cpu_seconds / max(1e-9, self.others_cpu_seconds + self.cpu_seconds)
+
+
 class Timing(_Value):
     """Something that takes time, and each time it took."""
 
@@ -227,6 +273,12 @@ class StartupResult(_Result):
     """The import, the command, and the opening of files."""
 
     timings: tuple[Timing, ...]
+
+
+class ScalingResult(_Result):
+    """Sets of more and more files."""
+
+    rows: tuple[ScalingRow, ...]
 
 
 class CorrelationResult(_Result):
