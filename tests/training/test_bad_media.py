@@ -107,6 +107,23 @@ def test_all_ranks_take_equally_many_steps(loader, videos):
     assert len({len(list(each)) for each in ranks}) == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "is_asked"),
+    [({"on_error": "skip"}, True), ({}, False), ({"on_error": "skip", "rank": 0}, False)],
+    ids=str,
+)
+def test_ranks_compare_what_they_left_out_where_they_may_differ(
+    loader, videos, monkeypatch, options, is_asked
+):
+    asked = []
+    monkeypatch.setattr(
+        "headrace.training.loader.check_agreement", lambda *each: asked.append(each)
+    )
+    replicas = {"num_replicas": 1} if "rank" in options else {}
+    each = loader(videos if "on_error" in options else videos[:1], **options, **replicas)
+    assert asked == ([(each.state_dict()["checksum"], 1)] if is_asked else [])
+
+
 def test_the_next_run_honours_the_quarantine_list(loader, videos, tmp_path):
     path = tmp_path / "quarantine.jsonl"
     first = loader(videos, on_error="skip", quarantine=path, sampling=Permutation())

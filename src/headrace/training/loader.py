@@ -86,8 +86,9 @@ class FrameLoader:
             background.
         on_error: What bad media does. With `skip`, a video that cannot be opened is left out,
             and a sample that cannot be decoded is replaced by another draw, by a rule that
-            timing plays no part in; both are counted, and listed in `quarantine`.
-        quarantine: A file that bad frames are listed in; the next run leaves them alone from
+            timing plays no part in; both are counted, and listed in `quarantined`. Ranks of
+            torch.distributed then compare what they left out, so each must open its loader.
+        quarantine: A file that bad frames are listed in, too; the next run leaves them alone from
             the start, with the same batches.
         rank: This process among `num_replicas`; None asks torch.distributed, if it is
             initialised, and is the only one otherwise.
