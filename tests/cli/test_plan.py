@@ -9,6 +9,7 @@ from headrace.cli import main
 from headrace.cli import plan as plan_command
 from headrace.experiments.plan import PlanConfig
 from headrace.experiments.sampling import SamplingConfig
+from headrace.experiments.trial import Trial
 from headrace.sampling.rho import TAKEN_RHO
 from headrace.sampling.strategies import Noise
 from headrace.testing import damage
@@ -100,8 +101,30 @@ def test_measured_figures_stand_beside_predicted_ones(call, clips):
     measured = [row["measured"] for row in json.loads(out)["strategies"]]
     assert all(trial["frames"] > 0 for trial in measured[:4])
     assert measured[4] is None
-    heads = call(clips, *SMALL, "--measure", "--measure-seconds", 0.1)[1].splitlines()[6]
-    assert heads.split()[1:5] == ["expected", "a", "frame", "measured"]
+    heads = call(clips, *SMALL, "--measure", "--measure-seconds", 0.1)[1].splitlines()[5:7]
+    assert " ".join(heads[0].split()[:6]) == "frames/s decoded frames/s decoded memory most"
+    assert heads[1].split() == [
+        *("strategy", "expected", "a", "frame", "measured", "measured", "MiB", "measured"),
+        *("bias", "worth", "SGD", "many", "measured", "measured"),
+    ]
+
+
+def test_measured_memory_and_noise_are_in_the_row():
+    """Rows of a trial: speed and decoded, what was held, and what a batch was worth."""
+    trial = Trial(
+        frames_per_second=123.0,
+        amplification=4.5,
+        seeks=0.5,
+        most_held_bytes=0,
+        memory_bytes=7 * 2**20,
+        design_effect=2.0,
+        inflation=None,
+        frames=8,
+        seconds=1.0,
+        is_filled=False,
+    )
+    assert plan_command._trial_cells(trial, 8) == (["123*", "4.50*"], ["7"], ["4", "-"])
+    assert plan_command._trial_cells(None, 8) == (["-", "-"], ["-"], ["-", "-"])
 
 
 def test_a_target_out_of_reach_is_said_to_be(call, clips):

@@ -35,6 +35,18 @@ def test_every_strategy_can_be_tried(trial, sampler):
     assert 0 < found.most_held_bytes <= 2**20
 
 
+def test_the_memory_of_a_trial_is_what_was_held_and_two_batches(trial):
+    found = trial(Uniform(), 96)
+    assert found.memory_bytes == found.most_held_bytes + 2 * 8 * 32 * 32 * 3
+
+
+def test_what_batches_were_worth_is_told_for_the_rho_that_is_taken(trial):
+    bursts = Bursts(frames_per_burst=4, lanes=8)
+    uncorrelated, alike = (trial(bursts, 96, rho=rho) for rho in (0.0, 1.0))
+    assert (uncorrelated.design_effect, uncorrelated.inflation) == (1, 1)
+    assert alike.design_effect != 1 != alike.inflation
+
+
 def test_looking_ahead_decodes_less(trial):
     assert trial(Uniform(), 384).amplification < 3 < trial(Uniform(), 1).amplification
 

@@ -151,10 +151,14 @@ def _table(made: "Plan") -> str:
 
 
 def _heads(made: "Plan") -> list[str]:
-    measured = ["frames/s\nmeasured", "decoded\nmeasured"] if made.trials else []
+    batch, measured = made.config.batch_size, bool(made.trials)
     return [
-        *("frames/s\nexpected", "decoded\na frame", *measured, "memory\nMiB", "bias"),
-        *(f"{made.config.batch_size} are\nworth", "with\nSGD", "over\nmany"),
+        *("frames/s\nexpected", "decoded\na frame"),
+        *(("frames/s\nmeasured", "decoded\nmeasured") if measured else ()),
+        "memory\nMiB",
+        *(("most\nmeasured",) if measured else ()),
+        *("bias", f"{batch} are\nworth", "with\nSGD", "over\nmany"),
+        *((f"{batch}\nmeasured", "many\nmeasured") if measured else ()),
     ]
 
 
@@ -167,23 +171,31 @@ def _cells(row: "Strategy", made: "Plan") -> list[str]:
     if row.is_sound:
         inflations = (row.design_effect, row.inflation_at, row.inflation)
         worth = [f"{made.config.batch_size / each:,.0f}" for each in inflations]
+    trial = made.trials.get(row.name)
+    speed, memory, seen = _trial_cells(trial, made.config.batch_size) if made.trials else ([],) * 3
     return [
         decimal(row.frames_per_second),
         decimal(row.amplification),
-        *(_trial_cells(made.trials.get(row.name)) if made.trials else []),
+        *speed,
         f"{row.memory_bytes / 2**20:,.0f}",
+        *memory,
         f"≤ {row.bias_bound:.1f} σ" if row.bias_bound else "none",
         *worth,
+        *seen,
     ]
 
 
-def _trial_cells(trial: "Trial | None") -> list[str]:
+def _trial_cells(trial: "Trial | None", batch_size: int) -> tuple[list[str], list[str], list[str]]:
+    """What was measured of speed, of memory, and of what a batch is worth."""
     from headrace.report.numbers import decimal
 
     if trial is None:
-        return ["-", "-"]
+        return ["-"] * 2, ["-"], ["-"] * 2
     mark = "" if trial.is_filled else "*"
-    return [f"{decimal(trial.frames_per_second)}{mark}", f"{decimal(trial.amplification)}{mark}"]
+    speed = [f"{decimal(trial.frames_per_second)}{mark}", f"{decimal(trial.amplification)}{mark}"]
+    found = (trial.design_effect, trial.inflation)
+    worth = ["-" if each is None else f"{batch_size / max(each, 0.01):,.0f}" for each in found]
+    return speed, [f"{trial.memory_bytes / 2**20:,.0f}"], worth
 
 
 def _recommended(made: "Plan") -> Iterator[str]:
@@ -210,11 +222,16 @@ def _how_to_read(made: "Plan") -> Iterator[str]:
         yield "  *: measured while the window was still filling, so it will be faster"
     yield "  decoded a frame: 1 is as cheap as reading in order; below 1, frames are used again"
     yield "  memory: frames that wait, and three batches; each thread's decoder comes on top"
+    if made.trials:
+        yield "    measured is the most of it at any time, expected the mean"
     yield "  bias: how far gradients are off on average, in standard deviations of one frame's"
     yield f"  {batch} are worth: a batch is as noisy a gradient as so many independent frames"
     yield "  with SGD: the same for steps taken together, where step size x curvature is"
     yield f"    a = {made.noise.contraction:g}; above {batch} where no frame comes twice an epoch"
     yield "  over many: the same over many steps, at worst: in directions that hardly curve"
+    if made.trials:
+        yield f"  {batch} and many, measured: the same of a batch and of many, by the frames of one"
+        yield "    GOP that met in the batches that were run; - where these were too few to tell"
     yield "  rho: taken, not measured; `headrace.sampling.estimate.burst_correlation` measures it."
     yield f"    Features of 8 neighbouring frames gave {TAKEN_RHO:g} on real clips; gradients"
     yield "    usually correlate less, and then bursts are worth more (docs/sampling.md)"

@@ -237,6 +237,7 @@ def _trials(
             batch_size=config.batch_size,
             size=config.size,
             memory_budget=parse_bytes(config.memory_budget),
+            rho=config.rho,
             seconds=config.trial_seconds,
         )
     return trials
