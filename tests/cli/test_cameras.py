@@ -1,10 +1,13 @@
 """`headrace index --layout cameras` and `headrace bench cameras` as a user meets them."""
 
 import json
+import shutil
+from fractions import Fraction
 
 import pytest
 
 from headrace.cli import main
+from headrace.testing.synth import SynthClip, write_clip
 from training.cameras.clips import CAMERAS, write_layout
 
 LENGTHS = {"a": 12, "b": 7, "c": 9}
@@ -59,8 +62,41 @@ def test_what_is_wrong_is_named(call, made, index_file):
     index_file.write_text(json.dumps(content))
     code, _, err = call("index", "--layout", "cameras", index_file)
     assert code == 1
-    assert "b/back.mp4 has 7 frames, its clip 8 by the index file" in err
-    assert err.count("its clip 8") == 3
+    assert err.count("the index file says 8 frames") == 1
+    assert "b/back.mp4 has 7; write it anew" in err
+
+
+def test_what_can_be_read_is_written_and_what_cannot_is_named(call, made, tmp_path):
+    videos = shutil.copytree(made, tmp_path / "videos")
+    (videos / "a" / "back.mp4").unlink()
+    (videos / "b" / "back.mp4").write_text("no video")
+    for camera in CAMERAS:
+        (videos / "c" / f"{camera}.mp4").write_bytes(b"")
+    path = tmp_path / "index.json"
+    code, _, err = call("index", "--layout", "cameras", videos, "--out", path)
+    assert code == 1
+    assert json.loads(path.read_text()) == {"videos": {"a": 12, "b": 7}}
+    summary, *problems = err.splitlines()
+    assert summary == f"2 clips, 19 moments, 3 cameras: {', '.join(CAMERAS)}"
+    assert len(problems) == 2 + len(CAMERAS) + 1
+    assert "a/back.mp4 is missing" in problems[0]
+    assert "b/back.mp4" in problems[1]
+    assert "c is not in the index" in problems[-1]
+    code, _, err = call("index", "--layout", "cameras", path)
+    assert (code, len(err.splitlines())) == (1, 3)
+
+
+def test_frame_rates_may_differ_where_times_decide(call, tmp_path):
+    (tmp_path / "videos" / "a").mkdir(parents=True)
+    for camera, rate in {"left": 30, "right": 10}.items():
+        clip = SynthClip(num_frames=rate, frame_rate=Fraction(rate), size=(64, 96))
+        write_clip(tmp_path / "videos" / "a" / camera, clip)
+    command = ("index", "--layout", "cameras", tmp_path / "videos")
+    code, _, err = call(*command)
+    assert code == 1
+    assert "align them by time with sync='nearest' or 'previous'" in err
+    assert call(*command, "--sync", "nearest", "--tolerance-ms", 70)[0] == 0
+    assert call(*command, "--sync", "previous", "--tolerance-ms", 10)[0] == 1
 
 
 def test_without_out_the_index_goes_to_stdout(call, made, monkeypatch):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, OpenError
 from headrace.video.camera_layout import CameraLayout
 
 
@@ -29,9 +29,11 @@ def index_of(folder, content) -> str:
 def test_folders_become_an_index_file_and_back(folder):
     found = CameraLayout.of_folders([folder / "videos"], lambda file: len(file.parent.name))
     assert found.cameras == ("front", "left", "right")
-    text = found.to_json(folder)
+    found.write(folder / "index.json")
+    text = (folder / "index.json").read_text()
+    assert text == found.to_json(folder)
     assert json.loads(text) == {"videos": {"day": 3, "night": 5}}
-    read = CameraLayout.read(index_of(folder, text))
+    read = CameraLayout.read(folder / "index.json")
     assert [(clip.folder, clip.num_frames) for clip in read.clips] == [
         (folder / "videos" / "day", 3),
         (folder / "videos" / "night", 5),
@@ -45,6 +47,45 @@ def test_cameras_come_by_name_or_as_asked_for(folder):
     read = CameraLayout.read(path, ["right", "front"])
     assert read.cameras == ("right", "front")
     assert read.clips[0].file("right") == folder / "videos" / "night" / "right.mp4"
+
+
+def count_of_whole(*bad):
+    """Return a function that counts 7, 8, 9 frames of front, left, right; not of bad ones."""
+
+    def count(file):
+        if f"{file.parent.name}/{file.stem}" in bad or not file.exists():
+            raise OpenError(f"cannot open {file}", source=str(file))
+        return 7 + ("front", "left", "right").index(file.stem)
+
+    return count
+
+
+def test_frames_are_counted_by_the_first_camera_that_can_be_read(folder):
+    (folder / "videos" / "night" / "front.mp4").unlink()
+    found = CameraLayout.of_folders([folder / "videos"], count_of_whole("day/front", "day/left"))
+    assert {clip.name: clip.num_frames for clip in found.clips} == {"day": 9, "night": 8}
+    assert found.left_out == ()
+
+
+def test_a_clip_that_cannot_be_read_does_not_keep_others_from_being_written(folder):
+    bad = [f"day/{camera}" for camera in ("front", "left", "right")]
+    found = CameraLayout.of_folders([folder / "videos"], count_of_whole(*bad))
+    assert [clip.name for clip in found.left_out] == ["day"]
+    found.write(folder / "index.json")
+    assert json.loads((folder / "index.json").read_text()) == {"videos": {"night": 7}}
+
+
+def test_if_nothing_can_be_read_every_file_is_named(folder):
+    bad = [f"{clip}/{each}" for clip in ("day", "night") for each in ("front", "left", "right")]
+    with pytest.raises(ConfigError, match="no camera of 2 clips can be read") as said:
+        CameraLayout.of_folders([folder / "videos"], count_of_whole(*bad))
+    assert all(f"{each}.mp4" in str(said.value) for each in bad)
+
+
+def test_an_index_that_cannot_be_written_is_an_error(folder):
+    found = CameraLayout.of_folders([folder / "videos"], count_of_whole())
+    with pytest.raises(ConfigError, match=r"cannot write .*gone.*; give another path"):
+        found.write(folder / "gone" / "index.json")
 
 
 @pytest.mark.parametrize(

@@ -3,22 +3,27 @@
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from headrace.cli.progress import progress
-from headrace.cli.text_files import write_text
+
+if TYPE_CHECKING:
+    from headrace.sampling.alignment import Sync
 
 
-def index_cameras(paths: list[Path], out: Path | None, *, as_json: bool) -> None:
+def index_cameras(
+    paths: list[Path], out: Path | None, sync: "Sync", tolerance_ms: float, *, as_json: bool
+) -> None:
     """Write the index of folders, or check an index file; say what is wrong, and exit with 1."""
     from headrace.decode.index_store import IndexStore
     from headrace.decode.open import open_index
     from headrace.errors import ConfigError
-    from headrace.training.cameras.camera_set import problems_of
+    from headrace.training.cameras.camera_set import Alignment, camera_problems
     from headrace.video.camera_layout import CameraLayout
 
-    store = IndexStore()
+    store, alignment = IndexStore(), Alignment(sync=sync, tolerance_ms=tolerance_ms)
     if len(paths) == 1 and paths[0].is_file():
         layout = CameraLayout.read(paths[0])
         if out is not None:
@@ -27,16 +32,17 @@ def index_cameras(paths: list[Path], out: Path | None, *, as_json: bool) -> None
             )
     else:
         layout = CameraLayout.of_folders(paths, lambda file: len(open_index(file, store)))
-        text = layout.to_json(out.parent if out else Path())
         if out is not None:
-            write_text(out, text)
+            layout.write(out)
         elif not as_json:
-            print(text, end="")
-    problems: list[str] = []
-    with progress(is_quiet=as_json) as on_progress:
-        for number, clip in enumerate(layout.clips):
-            on_progress(clip.name, number, len(layout.clips))
-            problems += problems_of(clip, layout.cameras, store)
+            print(layout.to_json(Path()), end="")
+    of = len(layout.clips) + len(layout.left_out)
+    with progress(is_quiet=as_json) as show:
+        problems = [
+            *camera_problems(
+                layout, alignment, store=store, on_progress=lambda done: show("clips", done, of)
+            )
+        ]
     frames = sum(clip.num_frames for clip in layout.clips)
     if as_json:
         clips = [{"folder": str(clip.folder), "frames": clip.num_frames} for clip in layout.clips]

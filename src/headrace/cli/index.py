@@ -38,11 +38,18 @@ def index(
         typer.Option(help="cameras: write and check the index of <clip>/<camera>.mp4 folders."),
     ] = "videos",
     out: Annotated[Path | None, typer.Option(help="Where the index of cameras is written.")] = None,
+    sync: Annotated[
+        Literal["index", "nearest", "previous"],
+        typer.Option(help="Which frames of cameras belong together; by time, rates may differ."),
+    ] = "index",
+    tolerance_ms: Annotated[
+        float, typer.Option(help="How far from the first camera's a frame may be, by time.")
+    ] = 50.0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Index videos: a table of what they are and what is wrong with them."""
     if layout == "cameras":
-        index_cameras(paths, out, as_json=json)
+        index_cameras(paths, out, sync, tolerance_ms, as_json=json)
         return
     from headrace.decode.index_store import IndexStore
     from headrace.errors import ConfigError, MediaError

@@ -3,13 +3,13 @@
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, MediaError
 
 _LARGEST_BYTES = 1 << 28
 _SUFFIX = ".mp4"
@@ -23,7 +23,7 @@ class CameraClip:
     video_dir: Path
     name: str
     num_frames: int
-    """As the index file says."""
+    """As the index file says; 0 where no camera can be read."""
 
     @property
     def folder(self) -> Path:
@@ -43,6 +43,8 @@ class CameraLayout:
     """In the order of the index file."""
     cameras: tuple[str, ...]
     """Their names: of all files there are, in alphabetical order; or as they were asked for."""
+    left_out: tuple[CameraClip, ...] = ()
+    """Folders that `of_folders` found and no camera of which can be read."""
 
     @classmethod
     def read(
@@ -76,35 +78,52 @@ class CameraLayout:
         count_frames: Callable[[Path], int],
         cameras: Iterable[str] | None = None,
     ) -> "CameraLayout":
-        """Look for clips in folders; the frames of a clip are those of its first camera.
+        """Look for clips in folders; a clip has as many frames as its first camera that has any.
+
+        Cameras that are missing or damaged do not end it, see `headrace.camera_problems`; clips
+        of which none can be read are in `left_out`.
 
         Args:
             video_dirs: Folders whose sub-folders are clips.
-            count_frames: Returns how many frames a file has.
+            count_frames: Returns how many frames a file has, such as
+                `lambda file: len(open_index(file))`; may raise MediaError.
             cameras: As for `read`.
 
         Raises:
-            ConfigError: there is no such folder, or no clip in it.
+            ConfigError: there is no such folder, or no clip in it, or none that can be read.
         """
         names = None if cameras is None else tuple(cameras)
-        folders = [(Path(each), clip) for each in video_dirs for clip in _sub_folders(Path(each))]
         unread = tuple(
-            CameraClip(video_dir=video_dir, name=clip, num_frames=1) for video_dir, clip in folders
+            CameraClip(video_dir=Path(each), name=clip, num_frames=0)
+            for each in video_dirs
+            for clip in _sub_folders(Path(each))
         )
         if not unread:
             raise ConfigError(
                 "no clip was found: a clip is a folder of <camera>.mp4 files inside a video_dir"
             )
         there = _cameras(unread, names)
-        clips = tuple(
-            CameraClip(
-                video_dir=clip.video_dir,
-                name=clip.name,
-                num_frames=count_frames(clip.file(there[0])),
-            )
-            for clip in unread
-        )
-        return cls(clips=clips, cameras=there)
+        errors: list[MediaError] = []
+        counted = [_counted(clip, there, count_frames, errors) for clip in unread]
+        clips = tuple(clip for clip in counted if clip.num_frames)
+        if not clips:
+            said = "\n".join(map(str, errors))
+            raise ConfigError(f"no camera of {len(unread)} clips can be read:\n{said}")
+        left_out = tuple(clip for clip in counted if not clip.num_frames)
+        return cls(clips=clips, cameras=there, left_out=left_out)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the index file, for `read`; each video_dir relative to it.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        try:
+            Path(path).write_text(self.to_json(Path(path).parent), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write {path}: {error.strerror}; give another path"
+            ) from error
 
     def to_json(self, folder: Path) -> str:
         """Return the text of an index file that will lie in `folder`."""
@@ -113,6 +132,21 @@ class CameraLayout:
             video_dir = os.path.relpath(clip.video_dir, folder)
             content.setdefault(PurePosixPath(video_dir).as_posix(), {})[clip.name] = clip.num_frames
         return json.dumps(content, indent=1) + "\n"
+
+
+def _counted(
+    clip: CameraClip,
+    cameras: tuple[str, ...],
+    count_frames: Callable[[Path], int],
+    errors: list[MediaError],
+) -> CameraClip:
+    """Return `clip` with the frames of its first camera that can be read; why others cannot."""
+    for camera in cameras:
+        try:
+            return replace(clip, num_frames=count_frames(clip.file(camera)))
+        except MediaError as error:
+            errors.append(error)
+    return clip
 
 
 def _content(path: Path) -> dict[str, dict[str, int]]:

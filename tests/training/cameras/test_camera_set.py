@@ -1,11 +1,12 @@
 """Cameras are aligned by index or by time: own frame rates, offsets, drift and gaps."""
 
+import shutil
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from headrace.errors import ConfigError, DecodeError
+from headrace.errors import ConfigError, DecodeError, OpenError
 from headrace.sampling.alignment import MISSING
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.testing.synth_clip import Timing
@@ -138,3 +139,73 @@ def test_no_clip_left_is_an_error(layout, store):
             on_missing="drop",
             clocks={"1_faster": CameraClock(offset_seconds=100)},
         )
+
+
+@pytest.fixture
+def copied(layout, tmp_path):
+    """The same clip, and a whole one behind it, to take cameras from."""
+    [clip] = layout.clips
+    for name in ("a", "b"):
+        shutil.copytree(clip.folder, tmp_path / name)
+    return CameraLayout.of_folders([tmp_path], lambda file: 20)
+
+
+MASKED = Alignment(sync="nearest", tolerance_ms=60, on_missing="mask")
+
+
+def test_a_camera_that_a_clip_lacks_is_masked_and_named(copied, store):
+    gone = copied.clips[0].file("1_faster")
+    gone.unlink()
+    found = CameraSet.open(copied, MASKED, store=store)
+    lacks, whole = found.clips
+    assert (lacks.frames[:, 1] == MISSING).all()
+    assert not lacks.is_own[:, 1].any()
+    assert (lacks.frames[:, ::2] == whole.frames[:, ::2]).all()
+    assert (whole.frames[:, 1] != MISSING).all()
+    assert found.lacking == lacks.lacking == (gone,)
+
+
+def test_a_camera_that_a_clip_lacks_is_delivered_black(copied, store):
+    copied.clips[0].file("1_faster").unlink()
+    with CameraLoader(
+        copied, group_num=2, size=SIZE, alignment=MASKED, store=store, workers=2
+    ) as loader:
+        batches = list(loader)
+        statistics = loader.statistics
+    assert len(batches) == 20
+    for batch in batches:
+        assert batch.valid[:, 1].tolist() == [False, True]
+        assert batch.valid[:, 0].all()
+        assert not batch.frames[0, 1].any()
+        assert batch.frames[1, 1].any()
+        assert batch.pts_seconds[0, 1].isnan()
+    assert statistics.frames_missing == 20 + 2 * 6  # and the gap of the third camera, twice
+    assert statistics.frames_lost == statistics.clips_left_out == 0
+
+
+@pytest.mark.parametrize("on_missing", ["raise", "drop", "repeat"])
+def test_a_camera_that_a_clip_lacks_is_an_error_unless_masked(copied, store, on_missing):
+    copied.clips[0].file("1_faster").unlink()
+    alignment = Alignment(sync="nearest", tolerance_ms=250, on_missing=on_missing)
+    with pytest.raises(OpenError, match=r"a/1_faster\.mp4"):
+        CameraSet.open(copied, alignment, store=store)
+
+
+def test_a_first_camera_that_is_missing_leaves_out_its_clip(copied, store):
+    copied.clips[0].file("0_reference").unlink()
+    with pytest.raises(OpenError, match=r"a/0_reference\.mp4"):
+        CameraSet.open(copied, MASKED, store=store)
+    found = CameraSet.open(copied, MASKED, skip_bad=True, store=store)
+    assert ([clip.number for clip in found.clips], found.lacking) == ([1], ())
+    assert [error.source for error in found.left_out] == [str(copied.clips[0].file("0_reference"))]
+
+
+def test_a_damaged_camera_is_masked_only_where_bad_media_may_be_skipped_too(copied, store):
+    damaged = copied.clips[0].file("1_faster")
+    damaged.write_text("no video")
+    with pytest.raises(OpenError, match=r"a/1_faster\.mp4"):
+        CameraSet.open(copied, MASKED, store=store)
+    found = CameraSet.open(copied, MASKED, skip_bad=True, store=store)
+    assert ([clip.number for clip in found.clips], found.lacking) == ([0, 1], (damaged,))
+    strict = Alignment(sync="nearest", tolerance_ms=250)
+    assert len(CameraSet.open(copied, strict, skip_bad=True, store=store).left_out) == 1

@@ -2,9 +2,10 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
-from headrace.errors import ConfigError, DecodeError, MediaError
+from headrace.errors import ConfigError, MediaError
 from headrace.sampling.alignment import (
     MISSING,
     OnMissing,
@@ -22,6 +23,7 @@ from headrace.sampling.alignment import (
     repeated,
     same_index,
 )
+from headrace.training.cameras.misfit import emptied, misfit
 from headrace.video.camera_layout import CameraClip, CameraLayout
 from headrace.video.stream_index import StreamIndex
 
@@ -66,7 +68,7 @@ class AlignedClip:
     """Its place in the layout."""
     clip: CameraClip
     indexes: tuple[StreamIndex, ...]
-    """Of each camera."""
+    """Of each camera; that of the first stands in for one that is not there."""
     moments: NDArray[np.int64]
     """int64 [M]: frames of the first camera, ascending."""
     frames: NDArray[np.int64]
@@ -79,6 +81,8 @@ class AlignedClip:
     """Moments that were left out."""
     surplus: int
     """Frames that other cameras have behind the end of the first, where `sync` is `index`."""
+    lacking: tuple[Path, ...]
+    """Files of cameras that are not there, or cannot be opened: no moment has a frame of them."""
 
     def __len__(self) -> int:
         return len(self.moments)
@@ -107,27 +111,25 @@ class CameraSet:
         Args:
             layout: What there is.
             alignment: None means frames of the same index, all of which must be there.
-            skip_bad: Leave out clips with a camera that cannot be opened, instead of raising.
+            skip_bad: Leave out clips with a camera that cannot be opened, instead of raising. With
+                on_missing="mask" the clip is kept, without that camera, unless it is the first.
             store: Where indexes are kept; None means the user's cache folder.
 
         Raises:
             ConfigError: the index file disagrees with the files, or no clip is left.
-            OpenError, ScanError: a camera cannot be read, and is not to be skipped.
+            OpenError, ScanError: a camera cannot be read, and is not to be skipped; with
+                on_missing="mask", one that has no file is missing, unless it is the first.
             DecodeError: a camera has no frame for a moment, and that is an error.
         """
         alignment = alignment or Alignment()
-        unknown = set(alignment.clocks or ()) - set(layout.cameras)
-        if unknown:
-            raise ConfigError(
-                f"there is no camera {', '.join(sorted(unknown))} to set a clock for; there is "
-                f"{', '.join(layout.cameras)}"
-            )
+        _check_clocks(alignment, layout)
         store = store or IndexStore()
         clips: list[AlignedClip] = []
         bad: list[MediaError] = []
         for number, clip in enumerate(layout.clips):
             try:
-                found = _aligned(number, clip, layout.cameras, alignment, store)
+                indexes, lacking = _opened(clip, layout.cameras, alignment, skip_bad, store)
+                found = _aligned(number, clip, layout.cameras, alignment, indexes, lacking)
             except MediaError as error:
                 if not skip_bad:
                     raise
@@ -136,10 +138,15 @@ class CameraSet:
             if len(found):
                 clips.append(found)
             else:
-                bad.append(_emptied(found))
+                bad.append(emptied(found.indexes[0], found.dropped))
         if not clips:
             raise ConfigError(f"no clip of {len(bad)} has a frame to deliver; the first: {bad[0]}")
         return cls(cameras=layout.cameras, clips=tuple(clips), left_out=tuple(bad))
+
+    @property
+    def lacking(self) -> tuple[Path, ...]:
+        """Files of cameras that a clip does without; only where `on_missing` is `mask`."""
+        return tuple(path for clip in self.clips for path in clip.lacking)
 
     @cached_property
     def sizes(self) -> frozenset[tuple[int, int]]:
@@ -171,19 +178,112 @@ class CameraSet:
         return np.array(parts, np.int64)
 
 
-def problems_of(clip: CameraClip, cameras: Iterable[str], store: IndexStore) -> Iterator[str]:
-    """Yield what is wrong with a clip: cameras that cannot be read, or have other lengths."""
+def camera_problems(
+    layout: CameraLayout,
+    alignment: Alignment | None = None,
+    *,
+    store: IndexStore | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Iterator[str]:
+    """Yield, a line for each, what is wrong with the files of a layout, and what to do about it.
+
+    Cameras that are missing or cannot be opened; frames that do not fit those of the first camera;
+    clips of another length than the index file says; folders no camera of which can be read.
+    Decodes nothing; a file seen before is not read.
+
+    Args:
+        layout: What should be there.
+        alignment: What fits, whatever its `on_missing`; None means frames of the same index. By
+            time, cameras may have frame rates of their own.
+        store: Where indexes are kept; None means the user's cache folder.
+        on_progress: Called after each clip with how many are done.
+
+    Raises:
+        ConfigError: a clock is set for a camera that the layout does not name.
+    """
+    alignment = alignment or Alignment()
+    _check_clocks(alignment, layout)
+    store = store or IndexStore()
+    for number, clip in enumerate((*layout.clips, *layout.left_out)):
+        yield from _problems(clip, layout.cameras, alignment, store)
+        if on_progress is not None:
+            on_progress(number + 1)
+
+
+def _problems(
+    clip: CameraClip, cameras: tuple[str, ...], alignment: Alignment, store: IndexStore
+) -> Iterator[str]:
+    found: dict[str, StreamIndex] = {}
     for camera in cameras:
         try:
-            length = len(open_index(clip.file(camera), store))
+            found[camera] = open_index(clip.file(camera), store)
         except MediaError as error:
-            yield str(error)
-            continue
-        if length != clip.num_frames:
-            yield (
-                f"{clip.file(camera)} has {length} frames, its clip {clip.num_frames} "
-                "by the index file, which counts the first camera"
-            )
+            yield _unread(clip.file(camera), error, is_first=camera == cameras[0])
+    if not found:
+        yield f"{clip.folder} is not in the index: none of its cameras can be read"
+        return
+    # Where the first camera cannot be read, the next one counts the frames, as in `of_folders`.
+    (name, first), *others = found.items()
+    if len(first) != clip.num_frames:
+        yield str(_disagrees(clip, first))
+    moments = _seconds(name, first, alignment)
+    for camera, index in others:
+        seconds = moments, _seconds(camera, index, alignment)
+        frames = _frames((first, index), seconds, alignment)[:, 1]
+        why = misfit((first, index), frames, seconds, alignment.sync, alignment.tolerance_ms)
+        if why is not None:
+            yield str(why)
+
+
+def _unread(file: Path, error: MediaError, *, is_first: bool) -> str:
+    """Return what is to be done about a camera that cannot be read; `error` says why."""
+    policy = "on_error='mask', which leaves out the clip"
+    if not file.exists():
+        if not is_first:
+            policy = "on_missing='mask', which leaves its pictures black"
+        return f"{file} is missing; add it, or choose {policy}"
+    rest = "" if is_first else ", or only this camera with on_missing='mask' as well"
+    return f"{error}; replace it, or choose {policy}{rest}"
+
+
+def _check_clocks(alignment: Alignment, layout: CameraLayout) -> None:
+    unknown = set(alignment.clocks or ()) - set(layout.cameras)
+    if unknown:
+        raise ConfigError(
+            f"there is no camera {', '.join(sorted(unknown))} to set a clock for; there is "
+            f"{', '.join(layout.cameras)}"
+        )
+
+
+def _disagrees(clip: CameraClip, first: StreamIndex) -> ConfigError:
+    return ConfigError(
+        f"the index file says {clip.num_frames} frames, {first.source} has {len(first)}; write it "
+        "anew with `headrace index --layout cameras`"
+    )
+
+
+def _opened(
+    clip: CameraClip,
+    cameras: tuple[str, ...],
+    alignment: Alignment,
+    skip_bad: bool,
+    store: IndexStore,
+) -> tuple[tuple[StreamIndex, ...], tuple[int, ...]]:
+    """Return the index of each camera, and the places of those that the first stands in for."""
+    indexes = [open_index(clip.file(cameras[0]), store)]
+    lacking: list[int] = []
+    for place, camera in enumerate(cameras[1:], 1):
+        try:
+            indexes.append(open_index(clip.file(camera), store))
+        except MediaError:
+            may_lack = skip_bad or not clip.file(camera).exists()
+            if alignment.on_missing != "mask" or not may_lack:
+                raise
+            indexes.append(indexes[0])
+            lacking.append(place)
+    if len(indexes[0]) != clip.num_frames:
+        raise _disagrees(clip, indexes[0])
+    return tuple(indexes), tuple(lacking)
 
 
 def _aligned(
@@ -191,27 +291,26 @@ def _aligned(
     clip: CameraClip,
     cameras: tuple[str, ...],
     alignment: Alignment,
-    store: IndexStore,
+    indexes: tuple[StreamIndex, ...],
+    lacking: tuple[int, ...],
 ) -> AlignedClip:
-    indexes = tuple(open_index(clip.file(camera), store) for camera in cameras)
-    if len(indexes[0]) != clip.num_frames:
-        raise ConfigError(
-            f"the index file says {clip.num_frames} frames, {indexes[0].source} has "
-            f"{len(indexes[0])}; write it anew with `headrace index --layout cameras`"
-        )
-    clocks = alignment.clocks or {}
     seconds = tuple(
-        _on_common_clock(index, clocks.get(camera, CameraClock()))
-        for camera, index in zip(cameras, indexes, strict=True)
+        _seconds(camera, index, alignment) for camera, index in zip(cameras, indexes, strict=True)
     )
     frames = _frames(indexes, seconds, alignment)
-    is_there = frames != MISSING
-    longest = max(indexes, key=len) if alignment.sync == "index" else indexes[0]
+    frames[:, list(lacking)] = MISSING
     if alignment.on_missing == "raise":
-        if not is_there.all():
-            raise _missing(frames, indexes, seconds, alignment)
-        if len(longest) > len(frames):
-            raise _ends_early(indexes[0], longest)
+        for other in range(1, len(indexes)):
+            error = misfit(
+                (indexes[0], indexes[other]),
+                frames[:, other],
+                (seconds[0], seconds[other]),
+                alignment.sync,
+                alignment.tolerance_ms,
+            )
+            if error is not None:
+                raise error
+    is_there = frames != MISSING
     moments = np.arange(len(frames))
     if alignment.on_missing == "drop":
         whole = is_there.all(axis=1)
@@ -230,24 +329,7 @@ def _aligned(
         surplus=sum(max(0, len(index) - clip.num_frames) for index in indexes)
         if alignment.sync == "index"
         else 0,
-    )
-
-
-def _emptied(clip: AlignedClip) -> DecodeError:
-    source = str(clip.indexes[0].source)
-    return DecodeError(
-        f"{source}: none of its {clip.dropped} moments has a frame of every camera; look at the "
-        "clocks, or raise the tolerance",
-        source=source,
-    )
-
-
-def _ends_early(first: StreamIndex, longest: StreamIndex) -> DecodeError:
-    return DecodeError(
-        f"{first.source} ends after {len(first)} frames, {longest.source} has {len(longest)}; "
-        "choose on_missing='drop', 'mask' or 'repeat' to read as many as the first camera has",
-        source=str(first.source),
-        pts=int(first.pts[-1]),
+        lacking=tuple(clip.file(cameras[place]) for place in lacking),
     )
 
 
@@ -269,29 +351,8 @@ def _frames(
     return np.stack([own, *(match(times) for times in seconds[1:])], axis=1)
 
 
-def _on_common_clock(index: StreamIndex, clock: CameraClock) -> NDArray[np.float64]:
+def _seconds(camera: str, index: StreamIndex, alignment: Alignment) -> NDArray[np.float64]:
+    """Return when each frame of a camera was taken, on the common clock."""
+    clock = (alignment.clocks or {}).get(camera, CameraClock())
     seconds = index.seconds_of(np.arange(len(index)))
     return clock.offset_seconds + clock.rate * seconds
-
-
-def _missing(
-    frames: NDArray[np.int64],
-    indexes: tuple[StreamIndex, ...],
-    seconds: tuple[NDArray[np.float64], ...],
-    alignment: Alignment,
-) -> DecodeError:
-    moment, camera = (int(each[0]) for each in np.nonzero(frames == MISSING))
-    source = str(indexes[camera].source)
-    count = int((frames[:, camera] == MISSING).sum())
-    if alignment.sync == "index":
-        found = f"it has {len(indexes[camera])} frames, the first camera {len(frames)}"
-    else:
-        gap = np.abs(seconds[camera] - seconds[0][moment]).min() * 1000
-        found = f"its nearest frame is {gap:.1f} ms away, {alignment.tolerance_ms:g} are tolerated"
-    return DecodeError(
-        f"{source} has no frame for {count} of {len(frames)} moments, the first is frame {moment} "
-        f"of the first camera: {found}; choose on_missing='drop', 'mask' or 'repeat'",
-        source=source,
-        pts=int(indexes[0].pts[moment]),
-        missing=[moment],
-    )
