@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from headrace.training.statistics import LoaderStatistics
     from headrace.video.camera_layout import CameraLayout
     from headrace.video.frames import Clip, FrameBatch
+    from headrace.video.manifest import find_videos
     from headrace.video.shape import Crop, FrameShape
     from headrace.video.source import Source
     from headrace.video.stream_index import StreamIndex
@@ -96,6 +97,7 @@ _HOMES = {
     "Uniform": "sampling.frames",
     "UniformClips": "sampling.clips",
     "VideoDataset": "training.datasets",
+    "find_videos": "video.manifest",
     "load_clip": "decode.clips",
     "open_decoder": "decode.open",
     "open_index": "decode.open",
@@ -146,6 +148,7 @@ __all__ = [
     "Uniform",
     "UniformClips",
     "VideoDataset",
+    "find_videos",
     "load_clip",
     "open_decoder",
     "open_index",

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, DecodeError
 from headrace.experiments import camera_equality
 from headrace.experiments.camera_equality import check_equal_cameras
-from headrace.experiments.camera_rank import plain_frames
 from headrace.experiments.cameras import CamerasConfig, measure_cameras
 from training.cameras.clips import CAMERAS, SIZE, PlainCameras, layout_of, write_layout
 

@@ -1,47 +1,20 @@
 """Ranks under torch.distributed: their share, and whether they opened the same files."""
 
-from dataclasses import dataclass
-
 import pytest
 import torch
 from torch import distributed
 
-from headrace.errors import ConfigError
 from headrace.runtime.processes import run_together
 from headrace.training.ranks import check_agreement, shard_of
-
-
-@dataclass(frozen=True)
-class _Task:
-    rendezvous: str
-    rank: int
-    checksum: int
-    left_out: int
-
-
-def _rank(task, ready):
-    """Join a group of two processes; return what the checks say."""
-    distributed.init_process_group(
-        "gloo", init_method=task.rendezvous, rank=task.rank, world_size=2
-    )
-    try:
-        ready()
-        shard = shard_of(None, None, drop_last=False)
-        try:
-            check_agreement(task.checksum, task.left_out)
-        except ConfigError as error:
-            return shard.rank, shard.ranks, str(error)
-        return shard.rank, shard.ranks, ""
-    finally:
-        distributed.destroy_process_group()
+from training.rank_tasks import RankTask, ask_rank
 
 
 def _ask(folder, opened):
     tasks = [
-        _Task(f"file://{folder}/rendezvous", rank, checksum, left_out)
+        RankTask(f"file://{folder}/rendezvous", rank, checksum, left_out)
         for rank, (checksum, left_out) in enumerate(opened)
     ]
-    return run_together(_rank, tasks, timeout_seconds=120)[0]
+    return run_together(ask_rank, tasks, timeout_seconds=120)[0]
 
 
 def test_alone_all_is_mine_and_there_is_nobody_to_ask():

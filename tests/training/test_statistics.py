@@ -7,10 +7,8 @@ import av
 import pytest
 
 from headrace.decode.open import open_index
-from headrace.runtime.room import Room
 from headrace.sampling.frames import InOrder
 from headrace.testing.synth import write_clip
-from headrace.training import engine
 from headrace.training.loader import FrameLoader
 from headrace.training.statistics import LoaderStatistics
 from training.videos import CLIPS, SIZE, open_videos
@@ -57,11 +55,9 @@ def test_waiting_for_a_batch_counts_and_what_is_done_with_it_does_not(loader):
     assert each.statistics.starved_seconds == 24
 
 
-def test_waiting_for_room_counts_once_for_each_job(loader, videos, store, monkeypatch):
+def test_waiting_for_room_counts_once_for_each_job(loader, videos, store):
     """All fits into the window, so each GOP is one job, which asks for room once."""
-    clock = TickingClock()
-    monkeypatch.setattr(engine, "Room", lambda capacity, **_: Room(capacity, clock=clock))
-    each = loader(lookahead=200)
+    each = loader(lookahead=200, clock=TickingClock())
     gops = sum(open_index(video, store).num_gops for video in videos)
     list(each)
     assert each.statistics.blocked_seconds == gops

@@ -4,9 +4,9 @@ from itertools import islice
 
 import numpy as np
 
+from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
 from headrace.errors import DecodeError
-from headrace.experiments.camera_rank import plain_frames
 from headrace.training.cameras.camera_set import CameraSet
 from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
 from headrace.training.cameras.loader import CameraLoader

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from av.video.reformatter import Interpolation, VideoReformatter
-from numpy.typing import NDArray
 from torch.utils.data import DataLoader, default_collate, get_worker_info
 
+from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
 from headrace.experiments.usage import cpu_seconds
 from headrace.runtime.ordered import ordered_streams
@@ -20,8 +18,6 @@ from headrace.training.cameras.camera_set import CameraSet
 from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
 from headrace.training.cameras.loader import CameraLoader
 from headrace.video.camera_layout import CameraLayout
-from headrace.video.container import open_container
-from headrace.video.stream_index import StreamIndex
 
 CameraWay = Literal["decode", "loader", "dataset", "wandering"]
 """`decode`: a bare PyAV loop over every file, in threads, and nothing else: what can be reached.
@@ -87,21 +83,6 @@ def _decode(
     )
     delivered = sum(counts)
     return delivered, delivered
-
-
-def plain_frames(index: StreamIndex, size: tuple[int, int] | None) -> Iterator[NDArray[np.uint8]]:
-    """Yield every frame of a file, uint8 [H, W, 3], as a bare PyAV loop with one thread does."""
-    upright = index.info.orientation.upright
-    height, width = index.info.orientation.upright_size(size or index.info.upright_size)
-    shrinks = height <= index.info.height and width <= index.info.width
-    scaling = Interpolation.AREA if shrinks else Interpolation.BICUBIC
-    scaler = VideoReformatter()
-    container, stream = open_container(index.source)
-    with container:
-        stream.codec_context.thread_count = 1
-        for frame in container.decode(stream):
-            small = scaler.reformat(frame, width, height, "rgb24", interpolation=scaling, threads=1)
-            yield upright(np.asarray(small.to_ndarray(), np.uint8))
 
 
 def _load(

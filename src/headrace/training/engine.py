@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.errors import MediaError
 from headrace.planning.lookahead import GopJob, PlannedBatch, look_ahead
+from headrace.runtime.clock import Clock
+from headrace.runtime.memory import BatchBuffers
 from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.room import Room
 from headrace.training.decoding import Decoded, JobDecoder
 from headrace.training.epochs import Epochs, Step
-from headrace.training.holding import BatchBuffers
 from headrace.training.window import Window
 
 _ITEMS_AHEAD = 256
@@ -51,8 +52,9 @@ class Engine:
         workers: int,
         skip_bad: bool,
         stall_seconds: float | None,
+        clock: Clock,
     ) -> None:
-        self.room = Room(window.frames)
+        self.room = Room(window.frames, clock=clock)
         """The frames that are held: decoded, or about to be, and not yet delivered."""
         self._epochs = epochs
         self._decoder = decoder

@@ -313,6 +313,7 @@ class FrameLoader:
                 workers=self._workers,
                 skip_bad=self._skip_bad,
                 stall_seconds=self._stall_seconds,
+                clock=self._clock,
             )
             self._running = self._engine.run(self._epochs.steps(start, last))
         return self._running

@@ -54,7 +54,8 @@ class VideoSet:
         """
         if isinstance(videos, str | bytes | os.PathLike | Source):
             raise ConfigError(
-                f"videos must be a list of paths, got one path, {str(videos)!r}; put it in a list"
+                f"videos must be a list of paths, got one path, {str(videos)!r}; put it in a list, "
+                "or give headrace.find_videos([it]), which looks into folders and lists"
             )
         store = store or IndexStore()
         indexes, numbers, bad = [], [], []

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.sampling.alignment import MISSING
 from headrace.training.cameras.camera_set import CameraSet
-from headrace.training.collate import Transform
+from headrace.training.collate import Transform, check_device
 
 Ragged = Literal["pad", "list"]
 """What becomes of cameras of different sizes: one tensor, black on the right and below, or a list
@@ -68,6 +68,9 @@ class CameraCollate:
     transform: Transform | None = None
     device: torch.device | str | None = None
     pin_memory: bool = False
+
+    def __post_init__(self) -> None:
+        check_device(self.device, self.pin_memory)
 
     def batch(
         self,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import MediaError
+from headrace.runtime.clock import Clock
 from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.room import Room
 from headrace.runtime.shelf import Shelf
@@ -34,6 +35,7 @@ class CameraEngine:
         max_idle: int,
         workers: int,
         stall_seconds: float | None,
+        clock: Clock,
     ) -> None:
         """Open nothing yet.
 
@@ -43,8 +45,9 @@ class CameraEngine:
             max_idle: Files that may wait open for their next job.
             workers: Decoding threads.
             stall_seconds: How long a worker may be at one job before it is said to hang.
+            clock: What measures waiting.
         """
-        self.room = Room(batches)
+        self.room = Room(batches, clock=clock)
         """Batches that are being made, or wait for the caller."""
         self._lanes = lanes
         self._shape = FrameShape(size=lanes.size)

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import MediaError
+from headrace.runtime.memory import BatchBuffers, mapped
 from headrace.runtime.room import Room
 from headrace.sampling.alignment import MISSING
 from headrace.sampling.slots import SlotPlan
 from headrace.training.cameras.batch import Cell, Ragged
 from headrace.training.cameras.camera_set import AlignedClip, CameraSet
-from headrace.training.holding import BatchBuffers, mapped
 
 
 def cell_at(plan: SlotPlan, sequences: NDArray[np.int64], slot: int, step: int) -> Cell:

@@ -16,6 +16,7 @@ from headrace.errors import ConfigError, MediaError
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.limits import files_to_keep_open
+from headrace.runtime.memory import BatchBuffers
 from headrace.sampling.slots import SlotSchedule, Tail
 from headrace.sizes import parse_bytes
 from headrace.training.cameras.batch import CameraBatch, CameraCollate, Ragged
@@ -25,7 +26,6 @@ from headrace.training.cameras.lanes import CameraStep, Lanes
 from headrace.training.cameras.options import OnLost, batches_ahead, check_options
 from headrace.training.cameras.statistics import CameraStatistics
 from headrace.training.collate import Transform
-from headrace.training.holding import BatchBuffers
 from headrace.training.ranks import check_agreement, shard_of
 from headrace.training.state import check_identity
 from headrace.video.camera_layout import CameraLayout
@@ -136,7 +136,8 @@ class CameraLoader:
         check_options(group_num, self._workers, lookahead, num_of_file, on_error, ragged)
         if not isinstance(layout, CameraLayout):
             layout = CameraLayout.read(layout, cameras)
-        self._cameras = CameraSet.open(layout, alignment, skip_bad=on_error == "mask", store=store)
+        self._is_strict = on_error == "raise"
+        self._cameras = CameraSet.open(layout, alignment, skip_bad=not self._is_strict, store=store)
         self._shape = FrameShape(size=size)
         self._ragged = ragged if size is None and len(self._cameras.sizes) > 1 else None
         widest = size or self._widest()
@@ -155,15 +156,11 @@ class CameraLoader:
         batch_bytes = self._lanes * widest[0] * widest[1] * 3
         self._ahead = batches_ahead(parse_bytes(memory_budget), batch_bytes, lookahead)
         self._max_open = files_to_keep_open(self._lanes, num_of_file)
-        self._is_strict = on_error == "raise"
         self._stall_seconds = stall_seconds
         self._collate = CameraCollate(self._cameras, transform, device, pin_memory=pin_memory)
-        self._clock = clock
-        self._pid = os.getpid()
-        self._epoch, self._step = 0, 0
-        self._at = 0, 0
-        self._tally = _Tally()
-        self._spent = DecodeCounters()
+        self._clock, self._pid = clock, os.getpid()
+        self._epoch, self._step = self._at = 0, 0
+        self._tally, self._spent = _Tally(), DecodeCounters()
         if rank is None and not self._is_strict:
             check_agreement(self._identity()["checksum"], len(self.left_out))
 
@@ -301,6 +298,7 @@ class CameraLoader:
             max_idle=self._max_idle(),
             workers=self._workers,
             stall_seconds=self._stall_seconds,
+            clock=self._clock,
         )
         self._running = self._engine.run(step)
         return self._running, plan.num_steps

@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import torch
 
-from headrace.training.holding import BatchBuffers
+from headrace.runtime.memory import BatchBuffers
 
 
 def _address(array):

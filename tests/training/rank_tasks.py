@@ -1,0 +1,35 @@
+"""What each of two processes does, by a name that new processes can import."""
+
+from dataclasses import dataclass
+
+from torch import distributed
+
+from headrace.errors import ConfigError
+from headrace.training.ranks import check_agreement, shard_of
+
+
+@dataclass(frozen=True)
+class RankTask:
+    """Where two processes meet, and what this one has opened."""
+
+    rendezvous: str
+    rank: int
+    checksum: int
+    left_out: int
+
+
+def ask_rank(task, ready):
+    """Join a group of two processes; return what the checks say."""
+    distributed.init_process_group(
+        "gloo", init_method=task.rendezvous, rank=task.rank, world_size=2
+    )
+    try:
+        ready()
+        shard = shard_of(None, None, drop_last=False)
+        try:
+            check_agreement(task.checksum, task.left_out)
+        except ConfigError as error:
+            return shard.rank, shard.ranks, str(error)
+        return shard.rank, shard.ranks, ""
+    finally:
+        distributed.destroy_process_group()
