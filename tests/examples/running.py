@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -44,16 +45,19 @@ def changed(change="", *command, **environment):
 
 
 def stopped(*command, when, by=signal.SIGKILL):
-    """Stop a run by a signal as soon as it says `when`; return it, with what it said on stderr."""
+    """Stop a run by a signal as soon as it says `when`; return it: that line, and its stderr."""
     words = [sys.executable, "-c", _CHANGED.format(change=""), *command]
     if command[0].startswith("-"):
         words = [sys.executable, *command]
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        for line in process.stdout:
+        line = ""
+        for line in islice(process.stdout, 1000):
             if when in line:
                 process.send_signal(by)
                 break
+        else:
+            process.kill()
         _, errors = process.communicate(timeout=60)
-    return subprocess.CompletedProcess(words, process.returncode, stderr=errors)
+    return subprocess.CompletedProcess(words, process.returncode, line, errors)

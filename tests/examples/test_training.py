@@ -64,7 +64,7 @@ def test_a_run_on_frames_goes_on_with_two_processes_and_again_with_one(small_vid
     words = [*small_videos, "--size", "32", "--batch-size", "2"]
     words += ["--save-every", "3", "--checkpoint", str(checkpoint)]
     found = stopped(FRAMES, *words, *FOR_EVER, when="saved")
-    assert found.returncode == -signal.SIGKILL
+    assert (found.returncode, found.stdout) == (-signal.SIGKILL, "step 3 saved\n")
     alone = torch.load(checkpoint, weights_only=True)
 
     stopped(*TWO_PROCESSES, FRAMES, *words, *FOR_EVER, when="saved", by=signal.SIGTERM)
@@ -107,7 +107,8 @@ def killed(small_videos, tmp_path_factory):
     checkpoint = tmp_path_factory.mktemp("killed") / "run.pt"
     words = [*small_videos, "--size", "32", "--batch-size", "1", "--save-every", "5"]
     where = ["--checkpoint", str(checkpoint)]
-    assert stopped(CLIPS, *words, *where, *FOR_EVER, when="saved").returncode == -signal.SIGKILL
+    found = stopped(CLIPS, *words, *where, *FOR_EVER, when="saved")
+    assert (found.returncode, found.stdout) == (-signal.SIGKILL, "step 5 saved\n")
     return words, checkpoint
 
 
