@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.errors import ConfigError
 from headrace.sampling.alignment import MISSING
 from headrace.training.cameras.camera_set import CameraSet
 from headrace.training.collate import Transform, check_device
@@ -58,6 +59,38 @@ class CameraBatch:
 
     def __len__(self) -> int:
         return len(self.clip)
+
+    @property
+    def mask(self) -> torch.Tensor | list[list[torch.Tensor]]:
+        """Where `frames` show a picture, on their device; made anew each time it is asked for.
+
+        bool [N, C, H, W]: false in the padding, and all over where there is no frame, or it is
+        lost. A repeated frame is a picture; `valid` tells it from others. With ragged="list": N
+        lists of C tensors [H, W].
+
+        Raises:
+            ConfigError: `transform` made the pictures smaller, so that `sizes` are not theirs.
+        """
+        is_there = ~self.pts_seconds.isnan()
+        if isinstance(self.frames, list):
+            return [
+                [
+                    torch.full(size, there, device=picture.device)
+                    for picture, size, there in zip(*row, strict=True)
+                ]
+                for row in zip(self.frames, self.sizes.tolist(), is_there.tolist(), strict=True)
+            ]
+        (height, width), device = self.frames.shape[-2:], self.frames.device
+        largest = self.sizes.amax((0, 1)).tolist()
+        if largest[0] > height or largest[1] > width:
+            raise ConfigError(
+                f"a mask was asked for, which is of pictures as they were decoded, {largest} in "
+                f"size, and transform made {[height, width]} of them; leave their size to size="
+            )
+        sizes = (self.sizes * is_there[..., None]).to(device)[..., None, None]
+        rows = torch.arange(height, device=device)[:, None] < sizes[:, :, 0]
+        columns = torch.arange(width, device=device) < sizes[:, :, 1]
+        return rows & columns
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,14 @@ class CameraStatistics:
     """How long the caller waited for batches."""
     blocked_seconds: float
     """How long decoding waited for the caller."""
+    moments_empty: int = 0
+    """Of slots that had nothing left to read, where `tail` is `pad`."""
+    moments_repeated: int = 0
+    """Read again to fill batches, where `tail` is `refill`."""
+    moments_cut: int = 0
+    """Not read in the epochs that ended, as not all slots had as many, where `tail` is `drop`."""
+    cameras_missing: int = 0
+    """Cameras that a clip has no file of, or none that can be opened, and that are masked."""
 
     @property
     def decoded_per_delivered(self) -> float:
