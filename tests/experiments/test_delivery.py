@@ -37,7 +37,9 @@ class Metronome:
         try:
             while True:
                 self._clock.advance(1)
-                self.counters += DecodeCounters(frames_decoded=30, seeks=20, opens=10)
+                self.counters += DecodeCounters(
+                    frames_decoded=30, seeks=20, opens=10, bytes_read=500
+                )
                 yield 10
         finally:
             self.is_closed = True
@@ -60,7 +62,7 @@ def test_a_turn_is_whole_batches_after_the_warm_up(options, seconds, warm, frame
     assert (turn.strategy, turn.warm_up_frames, turn.frames) == ("some", warm, frames)
     assert (turn.warm_up_seconds, turn.seconds) == (warm / 10, frames / 10)
     assert (turn.decoded, turn.seeks, turn.opens) == (3 * frames, 2 * frames, frames)
-    assert turn.held_bytes == 700
+    assert (turn.bytes_read, turn.held_bytes) == (50 * frames, 700)
     assert turn.is_filled
     assert delivery.is_closed
 
@@ -100,6 +102,7 @@ def test_a_loader_is_counted_by_its_own_statistics(clips, store):
     assert turn.warm_up_frames == 24
     assert turn.decoded > 0
     assert turn.held_bytes == loader.statistics.most_held_bytes > 0
+    assert turn.bytes_read > 0
 
 
 def test_workers_of_a_data_loader_tell_what_they_decoded(clips, store):
@@ -116,6 +119,7 @@ def test_a_frame_dataset_is_counted_alike(clips, store):
     videos = VideoSet.open(clips, store=store)
     with FrameDataset(clips, size=SIZE, store=store) as dataset:
         turn = turn_of(through_data_loader(dataset, videos, workers=1))
+    assert turn.bytes_read > 0
     assert 0 < turn.decoded <= 4 * 6 * (turn.frames // 8)  # a GOP once a batch, at most
 
 

@@ -14,7 +14,7 @@ from headrace.profiling.session import Gpu
 from headrace.report.experiment import render_experiment_text
 from report.recorded import MACHINE
 
-SPENT = {"seconds": 10, "opens": 0, "held_bytes": 50_000_000, "is_filled": True}
+SPENT = {"seconds": 10, "opens": 0, "bytes_read": 0, "held_bytes": 50_000_000, "is_filled": True}
 
 
 def strategy(name, label, draws="independent frames, the very same batches", **options):
@@ -72,7 +72,7 @@ def recorded(*timed, workers=2, usable=2, strategies=(BASELINE, AHEAD, BURSTS)):
 
 USUAL = (
     turns("baseline", [500, 510, 490], decoded=15.5, opens=500),
-    turns("look-ahead", [5000, 4900, 5100], decoded=0.7),
+    turns("look-ahead", [5000, 4900, 5100], decoded=0.7, bytes_read=15_000_000),
     turns("bursts", [2500, 2500, 2500], decoded=2.5, is_filled=False),
 )
 
@@ -83,7 +83,7 @@ def test_rows_are_medians_and_counts_for_each_frame():
     assert (ahead.images_per_second, ahead.slowest, ahead.fastest) == (500, 490, 510)
     assert (ahead.times, ahead.decoded, ahead.seeks, ahead.cpu_ms) == (10, 0.7, 0.25, 4)
     assert (ahead.frames, ahead.held_bytes, ahead.cores) == (15_000, 50_000_000, 2)
-    assert baseline.opens == 1
+    assert (baseline.opens, baseline.bytes_read, ahead.bytes_read) == (1, 0, 3000)
     assert ahead.is_filled
     assert not bursts.is_filled
 
@@ -225,10 +225,10 @@ def test_the_text_is_rows_and_words():
 TEXT = """\
 Images per second by strategy: random frames of 40 videos, batches of 128
 
-              strategy  images/s    from - to  times  decoded  CPU ms  seeks  opens  held MB  frames  bias  deff     D
-              baseline      50.0  49.0 - 51.0   1.00     15.5    40.0  0.249   1.00     50.0   1,500     0  1.00  1.00
-  look-ahead 1,024 MiB       500    490 - 510   10.0    0.700    4.00  0.250      0     50.0  15,000     0  1.00  1.00
-           bursts of 8      250*    250 - 250   5.00     2.50    8.00  0.250      0     50.0   7,500     0  1.00  7.30
+              strategy  images/s    from - to  times  decoded  CPU ms  seeks  opens  kB read  held MB  frames  bias  deff     D
+              baseline      50.0  49.0 - 51.0   1.00     15.5    40.0  0.249   1.00        -     50.0   1,500     0  1.00  1.00
+  look-ahead 1,024 MiB       500    490 - 510   10.0    0.700    4.00  0.250      0     3.00     50.0  15,000     0  1.00  1.00
+           bursts of 8      250*    250 - 250   5.00     2.50    8.00  0.250      0        -     50.0   7,500     0  1.00  7.30
 
 Fastest is look-ahead 1,024 MiB: 500 images/s, 10.0 times the baseline; bound by decoding, on all cores
   - look-ahead 1,024 MiB decodes 0.700 frames for each image, the baseline 15.5; that takes 4.00 ms of processor time against 40.0 ms.

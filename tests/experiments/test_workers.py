@@ -55,6 +55,19 @@ def test_each_number_of_workers_has_its_epochs_in_turn(measure):
         assert epoch.memory_bytes > 10**6
 
 
+def test_all_processes_count_what_an_epoch_cost_and_only_that(measure):
+    """The same clips in every epoch: in this process or in workers, they cost the same."""
+    record, _ = measure(workers=(0, 1), repeats=2, clips_per_video=4)
+    costs = {(each.decoded, each.seeks, each.opens, each.bytes_read) for each in record.epochs}
+    assert len(costs) == 1
+    ((decoded, _, opens, read),) = costs
+    assert decoded >= record.frames
+    assert opens >= record.videos
+    assert read > 0
+    shared, _ = measure(workers=(2,), repeats=1, clips_per_video=4)
+    assert shared.epochs[0].decoded >= record.frames
+
+
 def test_the_record_says_what_it_was_made_with(measure):
     record, _ = measure(workers=(0,), repeats=1)
     provenance = record.provenance

@@ -29,6 +29,10 @@ def recorded(seconds_by_workers):
             first_batch_seconds=seconds / 10,
             cpu_seconds=1.5 * seconds,
             memory_bytes=200_000_000 * (workers + 1),
+            decoded=2500,
+            seeks=60,
+            opens=50,
+            bytes_read=4_000_000,
         )
         for workers, times in seconds_by_workers.items()
         for seconds in times
@@ -50,6 +54,8 @@ def test_rows_are_medians_in_order_of_workers():
     assert rows[1].first_batch_seconds == 0.5
     assert rows[1].cpu_share == 1.5
     assert rows[1].memory_bytes == 600_000_000
+    assert (rows[1].decoded, rows[1].seeks, rows[1].opens) == (2.5, 0.06, 0.05)
+    assert rows[1].bytes_read == 4000
 
 
 @pytest.mark.parametrize(
@@ -100,19 +106,19 @@ def test_the_text_is_rows_and_verdict():
 TEXT = """\
 Frames per second by num_workers: 50 clips of 5 videos
 
-  workers  frames/s  slowest  fastest  clips/s  first batch    CPU     MB
-        0       100     98.0      101     5.00        1.0 s  150 %    200
-        1       100      100      100     5.00        1.0 s  150 %    400
-        2       196      192      200     9.80       0.51 s  150 %    600
-        4       200      200      200     10.0        0.5 s  150 %  1,000
-        8       182      182      182     9.09       0.55 s  150 %  1,800
+  workers  frames/s  slowest  fastest  clips/s  first batch    CPU     MB  decoded  seeks  opens  kB read
+        0       100     98.0      101     5.00        1.0 s  150 %    200     2.50  0.060  0.050     4.00
+        1       100      100      100     5.00        1.0 s  150 %    400     2.50  0.060  0.050     4.00
+        2       196      192      200     9.80       0.51 s  150 %    600     2.50  0.060  0.050     4.00
+        4       200      200      200     10.0        0.5 s  150 %  1,000     2.50  0.060  0.050     4.00
+        8       182      182      182     9.09       0.55 s  150 %  1,800     2.50  0.060  0.050     4.00
 
 Saturates at 2 workers: 196 frames/s
   - Saturation is the fewest workers within 5 % of the best, which is 200 frames/s with 4 workers.
   - That is 1.96 times the 100 frames/s with 0 workers.
   - 2 workers: processors busy 150 % of one core, 8 cores usable.
   Try next: num_workers=2; more only take memory and time to start.
-"""
+"""  # noqa: E501
 
 
 def test_the_chart_shows_every_row_and_rings_the_point():

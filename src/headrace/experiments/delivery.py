@@ -17,7 +17,7 @@ from headrace.experiments.baseline import SeekPerFrame
 from headrace.experiments.record import Row
 from headrace.experiments.usage import cpu_seconds, machine_cpu_seconds
 from headrace.runtime.clock import Clock
-from headrace.training.datasets import FrameDataset
+from headrace.training.datasets import FrameDataset, VideoDataset
 from headrace.training.epoch_sampler import EpochSampler
 from headrace.training.loader import FrameLoader
 
@@ -26,8 +26,21 @@ FILLING: Final = 6
 _PREFETCHED: Final = 2
 """Batches that each worker of a DataLoader makes ahead, by default."""
 
-Counting = SeekPerFrame | FrameDataset
+Counting = SeekPerFrame | FrameDataset | VideoDataset
 """A map-style dataset that knows what it decoded in this process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedBatch:
+    """What `collate_counted` makes of items."""
+
+    collated: Any
+    """The batch as a DataLoader gives it by itself."""
+    items: int
+    worker: int
+    """Its number; 0 too where there are none."""
+    counters: DecodeCounters
+    """What that worker has decoded so far."""
 
 
 class Turn(Row):
@@ -44,6 +57,8 @@ class Turn(Row):
     decoded: NonNegativeInt
     seeks: NonNegativeInt
     opens: NonNegativeInt
+    bytes_read: NonNegativeInt
+    """Bytes in the packets that were read; 0 if they are not counted, as by the baseline."""
     held_bytes: NonNegativeInt
     """The most that waited, as frames; of a DataLoader, what its workers make ahead."""
     warm_up_frames: PositiveInt
@@ -76,6 +91,17 @@ class Delivery(Protocol):
         ...
 
 
+def collate_counted(dataset: Counting, items: list[Any]) -> CountedBatch:
+    """Collate as a DataLoader does by itself; add what this worker has decoded so far."""
+    worker = get_worker_info()
+    return CountedBatch(
+        collated=default_collate(items),
+        items=len(items),
+        worker=0 if worker is None else worker.id,
+        counters=DecodeCounters() + dataset.counters,
+    )
+
+
 def take_turn(strategy: str, delivery: Delivery, seconds: float, clock: Clock) -> Turn:
     """Let `delivery` warm up, then measure it for `seconds` and to the end of a batch.
 
@@ -106,6 +132,7 @@ def take_turn(strategy: str, delivery: Delivery, seconds: float, clock: Clock) -
         decoded=after.frames_decoded - before.frames_decoded,
         seeks=after.seeks - before.seeks,
         opens=after.opens - before.opens,
+        bytes_read=after.bytes_read - before.bytes_read,
         held_bytes=delivery.held_bytes,
         warm_up_frames=warm,
         warm_up_seconds=(started_ns - began_ns) / 1e9,
@@ -134,7 +161,10 @@ class LoaderDelivery:
         """What was decoded so far, also ahead."""
         found = self._loader.statistics
         return DecodeCounters(
-            frames_decoded=found.frames_decoded, seeks=found.seeks, opens=found.opens
+            frames_decoded=found.frames_decoded,
+            seeks=found.seeks,
+            opens=found.opens,
+            bytes_read=found.bytes_read,
         )
 
     @property
@@ -181,7 +211,7 @@ class DataLoaderDelivery:
         while True:
             for batch in _failing_in_words(loader):
                 self._told[batch.worker] = batch.counters
-                yield batch.frames
+                yield batch.items
 
     def _loader(self) -> DataLoader[Any]:
         with warnings.catch_warnings():
@@ -194,30 +224,11 @@ class DataLoaderDelivery:
                 num_workers=self.at_a_time,
                 prefetch_factor=_PREFETCHED,
                 persistent_workers=True,
-                collate_fn=partial(_collate, self._dataset),
+                collate_fn=partial(collate_counted, self._dataset),
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Batch:
-    collated: Any
-    frames: int
-    worker: int
-    counters: DecodeCounters
-
-
-def _collate(dataset: Counting, items: list[Any]) -> _Batch:
-    """Collate as a DataLoader does by itself; add what this worker has decoded so far."""
-    worker = get_worker_info()
-    return _Batch(
-        collated=default_collate(items),
-        frames=len(items),
-        worker=0 if worker is None else worker.id,
-        counters=DecodeCounters() + dataset.counters,
-    )
-
-
-def _failing_in_words(loader: DataLoader[Any]) -> Iterator[_Batch]:
+def _failing_in_words(loader: DataLoader[Any]) -> Iterator[CountedBatch]:
     """Yield what `loader` does; what a worker raises comes without its traceback."""
     try:
         yield from loader

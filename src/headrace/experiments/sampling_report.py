@@ -216,14 +216,14 @@ def _table(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Table:
         reading=f"Medians over {counted(turns, 'turn')} of each strategy. Not counted is the "
         "warm-up of a turn: its first batch, and as many frames as a FrameLoader looks ahead"
         + (f", but at most {FILLING} times the measured time (* is still warming up)" * filling)
-        + ". Times is by how much the baseline is outdone. Decoded, CPU, seeks and opens are for "
-        "each frame delivered. Held are the frames that "
-        "wait, at most; of a DataLoader, what its workers make ahead. Bias is that of the expected "
-        "gradient, in σ; deff is the variance of a batch ÷ that of independent frames, and D the "
+        + ". Times is by how much the baseline is outdone. Decoded, CPU, seeks, opens and kB read "
+        "are for each frame delivered; the baseline does not count what it reads (-). "
+        "Held are the frames that wait, at most; of a DataLoader, what its workers make ahead. "
+        "Bias is that of the expected gradient, in σ; deff is the variance of a batch ÷ that of independent frames, and D the "
         "same for many batches together: near 1 is as good as random.",
         heads=(
             *("strategy", "images/s", "from - to", "times", "decoded", "CPU ms", "seeks"),
-            *("opens", "held MB", "frames", "bias", "deff", "D"),
+            *("opens", "kB read", "held MB", "frames", "bias", "deff", "D"),
         ),
         rows=tuple(map(_cells, rows)),
     )
@@ -237,6 +237,7 @@ def _cells(row: SamplingRow) -> tuple[str, ...]:
         f"{decimal(row.slowest)} - {decimal(row.fastest)}",
         decimal(row.times),
         *(decimal(row.decoded), decimal(row.cpu_ms), decimal(row.seeks), decimal(row.opens)),
+        decimal(row.bytes_read / 1e3) if row.bytes_read else "-",
         megabytes(row.held_bytes).removesuffix(" MB"),
         count(row.frames),
         *(decimal(strategy.bias), decimal(strategy.design_effect), decimal(strategy.inflation)),

@@ -31,6 +31,8 @@ class SamplingRow:
     """Processor time of all processes."""
     seeks: float
     opens: float
+    bytes_read: float
+    """0 if it is not counted."""
     held_bytes: int
     """The most that waited, in any turn."""
     frames: int
@@ -90,6 +92,7 @@ def _row(strategy: Strategy, turns: list[Turn], baseline: float) -> SamplingRow:
         cpu_ms=median(1e3 * turn.cpu_seconds / turn.frames for turn in turns),
         seeks=median(turn.seeks / turn.frames for turn in turns),
         opens=median(turn.opens / turn.frames for turn in turns),
+        bytes_read=median(turn.bytes_read / turn.frames for turn in turns),
         held_bytes=max(turn.held_bytes for turn in turns),
         frames=sum(turn.frames for turn in turns),
         cores=median(turn.cpu_seconds / turn.seconds for turn in turns),

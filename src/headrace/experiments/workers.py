@@ -2,14 +2,17 @@
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from torch.utils.data import DataLoader
 
 from headrace.decode.index_store import IndexStore
+from headrace.decode.protocol import DecodeCounters
 from headrace.errors import ConfigError
+from headrace.experiments.delivery import CountedBatch, collate_counted
 from headrace.experiments.progress import OnProgress, unseen
 from headrace.experiments.record import Provenance, Record, Row
 from headrace.experiments.usage import cpu_seconds, memory_bytes
@@ -71,6 +74,12 @@ class Epoch(Row):
     """Processor time of all processes, until the workers have ended."""
     memory_bytes: NonNegativeInt
     """Of all processes when the last batch was there; what they share is counted once."""
+    decoded: NonNegativeInt
+    """Frames decoded in all processes; so are the rest."""
+    seeks: NonNegativeInt
+    opens: NonNegativeInt
+    bytes_read: NonNegativeInt
+    """Bytes in the packets that were read."""
 
 
 class WorkersRecord(Record):
@@ -141,16 +150,26 @@ def _epoch(clips: VideoDataset, batch_size: int, workers: int, clock: Clock) -> 
     with warnings.catch_warnings():
         # More workers than cores is part of the question.
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
-        loader = DataLoader(clips, batch_size=batch_size, num_workers=workers)
+        loader = DataLoader(
+            clips,
+            batch_size=batch_size,
+            num_workers=workers,
+            collate_fn=partial(collate_counted, clips),
+        )
+        told: dict[int, DecodeCounters] = {}
+        # Workers begin to count at 0, this process where the last epoch ended.
+        earlier = DecodeCounters() if workers else DecodeCounters() + clips.counters
         busy_before = cpu_seconds()
-        started_ns = clock.now_ns()
-        batches = iter(loader)
-        next(batches)
-        first_ns = clock.now_ns()
-        for _ in range(len(loader) - 1):
-            next(batches)
+        started_ns = first_ns = clock.now_ns()
+        batches: Iterator[CountedBatch] = iter(loader)
+        for number in range(len(loader)):
+            batch = next(batches)
+            told[batch.worker] = batch.counters
+            if number == 0:
+                first_ns = clock.now_ns()
         ended_ns = clock.now_ns()
     memory = memory_bytes()
+    spent = sum(told.values(), DecodeCounters()) - earlier
     del batches  # ends the workers and waits for them, so that their time counts
     return Epoch(
         workers=workers,
@@ -158,4 +177,8 @@ def _epoch(clips: VideoDataset, batch_size: int, workers: int, clock: Clock) -> 
         first_batch_seconds=(first_ns - started_ns) / 1e9,
         cpu_seconds=cpu_seconds() - busy_before,
         memory_bytes=memory,
+        decoded=spent.frames_decoded,
+        seeks=spent.seeks,
+        opens=spent.opens,
+        bytes_read=spent.bytes_read,
     )

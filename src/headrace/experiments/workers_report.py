@@ -32,6 +32,12 @@ class WorkersRow:
     cpu_share: float
     """Processor time ÷ wall time: 1 is one core busy throughout."""
     memory_bytes: int
+    decoded: float
+    """Frames decoded for each one delivered; near 1 is as cheap as reading in order."""
+    seeks: float
+    """For each frame delivered; so are the rest."""
+    opens: float
+    bytes_read: float
 
 
 def rows_of(record: WorkersRecord) -> tuple[WorkersRow, ...]:
@@ -78,6 +84,10 @@ def _row(record: WorkersRecord, epochs: list[Epoch]) -> WorkersRow:
         first_batch_seconds=median(epoch.first_batch_seconds for epoch in epochs),
         cpu_share=median(epoch.cpu_seconds / epoch.seconds for epoch in epochs),
         memory_bytes=int(median(epoch.memory_bytes for epoch in epochs)),
+        decoded=median(epoch.decoded / record.frames for epoch in epochs),
+        seeks=median(epoch.seeks / record.frames for epoch in epochs),
+        opens=median(epoch.opens / record.frames for epoch in epochs),
+        bytes_read=median(epoch.bytes_read / record.frames for epoch in epochs),
     )
 
 
@@ -142,8 +152,12 @@ def _table(rows: tuple[WorkersRow, ...]) -> Table:
     return Table(
         reading="Medians over the epochs; 0 workers is the training process itself. CPU is "
         "processor time ÷ wall time, 100 % being one core. Memory is that of all processes when "
-        "the last batch was there, what they share counted once.",
-        heads=("workers", "frames/s", "slowest", "fastest", "clips/s", "first batch", "CPU", "MB"),
+        "the last batch was there, what they share counted once. Decoded, seeks, opens and kB read "
+        "are for each frame delivered, by all processes.",
+        heads=(
+            *("workers", "frames/s", "slowest", "fastest", "clips/s", "first batch", "CPU", "MB"),
+            *("decoded", "seeks", "opens", "kB read"),
+        ),
         rows=tuple(
             (
                 str(row.workers),
@@ -154,6 +168,8 @@ def _table(rows: tuple[WorkersRow, ...]) -> Table:
                 seconds(row.first_batch_seconds),
                 percent(row.cpu_share),
                 megabytes(row.memory_bytes).removesuffix(" MB"),
+                *(decimal(row.decoded), decimal(row.seeks), decimal(row.opens)),
+                decimal(row.bytes_read / 1e3),
             )
             for row in rows
         ),
