@@ -220,7 +220,8 @@ def _table(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Table:
         "are for each frame delivered; the baseline does not count what it reads (-). "
         "Held are the frames that wait, at most; of a DataLoader, what its workers make ahead. "
         "Bias is that of the expected gradient, in σ; deff is the variance of a batch ÷ "
-        "that of independent frames, and D the same for many batches together: near 1 is as good as random.",
+        "that of independent frames, and D the same for many batches together: "
+        "near 1 is as good as random.",
         heads=(
             *("strategy", "images/s", "from - to", "times", "decoded", "CPU ms", "seeks"),
             *("opens", "kB read", "held MB", "frames", "bias", "deff", "D"),
