@@ -151,7 +151,7 @@ def test_files_that_cannot_be_read_are_named_and_left_out(call, clips):
     ("arguments", "message"),
     [
         (("{here}/empty",), "the folder {here}/empty holds no file that is named like a video"),
-        (("{here}/gone.mp4",), "none of 1 videos can be read; the first: cannot open"),
+        (("{here}/gone.mp4",), "got 1 that cannot be read; the first: cannot open"),
         (("{clips}", "--memory", "5MiB", "--batch-size", 64), "does not hold three batches of 64"),
         (("{clips}", "--batch-size", 128), "a batch of 128 is larger than the set"),
         (("{clips}", "--memory", "lots"), "a size must read like"),

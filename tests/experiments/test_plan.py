@@ -110,5 +110,5 @@ def test_what_cannot_be_planned_is_refused_with_what_is_possible(planned, clips,
 
 
 def test_nothing_to_read_is_refused(planned, tmp_path):
-    with pytest.raises(ConfigError, match="none of 1 videos can be read"):
+    with pytest.raises(ConfigError, match="got 1 that cannot be read"):
         planned([tmp_path / "gone.mp4"])

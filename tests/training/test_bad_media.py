@@ -242,7 +242,7 @@ def test_a_clip_with_a_bad_frame_is_replaced_as_a_whole(videos, store):
 
 
 def test_videos_none_of_which_can_be_read_are_an_error(loader, folder):
-    with pytest.raises(ConfigError, match=r"none of 1 videos can be read; .*text\.mp4"):
+    with pytest.raises(ConfigError, match=r"got 1 that cannot be read; .*text\.mp4"):
         loader([folder / "text.mp4"], on_error="skip")
 
 

@@ -70,8 +70,8 @@ class VideoSet:
             if on_progress is not None:
                 on_progress(number + 1)
         if not indexes:
-            what = f"none of {len(bad)} videos can be read; the first: {bad[0]}" if bad else "none"
-            raise ConfigError(f"at least one video is needed to sample from, got {what}")
+            found = f"{len(bad)} that cannot be read; the first: {bad[0]}" if bad else "none"
+            raise ConfigError(f"at least one video is needed to sample from, got {found}")
         return cls(indexes=tuple(indexes), number=np.array(numbers, np.int64), left_out=tuple(bad))
 
     @cached_property

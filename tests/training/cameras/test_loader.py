@@ -138,6 +138,23 @@ def test_no_slot_is_empty_where_the_tail_is_dropped_or_refilled(loader, tail):
     assert len(set(shown)) == len(shown) or tail == "refill"
 
 
+@pytest.mark.parametrize("tail", ["pad", "drop", "refill"])
+def test_what_a_tail_does_is_counted(loader, tail):
+    each = loader(tail=tail)
+    for _ in range(2):
+        for _ in each:
+            pass
+    beyond = 2 * (2 * len(each) - sum(LENGTHS.values()))
+    stats = each.statistics
+    counted = {
+        "pad": (beyond, 0, 0),
+        "drop": (0, 0, -beyond),
+        "refill": (0, beyond, 0),
+    }
+    assert (stats.moments_empty, stats.moments_repeated, stats.moments_cut) == counted[tail]
+    assert beyond != 0
+
+
 def test_clips_are_cut_into_sequences(loader):
     batches = list(loader(seq_split=2))
     assert sorted(cell[1:] for cell in cells(batches)) == sorted(ALL)

@@ -3,7 +3,7 @@
 import os
 import zlib
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -17,7 +17,7 @@ from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.limits import files_to_keep_open
 from headrace.runtime.memory import BatchBuffers
-from headrace.sampling.slots import SlotSchedule, Tail
+from headrace.sampling.slots import SlotPlan, SlotSchedule, Tail, TailCounts
 from headrace.sizes import parse_bytes
 from headrace.training.cameras.batch import CameraBatch, CameraCollate, Ragged
 from headrace.training.cameras.camera_set import Alignment, CameraSet
@@ -40,6 +40,7 @@ class _Tally:
     delivered: int = 0
     missing: int = 0
     lost: int = 0
+    tail: TailCounts = field(default_factory=TailCounts)
     starved_ns: int = 0
     blocked_seconds: float = 0.0
 
@@ -181,13 +182,14 @@ class CameraLoader:
         """
         epoch, step = self._at = self._epoch, self._step
         self._step = 0
-        running, num_steps = self._begin(epoch, step)
-        while step < num_steps:
+        running, plan = self._begin(epoch, step)
+        while step < plan.num_steps:
             found = self._wait_for(running)
             step += 1
-            self._at = (epoch, step) if step < num_steps else (epoch + 1, 0)
+            self._at = (epoch, step) if step < plan.num_steps else (epoch + 1, 0)
+            self._tally.tail += plan.tail(self._slots, step - 1, step)
             batch = self._batch(found)
-            if step == num_steps:
+            if step == plan.num_steps:
                 self._epoch = epoch + 1
                 self.close()
             yield batch
@@ -251,6 +253,10 @@ class CameraLoader:
             clips_left_out=len(self._cameras.left_out),
             starved_seconds=tally.starved_ns / 1e9,
             blocked_seconds=blocked,
+            moments_empty=tally.tail.empty,
+            moments_repeated=tally.tail.repeated,
+            moments_cut=tally.tail.dropped,
+            cameras_missing=sum(len(clip.lacking) for clip in self._cameras.clips),
         )
 
     def close(self) -> None:
@@ -279,7 +285,7 @@ class CameraLoader:
     ) -> None:
         self.close()
 
-    def _begin(self, epoch: int, step: int) -> tuple[Generator[CameraStep, None, None], int]:
+    def _begin(self, epoch: int, step: int) -> tuple[Generator[CameraStep, None, None], SlotPlan]:
         self.close()
         plan = self._schedule.plan(epoch)
         lanes = Lanes(
@@ -301,7 +307,7 @@ class CameraLoader:
             clock=self._clock,
         )
         self._running = self._engine.run(step)
-        return self._running, plan.num_steps
+        return self._running, plan
 
     def _max_idle(self) -> int:
         """Return how many files may wait open for their next job: besides those being read."""
