@@ -54,6 +54,7 @@ bench: bench-setup  ## time headrace beside other libraries (three hours), draw 
 	$(BIN)/python -m benchmarks.bench_random_clips
 	$(BIN)/python -m benchmarks.bench_correlation
 	$(BIN)/python -m benchmarks.bench_cameras
+	$(BIN)/python -m benchmarks.bench_scaling
 	$(BIN)/python -m benchmarks.readme
 
 bench-setup: $(DEV) $(BENCH)  ## install the libraries the benchmarks compare with
