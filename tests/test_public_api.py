@@ -16,8 +16,8 @@ PUBLIC = [
     *("FrameShape", "HeadraceError", "InOrder", "IndexStore", "LoaderStatistics"),
     *("MediaError", "OpenError", "Permutation", "RandomClips", "ScanError"),
     *("Session", "Source", "StageError", "StreamIndex", "Uniform"),
-    *("UniformClips", "VideoDataset", "find_videos", "load_clip", "open_decoder"),
-    *("open_index", "read_clip", "read_frames"),
+    *("UniformClips", "VideoDataset", "camera_problems", "find_videos", "load_clip"),
+    *("open_decoder", "open_index", "read_clip", "read_frames"),
 ]
 
 

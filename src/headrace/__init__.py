@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from headrace.sampling.frames import InOrder, Permutation, Uniform
     from headrace.training.batch import Batch
     from headrace.training.cameras.batch import CameraBatch
-    from headrace.training.cameras.camera_set import Alignment, CameraClock
+    from headrace.training.cameras.camera_set import Alignment, CameraClock, camera_problems
     from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
     from headrace.training.cameras.loader import CameraLoader
     from headrace.training.cameras.statistics import CameraStatistics
@@ -97,6 +97,7 @@ _HOMES = {
     "Uniform": "sampling.frames",
     "UniformClips": "sampling.clips",
     "VideoDataset": "training.datasets",
+    "camera_problems": "training.cameras.camera_set",
     "find_videos": "video.manifest",
     "load_clip": "decode.clips",
     "open_decoder": "decode.open",
@@ -148,6 +149,7 @@ __all__ = [
     "Uniform",
     "UniformClips",
     "VideoDataset",
+    "camera_problems",
     "find_videos",
     "load_clip",
     "open_decoder",

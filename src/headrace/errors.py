@@ -14,10 +14,15 @@ A message says what was asked, what was found and what to do.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 
 class HeadraceError(Exception):
-    """Base of every error headrace raises on purpose."""
+    """Base of every error headrace raises on purpose. Goes to other processes whole."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Say how another process makes it again: without the arguments of its constructor."""
+        return _again, (type(self), self.args, vars(self))
 
 
 class ConfigError(HeadraceError, ValueError):
@@ -71,3 +76,9 @@ class StageError(HeadraceError):
 
 class CacheError(HeadraceError):
     """A cache entry cannot be read. Treated as a miss, and counted."""
+
+
+def _again(kind: type[HeadraceError], args: tuple[Any, ...], facts: dict[str, Any]) -> Any:
+    error = kind.__new__(kind, *args)
+    vars(error).update(facts)
+    return error

@@ -55,7 +55,7 @@ class CameraLoader:
 
     A clip stays in its slot of the batch from its first frame to its last, and so with one rank and
     its open decoders: every frame is decoded once, however many ranks and workers there are. Clips
-    go whole to slots, each to the one that is free first; all ranks have equally many steps.
+    go whole to slots, the longest first; all ranks have equally many steps.
 
     Batches are the same, bit for bit, with any memory budget, look-ahead and number of workers.
     Iterate it once for each epoch. One thread may use a loader at a time.
@@ -84,9 +84,10 @@ class CameraLoader:
             each picture.
         device: Where batches go; None leaves them on the CPU.
         pin_memory: Copy batches to page-locked memory, so that CUDA copies them in the background.
-        on_error: What bad media does. With `mask`, clips that cannot be opened are left out, and
-            a frame that cannot be decoded comes black, marked in `valid` and counted. Ranks of
-            torch.distributed then compare what they opened: each must make its loader.
+        on_error: What bad media does. With `mask`, clips that cannot be opened are left out (or a
+            camera is masked, if its alignment masks what is missing), and a frame that cannot be
+            decoded comes black, marked in `valid` and counted. Ranks of torch.distributed then
+            compare what they opened: each must make its loader.
         rank: This process among `num_replicas`; None asks torch.distributed, if it is initialised,
             and is the only one otherwise.
         num_replicas: Processes that share an epoch; None as for `rank`.
