@@ -157,8 +157,7 @@ class Lanes:
         else:
             height, width = self.size or np.max([*self.cameras.sizes], axis=0).tolist()
             pixels = self.buffers.take((len(cells), count, height, width, 3))
-            if not self._is_covered(cells, is_unpadded=bool((sizes == (height, width)).all())):
-                pixels[...] = 0
+            pixels[self._is_uncovered(cells, (sizes != (height, width)).any(-1))] = 0
         return CameraStep(
             number=step,
             cells=cells,
@@ -167,13 +166,15 @@ class Lanes:
             is_lost=np.zeros((len(cells), count), bool),
         )
 
-    def _is_covered(self, cells: tuple[Cell, ...], *, is_unpadded: bool) -> bool:
-        """Return whether decoders write every pixel of a batch."""
-        return is_unpadded and all(
-            (self.cameras.clips[cell.clip].frames[cell.row] != MISSING).all()
-            for cell in cells
-            if cell.clip >= 0
-        )
+    def _is_uncovered(
+        self, cells: tuple[Cell, ...], is_padded: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return bool [N, C]: pictures of which decoders do not write every pixel."""
+        uncovered = is_padded.copy()
+        for place, cell in enumerate(cells):
+            if cell.clip >= 0:
+                uncovered[place] |= self.cameras.clips[cell.clip].frames[cell.row] == MISSING
+        return uncovered
 
     def _sizes(self, cell: Cell) -> list[tuple[int, int]]:
         if cell.clip < 0:
