@@ -47,6 +47,21 @@ def rank() -> int:
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
+def add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
+    """Let the user say where a `Checkpoint` is kept, and how often."""
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        help="file that is written, and read at the start if it is there; all processes need it",
+    )
+    parser.add_argument(
+        "--save-every",
+        type=positive,
+        default=20,
+        help="steps from one checkpoint to the next: the most that a kill loses (%(default)s)",
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
     """A file with all that is needed to go on, also with another number of processes."""

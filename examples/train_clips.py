@@ -17,7 +17,7 @@ from torch import distributed, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from common import Checkpoint, joined, positive, rank
+from common import Checkpoint, add_checkpoint_options, joined, positive, rank
 from headrace import ClipLoader, RandomClips
 
 
@@ -49,17 +49,7 @@ def main() -> None:
         default=56,
         help="height and width of a frame in pixels (%(default)s)",
     )
-    parser.add_argument(
-        "--checkpoint",
-        type=Path,
-        help="file that is written, and read at the start if it is there; all processes need it",
-    )
-    parser.add_argument(
-        "--save-every",
-        type=positive,
-        default=20,
-        help="steps from one checkpoint to the next: the most that a kill loses (%(default)s)",
-    )
+    add_checkpoint_options(parser)
     options = parser.parse_args()
     with joined(parser) as device:
         train(options, device)

@@ -4,13 +4,15 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from torch.utils.data import DataLoader, default_collate, get_worker_info
+from torch.utils.data import DataLoader
 
 from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
+from headrace.experiments.delivery import collate_counted
 from headrace.experiments.usage import cpu_seconds
 from headrace.runtime.ordered import ordered_streams
 from headrace.training.cameras.batch import Cell
@@ -123,14 +125,14 @@ def _stock(
             dataset,
             batch_sampler=batches,
             num_workers=task.workers,
-            collate_fn=_with_decoded,
+            collate_fn=partial(collate_counted, dataset),
             worker_init_fn=_without_warnings,
         )
         begin()
         delivered, decoded = 0, dict[int, int]()
-        for batch, worker, so_far in loader:
-            delivered += int(batch["valid"].sum())
-            decoded[worker] = so_far
+        for batch in loader:
+            delivered += int(batch.collated["valid"].sum())
+            decoded[batch.worker] = batch.counters.frames_decoded
         return delivered, sum(decoded.values())
 
 
@@ -149,11 +151,3 @@ def _wandering(cameras: CameraSet, task: RankTask) -> Iterator[list[Cell]]:
 def _without_warnings(worker: int) -> None:
     """Do not warn, in a worker, of what is measured here."""
     warnings.simplefilter("ignore", UserWarning)
-
-
-def _with_decoded(items: list[dict[str, Any]]) -> tuple[Any, int, int]:
-    """Return the batch, the worker, and what it has decoded so far."""
-    worker = get_worker_info()
-    assert worker is not None
-    dataset: Any = worker.dataset
-    return default_collate(items), worker.id, dataset.counters.frames_decoded

@@ -17,6 +17,7 @@ from headrace.experiments.baseline import SeekPerFrame
 from headrace.experiments.record import Row
 from headrace.experiments.usage import cpu_seconds, machine_cpu_seconds
 from headrace.runtime.clock import Clock
+from headrace.training.cameras.datasets import CameraStreamDataset
 from headrace.training.datasets import FrameDataset, VideoDataset
 from headrace.training.epoch_sampler import EpochSampler
 from headrace.training.loader import FrameLoader
@@ -26,7 +27,7 @@ FILLING: Final = 6
 _PREFETCHED: Final = 2
 """Batches that each worker of a DataLoader makes ahead, by default."""
 
-Counting = SeekPerFrame | FrameDataset | VideoDataset
+Counting = SeekPerFrame | FrameDataset | VideoDataset | CameraStreamDataset
 """A map-style dataset that knows what it decoded in this process."""
 
 

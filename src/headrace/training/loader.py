@@ -23,6 +23,7 @@ from headrace.training.decoding import JobDecoder
 from headrace.training.engine import Engine, Samples
 from headrace.training.epochs import Epochs, Position
 from headrace.training.fitting import fitted, population_for
+from headrace.training.iteration import still_running
 from headrace.training.open_files import max_open_files
 from headrace.training.quarantine import Quarantine, Quarantined
 from headrace.training.ranks import check_agreement, shard_of
@@ -337,12 +338,7 @@ class FrameLoader:
             raise
         finally:
             self._tally.starved_ns += self._clock.now_ns() - started_ns
-        if samples is None:
-            raise ConfigError(
-                "the loader was closed, or iterated anew, while this iteration went on; "
-                "use one loader for each iteration"
-            )
-        return samples
+        return still_running(samples)
 
     def _batch(self, samples: Samples) -> Batch:
         step = samples.step

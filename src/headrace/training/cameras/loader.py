@@ -12,7 +12,7 @@ import torch
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeCounters
-from headrace.errors import ConfigError, MediaError
+from headrace.errors import MediaError
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.limits import files_to_keep_open
@@ -26,6 +26,7 @@ from headrace.training.cameras.lanes import CameraStep, Lanes
 from headrace.training.cameras.options import OnLost, batches_ahead, check_options
 from headrace.training.cameras.statistics import CameraStatistics
 from headrace.training.collate import Transform
+from headrace.training.iteration import still_running
 from headrace.training.ranks import check_agreement, shard_of
 from headrace.training.state import check_identity
 from headrace.video.camera_layout import CameraLayout
@@ -335,12 +336,7 @@ class CameraLoader:
             raise
         finally:
             self._tally.starved_ns += self._clock.now_ns() - started_ns
-        if found is None:
-            raise ConfigError(
-                "the loader was closed, or iterated anew, while this iteration went on; "
-                "use one loader for each iteration"
-            )
-        return found
+        return still_running(found)
 
     def _batch(self, found: CameraStep) -> CameraBatch:
         batch = self._collate.batch(found.cells, found.pixels, found.sizes, found.is_lost)
