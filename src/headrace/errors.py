@@ -41,7 +41,7 @@ class MediaError(HeadraceError):
         self.source = source
         """The path or URL of the bad source, as the user gave it."""
         self.pts = pts
-        """Where in the source, in ticks of its time base; None when it concerns all of it."""
+        """The first frame it concerns, in ticks of the source's time base; None: all of them."""
 
 
 class OpenError(MediaError):

@@ -35,18 +35,26 @@ def open_decoder(
     shape: FrameShape | None = None,
     *,
     backend: Backend = "pyav",
+    gpu: int | None = None,
     store: IndexStore | None = None,
 ) -> Decoder:
     """Return a decoder of `source`, for one thread; the caller closes it.
 
     The file itself is opened by the first job.
 
+    Args:
+        source: The video, or its index.
+        shape: What frames are made into; None keeps them as they are.
+        backend: What decodes.
+        gpu: Number of the NVIDIA GPU that decodes; None: the CPU does. Frames come down to it.
+        store: Where indexes are kept; None means the user's cache folder.
+
     Raises:
-        BackendError: there is no such backend.
+        BackendError: there is no such backend, or GPUs do not decode such video.
         OpenError: it cannot be opened as video.
         ScanError: no frame can be found in it.
     """
     if backend not in BACKENDS:
         raise BackendError(f"no backend {backend!r}; there is {', '.join(BACKENDS)}")
     index = source if isinstance(source, StreamIndex) else open_index(source, store)
-    return PyavDecoder(index, shape)
+    return PyavDecoder(index, shape, gpu=gpu)

@@ -8,9 +8,11 @@ from typing import Any
 
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeCounters, Decoder
-from headrace.errors import ConfigError
+from headrace.errors import BackendError, ConfigError
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
+
+_OPTIONS = ("_shape", "_max_open", "_keeps_codecs", "_gpu")
 
 
 class DecoderPool:
@@ -24,8 +26,21 @@ class DecoderPool:
     Sent to another process, it arrives empty.
     """
 
-    def __init__(self, shape: FrameShape, max_open: int = 4, *, keeps_codecs: bool = False) -> None:
+    def __init__(
+        self,
+        shape: FrameShape,
+        max_open: int = 4,
+        *,
+        keeps_codecs: bool = False,
+        gpu: int | None = None,
+    ) -> None:
         """Open nothing yet.
+
+        Args:
+            shape: What frames are made into.
+            max_open: Files.
+            keeps_codecs: Whether decoders that wait keep what they have decoded.
+            gpu: Number of the NVIDIA GPU that decodes; None: the CPU does.
 
         Raises:
             ConfigError: `max_open` is below 1.
@@ -35,6 +50,8 @@ class DecoderPool:
         self._shape = shape
         self._max_open = max_open
         self._keeps_codecs = keeps_codecs
+        self._gpu = gpu
+        self._home = os.getpid()
         self._start_empty()
 
     @property
@@ -48,8 +65,16 @@ class DecoderPool:
 
         Whoever reads streams in several places names each `reader`: it has a decoder of its own,
         of the video that it read last.
+
+        Raises:
+            BackendError: it is to decode on a GPU, in a process that was forked.
         """
         self._leave_inherited()
+        if self._gpu is not None and self._home != os.getpid():
+            raise BackendError(
+                f"GPU {self._gpu} was asked for in a process that was forked, where CUDA does not "
+                "work; start workers anew: DataLoader(..., multiprocessing_context='spawn')"
+            )
         key = id(index) if reader is None else reader
         if key in self._open and self._open[key].index is not index:
             self._close(key)
@@ -59,7 +84,7 @@ class DecoderPool:
         if key not in self._open:
             while len(self._open) >= self._max_open:
                 self._close(next(iter(self._open)))
-            self._open[key] = open_decoder(index, self._shape)
+            self._open[key] = open_decoder(index, self._shape, gpu=self._gpu)
         self._open.move_to_end(key)
         return self._open[key]
 
@@ -105,8 +130,9 @@ class DecoderPool:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("_shape", "_max_open", "_keeps_codecs")}
+        return {name: getattr(self, name) for name in _OPTIONS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._home = os.getpid()
         self._start_empty()

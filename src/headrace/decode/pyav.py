@@ -16,6 +16,7 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from headrace.decode.convert import FrameConverter
+from headrace.decode.nvdec import Nvdec
 from headrace.decode.position import Position
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Out
 from headrace.errors import DecodeError
@@ -45,8 +46,12 @@ class PyavDecoder:
     and named in a DecodeError.
     """
 
-    def __init__(self, index: StreamIndex, shape: FrameShape | None = None) -> None:
+    def __init__(
+        self, index: StreamIndex, shape: FrameShape | None = None, *, gpu: int | None = None
+    ) -> None:
         self._index = index
+        self._gpu = gpu
+        self._nvdec = None if gpu is None else Nvdec(gpu, index)
         self._shape = shape or FrameShape()
         self._counters = DecodeCounters()
         self._converter = FrameConverter(self._shape, index.info.orientation, str(index.source))
@@ -76,12 +81,14 @@ class PyavDecoder:
         """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
         self._index.check(job.wanted[0])
         self._index.check(job.wanted[-1])
-        self._index.check_unchanged()
+        self._index.check_unchanged(job.wanted[0])
         slot = {wanted: k for k, wanted in enumerate(job.wanted)}
         missing = list(job.wanted)
         lost: list[int] = []
         refused: DecodeError | None = None
         for number, frame in self._found(job, missing, lost):
+            if self._nvdec is not None:
+                frame = self._nvdec.planar(frame)
             try:
                 pixels = self._converter.convert(frame, None if out is None else out[slot[number]])
             except DecodeError as error:
@@ -91,6 +98,8 @@ class PyavDecoder:
             self._counters.frames_delivered += 1
             yield number, pixels
         if lost:
+            if self._nvdec is not None and not self._counters.frames_decoded:
+                raise self._nvdec.cannot()
             raise self._undecodable(lost) if refused is None else _naming(refused, lost)
 
     def rest(self) -> None:
@@ -143,7 +152,7 @@ class PyavDecoder:
         alone = DecodeJob((number,), goes_on=False)
         found: list[tuple[int, VideoFrame]] = []
         if job != alone and self._position.may_be_swallowed(number):
-            other = PyavDecoder(self._index, self._shape)
+            other = PyavDecoder(self._index, self._shape, gpu=self._gpu)
             try:
                 found.extend(other._found(alone, [number], []))
             finally:
@@ -281,7 +290,9 @@ class PyavDecoder:
 
     def _decoding(self) -> VideoCodecContext:
         if self._codec is None:
-            if self._index.info.codec in CODECS_MADE_ANEW:
+            if self._nvdec is not None:
+                self._codec = self._nvdec.codec(self._stream)
+            elif self._index.info.codec in CODECS_MADE_ANEW:
                 self._codec = new_codec(self._stream)
             else:
                 self._codec = self._stream.codec_context

@@ -36,6 +36,28 @@ def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
             ) from error
 
 
+def check_gpu(gpu: int) -> None:
+    """Check that there is a GPU of this number to decode on. CUDA is not started.
+
+    Raises:
+        ConfigError: it is no number of a GPU.
+        BackendError: it is not here.
+    """
+    if gpu < 0:
+        raise ConfigError(f"gpu must be >= 0, got {gpu}")
+    count = torch.cuda.device_count()
+    if gpu >= count:
+        raise BackendError(
+            f"decoding on GPU {gpu} was asked for, torch {torch.__version__} finds "
+            f"{_numbered('GPU 0', f'GPU {count - 1}', count)}; name one that is here, or leave gpu "
+            "out to decode on the CPU"
+        )
+
+
+def _numbered(first: str, last: str, count: int) -> str:
+    return f"{first} to {last}" if count else "no CUDA device"
+
+
 def _check_device(device: torch.device | str) -> None:
     try:
         asked = torch.device(device)
@@ -47,7 +69,7 @@ def _check_device(device: torch.device | str) -> None:
     if asked.type == "cuda":
         count = torch.cuda.device_count()
         if (asked.index or 0) >= count:
-            found = f"'cuda:0' to 'cuda:{count - 1}'" if count else "no CUDA device"
+            found = _numbered("'cuda:0'", f"'cuda:{count - 1}'", count)
             raise BackendError(
                 f"device {str(asked)!r} was asked for, torch {torch.__version__} finds {found}; "
                 "name one that is here, or leave device out for batches on the CPU"

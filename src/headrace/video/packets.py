@@ -14,6 +14,7 @@ from typing import TypeAlias, cast
 
 import av
 import numpy as np
+from av.codec.hwaccel import HWAccel
 from av.container import InputContainer
 from av.packet import Packet
 from av.sidedata.sidedata import SideData, Type
@@ -192,17 +193,18 @@ def prepare(context: VideoCodecContext) -> None:
         context.options = {"err_detect": "explode"}
 
 
-def new_codec(stream: VideoStream) -> VideoCodecContext:
-    """Return a new codec for the stream, as if the file had just been opened.
+def new_codec(stream: VideoStream, hardware: HWAccel | None = None) -> VideoCodecContext:
+    """Return a new codec for the stream, as if the file had just been opened; on `hardware`.
 
     It takes over what FFmpeg found out about the stream when it opened the file, and costs 0.03 ms
     where opening anew costs 5 to 20.
     """
     known = stream.codec_context
-    codec = av.CodecContext.create(known.name, "r")
+    codec = av.CodecContext.create(known.name, "r", hardware)
     assert isinstance(codec, VideoCodecContext)
     for name in _STREAM_FACTS:
-        if (fact := getattr(known, name)) is not None:
+        is_chosen = name == "pix_fmt" and codec.is_hwaccel
+        if not is_chosen and (fact := getattr(known, name)) is not None:
             setattr(codec, name, fact)
     prepare(codec)
     return codec
@@ -260,11 +262,24 @@ def _read_columns(
             columns.flags.append((is_keyframe, is_shown, droppable))
             if packet.is_corrupt:
                 columns.problems.append("some packets are marked damaged or cut off")
+            if first is None and len(columns.times) == 1:
+                first = _frame_alone(context, packet)
             first = first or _first_frame(context, packet)
     except av.error.FFmpegError as error:
         columns.problems.append(f"reading stops at packet {len(columns.times)}: {describe(error)}")
         first = first or _first_frame(context, None)
     return first
+
+
+def _frame_alone(context: VideoCodecContext, packet: VideoPacket) -> VideoFrame | None:
+    """Return the frame of one packet, if it needs no other: a codec that reorders waits for them.
+
+    So one picture is decoded in place of three or more, which is half the cost of a scan.
+    """
+    frame = _first_frame(context, packet) or _first_frame(context, None)
+    if frame is None:
+        context.flush_buffers()
+    return frame
 
 
 def _first_frame(context: VideoCodecContext, packet: VideoPacket | None) -> VideoFrame | None:

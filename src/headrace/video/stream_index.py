@@ -187,18 +187,27 @@ class StreamIndex:
         table[self.ordinal] = np.arange(len(self))
         return table
 
-    def check_unchanged(self) -> None:
+    def check_unchanged(self, wanted: int) -> None:
         """Do nothing if the file is still the one that was scanned; asks the file system.
 
+        Args:
+            wanted: The frame that it is to be read for.
+
         Raises:
-            OpenError: it has changed since, or is gone.
+            OpenError: it has changed since, or is gone. Its pts is that of the frame.
         """
-        found = self.source.fingerprint()
+        what = f"frame {wanted} of it was asked for (at {self.seconds(wanted):.3f} s)"
+        pts = int(self.pts[wanted])
+        try:
+            found = self.source.fingerprint()
+        except OpenError as error:
+            raise OpenError(f"{error}; {what}", source=error.source, pts=pts) from error
         if found != self.fingerprint:
             raise OpenError(
                 f"{self.source} has changed since it was indexed: it had {self.fingerprint.size} "
-                f"bytes, now {found.size}, or was written again; open it anew",
+                f"bytes, now {found.size}, or was written again; open it anew; {what}",
                 source=str(self.source),
+                pts=pts,
             )
 
     def check(self, index: int) -> int:

@@ -4,8 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from torch.utils.data import DataLoader
 
+from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.errors import BackendError, ConfigError
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.cameras.camera_set import Alignment
@@ -157,9 +159,49 @@ def test_going_on_in_the_middle_is_no_gap(dataset, recwarn):
     assert not [each for each in recwarn if "gaps" in str(each.message)]
 
 
+def test_the_gpu_is_refused_in_workers_that_are_forked(layout, store, monkeypatch):
+    """Not frames of the CPU instead, and not CUDA's own error, which does not say what to do."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    dataset = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=0, store=store)
+    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=1)
+    forked = DataLoader(
+        dataset, batch_sampler=sampler, num_workers=1, multiprocessing_context="fork"
+    )
+    with pytest.raises(BackendError, match="multiprocessing_context='spawn'"):
+        next(iter(forked))
+
+
+@needs_no_gpu
+def test_spawned_workers_go_to_the_gpu(layout, store, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    dataset = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=0, store=store)
+    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=1)
+    spawned = DataLoader(
+        dataset, batch_sampler=sampler, num_workers=1, multiprocessing_context="spawn"
+    )
+    with pytest.raises(BackendError, match="FFmpeg cannot start CUDA"):
+        next(iter(spawned))
+
+
+@needs_gpu
+def test_frames_from_the_gpu_are_those_from_the_cpu(dataset, layout, store):
+    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=2)
+    gpu = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=0, store=store)
+    workers = {"num_workers": 2, "multiprocessing_context": "spawn"}
+    batches = zip(
+        DataLoader(dataset, batch_sampler=list(sampler), **workers),
+        DataLoader(gpu, batch_sampler=list(sampler), **workers),
+        strict=True,
+    )
+    for expected, found in batches:
+        assert torch.equal(expected["frames"], found["frames"])
+
+
 def test_impossible_requests_are_refused(layout, store, dataset):
-    with pytest.raises(BackendError, match="decoding on GPU 0"):
-        CameraStreamDataset(layout, gpu=0, store=store)
+    with pytest.raises(BackendError, match=r"decoding on GPU 99 .* leave gpu out"):
+        CameraStreamDataset(layout, gpu=99, store=store)
+    with pytest.raises(ConfigError, match="gpu must be >= 0, got -1"):
+        CameraStreamDataset(layout, gpu=-1, store=store)
     with pytest.raises(ConfigError, match="num_of_set must be >= 1"):
         CameraStreamDataset(layout, num_of_set=0, store=store)
     with pytest.raises(ConfigError, match=r"num_of_file=2000000 .*ulimit -n"):

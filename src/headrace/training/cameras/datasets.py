@@ -13,14 +13,14 @@ from torch.utils import data
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pool import DecoderPool
 from headrace.decode.protocol import DecodeJob
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import ConfigError
 from headrace.runtime.limits import files_to_keep_open
 from headrace.sampling.alignment import MISSING
 from headrace.sampling.slots import SlotSchedule, Tail
 from headrace.training.cameras.batch import CameraCollate, Cell
 from headrace.training.cameras.camera_set import Alignment, CameraSet
 from headrace.training.cameras.lanes import cell_at
-from headrace.training.collate import Transform
+from headrace.training.collate import Transform, check_gpu
 from headrace.training.pooled import PooledDataset
 from headrace.training.ranks import check_agreement, shard_of
 from headrace.video.camera_layout import CameraLayout
@@ -51,11 +51,12 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
         transform: Called with the frames of each item.
         skip_bad: Leave out clips with a camera that cannot be opened. Ranks of torch.distributed
             then compare what they opened, when they make their samplers.
-        gpu: Number of a GPU to decode on; only None, the CPU, is possible so far.
+        gpu: Number of the NVIDIA GPU that decodes; None: the CPU does. Frames come down to the
+            CPU, the same bit by bit. Workers of the DataLoader must be spawned then.
         store: Where indexes are kept; None means the user's cache folder.
 
     Raises:
-        BackendError: a GPU was asked for.
+        BackendError: there is no such GPU, or it does not decode such video.
         ConfigError: an argument is out of range, or sizes differ and none is given.
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
@@ -76,10 +77,7 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
     ) -> None:
         """Open the index of every camera; decodes nothing yet."""
         if gpu is not None:
-            raise BackendError(
-                f"decoding on GPU {gpu} was asked for; frames are decoded on the CPU here: leave "
-                "gpu out, and move batches to the GPU in the training loop"
-            )
+            check_gpu(gpu)
         for name, value in (("num_of_set", num_of_set), ("num_of_file", num_of_file)):
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be >= 1, got {value}")
@@ -89,7 +87,7 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
         self._size = self.cameras.common_size() if size is None else size
         files = num_of_set * len(self.cameras.cameras)
         most = files_to_keep_open(files, num_of_file)
-        super().__init__(DecoderPool(FrameShape(size=size), most, keeps_codecs=True))
+        super().__init__(DecoderPool(FrameShape(size=size), most, keeps_codecs=True, gpu=gpu))
         self._collate = CameraCollate(self.cameras)
         self._transform = transform
         self._kept: dict[tuple[int, int], tuple[int, int, NDArray[np.uint8]]] = {}
