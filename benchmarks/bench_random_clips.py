@@ -11,7 +11,7 @@ from benchmarks.random_runner import Entrant
 from benchmarks.record import RESULTS
 
 ENTRANTS = [
-    Entrant(name="baseline_kept", way="baseline_kept"),
+    Entrant(name="baseline_clips", way="baseline_clips"),
     Entrant(name="opencv", way="opencv"),
     Entrant(name="decord", way="decord"),
     Entrant(name="spdl", way="spdl"),

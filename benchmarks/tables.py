@@ -28,6 +28,7 @@ DISTURBED = 0.05
 RANDOM_NAMES = {
     "baseline": "DataLoader, 2 workers, PyAV: open and seek for each frame",
     "baseline_kept": "the same, files kept open",
+    "baseline_clips": "DataLoader, 2 workers, PyAV: files kept open, a seek for each clip",
     "opencv": "OpenCV, captures kept, grouped by file",
     "decord": "decord, readers kept, grouped by file",
     "spdl": "SPDL, packets kept, grouped by file",

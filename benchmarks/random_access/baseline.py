@@ -12,6 +12,7 @@ import av
 import numpy as np
 import torch
 from av.container import InputContainer
+from av.video.stream import VideoStream
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2.functional import resize
@@ -43,10 +44,7 @@ class Frames(Dataset[torch.Tensor]):
 
     def _read(self, container: InputContainer, index: int) -> torch.Tensor:
         stream = container.streams.video[0]
-        assert stream.average_rate is not None
-        assert stream.time_base is not None
-        ticks = Fraction(index) / stream.average_rate / stream.time_base
-        pts = (stream.start_time or 0) + round(ticks)
+        pts = pts_of(stream, index)
         container.seek(pts, stream=stream)
         for frame in container.decode(stream):
             if frame.pts is not None and frame.pts >= pts:
@@ -54,6 +52,15 @@ class Frames(Dataset[torch.Tensor]):
                 small: torch.Tensor = resize(full, list(self._size), antialias=True)
                 return small
         raise LookupError(f"no frame {index} in {container.name}")
+
+
+def pts_of(stream: VideoStream, index: int) -> int:
+    """Return the pts of a frame of a stream whose frame rate never changes."""
+    assert stream.average_rate is not None
+    assert stream.time_base is not None
+    return (stream.start_time or 0) + round(
+        Fraction(index) / stream.average_rate / stream.time_base
+    )
 
 
 class Loader:
