@@ -4,7 +4,7 @@ python -m benchmarks.bench_scaling --sizes 10 100 --seconds 5    # a first look
 python -m benchmarks.bench_scaling                               # the figures of the README
 
 The files are links to the same few videos; each link is a file of its own to headrace. A scan takes
-some 20 ms a file, so that only sets of up to 1,000 are also opened as new ones. About 7 minutes.
+some 10 ms a file, so that only sets of up to 1,000 are also opened as new ones. About 7 minutes.
 """
 
 import argparse

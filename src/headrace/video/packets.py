@@ -103,7 +103,7 @@ def read_packets(source: Source) -> PacketTable:
     """Read every packet of `source` once; of its frames only the first is decoded.
 
     The first frame is needed because only a frame shows the display matrix and the true size.
-    Cost: reads the whole file, about 5 ms for a clip of 10 s.
+    Cost: reads the whole file, some 10 ms for a clip of 10 s.
 
     Raises:
         OpenError: it cannot be opened as video.
@@ -203,8 +203,9 @@ def new_codec(stream: VideoStream, hardware: HWAccel | None = None) -> VideoCode
     codec = av.CodecContext.create(known.name, "r", hardware)
     assert isinstance(codec, VideoCodecContext)
     for name in _STREAM_FACTS:
-        is_chosen = name == "pix_fmt" and codec.is_hwaccel
-        if not is_chosen and (fact := getattr(known, name)) is not None:
+        # Hardware has a pixel format of its own.
+        is_given = name == "pix_fmt" and codec.is_hwaccel
+        if not is_given and (fact := getattr(known, name)) is not None:
             setattr(codec, name, fact)
     prepare(codec)
     return codec

@@ -159,28 +159,23 @@ def test_going_on_in_the_middle_is_no_gap(dataset, recwarn):
     assert not [each for each in recwarn if "gaps" in str(each.message)]
 
 
-def test_the_gpu_is_refused_in_workers_that_are_forked(layout, store, monkeypatch):
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [
+        ("fork", "multiprocessing_context='spawn'"),
+        pytest.param("spawn", "FFmpeg cannot start CUDA", marks=needs_no_gpu),
+    ],
+)
+def test_only_workers_that_are_spawned_go_to_the_gpu(layout, store, monkeypatch, context, words):
     """Not frames of the CPU instead, and not CUDA's own error, which does not say what to do."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     dataset = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=0, store=store)
     sampler = CameraStreamSampler(dataset, group_num=2, num_workers=1)
-    forked = DataLoader(
-        dataset, batch_sampler=sampler, num_workers=1, multiprocessing_context="fork"
+    loader = DataLoader(
+        dataset, batch_sampler=sampler, num_workers=1, multiprocessing_context=context
     )
-    with pytest.raises(BackendError, match="multiprocessing_context='spawn'"):
-        next(iter(forked))
-
-
-@needs_no_gpu
-def test_spawned_workers_go_to_the_gpu(layout, store, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    dataset = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=0, store=store)
-    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=1)
-    spawned = DataLoader(
-        dataset, batch_sampler=sampler, num_workers=1, multiprocessing_context="spawn"
-    )
-    with pytest.raises(BackendError, match="FFmpeg cannot start CUDA"):
-        next(iter(spawned))
+    with pytest.raises(BackendError, match=words):
+        next(iter(loader))
 
 
 @needs_gpu
