@@ -60,6 +60,9 @@ def main() -> None:
         help="when clips run out: pad leaves slots empty, so that each frame comes once (the "
         "default); drop ends the epoch; refill reads clips again, and those frames are repeats",
     )
+    parser.add_argument(
+        "--decode_on_gpu", action="store_true", help="decode on the GPU that the rank trains on"
+    )
     parser.add_argument("--shuffle", action="store_true", help="clips in another order each epoch")
     parser.add_argument(
         "--nvtx", action="store_true", help="mark batches and steps for Nsight Systems"
@@ -80,6 +83,7 @@ def train(options: argparse.Namespace, device: torch.device, mark: Mark) -> None
         workers=options.num_workers,
         shuffle=options.shuffle,
         tail=options.tail,
+        gpu=(device.index or 0) if options.decode_on_gpu else None,
         device=device,
         pin_memory=device.type == "cuda",
     ) as loader:

@@ -1,12 +1,19 @@
 """A GPU gives the frames of the CPU, or an error that says why not: never others, never none."""
 
+import json
+import os
+import subprocess
+import sys
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
 from av.video.reformatter import VideoReformatter
 
+from decode import stand_in
 from decode.gpus import needs_gpu, needs_no_gpu
+from decode.stand_in import parity
 from headrace.decode.convert import FrameConverter
 from headrace.decode.nvdec import Nvdec
 from headrace.decode.open import open_decoder
@@ -35,13 +42,14 @@ def frames_of(index, shape=SHAPES[0], *, gpu):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["as it is", "small", "small yuv420"])
 @pytest.mark.parametrize(
-    "kind", ["h264_b_frames", "bt709_full", "hevc_10_bit", "bt2020", "odd_size"]
+    "kind", ["h264_b_frames", "bt709_full", "hevc_10_bit", "bt2020", "odd_size", "vp8"]
 )
 def test_frames_as_gpus_store_them_become_those_of_the_cpu(scanned, kind, shape):
     index = scanned(kind)
     nvdec = Nvdec(0, index)
     for frame in read_frames(index.source.path)[:4]:
         stored = VideoReformatter().reformat(frame, format=SEMIPLANAR[frame.format.name])
+        stored.colorspace = frame.colorspace
         expected, found = (
             FrameConverter(shape, Orientation(), "clip").convert(each, None)
             for each in (frame, nvdec.planar(stored))
@@ -66,6 +74,47 @@ def test_without_a_gpu_nothing_is_decoded_on_the_cpu_instead(scanned):
 def test_what_gpus_do_not_decode_is_refused(scanned, kind, words):
     with pytest.raises(BackendError, match=words):
         frames_of(scanned(kind), gpu=0)
+
+
+KINDS_OF_STAND_IN = (
+    *("h264_b_pyramid", "h264_open_gop", "h264_intra_refresh", "hevc", "hevc_open_gop"),
+    *("hevc_10_bit", "vp8", "vp9_hidden", "mpeg4", "rotated_90", "bt709_full", "ts", "annex_b"),
+)
+ODD = "odd_size"
+
+
+@pytest.fixture(scope="module")
+def on_stand_in(tmp_path_factory):
+    """How frames of the stand-in compare with those of the CPU: what stand_in.parity prints."""
+    if not stand_in.CAN_BE_BUILT:
+        pytest.skip("gcc and the headers of NVIDIA's codecs are not here: libffmpeg-nvenc-dev")
+    driver, work = (tmp_path_factory.mktemp(name) for name in ("driver", "work"))
+    stand_in.build(driver)
+    tests = Path(__file__).parents[1]
+    environment = {"LD_LIBRARY_PATH": str(driver), "STAND_IN_PICTURES": str(work / "pictures")}
+    run = subprocess.run(
+        [sys.executable, "-m", "decode.stand_in.parity", work, *KINDS_OF_STAND_IN, ODD],
+        env={**os.environ, **environment, "PYTHONPATH": str(tests)},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return json.loads(run.stdout)
+
+
+@pytest.mark.parametrize("shape", parity.SHAPES)
+@pytest.mark.parametrize("kind", KINDS_OF_STAND_IN)
+def test_frames_that_come_down_are_found_in_order_and_after_seeks(on_stand_in, kind, shape):
+    assert on_stand_in[f"{kind}, {shape}"] == "equal"
+
+
+@pytest.mark.parametrize("reader", ["CameraLoader", "CameraStreamDataset, spawned"])
+def test_camera_streams_that_come_down_are_those_of_the_cpu(on_stand_in, reader):
+    assert on_stand_in[reader] == "equal"
+
+
+def test_a_gpu_that_gives_other_pictures_than_the_cpu_is_found_out(on_stand_in):
+    """FFmpeg rounds odd sizes up when frames come down."""
+    assert "54x76 yuv420p in place of 53x75 yuv420p" in on_stand_in[f"{ODD}, as it is"]
 
 
 @needs_gpu

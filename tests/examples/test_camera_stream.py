@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from decode.gpus import needs_no_gpu
 from examples.running import EXAMPLES, TWO_PROCESSES, changed, run
 from training.cameras.clips import CAMERAS, write_layout
 
@@ -75,6 +76,14 @@ def test_the_epoch_ends_with_the_first_empty_slot_where_the_tail_is_dropped(inde
     [(batches, frames, _)] = ranks(said).values()
     assert frames == batches * 2 * len(CAMERAS) < FRAMES
     assert repeats(said) == (frames, 0)
+
+
+@needs_no_gpu
+def test_decoding_on_a_gpu_that_is_not_here_ends_with_one_line(index_file):
+    found = changed("", SCRIPT, "--index_file", index_file, *WORDS, "--decode_on_gpu")
+    assert found.returncode == 1
+    assert found.stderr.startswith("camera_stream.py: error: decoding on GPU 0 was asked for")
+    assert found.stderr.count("\n") == 1
 
 
 NO_NVTX = """

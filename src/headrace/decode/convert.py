@@ -6,6 +6,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
+from headrace.decode.planes import rows_of
 from headrace.decode.yuv420 import Yuv420Packer
 from headrace.errors import DecodeError
 from headrace.video.shape import Crop, FrameShape, Orientation
@@ -82,10 +83,7 @@ class FrameConverter:
             interpolation=Interpolation.AREA if shrinks else Interpolation.BICUBIC,
             threads=1,
         )
-        plane = picture.planes[0]
-        rows = np.frombuffer(memoryview(plane), np.uint8, plane.line_size * height)
-        pixels: NDArray[np.uint8] = rows.reshape(height, plane.line_size)[:, : width * 3]
-        return pixels.reshape(height, width, 3)
+        return rows_of(picture.planes[0], width * 3).reshape(height, width, 3)
 
     def _crop(self, frame: VideoFrame, crop: Crop) -> VideoFrame:
         """Return the cropped frame; its pixels are not copied."""

@@ -226,6 +226,8 @@ class PyavDecoder:
             bad = ordinal_of(frame) if frame.is_corrupt else None
             if bad is not None:
                 self._position.damage(bad)
+        if self._nvdec is not None:
+            self._nvdec.check(ordinal, packet, frames)
         self._ready.extend(frames)
 
     def _number_of(self, frame: VideoFrame) -> int | None:

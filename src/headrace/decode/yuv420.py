@@ -5,6 +5,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from numpy.typing import NDArray
 
+from headrace.decode.planes import rows_of
 from headrace.video.shape import TAG_BYTES, Orientation
 
 _AREA, _BICUBIC, _ROUNDED = 0x20, 0x4, 0x40000
@@ -46,9 +47,7 @@ class Yuv420Packer:
         planes = out[:-TAG_BYTES]
         begin = 0
         for plane in scaled.planes:
-            rows = np.frombuffer(memoryview(plane), np.uint8, plane.line_size * plane.height)
-            pixels = rows.reshape(plane.height, plane.line_size)[:, : plane.width]
-            upright = orientation.upright(pixels)
+            upright = orientation.upright(rows_of(plane, plane.width))
             end = begin + upright.size
             planes[begin:end].reshape(upright.shape)[...] = upright
             begin = end

@@ -36,13 +36,15 @@ def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
             ) from error
 
 
-def check_gpu(gpu: int) -> None:
-    """Check that there is a GPU of this number to decode on. CUDA is not started.
+def check_gpu(gpu: int | None) -> None:
+    """Check that there is a GPU of this number to decode on, or None. CUDA is not started.
 
     Raises:
         ConfigError: it is no number of a GPU.
         BackendError: it is not here.
     """
+    if gpu is None:
+        return
     if gpu < 0:
         raise ConfigError(f"gpu must be >= 0, got {gpu}")
     count = torch.cuda.device_count()

@@ -236,6 +236,17 @@ def packets_of(container: InputContainer, stream: VideoStream) -> Iterator[Video
     yield None
 
 
+def frame_alone(context: VideoCodecContext, packet: VideoPacket) -> VideoFrame | None:
+    """Return the frame of one packet, if it needs no other: a codec that reorders waits for them.
+
+    So one picture is decoded in place of three or more, which is half the cost of a scan.
+    """
+    frame = _first_frame(context, packet) or _first_frame(context, None)
+    if frame is None:
+        context.flush_buffers()
+    return frame
+
+
 def _read_columns(
     container: InputContainer, stream: VideoStream, columns: _Columns
 ) -> VideoFrame | None:
@@ -264,23 +275,12 @@ def _read_columns(
             if packet.is_corrupt:
                 columns.problems.append("some packets are marked damaged or cut off")
             if first is None and len(columns.times) == 1:
-                first = _frame_alone(context, packet)
+                first = frame_alone(context, packet)
             first = first or _first_frame(context, packet)
     except av.error.FFmpegError as error:
         columns.problems.append(f"reading stops at packet {len(columns.times)}: {describe(error)}")
         first = first or _first_frame(context, None)
     return first
-
-
-def _frame_alone(context: VideoCodecContext, packet: VideoPacket) -> VideoFrame | None:
-    """Return the frame of one packet, if it needs no other: a codec that reorders waits for them.
-
-    So one picture is decoded in place of three or more, which is half the cost of a scan.
-    """
-    frame = _first_frame(context, packet) or _first_frame(context, None)
-    if frame is None:
-        context.flush_buffers()
-    return frame
 
 
 def _first_frame(context: VideoCodecContext, packet: VideoPacket | None) -> VideoFrame | None:

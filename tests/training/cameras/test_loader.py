@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.decode.open import open_decoder
-from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
+from headrace.errors import BackendError, ConfigError, DecodeError, MediaError, OpenError
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.cameras import engine
@@ -176,8 +177,8 @@ def test_fewer_open_files_than_cameras_bring_the_same_frames(
 ):
     opened, most_open = set(), []
 
-    def counted(index, shape):
-        decoder = open_decoder(index, shape)
+    def counted(index, shape, *, gpu):
+        decoder = open_decoder(index, shape, gpu=gpu)
         opened.add(id(decoder))
         most_open.append(len(opened))
         close = decoder.close
@@ -440,6 +441,25 @@ def test_a_state_of_clips_in_another_order_is_refused(loader, layout):
         loader(turned).load_state_dict(state)
 
 
+def test_a_gpu_that_is_not_here_is_refused_when_the_loader_is_made(loader):
+    with pytest.raises(BackendError, match=r"decoding on GPU 99 .* leave gpu out"):
+        loader(gpu=99)
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("on_error", ["raise", "mask"])
+def test_a_gpu_that_does_not_start_is_no_bad_media(loader, monkeypatch, on_error):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(BackendError, match="FFmpeg cannot start CUDA"):
+        next(iter(loader(gpu=0, on_error=on_error)))
+
+
+@needs_gpu
+def test_frames_from_the_gpu_are_those_from_the_cpu(loader):
+    for expected, found in zip(loader(), loader(gpu=0), strict=True):
+        assert torch.equal(expected.frames, found.frames)
+
+
 def test_leaving_early_and_closing_end_the_threads(loader):
     each = loader()
     first = next(iter(each))
@@ -465,6 +485,7 @@ def test_a_transform_is_given_the_pictures(loader):
         ({"num_of_file": 0}, "num_of_file must be >= 1"),
         ({"lookahead": 0}, "lookahead must be >= 1"),
         ({"on_error": "skip"}, "on_error must be one of raise, mask"),
+        ({"gpu": -1}, "gpu must be >= 0, got -1"),
         ({"ragged": "crop"}, "ragged must be one of pad, list"),
         ({"tail": "drop", "group_num": 6}, "5 clips do not fill 6 slots"),
         ({"memory_budget": 1000}, r"does not hold 3 batches .* are needed; raise it"),

@@ -76,8 +76,7 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
         store: IndexStore | None = None,
     ) -> None:
         """Open the index of every camera; decodes nothing yet."""
-        if gpu is not None:
-            check_gpu(gpu)
+        check_gpu(gpu)
         for name, value in (("num_of_set", num_of_set), ("num_of_file", num_of_file)):
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be >= 1, got {value}")

@@ -34,6 +34,7 @@ class CameraEngine:
         batches: int,
         max_idle: int,
         workers: int,
+        gpu: int | None,
         stall_seconds: float | None,
         clock: Clock,
     ) -> None:
@@ -44,6 +45,7 @@ class CameraEngine:
             batches: That may be on their way, besides those the caller has.
             max_idle: Files that may wait open for their next job.
             workers: Decoding threads.
+            gpu: Number of the NVIDIA GPU that decodes; None: the CPU does.
             stall_seconds: How long a worker may be at one job before it is said to hang.
             clock: What measures waiting.
         """
@@ -52,6 +54,7 @@ class CameraEngine:
         self._lanes = lanes
         self._shape = FrameShape(size=lanes.size)
         self._workers = workers
+        self._gpu = gpu
         self._stall_seconds = stall_seconds
         self._turns = Turns()
         self._idle: Shelf[tuple[int, int], Decoder] = Shelf(max_idle)
@@ -112,7 +115,8 @@ class CameraEngine:
             for step in left.pop(kept[0], []):
                 step.picture(place, camera)[...] = kept[1]
         index = self._lanes.cameras.clips[job.clip].indexes[camera]
-        decoder = self._idle.take(job.lane) or open_decoder(index, self._shape)
+        idle = self._idle.take(job.lane)
+        decoder = idle or open_decoder(index, self._shape, gpu=self._gpu)
         before = replace(decoder.counters)
         stays_open = False
         try:

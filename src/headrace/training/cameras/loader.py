@@ -1,5 +1,6 @@
 """CameraLoader: batches of synchronized camera clips, each frame decoded once."""
 
+import math
 import os
 import zlib
 from collections.abc import Generator, Iterable, Iterator
@@ -25,7 +26,7 @@ from headrace.training.cameras.engine import CameraEngine
 from headrace.training.cameras.lanes import CameraStep, Lanes
 from headrace.training.cameras.options import OnLost, batches_ahead, check_options
 from headrace.training.cameras.statistics import CameraStatistics
-from headrace.training.collate import Transform
+from headrace.training.collate import Transform, check_gpu
 from headrace.training.iteration import still_running
 from headrace.training.ranks import check_agreement, shard_of
 from headrace.training.state import check_identity
@@ -81,6 +82,8 @@ class CameraLoader:
         num_of_file: Files that are open at a time, but at least one more than there are workers;
             None: all that are being read, as far as half the system's limit goes. With fewer than
             that, decoders start again at a keyframe, which is counted.
+        gpu: Number of the NVIDIA GPU that decodes; None: the CPU does. Frames come down to the
+            CPU, the same bit by bit; `device` moves batches.
         transform: Called with the frames of each batch, on their device; with ragged="list", of
             each picture.
         device: Where batches go; None leaves them on the CPU.
@@ -98,6 +101,7 @@ class CameraLoader:
         clock: What measures waiting.
 
     Raises:
+        BackendError: there is no such GPU.
         ConfigError: an argument is out of range, the budget does not hold three batches, there are
             fewer clips than the tail needs, ranks opened other clips, or sizes differ and neither
             size nor ragged is given.
@@ -124,6 +128,7 @@ class CameraLoader:
         memory_budget: int | str = "1GiB",
         workers: int | None = None,
         num_of_file: int | None = None,
+        gpu: int | None = None,
         transform: Transform | None = None,
         device: torch.device | str | None = None,
         pin_memory: bool = False,
@@ -137,13 +142,13 @@ class CameraLoader:
         """Open the index of every camera; 1 ms for one that was seen before. Decodes nothing."""
         self._workers = len(available_cores()) if workers is None else workers
         check_options(group_num, self._workers, lookahead, num_of_file, on_error, ragged)
+        check_gpu(gpu)
         if not isinstance(layout, CameraLayout):
             layout = CameraLayout.read(layout, cameras)
         self._is_strict = on_error == "raise"
         self._cameras = CameraSet.open(layout, alignment, skip_bad=not self._is_strict, store=store)
         self._shape = FrameShape(size=size)
         self._ragged = ragged if size is None and len(self._cameras.sizes) > 1 else None
-        widest = size or self._widest()
         shard = shard_of(rank, num_replicas, drop_last=False)
         self._slots = range(shard.rank * group_num, (shard.rank + 1) * group_num)
         self._sequences = self._cameras.sequences(seq_split)
@@ -156,10 +161,10 @@ class CameraLoader:
             seed=seed,
         )
         self._lanes = group_num * len(self._cameras.cameras)
-        batch_bytes = self._lanes * widest[0] * widest[1] * 3
+        batch_bytes = self._lanes * math.prod(size or self._widest()) * 3
         self._ahead = batches_ahead(parse_bytes(memory_budget), batch_bytes, lookahead)
         self._max_open = files_to_keep_open(self._lanes, num_of_file)
-        self._stall_seconds = stall_seconds
+        self._gpu, self._stall_seconds = gpu, stall_seconds
         self._collate = CameraCollate(self._cameras, transform, device, pin_memory=pin_memory)
         self._clock, self._pid = clock, os.getpid()
         self._epoch, self._step = self._at = 0, 0
@@ -305,6 +310,7 @@ class CameraLoader:
             batches=self._ahead,
             max_idle=self._max_idle(),
             workers=self._workers,
+            gpu=self._gpu,
             stall_seconds=self._stall_seconds,
             clock=self._clock,
         )

@@ -1,0 +1,116 @@
+"""Compares the frames of a GPU with those of the CPU; run in a process that loads the stand-in.
+
+Writes a JSON of {what was decoded: "equal" | "different" | the error}.
+"""
+
+import json
+import random
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+from decode import stand_in
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import open_decoder
+from headrace.decode.protocol import DecodeJob
+from headrace.errors import HeadraceError
+from headrace.testing.synth import KINDS, write_clip
+from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
+from headrace.training.cameras.loader import CameraLoader
+from headrace.video.camera_layout import CameraLayout
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+from training.cameras.clips import SIZE, write_layout
+
+SHAPES = {
+    "as it is": FrameShape(),
+    "small": FrameShape(size=(32, 48)),
+    "small yuv420": FrameShape(size=(32, 48), layout="yuv420"),
+}
+
+
+def main() -> None:
+    """Decode clips of the kinds that are named, then a camera layout."""
+    folder, *kinds = sys.argv[1:]
+    work, found = Path(folder), {}
+    for kind in kinds:
+        index = StreamIndex.scan(write_clip(work / kind, KINDS[kind]))
+        stand_in.learn(index.source, work / "pictures")
+        for name, shape in SHAPES.items():
+            found[f"{kind}, {name}"] = outcome(lambda i=index, s=shape: is_equal(i, s))
+    layout = write_layout(work / "videos")
+    for clip in layout.clips:
+        for camera in layout.cameras:
+            index = StreamIndex.scan(clip.file(camera))
+            stand_in.learn(index.source, work / "pictures")
+    torch.cuda.device_count = lambda: 1  # CUDA itself has no stand-in
+    store = IndexStore(work / "store")
+    found["CameraLoader"] = outcome(lambda: is_loader_equal(layout, store))
+    found["CameraStreamDataset, spawned"] = outcome(lambda: is_dataset_equal(layout, store))
+    json.dump(found, sys.stdout)
+
+
+def outcome(compare: Callable[[], bool]) -> str:
+    """Return how a comparison ended."""
+    try:
+        return "equal" if compare() else "different"
+    except HeadraceError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def is_equal(index: StreamIndex, shape: FrameShape) -> bool:
+    """Compare all frames in order, then twenty jobs that seek or read on."""
+    chance = random.Random(len(index))
+    jobs = [DecodeJob(tuple(range(len(index))), goes_on=False)]
+    for _ in range(20):
+        count = min(len(index), chance.randint(1, 6))
+        wanted = sorted(chance.sample(range(len(index)), count))
+        jobs.append(DecodeJob(tuple(wanted), goes_on=chance.random() < 0.5))
+    expected, found = (decoded(index, shape, jobs, gpu) for gpu in (None, 0))
+    return [n for n, _ in expected] == [n for n, _ in found] and all(
+        np.array_equal(a, b) for (_, a), (_, b) in zip(expected, found, strict=True)
+    )
+
+
+def decoded(
+    index: StreamIndex, shape: FrameShape, jobs: list[DecodeJob], gpu: int | None
+) -> list[tuple[int, np.ndarray]]:
+    """Return (number, pixels) of all frames of all jobs."""
+    with closing(open_decoder(index, shape, gpu=gpu)) as decoder:
+        return [(number, pixels) for job in jobs for number, pixels in decoder.run(job)]
+
+
+def is_loader_equal(layout: CameraLayout, store: IndexStore) -> bool:
+    """Compare all batches of an epoch, of two decoding threads."""
+    options = {"group_num": 2, "size": SIZE, "workers": 2, "store": store}
+    with (
+        CameraLoader(layout, **options) as expected,
+        CameraLoader(layout, **options, gpu=0) as found,
+    ):
+        return all(torch.equal(a.frames, b.frames) for a, b in zip(expected, found, strict=True))
+
+
+def is_dataset_equal(layout: CameraLayout, store: IndexStore) -> bool:
+    """Compare all batches of an epoch, of two workers that were spawned."""
+    loaders = []
+    for gpu in (None, 0):
+        cameras = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=gpu, store=store)
+        sampler = CameraStreamSampler(cameras, group_num=2, num_workers=2)
+        loaders.append(
+            DataLoader(
+                cameras,
+                batch_sampler=sampler,
+                num_workers=2,
+                multiprocessing_context="spawn" if gpu is not None else None,
+            )
+        )
+    return all(torch.equal(a["frames"], b["frames"]) for a, b in zip(*loaders, strict=True))
+
+
+if __name__ == "__main__":
+    main()
