@@ -310,15 +310,16 @@ def conditions(parameters: dict[str, Any], media: dict[str, Any]) -> Conditions:
         memory_bytes=machine.memory_bytes,
         system=machine.system.partition(",")[0],
         python=machine.python,
-        commit=_commit(),
+        commit=commit(),
         parameters=parameters,
         media=media,
     )
 
 
-def _commit() -> str:
-    commit = _git("rev-parse", "--short=12", "HEAD")
-    return commit + "+" if _git("status", "--porcelain", "src") else commit
+def commit() -> str:
+    """Return the commit of this checkout; with a + behind it, if src/ differs from it."""
+    name = _git("rev-parse", "--short=12", "HEAD")
+    return name + "+" if _git("status", "--porcelain", "src") else name
 
 
 def _git(*words: str) -> str:
