@@ -117,6 +117,12 @@ def test_a_gpu_that_gives_other_pictures_than_the_cpu_is_found_out(on_stand_in):
     assert "54x76 yuv420p in place of 53x75 yuv420p" in on_stand_in[f"{ODD}, as it is"]
 
 
+def test_a_gpu_that_gives_nothing_is_named_and_damage_is_damage(on_stand_in):
+    assert "gave no frame" in on_stand_in["unknown"]
+    assert "which the CPU decodes" in on_stand_in["unknown"]
+    assert on_stand_in["damaged"].startswith("DecodeError: frame 0 of")
+
+
 @needs_gpu
 @pytest.mark.parametrize("kind", ["h264", "h264_b_pyramid", "hevc", "hevc_10_bit", "vp9"])
 @pytest.mark.parametrize("shape", SHAPES, ids=["as it is", "small", "small yuv420"])

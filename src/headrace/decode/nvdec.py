@@ -126,12 +126,12 @@ class Nvdec:
         return planar
 
     def cannot(self) -> BackendError:
-        """Return the error of a GPU that gave no frame at all."""
+        """Return the error of a GPU that gave no frame at all where the CPU gives one."""
         info = self._index.info
         return BackendError(
             f"GPU {self._gpu} gave no frame of {self._index.source} ({info.codec} {info.profile}, "
-            f"{info.width}x{info.height}): it may not decode such video, have no decoder left, "
-            "or the file is damaged; see what the CPU says of it, or read fewer files at a time"
+            f"{info.width}x{info.height}), which the CPU decodes: it does not decode such video, "
+            "or has no decoder left; leave gpu out, or read fewer files at a time"
         )
 
     def _by_cpu(self, frame: VideoFrame) -> VideoFrame | None:

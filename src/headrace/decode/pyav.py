@@ -1,9 +1,10 @@
-"""The PyAV backend: FFmpeg's software decoders, one stream per decoder, one thread per decoder."""
+"""The PyAV backend: FFmpeg's decoders, one stream per decoder, one thread per decoder."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 
@@ -98,7 +99,7 @@ class PyavDecoder:
             self._counters.frames_delivered += 1
             yield number, pixels
         if lost:
-            if self._nvdec is not None and not self._counters.frames_decoded:
+            if self._nvdec is not None and self._is_for_the_cpu(lost[0]):
                 raise self._nvdec.cannot()
             raise self._undecodable(lost) if refused is None else _naming(refused, lost)
 
@@ -161,6 +162,16 @@ class PyavDecoder:
         if not found:
             lost.append(number)
         yield from found
+
+    def _is_for_the_cpu(self, number: int) -> bool:
+        """Return whether the GPU gave nothing at all, and the CPU gives a frame that was wanted."""
+        if self._counters.frames_decoded:
+            return False
+        with closing(PyavDecoder(self._index, self._shape)) as other:
+            try:
+                return any(other.run(DecodeJob((number,), goes_on=False)))
+            except DecodeError:
+                return False
 
     def _attempts(self) -> list[tuple[int, bool]]:
         """Return (GOPs to go back, whether to skip droppable frames), the cheapest first.

@@ -19,7 +19,8 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import HeadraceError
-from headrace.testing.synth import KINDS, write_clip
+from headrace.testing.damage import damage_packets
+from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
 from headrace.training.cameras.loader import CameraLoader
 from headrace.video.camera_layout import CameraLayout
@@ -43,6 +44,7 @@ def main() -> None:
         stand_in.learn(index.source, work / "pictures")
         for name, shape in SHAPES.items():
             found[f"{kind}, {name}"] = outcome(lambda i=index, s=shape: is_equal(i, s))
+    found |= failures(work)
     layout = write_layout(work / "videos")
     for clip in layout.clips:
         for camera in layout.cameras:
@@ -53,6 +55,18 @@ def main() -> None:
     found["CameraLoader"] = outcome(lambda: is_loader_equal(layout, store))
     found["CameraStreamDataset, spawned"] = outcome(lambda: is_dataset_equal(layout, store))
     json.dump(found, sys.stdout)
+
+
+def failures(work: Path) -> dict[str, str]:
+    """Ask for the first frame of a clip that this GPU does not know, and of one with damage."""
+    path = write_clip(work / "unknown", SynthClip(size=(80, 112)))
+    damaged = damage_packets(path, work / "damaged.mp4", ordinals=range(24))
+    found = {}
+    for each in (path, damaged):
+        index = StreamIndex.scan(each)
+        first = [DecodeJob((0,), goes_on=False)]
+        found[each.stem] = outcome(lambda i=index, f=first: bool(decoded(i, FrameShape(), f, 0)))
+    return found
 
 
 def outcome(compare: Callable[[], bool]) -> str:
