@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,18 +15,18 @@ from av.video.reformatter import VideoReformatter
 
 from decode import stand_in
 from decode.gpus import needs_gpu, needs_no_gpu
-from decode.stand_in import parity
+from decode.stand_in import SHAPES
+from headrace.decode import nvdec
 from headrace.decode.convert import FrameConverter
 from headrace.decode.nvdec import Nvdec
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError
 from headrace.testing.synth import KINDS, write_clip
-from headrace.video.shape import FrameShape, Orientation
+from headrace.video.shape import Orientation
 from headrace.video.stream_index import StreamIndex
 from media import read_frames
 
-SHAPES = [FrameShape(), FrameShape(size=(32, 48)), FrameShape(size=(32, 48), layout="yuv420")]
 SEMIPLANAR = {"yuv420p": "nv12", "yuvj420p": "nv12", "yuv420p10le": "p010le"}
 
 
@@ -34,32 +36,32 @@ def scanned(tmp_path):
     return lambda kind: StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind]))
 
 
-def frames_of(index, shape=SHAPES[0], *, gpu):
+def frames_of(index, shape=None, *, gpu):
     wanted = DecodeJob(tuple(range(len(index))), goes_on=False)
     with closing(open_decoder(index, shape, gpu=gpu)) as decoder:
         return [frame for _, frame in decoder.run(wanted)]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=["as it is", "small", "small yuv420"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize(
     "kind", ["h264_b_frames", "bt709_full", "hevc_10_bit", "bt2020", "odd_size", "vp8"]
 )
 def test_frames_as_gpus_store_them_become_those_of_the_cpu(scanned, kind, shape):
     index = scanned(kind)
-    nvdec = Nvdec(0, index)
+    gpu = Nvdec(0, index)
     for frame in read_frames(index.source.path)[:4]:
         stored = VideoReformatter().reformat(frame, format=SEMIPLANAR[frame.format.name])
         stored.colorspace = frame.colorspace
         expected, found = (
             FrameConverter(shape, Orientation(), "clip").convert(each, None)
-            for each in (frame, nvdec.planar(stored))
+            for each in (frame, gpu.planar(stored))
         )
         assert np.array_equal(found, expected)
 
 
 @needs_no_gpu
 def test_without_a_gpu_nothing_is_decoded_on_the_cpu_instead(scanned):
-    with pytest.raises(BackendError, match=r"GPU 0 .*cannot start CUDA.*leave gpu out"):
+    with pytest.raises(BackendError, match=r"GPU 0 .*CUDA cannot start there.*leave gpu out"):
         frames_of(scanned("h264"), gpu=0)
 
 
@@ -68,7 +70,7 @@ def test_without_a_gpu_nothing_is_decoded_on_the_cpu_instead(scanned):
     [
         ("odd_size_444", "h264 in yuv444p"),
         ("ffv1", "ffv1 in yuv420p"),
-        ("av1", "libdav1d FFmpeg has no decoder"),
+        ("av1", "av1 in yuv420p"),
     ],
 )
 def test_what_gpus_do_not_decode_is_refused(scanned, kind, words):
@@ -80,7 +82,10 @@ KINDS_OF_STAND_IN = (
     *("h264_b_pyramid", "h264_open_gop", "h264_intra_refresh", "hevc", "hevc_open_gop"),
     *("hevc_10_bit", "vp8", "vp9_hidden", "mpeg4", "rotated_90", "bt709_full", "ts", "annex_b"),
 )
-ODD = "odd_size"
+NO_FRAME = r"BackendError: GPU 0 gave no frame \d+ of .*, which the CPU decodes.*leave gpu out"
+OTHER_SIZE = (
+    r"BackendError: GPU 0 gives pictures of {} of .*, which begins with {}: .* leave gpu out"
+)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +98,7 @@ def on_stand_in(tmp_path_factory):
     tests = Path(__file__).parents[1]
     environment = {"LD_LIBRARY_PATH": str(driver), "STAND_IN_PICTURES": str(work / "pictures")}
     run = subprocess.run(
-        [sys.executable, "-m", "decode.stand_in.parity", work, *KINDS_OF_STAND_IN, ODD],
+        [sys.executable, "-m", "decode.stand_in.parity", work, *KINDS_OF_STAND_IN],
         env={**os.environ, **environment, "PYTHONPATH": str(tests)},
         stdout=subprocess.PIPE,
         check=True,
@@ -101,7 +106,7 @@ def on_stand_in(tmp_path_factory):
     return json.loads(run.stdout)
 
 
-@pytest.mark.parametrize("shape", parity.SHAPES)
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", KINDS_OF_STAND_IN)
 def test_frames_that_come_down_are_found_in_order_and_after_seeks(on_stand_in, kind, shape):
     assert on_stand_in[f"{kind}, {shape}"] == "equal"
@@ -112,20 +117,48 @@ def test_camera_streams_that_come_down_are_those_of_the_cpu(on_stand_in, reader)
     assert on_stand_in[reader] == "equal"
 
 
-def test_a_gpu_that_gives_other_pictures_than_the_cpu_is_found_out(on_stand_in):
-    """FFmpeg rounds odd sizes up when frames come down."""
-    assert "54x76 yuv420p in place of 53x75 yuv420p" in on_stand_in[f"{ODD}, as it is"]
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        ("unknown", [NO_FRAME] * 2),
+        ("damaged", [r"DecodeError: frame \d and 3 more .*the file is damaged there"] * 2),
+        ("odd", [OTHER_SIZE.format("54x76", "53x75")] * 2),
+        ("cropped", [OTHER_SIZE.format("192x64", "128x64")] * 2),
+        ("resized", ["equal", *[OTHER_SIZE.format("64x72", "64x48")] * 2]),
+        ("wrong", ["BackendError: GPU 0 gives other pixels of .* than the CPU; leave gpu out"] * 2),
+        ("broken", ["equal", NO_FRAME, "equal"]),
+        ("exhausted", ["equal", NO_FRAME, "equal"]),
+    ],
+)
+def test_what_a_gpu_does_wrong_is_named_and_never_delivered(on_stand_in, failure, expected):
+    """Also by the next job of the same decoder; and a GPU that works again is used again."""
+    found = on_stand_in[failure]
+    assert len(found) == len(expected)
+    for said, words in zip(found, expected, strict=True):
+        assert re.match(words, said)
 
 
-def test_a_gpu_that_gives_nothing_is_named_and_damage_is_damage(on_stand_in):
-    assert "gave no frame" in on_stand_in["unknown"]
-    assert "which the CPU decodes" in on_stand_in["unknown"]
-    assert on_stand_in["damaged"].startswith("DecodeError: frame 0 of")
+def test_interlaced_video_is_refused(scanned):
+    index = scanned("h264")
+    interlaced = replace(index, info=replace(index.info, is_interlaced=True))
+    with pytest.raises(BackendError, match=r"h264 in yuv420p, interlaced; .* leave gpu out"):
+        Nvdec(0, interlaced)
+
+
+def test_an_ffmpeg_without_nvdec_is_refused(scanned, monkeypatch):
+    """PyAV would decode on the CPU, or on another kind of GPU, without a word."""
+    monkeypatch.setattr(nvdec, "context_of_torch", nullcontext)
+    monkeypatch.setattr(nvdec, "new_codec", lambda stream, _: stream.codec_context)
+    with pytest.raises(BackendError, match="for h264 FFmpeg has no decoder on NVIDIA GPUs"):
+        frames_of(scanned("h264"), gpu=0)
+    monkeypatch.setattr(nvdec, "hwdevices_available", lambda: ["drm"])
+    with pytest.raises(BackendError, match="built without CUDA; install PyAV as a wheel"):
+        frames_of(scanned("h264"), gpu=0)
 
 
 @needs_gpu
 @pytest.mark.parametrize("kind", ["h264", "h264_b_pyramid", "hevc", "hevc_10_bit", "vp9"])
-@pytest.mark.parametrize("shape", SHAPES, ids=["as it is", "small", "small yuv420"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_frames_from_the_gpu_are_those_from_the_cpu(scanned, kind, shape):
     index = scanned(kind)
     expected, found = (frames_of(index, shape, gpu=gpu) for gpu in (None, 0))

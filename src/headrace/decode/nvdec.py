@@ -1,14 +1,17 @@
 """NVDEC: FFmpeg's decoders on an NVIDIA GPU, whose frames come down to the CPU.
 
 Not yet run on a GPU by us. What FFmpeg and this file do there was run with a stand-in for the
-driver: tests/decode/test_nvdec.py. So one picture of each file is held against the CPU's.
+driver: tests/decode/test_nvdec.py. So each decoder holds a picture against the CPU's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import av
 import numpy as np
-from av.codec.hwaccel import HWAccel
+from av.codec.hwaccel import HWAccel, hwdevices_available
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import PictureType, VideoFrame
 from av.video.reformatter import VideoReformatter
@@ -26,6 +29,9 @@ from headrace.video.packets import (
 )
 from headrace.video.stream_index import StreamIndex
 
+_CODECS = CODECS_MADE_ANEW - {"av1"}
+"""FFmpeg decodes AV1 by libdav1d; its own decoder does not start on NVDEC through PyAV 18.1."""
+
 _PIXEL_FORMATS = ("yuv420p", "yuvj420p", "yuv420p10le")
 """What GPUs are asked for; which of them they decode depends on codec and GPU. Frames come down as
 NV12 or P010, which hold the same."""
@@ -39,62 +45,94 @@ class Nvdec:
     def __init__(self, gpu: int, index: StreamIndex) -> None:
         """Touch no GPU yet.
 
+        Args:
+            gpu: Its number, as torch counts those that CUDA_VISIBLE_DEVICES leaves.
+            index: The frames there are.
+
         Raises:
             BackendError: GPUs do not decode such video.
         """
-        info = index.info
-        if info.codec not in CODECS_MADE_ANEW or info.pixel_format not in _PIXEL_FORMATS:
-            raise BackendError(
-                f"GPU {gpu} was asked for to decode {index.source}, which is {info.codec} in "
-                f"{info.pixel_format}; GPUs are asked for {', '.join(_PIXEL_FORMATS)} in "
-                f"{', '.join(sorted(CODECS_MADE_ANEW))}; leave gpu out, or encode the file anew"
-            )
         self._gpu = gpu
         self._index = index
         self._converter = VideoReformatter()
         self._keyframes: dict[int, VideoPacket] = {}
-        # One of two fields is no picture to hold against another.
-        self._is_checked = info.is_interlaced
+        self._needs_check = True
+        info = index.info
+        # Of two fields one is no picture to hold against another.
+        if (
+            info.codec not in _CODECS
+            or info.pixel_format not in _PIXEL_FORMATS
+            or info.is_interlaced
+        ):
+            fields = ", interlaced" if info.is_interlaced else ""
+            raise BackendError(
+                f"{self._asked}, which is {info.codec} in {info.pixel_format}{fields}; GPUs are "
+                f"asked for {', '.join(_PIXEL_FORMATS)} in {', '.join(sorted(_CODECS))}, "
+                "not interlaced; leave gpu out, or encode the file anew"
+            )
+
+    @property
+    def _asked(self) -> str:
+        return f"GPU {self._gpu} was asked for to decode {self._index.source}"
 
     def codec(self, stream: VideoStream) -> VideoCodecContext:
         """Return a new codec of the stream, on the GPU.
-
-        All codecs of a process share the GPU's primary context, as torch does.
 
         Raises:
             BackendError: there is no such GPU, or FFmpeg has no such codec for it.
         """
         self._stream = stream
         self._keyframes.clear()
-        # Never in software instead: FFmpeg then gives no frame at all.
-        gpu = HWAccel(
-            "cuda", self._gpu, allow_software_fallback=False, options={"primary_ctx": "1"}
-        )
-        try:
-            codec = new_codec(stream, gpu)
-        except av.error.FFmpegError as error:
+        if "cuda" not in hwdevices_available():
             raise BackendError(
-                f"GPU {self._gpu} was asked for to decode {self._index.source}, and FFmpeg cannot "
-                f"start CUDA there: {describe(error)}; see whether nvidia-smi lists it, or leave "
-                "gpu out"
+                f"{self._asked}, and PyAV's FFmpeg is built without CUDA; install PyAV as a wheel, "
+                "or leave gpu out"
+            )
+        try:
+            with context_of_torch(self._gpu):
+                # Never in software instead: FFmpeg then gives no frame at all.
+                gpu = HWAccel(
+                    "cuda",
+                    self._gpu,
+                    allow_software_fallback=False,
+                    options={"current_ctx": "1"},
+                )
+                codec = new_codec(stream, gpu)
+        except (av.error.FFmpegError, RuntimeError, AssertionError) as error:
+            is_from_ffmpeg = isinstance(error, av.error.FFmpegError)
+            reason = describe(error) if is_from_ffmpeg else str(error).partition("\n")[0]
+            raise BackendError(
+                f"{self._asked}, and CUDA cannot start there: {reason}; give another number of "
+                "those that torch.cuda.device_count() counts, or leave gpu out"
             ) from error
         if not codec.is_hwaccel:
             raise BackendError(
-                f"GPU {self._gpu} was asked for to decode {self._index.source}; for "
-                f"{codec.name} FFmpeg has no decoder on NVIDIA GPUs; leave gpu out"
+                f"{self._asked}; for {codec.name} FFmpeg has no decoder on NVIDIA GPUs; "
+                "leave gpu out"
             )
         return codec
 
     def check(self, ordinal: int, packet: VideoPacket | None, frames: list[VideoFrame]) -> None:
-        """Hold the first keyframe that comes down against the CPU's; `packet` went in before.
+        """Check frames that came down after `packet` went in.
 
-        It costs one picture on the CPU for each decoder. FFmpeg forgets what an odd size, or
-        cropping on the left or above, cuts off: such pictures are found here, and any others.
+        All must be as large as the stream began. FFmpeg rounds odd sizes up, and does not always
+        follow a stream that changes its size. And the first keyframe must be the CPU's, bit by bit:
+        FFmpeg forgets what is cropped on the left or above, and codecs before H.264 leave rounding
+        to the decoder. It costs one picture on the CPU for each decoder.
 
         Raises:
-            BackendError: they differ.
+            BackendError: they are not.
         """
-        if self._is_checked:
+        info = self._index.info
+        for frame in frames:
+            if (frame.width, frame.height) != (info.width, info.height):
+                raise BackendError(
+                    f"GPU {self._gpu} gives pictures of {frame.width}x{frame.height} of "
+                    f"{self._index.source}, which begins with {info.width}x{info.height}: sizes "
+                    "that are odd or change, and cropping on the left or above, are for the CPU; "
+                    "leave gpu out"
+                )
+        if not self._needs_check:
             return
         if packet is not None and packet.is_keyframe:
             self._keyframes[ordinal] = packet
@@ -102,13 +140,12 @@ class Nvdec:
             expected = self._by_cpu(frame)
             if expected is None:
                 continue
-            difference = _difference(self.planar(frame), expected)
-            if difference:
+            if not _is_same(self.planar(frame), expected):
                 raise BackendError(
-                    f"GPU {self._gpu} gives other pictures of {self._index.source} than the CPU: "
-                    f"{difference}; leave gpu out, or encode the file anew"
+                    f"GPU {self._gpu} gives other pixels of {self._index.source} than the CPU; "
+                    "leave gpu out, or encode the file anew"
                 )
-            self._is_checked = True
+            self._needs_check = False
             self._keyframes.clear()
             return
 
@@ -125,13 +162,15 @@ class Nvdec:
         planar.color_range = frame.color_range
         return planar
 
-    def cannot(self) -> BackendError:
-        """Return the error of a GPU that gave no frame at all where the CPU gives one."""
+    def failed(self, number: int) -> BackendError:
+        """Return the error of a GPU that gave no frame `number`, where the CPU gives one."""
         info = self._index.info
         return BackendError(
-            f"GPU {self._gpu} gave no frame of {self._index.source} ({info.codec} {info.profile}, "
-            f"{info.width}x{info.height}), which the CPU decodes: it does not decode such video, "
-            "or has no decoder left; leave gpu out, or read fewer files at a time"
+            f"GPU {self._gpu} gave no frame {number} of {self._index.source} ({info.codec} "
+            f"{info.profile}, {info.width}x{info.height}), which the CPU decodes: the GPU does not "
+            "decode such video, has no decoder or memory left, or its driver lacks libnvcuvid (a "
+            "container needs NVIDIA_DRIVER_CAPABILITIES=compute,video); leave gpu out, or read "
+            "fewer files at a time"
         )
 
     def _by_cpu(self, frame: VideoFrame) -> VideoFrame | None:
@@ -146,14 +185,26 @@ class Nvdec:
         return alone
 
 
-def _difference(found: VideoFrame, expected: VideoFrame) -> str:
-    """Return in words how two planar pictures differ; empty where they are equal."""
-    sizes = [f"{frame.width}x{frame.height} {frame.format.name}" for frame in (found, expected)]
-    if sizes[0] != sizes[1]:
-        return f"{sizes[0]} in place of {sizes[1]}"
+@contextmanager
+def context_of_torch(gpu: int) -> Iterator[None]:
+    """Make torch's CUDA context of a GPU the one of this thread, for FFmpeg to decode in.
+
+    FFmpeg itself does not join a context that torch began (PyAV-Org/PyAV#2339), and one of its own
+    for each file takes some 400 MB of the GPU (meta-pytorch/torchcodec#263).
+    """
+    import torch
+
+    with torch.cuda.device(gpu):
+        torch.zeros(1, device="cuda")
+        yield
+
+
+def _is_same(found: VideoFrame, expected: VideoFrame) -> bool:
+    """Return whether planar pictures of one format are equal."""
     sample_bytes = (expected.format.components[0].bits + 7) // 8
-    for ours, theirs in zip(found.planes, expected.planes, strict=True):
-        row_bytes = ours.width * sample_bytes
-        if not np.array_equal(rows_of(ours, row_bytes), rows_of(theirs, row_bytes)):
-            return "other pixels"
-    return ""
+    return all(
+        np.array_equal(
+            rows_of(ours, ours.width * sample_bytes), rows_of(theirs, theirs.width * sample_bytes)
+        )
+        for ours, theirs in zip(found.planes, expected.planes, strict=True)
+    )

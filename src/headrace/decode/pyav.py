@@ -20,7 +20,7 @@ from headrace.decode.convert import FrameConverter
 from headrace.decode.nvdec import Nvdec
 from headrace.decode.position import Position
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Out
-from headrace.errors import DecodeError
+from headrace.errors import BackendError, DecodeError
 from headrace.video.container import open_container
 from headrace.video.packets import (
     CODECS_MADE_ANEW,
@@ -80,6 +80,14 @@ class PyavDecoder:
 
     def run(self, job: DecodeJob, out: Out | None = None) -> _Frames:
         """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
+        try:
+            yield from self._run(job, out)
+        except BackendError:
+            # Of a GPU. The next job begins anew, not in the middle of what was refused.
+            self.rest()
+            raise
+
+    def _run(self, job: DecodeJob, out: Out | None) -> _Frames:
         self._index.check(job.wanted[0])
         self._index.check(job.wanted[-1])
         self._index.check_unchanged(job.wanted[0])
@@ -99,8 +107,8 @@ class PyavDecoder:
             self._counters.frames_delivered += 1
             yield number, pixels
         if lost:
-            if self._nvdec is not None and self._is_for_the_cpu(lost[0]):
-                raise self._nvdec.cannot()
+            if self._nvdec is not None and self._is_fine_on_the_cpu(lost[0]):
+                raise self._nvdec.failed(lost[0])
             raise self._undecodable(lost) if refused is None else _naming(refused, lost)
 
     def rest(self) -> None:
@@ -163,10 +171,7 @@ class PyavDecoder:
             lost.append(number)
         yield from found
 
-    def _is_for_the_cpu(self, number: int) -> bool:
-        """Return whether the GPU gave nothing at all, and the CPU gives a frame that was wanted."""
-        if self._counters.frames_decoded:
-            return False
+    def _is_fine_on_the_cpu(self, number: int) -> bool:
         with closing(PyavDecoder(self._index, self._shape)) as other:
             try:
                 return any(other.run(DecodeJob((number,), goes_on=False)))

@@ -15,12 +15,13 @@ import torch
 from torch.utils.data import DataLoader
 
 from decode import stand_in
+from decode.stand_in.failures import failures
+from headrace.decode import nvdec
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import HeadraceError
-from headrace.testing.damage import damage_packets
-from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.testing.synth import KINDS, write_clip
 from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
 from headrace.training.cameras.loader import CameraLoader
 from headrace.video.camera_layout import CameraLayout
@@ -28,11 +29,9 @@ from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 from training.cameras.clips import SIZE, write_layout
 
-SHAPES = {
-    "as it is": FrameShape(),
-    "small": FrameShape(size=(32, 48)),
-    "small yuv420": FrameShape(size=(32, 48), layout="yuv420"),
-}
+# CUDA itself has no stand-in. Workers that are spawned come by here, too.
+torch.cuda.device_count = lambda: 1
+nvdec.context_of_torch = stand_in.context
 
 
 def main() -> None:
@@ -41,32 +40,19 @@ def main() -> None:
     work, found = Path(folder), {}
     for kind in kinds:
         index = StreamIndex.scan(write_clip(work / kind, KINDS[kind]))
-        stand_in.learn(index.source, work / "pictures")
-        for name, shape in SHAPES.items():
+        stand_in.learn(index, work / "pictures")
+        for name, shape in stand_in.SHAPES.items():
             found[f"{kind}, {name}"] = outcome(lambda i=index, s=shape: is_equal(i, s))
     found |= failures(work)
     layout = write_layout(work / "videos")
     for clip in layout.clips:
         for camera in layout.cameras:
             index = StreamIndex.scan(clip.file(camera))
-            stand_in.learn(index.source, work / "pictures")
-    torch.cuda.device_count = lambda: 1  # CUDA itself has no stand-in
+            stand_in.learn(index, work / "pictures")
     store = IndexStore(work / "store")
     found["CameraLoader"] = outcome(lambda: is_loader_equal(layout, store))
     found["CameraStreamDataset, spawned"] = outcome(lambda: is_dataset_equal(layout, store))
-    json.dump(found, sys.stdout)
-
-
-def failures(work: Path) -> dict[str, str]:
-    """Ask for the first frame of a clip that this GPU does not know, and of one with damage."""
-    path = write_clip(work / "unknown", SynthClip(size=(80, 112)))
-    damaged = damage_packets(path, work / "damaged.mp4", ordinals=range(24))
-    found = {}
-    for each in (path, damaged):
-        index = StreamIndex.scan(each)
-        first = [DecodeJob((0,), goes_on=False)]
-        found[each.stem] = outcome(lambda i=index, f=first: bool(decoded(i, FrameShape(), f, 0)))
-    return found
+    json.dump(found, sys.stdout, indent=1)
 
 
 def outcome(compare: Callable[[], bool]) -> str:

@@ -163,7 +163,7 @@ def test_going_on_in_the_middle_is_no_gap(dataset, recwarn):
     ("context", "words"),
     [
         ("fork", "multiprocessing_context='spawn'"),
-        pytest.param("spawn", "FFmpeg cannot start CUDA", marks=needs_no_gpu),
+        pytest.param("spawn", "CUDA cannot start there", marks=needs_no_gpu),
     ],
 )
 def test_only_workers_that_are_spawned_go_to_the_gpu(layout, store, monkeypatch, context, words):

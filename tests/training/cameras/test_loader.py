@@ -450,7 +450,7 @@ def test_a_gpu_that_is_not_here_is_refused_when_the_loader_is_made(loader):
 @pytest.mark.parametrize("on_error", ["raise", "mask"])
 def test_a_gpu_that_does_not_start_is_no_bad_media(loader, monkeypatch, on_error):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(BackendError, match="FFmpeg cannot start CUDA"):
+    with pytest.raises(BackendError, match="CUDA cannot start there"):
         next(iter(loader(gpu=0, on_error=on_error)))
 
 

@@ -1,0 +1,132 @@
+"""What a GPU may do wrong, as clips and limits of the stand-in, and how each ends."""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import av
+from av.bitstream import BitStreamFilterContext
+
+from decode import stand_in
+from headrace.decode.open import open_decoder
+from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.errors import HeadraceError
+from headrace.testing.damage import damage_packets
+from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.video.stream_index import StreamIndex
+
+FIRST, NEXT = range(4), range(4, 8)
+
+
+def failures(work: Path) -> dict[str, list[str]]:
+    """Return how jobs end: "equal", which here means that all frames came, or the error."""
+    (work / "failures").mkdir()
+    return {
+        each.__name__: list(each(work / "failures", work / "pictures"))
+        for each in (unknown, damaged, odd, cropped, resized, wrong, broken, exhausted)
+    }
+
+
+def unknown(work: Path, _: Path) -> Iterator[str]:
+    """A stream that the GPU does not decode."""
+    yield from _jobs(StreamIndex.scan(write_clip(work / "unknown", SynthClip(size=(80, 112)))))
+
+
+def damaged(work: Path, _: Path) -> Iterator[str]:
+    """A stream that nothing decodes in the beginning."""
+    path = write_clip(work / "whole", SynthClip(size=(80, 96)))
+    bad = damage_packets(path, work / "damaged.mp4", ordinals=range(24))
+    yield from _jobs(StreamIndex.scan(bad))
+
+
+def odd(work: Path, pictures: Path) -> Iterator[str]:
+    """Pictures of an odd size, which FFmpeg rounds up."""
+    yield from _jobs(_learned(write_clip(work / "odd", KINDS["odd_size"]), pictures))
+
+
+def cropped(work: Path, pictures: Path) -> Iterator[str]:
+    """Pictures that are cropped on the left, which FFmpeg forgets."""
+    path = write_clip(work / "wide", SynthClip(size=(64, 192), container="h264"))
+    cut = work / "cropped.ts"
+    with av.open(path) as source, av.open(cut, "w") as to:
+        stream = to.add_stream_from_template(source.streams.video[0])
+        cutting = BitStreamFilterContext("h264_metadata=crop_left=64", source.streams.video[0])
+        for packet in [*source.demux(video=0), None]:
+            for each in cutting.filter(packet):
+                each.stream = stream
+                to.mux(each)
+    yield from _jobs(_learned(cut, pictures))
+
+
+def resized(work: Path, pictures: Path) -> Iterator[str]:
+    """A stream whose pictures become larger; asked for beyond that."""
+    parts = [
+        write_clip(work / f"part {height}", SynthClip(size=(height, 64), container="h264"))
+        for height in (48, 72)
+    ]
+    whole = work / "resized.h264"
+    whole.write_bytes(b"".join(part.read_bytes() for part in parts))
+    yield from _jobs(_learned(whole, pictures), FIRST, range(50, 54), range(54, 58))
+
+
+def wrong(work: Path, pictures: Path) -> Iterator[str]:
+    """Pictures of which a pixel is another."""
+    index = StreamIndex.scan(write_clip(work / "wrong", SynthClip(size=(48, 80))))
+    stand_in.learn(index, work / "right")
+    for right in (work / "right").iterdir():
+        *rest, last = right.read_bytes()
+        (pictures / right.name).write_bytes(bytes([*rest, last ^ 1]))
+    yield from _jobs(index)
+
+
+def broken(work: Path, pictures: Path) -> Iterator[str]:
+    """A GPU that fails after some frames, and works again."""
+    index = _learned(write_clip(work / "broken", SynthClip(size=(64, 80))), pictures)
+    with closing(open_decoder(index, gpu=0)) as decoder:
+        yield _outcome(decoder, FIRST)
+        with _limit("STAND_IN_FRAMES", 0):
+            yield _outcome(decoder, NEXT)
+        yield _outcome(decoder, NEXT)
+
+
+def exhausted(work: Path, pictures: Path) -> Iterator[str]:
+    """A GPU that has one decoder, which another file holds and then gives back."""
+    index = _learned(write_clip(work / "exhausted", SynthClip(size=(64, 112))), pictures)
+    with (
+        _limit("STAND_IN_MOST", 1),
+        closing(open_decoder(index, gpu=0)) as first,
+        closing(open_decoder(index, gpu=0)) as second,
+    ):
+        yield _outcome(first, FIRST)
+        yield _outcome(second, FIRST)
+        first.close()
+        yield _outcome(second, FIRST)
+
+
+def _learned(path: Path, pictures: Path) -> StreamIndex:
+    index = StreamIndex.scan(path)
+    stand_in.learn(index, pictures)
+    return index
+
+
+def _jobs(index: StreamIndex, *jobs: range) -> Iterator[str]:
+    """Run jobs one after the other on one decoder."""
+    with closing(open_decoder(index, gpu=0)) as decoder:
+        for job in jobs or (FIRST, NEXT):
+            yield _outcome(decoder, job)
+
+
+def _outcome(decoder: Decoder, job: range) -> str:
+    try:
+        found = len(list(decoder.run(DecodeJob(tuple(job), goes_on=True))))
+    except HeadraceError as error:
+        return f"{type(error).__name__}: {error}"
+    return "equal" if found == len(job) else f"{found} frames"
+
+
+@contextmanager
+def _limit(name: str, value: int) -> Iterator[None]:
+    os.environ[name] = str(value)
+    yield
+    del os.environ[name]
