@@ -105,13 +105,27 @@ def test_without_out_the_index_goes_to_stdout(call, made, monkeypatch):
     assert (code, json.loads(out)) == (0, {"videos": LENGTHS})
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--out", "index.json"), "--out: only with --layout cameras"),
+        (("--sync", "nearest", "--tolerance-ms", 5), "--sync, --tolerance-ms: only with"),
+        (("--layout", "cameras", "--verify"), "--verify: only with --layout videos"),
+    ],
+)
+def test_options_of_the_other_layout_are_refused(call, made, options, said):
+    code, out, err = call("index", made, *options)
+    assert code != 0
+    assert (said in err, out) == (True, "")
+
+
 def test_slots_that_stay_decode_once_and_those_that_wander_do_not(call, index_file, tmp_path):
     options = ("--ranks", "1,2", "--workers", "2", "--group-num", 2, "--size", 32, 48)
     code, out, _ = call(
         "bench", "cameras", "--index-file", index_file, *options, "--out", tmp_path / "out"
     )
     assert code == 0
-    assert "Every picture is decoded once, however many ranks and workers" in out
+    assert "Where slots stay, every picture is decoded once, however many ranks and workers" in out
     record = json.loads((tmp_path / "out" / "cameras.json").read_text())
     decoded = {
         (run["way"], run["ranks"]): run["decoded"] / run["delivered"] for run in record["runs"]
@@ -130,8 +144,8 @@ def test_slots_that_stay_decode_once_and_those_that_wander_do_not(call, index_fi
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--ranks", "0"), "ranks must be numbers from 1 up"),
-        (("--workers", "two"), "numbers with commas"),
+        (("--ranks", "0"), "ranks must be numbers from 1 up, got 0"),
+        (("--workers", "two"), "Invalid value for --workers: numbers with commas"),
         (("--ways", "fast"), "there is no way fast"),
     ],
 )

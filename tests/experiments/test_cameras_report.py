@@ -73,7 +73,9 @@ def test_repeats_of_one_way_are_one_row_of_medians():
 
 def test_the_verdict_names_the_worst_the_best_and_the_example():
     found = cameras_experiment(MEASURED).findings[0]
-    assert found.headline == "Every picture is decoded once, however many ranks and workers"
+    assert found.headline == (
+        "Where slots stay, every picture is decoded once, however many ranks and workers"
+    )
     said = "\n".join(found.evidence)
     assert "at most 1.00 pictures are decoded for one delivered: CameraLoader, 1 rank" in said
     assert "The best reaches 80 % of plain decoding" in said
@@ -85,7 +87,7 @@ def test_a_picture_decoded_twice_is_not_called_once():
     found = cameras_experiment(
         record(run("decode", 1, 1, 4.0), run("loader", 1, 1, 5.0, decoded=1200))
     ).findings[0]
-    assert found.headline == "Pictures are decoded up to 2.00 times"
+    assert found.headline == "Where slots stay, pictures are decoded up to 2.00 times"
 
 
 def test_page_and_text_have_every_row():

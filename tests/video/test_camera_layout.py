@@ -47,6 +47,8 @@ def test_cameras_come_by_name_or_as_asked_for(folder):
     read = CameraLayout.read(path, ["right", "front"])
     assert read.cameras == ("right", "front")
     assert read.clips[0].file("right") == folder / "videos" / "night" / "right.mp4"
+    with pytest.raises(ConfigError, match="no clip has a camera rear; there is front, left, right"):
+        CameraLayout.read(path, ["rear", "front"])
 
 
 def count_of_whole(*bad):

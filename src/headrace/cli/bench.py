@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 bench = typer.Typer(no_args_is_help=True, help="Measure on your own videos and machine.")
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _numbers(text: str, option: str) -> tuple[int, ...]:
     try:
         return tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError as error:
-        raise typer.BadParameter(f"numbers with commas between them, got {text!r}") from error
+        raise typer.BadParameter(
+            f"numbers with commas between them, got {text!r}", param_hint=option
+        ) from error
 
 
 @bench.command("workers")
@@ -34,7 +36,7 @@ def workers(
     clip_len: Annotated[int, typer.Option(min=1, help="Frames in a clip.")] = 16,
     stride: Annotated[int, typer.Option(min=1, help="1 means consecutive frames.")] = 2,
     size: Annotated[
-        tuple[int, int], typer.Option(min=1, help="Height and width of the frames.")
+        tuple[int, int], typer.Option(min=1, metavar="H W", help="Height and width of the frames.")
     ] = (256, 256),
     boundary: Annotated[
         Literal["error", "repeat_last", "wrap"],
@@ -56,7 +58,7 @@ def workers(
 
     config = WorkersConfig(
         videos=tuple(str(path) for path in find_videos(videos)),
-        workers=_numbers(numbers),
+        workers=_numbers(numbers, "--workers"),
         batch_size=batch_size,
         clip_len=clip_len,
         stride=stride,
@@ -76,7 +78,7 @@ def sampling(
     videos: Annotated[list[Path], typer.Argument(help="Video files, or folders of them.")],
     batch_size: Annotated[int, typer.Option(min=1, help="Frames in a batch.")] = 128,
     size: Annotated[
-        tuple[int, int], typer.Option(min=1, help="Height and width of the frames.")
+        tuple[int, int], typer.Option(min=1, metavar="H W", help="Height and width of the frames.")
     ] = (256, 256),
     memory: Annotated[str, typer.Option(help="For frames that wait; like 256MiB or 1GiB.")] = (
         "1GiB"
@@ -138,7 +140,7 @@ def cameras(
     ] = "loader,dataset,wandering",
     group_num: Annotated[int, typer.Option(min=1, help="Clips in a batch.")] = 4,
     size: Annotated[
-        tuple[int, int], typer.Option(min=1, help="Height and width of the frames.")
+        tuple[int, int], typer.Option(min=1, metavar="H W", help="Height and width of the frames.")
     ] = (256, 704),
     repeats: Annotated[int, typer.Option(min=1, help="Epochs of each.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("headrace_bench"),
@@ -152,8 +154,8 @@ def cameras(
     config = CamerasConfig(
         index_file=index_file,
         ways=cast("tuple[CameraWay, ...]", tuple(part.strip() for part in ways.split(","))),
-        ranks=_numbers(ranks),
-        workers=_numbers(workers),
+        ranks=_numbers(ranks, "--ranks"),
+        workers=_numbers(workers, "--workers"),
         group_num=group_num,
         size=size,
         repeats=repeats,

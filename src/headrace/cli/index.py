@@ -17,10 +17,15 @@ if TYPE_CHECKING:
     from headrace.errors import MediaError
     from headrace.video.stream_index import StreamIndex
 
+_ONLY_WITH = {
+    "videos": ("verify", "export_mappings", "check_mappings"),
+    "cameras": ("out", "sync", "tolerance_ms"),
+}
 _COLUMNS = ("file", "codec", "size", "rate", "frames", "GOP", "B", "VFR", "turn", "problems")
 
 
 def index(
+    context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(help="Video files, or folders of them.")],
     verify: Annotated[
         bool, typer.Option("--verify", help="Decode everything: find damage inside packets too.")
@@ -48,6 +53,7 @@ def index(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Index videos: a table of what they are and what is wrong with them."""
+    _check_belonging(context, layout)
     if layout == "cameras":
         index_cameras(paths, out, sync, tolerance_ms, as_json=json)
         return
@@ -78,6 +84,23 @@ def index(
         print(f"{store.counters.damaged} damaged index entries rebuilt", file=sys.stderr)
     if is_bad:
         raise typer.Exit(1)
+
+
+def _check_belonging(context: typer.Context, layout: str) -> None:
+    """Refuse options that say nothing of this layout: ConfigError."""
+    from headrace.errors import ConfigError
+
+    [(other, names)] = [item for item in _ONLY_WITH.items() if item[0] != layout]
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in names
+        if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise ConfigError(
+            f"{', '.join(given)}: only with --layout {other}, and the layout is {layout}; choose "
+            "that, or leave it out"
+        )
 
 
 def _opened(

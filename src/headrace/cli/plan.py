@@ -26,7 +26,7 @@ def plan(
         str, typer.Option(help="For frames that wait, and three batches; like 256MiB or 1GiB.")
     ] = "1GiB",
     size: Annotated[
-        tuple[int, int], typer.Option(min=1, help="Height and width of the frames.")
+        tuple[int, int], typer.Option(min=1, metavar="H W", help="Height and width of the frames.")
     ] = (256, 256),
     target_fps: Annotated[
         float | None, typer.Option(min=1, help="Frames per second that the model takes.")

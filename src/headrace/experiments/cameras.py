@@ -42,8 +42,10 @@ class CamerasConfig:
 
     def __post_init__(self) -> None:
         for name in ("ranks", "workers"):
-            if not getattr(self, name) or min(getattr(self, name)) < 1:
-                raise ConfigError(f"{name} must be numbers from 1 up, got {getattr(self, name)}")
+            numbers = getattr(self, name)
+            if not numbers or min(numbers) < 1:
+                got = ", ".join(map(str, numbers)) or "none"
+                raise ConfigError(f"{name} must be numbers from 1 up, got {got}")
         for name in ("group_num", "repeats"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")

@@ -93,14 +93,16 @@ class CameraLayout:
             ConfigError: there is no such folder, or no clip in it, or none that can be read.
         """
         names = None if cameras is None else tuple(cameras)
+        folders = [Path(each) for each in video_dirs]
         unread = tuple(
-            CameraClip(video_dir=Path(each), name=clip, num_frames=0)
-            for each in video_dirs
-            for clip in _sub_folders(Path(each))
+            CameraClip(video_dir=folder, name=clip, num_frames=0)
+            for folder in folders
+            for clip in _sub_folders(folder)
         )
         if not unread:
             raise ConfigError(
-                "no clip was found: a clip is a folder of <camera>.mp4 files inside a video_dir"
+                f"no clip was found in {', '.join(map(str, folders)) or 'no folder'}: a clip is a "
+                f"folder of <camera>{_SUFFIX} files inside the one that is given"
             )
         there = _cameras(unread, names)
         errors: list[MediaError] = []
@@ -174,24 +176,31 @@ def _check_name(name: str, path: Path) -> None:
 
 def _cameras(clips: tuple[CameraClip, ...], asked: Iterable[str] | None) -> tuple[str, ...]:
     """Return the cameras asked for, or all that any clip has, by name."""
-    if asked is not None:
-        names = tuple(asked)
-        if not names or len(set(names)) != len(names):
-            raise ConfigError(f"cameras must be different names, at least one; got {names}")
-        return names
     found = {file.stem for clip in clips for file in clip.folder.glob(f"*{_SUFFIX}")}
     if not found:
         raise ConfigError(
             f"no camera was found: there is no *{_SUFFIX} in {clips[0].folder}, nor in the folder "
             "of any other clip"
         )
-    return tuple(sorted(found))
+    if asked is None:
+        return tuple(sorted(found))
+    names = tuple(asked)
+    if not names or len(set(names)) != len(names):
+        raise ConfigError(f"cameras must be different names, at least one; got {names}")
+    unknown = [name for name in names if name not in found]
+    if unknown:
+        raise ConfigError(
+            f"no clip has a camera {', '.join(unknown)}; there is {', '.join(sorted(found))}"
+        )
+    return names
 
 
 def _sub_folders(video_dir: Path) -> list[str]:
     try:
         return sorted(
-            each.name for each in video_dir.iterdir() if each.is_dir() and any(each.glob("*.mp4"))
+            each.name
+            for each in video_dir.iterdir()
+            if each.is_dir() and any(each.glob(f"*{_SUFFIX}"))
         )
     except OSError as error:
         raise ConfigError(f"cannot read folder {video_dir}: {error.strerror}") from error

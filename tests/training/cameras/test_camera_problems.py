@@ -71,7 +71,7 @@ def test_every_missing_and_damaged_camera_is_named_with_what_to_do(problems, fol
         "pictures black"
     )
     assert third.startswith(f"cannot open {folder}/b/back.mp4: ")
-    assert third.endswith(f"; replace it, or {leaves_out}")
+    assert third.endswith(f"; give a video file; or {leaves_out}")
     assert fourth.startswith(f"cannot open {folder}/c/front.mp4: the file is empty")
     assert fourth.endswith(f"{leaves_out}, or only this camera with on_missing='mask' as well")
 
@@ -84,17 +84,34 @@ def test_a_clip_without_any_camera_is_named(problems, folder):
     assert found[-1] == f"{folder}/b is not in the index: none of its cameras can be read"
 
 
+def test_a_clip_of_the_index_file_whose_files_are_gone_is_to_be_taken_out(problems, folder, store):
+    layout = layout_of(folder, store)
+    shutil.rmtree(folder / "b")
+    assert problems(layout)[-1] == (
+        f"{folder}/b: none of its cameras can be read; take it out of the index file"
+    )
+
+
+def test_what_was_there_before_is_named_where_later_frames_do_not_count(problems, folder):
+    with_camera(folder / "a" / "back.mp4", num_frames=6, frame_rate=Fraction(5))
+    with_camera(folder / "a" / "front.mp4", num_frames=3, frame_rate=Fraction(5, 2))
+    said = problems(sync="previous", on_missing="mask")[0]
+    assert "a/front.mp4 has no frame for 3 of 6 moments" in said
+    assert "its latest earlier frame is 200.0 ms away, 50 are tolerated" in said
+
+
 def test_cameras_of_other_lengths_are_named_with_what_to_do(problems, folder):
     with_camera(folder / "a" / "front.mp4", num_frames=4)
     with_camera(folder / "c" / "left.mp4", num_frames=9)
     early, late = problems()
     assert early == (
         f"{folder}/a/front.mp4 has no frame for 2 of 6 moments, the first is frame 4 of the first "
-        "camera: it has 4 frames, the first camera 6; choose on_missing='drop', 'mask' or 'repeat'"
+        "camera: it has 4 frames, the first camera 6; choose on_missing='drop', 'mask' "
+        "or 'repeat' in Alignment"
     )
     assert late == (
         f"{folder}/c/back.mp4 ends after 6 frames, {folder}/c/left.mp4 has 9; choose "
-        "on_missing='drop', 'mask' or 'repeat'"
+        "on_missing='drop', 'mask' or 'repeat' in Alignment"
     )
 
 
@@ -111,8 +128,8 @@ def test_an_index_that_disagrees_is_named_once_for_each_clip(problems, folder, s
     a, *others = layout.clips
     [said] = problems(replace(layout, clips=(replace(a, num_frames=8), *others)))
     assert said == (
-        f"the index file says 8 frames, {folder}/a/back.mp4 has 6; write it anew with "
-        "`headrace index --layout cameras`"
+        f"the index file says 8 frames, {folder}/a/back.mp4 has 6; write it anew: headrace index "
+        f"--layout cameras {folder} --out FILE"
     )
 
 
@@ -125,8 +142,8 @@ def test_a_frame_rate_of_its_own_is_a_problem_by_index_and_none_by_time(problems
     by_index = problems()
     assert len(by_index) == 3
     assert by_index[0].endswith(
-        "choose on_missing='drop', 'mask' or 'repeat'; or, as it has 60 frames/s and the first "
-        "camera 30, align them by time with sync='nearest' or 'previous'"
+        "choose on_missing='drop', 'mask' or 'repeat' in Alignment; or, as it has 60 frames/s "
+        "and the first camera 30, align them by time with sync='nearest' or 'previous'"
     )
     assert problems(sync="nearest") == problems(sync="previous") == []
 
@@ -138,8 +155,8 @@ def test_by_time_a_camera_that_ends_early_is_a_problem(problems, folder):
     [said] = problems(sync="nearest", on_missing="mask")
     assert "a/front.mp4 has no frame for 13 of 30 moments, the first is frame 17" in said
     assert (
-        "50 are tolerated; choose on_missing='drop', 'mask' or 'repeat', or raise tolerance_ms"
-        in said
+        "50 are tolerated; choose on_missing='drop', 'mask' or 'repeat' in Alignment, or raise "
+        "tolerance_ms" in said
     )
 
 

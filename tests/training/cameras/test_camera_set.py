@@ -1,6 +1,7 @@
 """Cameras are aligned by index or by time: own frame rates, offsets, drift and gaps."""
 
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -209,3 +210,14 @@ def test_a_damaged_camera_is_masked_only_where_bad_media_may_be_skipped_too(copi
     assert ([clip.number for clip in found.clips], found.lacking) == ([0, 1], (damaged,))
     strict = Alignment(sync="nearest", tolerance_ms=250)
     assert len(CameraSet.open(copied, strict, skip_bad=True, store=store).left_out) == 1
+
+
+def test_a_camera_that_is_missing_is_named_with_what_to_do(layout, tmp_path, store):
+    folder = shutil.copytree(layout.clips[0].video_dir, tmp_path / "copy")
+    (folder / "clip" / "2_gap.mp4").unlink()
+    copied = CameraLayout.of_folders([folder], lambda file: 20, layout.cameras[:2])
+    lacking = replace(copied, cameras=layout.cameras)
+    with pytest.raises(
+        OpenError, match=r"2_gap\.mp4 is missing; add it, or choose on_missing='mask'"
+    ):
+        CameraSet.open(lacking, Alignment(sync="nearest"), store=store)

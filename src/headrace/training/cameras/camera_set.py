@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
-from headrace.errors import ConfigError, MediaError
+from headrace.errors import ConfigError, MediaError, OpenError
 from headrace.sampling.alignment import (
     MISSING,
     OnMissing,
@@ -220,7 +220,10 @@ def _problems(
         except MediaError as error:
             yield _unread(clip.file(camera), error, is_first=camera == cameras[0])
     if not found:
-        yield f"{clip.folder} is not in the index: none of its cameras can be read"
+        if clip.num_frames:
+            yield f"{clip.folder}: none of its cameras can be read; take it out of the index file"
+        else:
+            yield f"{clip.folder} is not in the index: none of its cameras can be read"
         return
     # Where the first camera cannot be read, the next one counts the frames, as in `of_folders`.
     (name, first), *others = found.items()
@@ -243,7 +246,7 @@ def _unread(file: Path, error: MediaError, *, is_first: bool) -> str:
             policy = "on_missing='mask', which leaves its pictures black"
         return f"{file} is missing; add it, or choose {policy}"
     rest = "" if is_first else ", or only this camera with on_missing='mask' as well"
-    return f"{error}; replace it, or choose {policy}{rest}"
+    return f"{error}; or choose {policy}{rest}"
 
 
 def _check_clocks(alignment: Alignment, layout: CameraLayout) -> None:
@@ -258,7 +261,7 @@ def _check_clocks(alignment: Alignment, layout: CameraLayout) -> None:
 def _disagrees(clip: CameraClip, first: StreamIndex) -> ConfigError:
     return ConfigError(
         f"the index file says {clip.num_frames} frames, {first.source} has {len(first)}; write it "
-        "anew with `headrace index --layout cameras`"
+        f"anew: headrace index --layout cameras {clip.video_dir} --out FILE"
     )
 
 
@@ -270,11 +273,11 @@ def _opened(
     store: IndexStore,
 ) -> tuple[tuple[StreamIndex, ...], tuple[int, ...]]:
     """Return the index of each camera, and the places of those that the first stands in for."""
-    indexes = [open_index(clip.file(cameras[0]), store)]
+    indexes = [_open(clip.file(cameras[0]), store, is_first=True)]
     lacking: list[int] = []
     for place, camera in enumerate(cameras[1:], 1):
         try:
-            indexes.append(open_index(clip.file(camera), store))
+            indexes.append(_open(clip.file(camera), store, is_first=False))
         except MediaError:
             may_lack = skip_bad or not clip.file(camera).exists()
             if alignment.on_missing != "mask" or not may_lack:
@@ -284,6 +287,15 @@ def _opened(
     if len(indexes[0]) != clip.num_frames:
         raise _disagrees(clip, indexes[0])
     return tuple(indexes), tuple(lacking)
+
+
+def _open(file: Path, store: IndexStore, *, is_first: bool) -> StreamIndex:
+    try:
+        return open_index(file, store)
+    except OpenError as error:
+        if file.exists():
+            raise
+        raise OpenError(_unread(file, error, is_first=is_first), source=str(file)) from error
 
 
 def _aligned(

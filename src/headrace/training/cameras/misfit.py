@@ -7,7 +7,7 @@ from headrace.errors import DecodeError
 from headrace.sampling.alignment import MISSING, Sync
 from headrace.video.stream_index import StreamIndex
 
-_POLICIES = "choose on_missing='drop', 'mask' or 'repeat'"
+_POLICIES = "choose on_missing='drop', 'mask' or 'repeat' in Alignment"
 
 
 def misfit(
@@ -35,8 +35,7 @@ def misfit(
         if sync == "index":
             found = f"it has {len(other)} frames, the first camera {len(first)}"
         else:
-            gap = np.abs(seconds[1] - seconds[0][moment]).min() * 1000
-            found = f"its nearest frame is {gap:.1f} ms away, {tolerance_ms:g} are tolerated"
+            found = _nothing_near(seconds[1] - seconds[0][moment], tolerance_ms, sync)
         return DecodeError(
             f"{other.source} has no frame for {len(without)} of {len(first)} moments, the first is "
             f"frame {moment} of the first camera: {found}; {what}",
@@ -61,6 +60,17 @@ def emptied(first: StreamIndex, moments: int) -> DecodeError:
         "clocks, or raise the tolerance",
         source=str(first.source),
     )
+
+
+def _nothing_near(apart: NDArray[np.float64], tolerance_ms: float, sync: Sync) -> str:
+    """Return what there is instead; `apart`: seconds from the moment to each frame."""
+    which = "nearest"
+    if sync == "previous":
+        which, apart = "latest earlier", apart[apart <= 0]
+        if not len(apart):
+            return "it has none before"
+    gap = np.abs(apart).min() * 1000
+    return f"its {which} frame is {gap:.1f} ms away, {tolerance_ms:g} are tolerated"
 
 
 def _by_time(first: StreamIndex, other: StreamIndex) -> str:
