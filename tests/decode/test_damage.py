@@ -1,6 +1,7 @@
 """Damage: what is delivered is right, what is not is named, and the decoder goes on."""
 
 from contextlib import closing
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -21,6 +22,8 @@ CLIPS = {
     "h264_open_gop": SynthClip(b_frames=2, open_gop=True),
     "hevc": SynthClip(codec="hevc", b_frames=3, structure="b_pyramid"),
     "vp9": SynthClip(codec="vp9", container="webm", gop=12),
+    "mpeg4": SynthClip(codec="mpeg4", b_frames=2),
+    "mpeg4_open_gop": SynthClip(codec="mpeg4", b_frames=2, open_gop=True),
 }
 PLACES = {"keyframe": [24], "after a keyframe": [25], "middle": [17, 18], "start": [0], "end": [47]}
 
@@ -89,6 +92,35 @@ def test_a_frame_comes_out_of_every_job_or_of_none(damaged):
             for n in wanted:
                 found.setdefault(n, set()).add(n in got)
     assert {n: len(there) for n, there in found.items() if len(there) > 1} == {}
+
+
+@pytest.mark.parametrize("packet", [0, 4, 7, 11, 13, 30])
+@pytest.mark.parametrize("codec", CLIPS)
+def test_the_same_frames_come_whatever_the_jobs_are(codec, packet, tmp_path):
+    """Across GOPs, in one job or many that read on, from the beginning or later."""
+    good = write_clip(tmp_path / "good", replace(CLIPS[codec], num_frames=37))
+    bad = damage.damage_packets(good, tmp_path / f"bad{good.suffix}", ordinals=[packet])
+    index = StreamIndex.scan(bad, count_by="packets")
+    whole: dict[int, np.ndarray] = {}
+    for first, length in [(0, 37), (0, 1), (0, 3), (0, 16), (13, 6)]:
+        jobs = [range(k, min(37, k + length)) for k in range(first, 37, length)]
+        with closing(PyavDecoder(index)) as decoder:
+            got = {n: frame for job in jobs for n, frame in run(decoder, job)[0].items()}
+        whole = whole or got
+        assert set(got) == {n for n in whole if n >= first}
+        assert all(np.array_equal(frame, whole[n]) for n, frame in got.items())
+
+
+def test_damage_is_seen_wherever_decoding_begins(tmp_path):
+    """FFmpeg guesses faults of MPEG-4 encoders from what it decoded, and then forgives more."""
+    clip = SynthClip(codec="mpeg4", num_frames=9, size=(64, 96), gop=5, b_frames=2)
+    good = write_clip(tmp_path / "good", clip)
+    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[5])
+    index = StreamIndex.scan(bad)
+    for first in (0, 4):
+        with closing(PyavDecoder(index)) as decoder:
+            _, missing = run(decoder, range(first, 9))
+        assert missing == (5, 6, 7, 8)
 
 
 def test_a_damaged_frame_is_named_with_source_and_time(tmp_path):

@@ -24,12 +24,16 @@ class Position:
 
     def enter(self, gop: int) -> None:
         """Start a new stretch at the keyframe of `gop`."""
-        self.next_ordinal = int(self._index.gop_ordinal[gop])
         self.emitted = -1
-        self._is_at_end = False
-        self._start_gop = gop
         self._withheld.clear()
         self._damaged.clear()
+        self.resume(gop)
+
+    def resume(self, gop: int) -> None:
+        """Go on at the keyframe of `gop`, with a codec that knows nothing of what was before."""
+        self.next_ordinal = int(self._index.gop_ordinal[gop])
+        self._is_at_end = False
+        self._start_gop = gop
 
     def lose(self) -> None:
         """Forget the position: the next stretch starts with a seek."""
@@ -58,6 +62,25 @@ class Position:
         self._is_at_end = is_end and ordinal >= self._index.packets
         self.next_ordinal = None if is_end or ordinal + 1 > self._index.packets else ordinal + 1
         return ordinal
+
+    def resumes_at(self) -> int | None:
+        """Return the GOP that a fresh codec is to go on with: its keyframe is next, after damage.
+
+        A codec that goes on may find fault with what is whole, as it misses pictures that were
+        lost. What is shown before that keyframe leans on the damage, and is lost either way.
+        """
+        if self.next_ordinal is None or not self._damaged:
+            return None
+        gop = self._gop_of_ordinal(self.next_ordinal)
+        is_keyframe = int(self._index.gop_ordinal[gop]) == self.next_ordinal
+        if gop <= self._start_gop or not is_keyframe:
+            return None
+        before = int(self._index.gop_start[gop - 1])
+        is_tainted = any(
+            self._gop_of_ordinal(bad) == gop - 1 and self._taints(bad, before)
+            for bad in self._damaged
+        )
+        return gop if is_tainted else None
 
     def may_withhold(self, left: set[int], last: int) -> bool:
         """Return whether the next packet need not be decoded to deliver `left` up to `last`.
@@ -89,7 +112,8 @@ class Position:
         """Return whether damage may show in frame `number`.
 
         A damaged packet that others refer to taints every later frame of its GOP, and those of the
-        next that lean on it; one that nothing refers to taints itself alone.
+        next that lean on it; one that is shown before its GOP's keyframe taints such frames only;
+        one that nothing refers to taints itself alone.
         """
         if not self._damaged:
             return False
@@ -97,7 +121,7 @@ class Position:
         gops = {self._gop_of_ordinal(ordinal), self._index.gop_of(number)}
         return any(
             ordinal == bad
-            or (ordinal > bad and not self._is_alone(bad) and self._gop_of_ordinal(bad) in gops)
+            or (ordinal > bad and self._gop_of_ordinal(bad) in gops and self._taints(bad, number))
             for bad in self._damaged
         )
 
@@ -110,9 +134,14 @@ class Position:
         behind = any(0 < bad - ordinal <= _MOST_DELAYED for bad in self._damaged)
         return behind and not self.is_suspect(number)
 
-    def _is_alone(self, ordinal: int) -> bool:
-        number = self.number(ordinal)
-        return number >= 0 and bool(self._index.is_droppable[number])
+    def _taints(self, bad: int, number: int) -> bool:
+        """Return whether frame `number`, later and leaning on the same GOP, may show damage."""
+        shown = self.number(bad)
+        if shown < 0:
+            return True
+        keyframe = self._index.gop_start[self._gop_of_ordinal(bad)]
+        is_leading = shown < keyframe
+        return not self._index.is_droppable[shown] and not (is_leading and number >= keyframe)
 
     def number(self, ordinal: int | None) -> int:
         """Return the index of the frame that packet becomes; -1 for none, or past the index."""

@@ -195,6 +195,7 @@ class PyavDecoder:
         end = None if goes_on else self._end_of(wanted)
         self._enter(gop, wanted)
         position = self._position
+        resumed: int | None = None
         while left:
             while self._ready:
                 frame = self._ready.popleft()
@@ -208,6 +209,13 @@ class PyavDecoder:
                 elif number > last:
                     self._ready.appendleft(frame)
                     return
+            if resumed is not None:
+                self._go_to(resumed)
+                position.resume(resumed)
+            resumed = position.resumes_at()
+            if resumed is not None:
+                self._decode(None)  # It gives what it still holds.
+                continue
             if position.next_ordinal is None:
                 return
             packet = None if position.next_ordinal == end else next(self._packets, None)
@@ -230,7 +238,9 @@ class PyavDecoder:
 
     def _decode(self, packet: VideoPacket | None) -> None:
         ordinal = self._position.advance(is_end=packet is None)
-        if packet is not None:
+        if packet is None:
+            ordinal -= 1  # An error is of the last one that was sent.
+        else:
             mark(packet, ordinal)
         try:
             frames = self._decoding().decode(packet)
@@ -253,15 +263,18 @@ class PyavDecoder:
 
     def _enter(self, gop: int, wanted: list[int]) -> None:
         """Be where packets of `gop` are next, or are already on their way through the decoder."""
-        if self._position.reaches(gop, wanted):
-            return
+        if not self._position.reaches(gop, wanted):
+            self._go_to(gop)
+            self._position.enter(gop)
+
+    def _go_to(self, gop: int) -> None:
+        """Be before the keyframe of `gop`, with nothing on its way."""
         self._ready.clear()
         if not self._seek(gop):
             self._reopen()
             for _ in range(int(self._index.gop_ordinal[gop])):
                 next(self._packets, None)
                 self._counters.packets_read += 1
-        self._position.enter(gop)
 
     def _seek(self, gop: int) -> bool:
         """Seek to the keyframe of `gop` and stand before its packet; False when it is not found.
