@@ -1,6 +1,7 @@
-"""Sizes in bytes, as people write them."""
+"""Sizes in bytes, as people write them, and counts."""
 
 import re
+from numbers import Integral
 
 from headrace.errors import ConfigError
 
@@ -23,3 +24,14 @@ def parse_bytes(size: int | str) -> int:
     if number < 1:
         raise ConfigError(f"a size must be at least 1 byte, got {size!r}")
     return number
+
+
+def check_integers(least: int, **numbers: object) -> None:
+    """Check that each is an integer from `least` up, or None, which is for the callee to choose.
+
+    Raises:
+        ConfigError: one is not; says which, and what it is.
+    """
+    for name, value in numbers.items():
+        if value is not None and not (isinstance(value, Integral) and int(value) >= least):
+            raise ConfigError(f"{name} must be an integer >= {least}, got {value!r}")

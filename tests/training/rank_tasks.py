@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import distributed
 
 from headrace.errors import ConfigError
-from headrace.training.ranks import check_agreement, shard_of
+from headrace.training.ranks import agreement, shard_of
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,8 @@ class RankTask:
 
     rendezvous: str
     rank: int
-    checksum: int
+    checksum: int | None
+    """None: its loader cannot be made."""
     left_out: int
 
 
@@ -27,7 +28,10 @@ def ask_rank(task, ready):
         ready()
         shard = shard_of(None, None, drop_last=False)
         try:
-            check_agreement(task.checksum, task.left_out)
+            with agreement(is_asked=True) as opened:
+                if task.checksum is None:
+                    raise ConfigError("nothing to read")
+                opened.checksum, opened.left_out = task.checksum, task.left_out
         except ConfigError as error:
             return shard.rank, shard.ranks, str(error)
         return shard.rank, shard.ranks, ""

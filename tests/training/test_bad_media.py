@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from headrace.testing.damage import damage_packets, truncate
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.clip_loader import ClipLoader
 from headrace.training.loader import FrameLoader
+from headrace.training.ranks import Opened
 from training.videos import SIZE, PlainFrames, contents
 
 GOOD = SynthClip(num_frames=40, size=(64, 96), gop=8, b_frames=2)
@@ -116,9 +118,15 @@ def test_ranks_compare_what_they_left_out_where_they_may_differ(
     loader, videos, monkeypatch, options, is_asked
 ):
     asked = []
-    monkeypatch.setattr(
-        "headrace.training.loader.check_agreement", lambda *each: asked.append(each)
-    )
+
+    @contextmanager
+    def agreement(is_asked):
+        opened = Opened()
+        yield opened
+        if is_asked:
+            asked.append((opened.checksum, opened.left_out))
+
+    monkeypatch.setattr("headrace.training.loader.agreement", agreement)
     replicas = {"num_replicas": 1} if "rank" in options else {}
     each = loader(videos if "on_error" in options else videos[:1], **options, **replicas)
     assert asked == ([(each.state_dict()["checksum"], 1)] if is_asked else [])

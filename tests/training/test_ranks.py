@@ -5,7 +5,7 @@ import torch
 from torch import distributed
 
 from headrace.runtime.processes import run_together
-from headrace.training.ranks import check_agreement, shard_of
+from headrace.training.ranks import agreement, shard_of
 from training.rank_tasks import RankTask, ask_rank
 
 
@@ -20,7 +20,10 @@ def _ask(folder, opened):
 def test_alone_all_is_mine_and_there_is_nobody_to_ask():
     assert not distributed.is_initialized()
     assert shard_of(None, None, drop_last=False).ranks == 1
-    check_agreement(1, 0)
+    with agreement(is_asked=True) as opened:
+        opened.checksum = 1
+    with pytest.raises(ZeroDivisionError), agreement(is_asked=True):
+        raise ZeroDivisionError
 
 
 @pytest.mark.skipif(not distributed.is_gloo_available(), reason="this torch has no gloo")
@@ -35,3 +38,10 @@ def test_ranks_that_opened_other_files_are_all_told(tmp_path):
 @pytest.mark.skipif(not distributed.is_gloo_available(), reason="this torch has no gloo")
 def test_ranks_that_agree_go_on(tmp_path):
     assert _ask(tmp_path, [(7, 1), (7, 1)]) == [(0, 2, ""), (1, 2, "")]
+
+
+@pytest.mark.skipif(not distributed.is_gloo_available(), reason="this torch has no gloo")
+def test_where_one_rank_fails_the_others_are_told_and_do_not_wait(tmp_path):
+    (_, _, first), (_, _, second) = _ask(tmp_path, [(7, 0), (None, 0)])
+    assert first.startswith("rank 1 could not make a loader")
+    assert second == "nothing to read"

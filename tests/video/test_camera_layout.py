@@ -118,3 +118,30 @@ def test_what_is_not_there_is_named(folder):
         CameraLayout.of_folders([folder / "videos" / "day"], len)
     with pytest.raises(ConfigError, match="different names, at least one"):
         CameraLayout.of_folders([folder / "videos"], len, ["a", "a"])
+
+
+def test_a_folder_that_is_listed_twice_is_refused(folder):
+    twice = index_of(folder, {str(folder / "videos"): {"day": 5}, f"{folder}/videos/": {"day": 5}})
+    with pytest.raises(ConfigError, match=r"lists .*/videos/day twice; leave out one of them"):
+        CameraLayout.read(twice)
+    (folder / "twice.json").write_text('{"videos": {"day": 5}, "videos": {"night": 5}}')
+    with pytest.raises(ConfigError, match="'videos' is there twice; bring together"):
+        CameraLayout.read(folder / "twice.json")
+
+
+def test_hidden_files_are_no_cameras(folder):
+    (folder / "videos" / "day" / "._front.mp4").touch()
+    assert "._front" not in CameraLayout.of_folders([folder / "videos"], lambda _: 5).cameras
+
+
+def test_an_index_in_a_folder_that_is_a_link_is_read_from_there(folder):
+    (folder / "far" / "away").mkdir(parents=True)
+    (folder / "link").symlink_to(folder / "far" / "away")
+    found = CameraLayout.of_folders([folder / "videos"], lambda _: 5)
+    found.write(folder / "link" / "index.json")
+    assert CameraLayout.read(folder / "link" / "index.json").cameras == found.cameras
+
+
+def test_a_name_too_long_for_a_folder_is_refused(folder):
+    with pytest.raises(ConfigError, match="which is no folder inside its video_dir"):
+        CameraLayout.read(index_of(folder, {"videos": {"x" * 300: 5}}))

@@ -88,6 +88,11 @@ class DecoderPool:
         self._open.move_to_end(key)
         return self._open[key]
 
+    def holds(self, reader: Hashable) -> bool:
+        """Return whether a decoder of `reader` is open in this process."""
+        self._leave_inherited()
+        return reader in self._open
+
     def drop(self, index: StreamIndex, reader: Hashable = None) -> None:
         """Close the decoder of a video, or of a reader, if it is open."""
         self._leave_inherited()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 from headrace.sampling.feistel import Feistel
 from headrace.sampling.random import Draws, Purpose
+from headrace.sizes import check_integers
 
 Tail = Literal["pad", "drop", "refill"]
 """What happens at the end of an epoch, when some slots have nothing left to read: `pad` leaves them
@@ -106,6 +107,7 @@ class SlotSchedule:
     def __post_init__(self) -> None:
         if self.tail not in get_args(Tail):
             raise ConfigError(f"tail must be one of {', '.join(get_args(Tail))}, got {self.tail!r}")
+        check_integers(0, seed=self.seed)
         if self.slots < 1:
             raise ConfigError(f"at least one slot is needed, got {self.slots}")
         if not len(self.lengths) or self.lengths.min() < 1:

@@ -26,7 +26,7 @@ from headrace.training.fitting import fitted, population_for
 from headrace.training.iteration import still_running
 from headrace.training.open_files import max_open_files
 from headrace.training.quarantine import Quarantine, Quarantined
-from headrace.training.ranks import check_agreement, shard_of
+from headrace.training.ranks import agreement, shard_of
 from headrace.training.state import check_identity
 from headrace.training.statistics import LoaderStatistics
 from headrace.training.video_set import VideoSet
@@ -139,34 +139,36 @@ class FrameLoader:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Open the index of every video; 1 ms for one that was seen before. Decodes nothing yet."""
-        self._workers = len(available_cores()) if workers is None else workers
-        _check(on_error, hold, self._workers, size)
-        check_device(device, pin_memory)
-        self._videos = VideoSet.open(videos, skip_bad=on_error == "skip", store=store)
-        self._size = self._videos.common_size() if size is None else size
-        sampling, seed = fitted(sampling or Uniform(), seed, self._videos)
-        self._epochs = Epochs(
-            sampling=sampling,
-            population=population_for(sampling, self._videos),
-            quarantine=Quarantine(self._videos, None if quarantine is None else Path(quarantine)),
-            seed=seed,
-            batch_size=batch_size,
-            shard=shard_of(rank, num_replicas, drop_last=drop_last),
-            drop_last=drop_last,
-        )
-        self._num_steps = self._epochs.num_steps()
-        budget = parse_bytes(memory_budget)
-        shape = FrameShape(size=self._size, layout=hold)
-        self._decoder = JobDecoder(self._videos, shape, max_open=max_open_files(budget))
-        self._window = self._widest_window(budget, lookahead)
-        self._skip_bad, self._persistent = on_error == "skip", persistent
-        self._stall_seconds = stall_seconds
-        self._collate = Collate(self._videos, transform, device, pin_memory=pin_memory)
-        self._clock, self._pid = clock, os.getpid()
-        self._start = self._at = self._next = Position()
-        self._tally = _Tally()
-        if rank is None and self._skip_bad:
-            check_agreement(self._identity()["checksum"], len(self.left_out))
+        with agreement(rank is None and on_error == "skip") as opened:
+            self._workers = len(available_cores()) if workers is None else workers
+            _check(on_error, hold, self._workers, size)
+            check_device(device, pin_memory)
+            self._videos = VideoSet.open(videos, skip_bad=on_error == "skip", store=store)
+            self._size = self._videos.common_size() if size is None else size
+            sampling, seed = fitted(sampling or Uniform(), seed, self._videos)
+            self._epochs = Epochs(
+                sampling=sampling,
+                population=population_for(sampling, self._videos),
+                quarantine=Quarantine(
+                    self._videos, None if quarantine is None else Path(quarantine)
+                ),
+                seed=seed,
+                batch_size=batch_size,
+                shard=shard_of(rank, num_replicas, drop_last=drop_last),
+                drop_last=drop_last,
+            )
+            self._num_steps = self._epochs.num_steps()
+            budget = parse_bytes(memory_budget)
+            shape = FrameShape(size=self._size, layout=hold)
+            self._decoder = JobDecoder(self._videos, shape, max_open=max_open_files(budget))
+            self._window = self._widest_window(budget, lookahead)
+            self._skip_bad, self._persistent = on_error == "skip", persistent
+            self._stall_seconds = stall_seconds
+            self._collate = Collate(self._videos, transform, device, pin_memory=pin_memory)
+            self._clock, self._pid = clock, os.getpid()
+            self._start = self._at = self._next = Position()
+            self._tally = _Tally()
+            opened.checksum, opened.left_out = self._identity()["checksum"], len(self.left_out)
 
     def __len__(self) -> int:
         """How many batches an epoch has; the same for every rank."""

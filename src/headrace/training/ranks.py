@@ -1,5 +1,9 @@
 """Which part of an epoch this process delivers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
 import torch
 from torch import distributed
 
@@ -24,31 +28,63 @@ def shard_of(rank: int | None, num_replicas: int | None, *, drop_last: bool) -> 
     return Shard(rank=rank, ranks=num_replicas, remainder="drop" if drop_last else "repeat")
 
 
-def check_agreement(checksum: int, left_out: int) -> None:
-    """Check, where torch.distributed is initialised, that all ranks opened the same files.
+@dataclass
+class Opened:
+    """What a rank has opened, as one rank compares it with another."""
 
-    Where they did not, they would have different numbers of steps, and the first to end would keep
-    the others waiting. Every rank must call it.
+    checksum: int = 0
+    """Of what this rank delivers from."""
+    left_out: int = 0
+    """How many files or clips it does without."""
+
+
+@contextmanager
+def agreement(is_asked: bool) -> Iterator[Opened]:
+    """Let every rank of torch.distributed make its loader inside, from the same files, or none.
+
+    Where they differ, ranks would have different numbers of steps, and the first to end, or one
+    that has no loader at all, would keep the others waiting. Every rank must come by here, also one
+    whose loader fails: the others are told. What is opened is written into the value that is given.
 
     Args:
-        checksum: Of what this rank delivers from.
-        left_out: How many files or clips this rank could not open.
+        is_asked: Whether ranks may differ, as bad media is left out.
 
     Raises:
-        ConfigError: they differ; says how many each rank left out. On every rank.
+        ConfigError: they differ, or another rank failed. On every rank; the one that failed has its
+            own error.
     """
-    if not _is_one_of_many():
-        return
-    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-    mine = torch.tensor([checksum, left_out], dtype=torch.int64, device=device)
-    of_ranks = [torch.zeros_like(mine) for _ in range(distributed.get_world_size())]
-    distributed.all_gather(of_ranks, mine)
-    if any(not torch.equal(each, mine) for each in of_ranks):
-        said = ", ".join(f"rank {rank}: {int(each[1])}" for rank, each in enumerate(of_ranks))
+    mine = Opened()
+    try:
+        yield mine
+    except Exception:
+        if is_asked:
+            _gathered(mine, has_failed=True)
+        raise
+    of_ranks = _gathered(mine, has_failed=False) if is_asked else []
+    failed = [f"rank {rank}" for rank, each in enumerate(of_ranks) if each[0]]
+    if failed:
         raise ConfigError(
-            f"ranks did not open the same files, so they would have different steps; left out "
-            f"were, of {said}; see `left_out` of each, and make all files readable for every rank"
+            f"{', '.join(failed)} could not make a loader, so that the others would wait for "
+            "nothing; see the error there"
         )
+    if any(each != of_ranks[0] for each in of_ranks):
+        said = ", ".join(f"rank {rank}: {left_out}" for rank, (*_, left_out) in enumerate(of_ranks))
+        raise ConfigError(
+            "ranks did not open the same files, so they would have different steps; left out "
+            f"were, of {said}; see `left_out` of each, and make the same files readable for all"
+        )
+
+
+def _gathered(mine: Opened, *, has_failed: bool) -> list[list[int]]:
+    """Return [has failed, checksum, left out] of every rank; none where there is one only."""
+    if not _is_one_of_many():
+        return []
+    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
+    values = [int(has_failed), mine.checksum, mine.left_out]
+    own = torch.tensor(values, dtype=torch.int64, device=device)
+    of_ranks = [torch.zeros_like(own) for _ in range(distributed.get_world_size())]
+    distributed.all_gather(of_ranks, own)
+    return [each.tolist() for each in of_ranks]
 
 
 def _is_one_of_many() -> bool:

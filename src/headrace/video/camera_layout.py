@@ -12,7 +12,11 @@ from pydantic import Field, TypeAdapter, ValidationError
 from headrace.errors import ConfigError, MediaError
 
 _LARGEST_BYTES = 1 << 28
+_LONGEST_NAME = 255
 _SUFFIX = ".mp4"
+_FILES = f"[!.]*{_SUFFIX}"
+"""Not those that macOS hides beside them."""
+
 _CONTENT = TypeAdapter(dict[str, dict[str, Annotated[int, Field(ge=1, le=1 << 31)]]])
 
 
@@ -65,8 +69,7 @@ class CameraLayout:
             for folder, counts in _content(path).items()
             for name, count in counts.items()
         )
-        for clip in clips:
-            _check_name(clip.name, path)
+        _check_clips(clips, path)
         if not clips:
             raise ConfigError(f"{path} lists no clip; `headrace index --layout cameras` writes one")
         return cls(clips=clips, cameras=_cameras(clips, cameras))
@@ -131,7 +134,9 @@ class CameraLayout:
         """Return the text of an index file that will lie in `folder`."""
         content: dict[str, dict[str, int]] = {}
         for clip in self.clips:
-            video_dir = os.path.relpath(clip.video_dir, folder)
+            # Whoever reads goes up from where the folder really is.
+            there = clip.video_dir.parent.resolve() / clip.video_dir.name
+            video_dir = os.path.relpath(there, folder.resolve())
             content.setdefault(PurePosixPath(video_dir).as_posix(), {})[clip.name] = clip.num_frames
         return json.dumps(content, indent=1) + "\n"
 
@@ -156,27 +161,53 @@ def _content(path: Path) -> dict[str, dict[str, int]]:
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             raise ConfigError(f"{path} is larger than {_LARGEST_BYTES >> 20} MiB; is it an index?")
-        return _CONTENT.validate_json(path.read_bytes(), strict=True)
+        text = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}; give a camera index") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = " -> ".join(map(str, first["loc"]))
+    try:
+        return _CONTENT.validate_python(json.loads(text, object_pairs_hook=_once), strict=True)
+    except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"{path} is no camera index, which reads like {wants}: {where or 'JSON'}: "
-            f"{first['msg']}"
+            f"{path} is no camera index, which reads like {wants}: {_reason(error)}"
         ) from error
 
 
-def _check_name(name: str, path: Path) -> None:
-    parts = PurePosixPath(name).parts
-    if not parts or ".." in parts or PurePosixPath(name).is_absolute():
-        raise ConfigError(f"{path} names a clip {name!r}, which is no folder inside its video_dir")
+def _reason(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return f"JSON: {error}"
+    first = error.errors()[0]
+    where = " -> ".join(map(str, first["loc"]))
+    return f"{where or 'JSON'}: {first['msg']}"
+
+
+def _check_clips(clips: tuple[CameraClip, ...], path: Path) -> None:
+    seen: set[str] = set()
+    for clip in clips:
+        parts = PurePosixPath(clip.name).parts
+        is_long = max(map(len, map(os.fsencode, parts)), default=0) > _LONGEST_NAME
+        if not parts or ".." in parts or PurePosixPath(clip.name).is_absolute() or is_long:
+            raise ConfigError(
+                f"{path} names a clip {clip.name!r}, which is no folder inside its video_dir"
+            )
+        folder = os.path.normpath(clip.folder)
+        if folder in seen:
+            raise ConfigError(f"{path} lists {folder} twice; leave out one of them")
+        seen.add(folder)
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Refuse a name that is there twice, of which JSON takes the last: ConfigError."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"{twice!r} is there twice; bring together what belongs to it")
+    return found
 
 
 def _cameras(clips: tuple[CameraClip, ...], asked: Iterable[str] | None) -> tuple[str, ...]:
     """Return the cameras asked for, or all that any clip has, by name."""
-    found = {file.stem for clip in clips for file in clip.folder.glob(f"*{_SUFFIX}")}
+    found = {file.stem for clip in clips for file in clip.folder.glob(_FILES)}
     if not found:
         raise ConfigError(
             f"no camera was found: there is no *{_SUFFIX} in {clips[0].folder}, nor in the folder "
@@ -198,9 +229,7 @@ def _cameras(clips: tuple[CameraClip, ...], asked: Iterable[str] | None) -> tupl
 def _sub_folders(video_dir: Path) -> list[str]:
     try:
         return sorted(
-            each.name
-            for each in video_dir.iterdir()
-            if each.is_dir() and any(each.glob(f"*{_SUFFIX}"))
+            each.name for each in video_dir.iterdir() if each.is_dir() and any(each.glob(_FILES))
         )
     except OSError as error:
         raise ConfigError(f"cannot read folder {video_dir}: {error.strerror}") from error

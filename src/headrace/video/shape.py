@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Literal
 
 import numpy as np
@@ -36,6 +37,14 @@ class Crop:
             )
 
 
+def _is_pair(size: object) -> bool:
+    return (
+        isinstance(size, Sequence)
+        and len(size) == 2
+        and all(isinstance(side, Integral) and int(side) >= 1 for side in size)
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class FrameShape:
     """What every decoded frame is made into: cropped first, then resized.
@@ -51,8 +60,8 @@ class FrameShape:
     """How its pixels lie in memory; `yuv420` needs a size."""
 
     def __post_init__(self) -> None:
-        if self.size is not None and (len(self.size) != 2 or min(self.size) < 1):
-            raise ConfigError(f"size is (height, width), both >= 1, got {self.size}")
+        if self.size is not None and not _is_pair(self.size):
+            raise ConfigError(f"size is (height, width), both integers >= 1, got {self.size!r}")
         if self.layout == "yuv420" and (self.size is None or any(side % 2 for side in self.size)):
             asked = "none" if self.size is None else f"{self.size[0]}x{self.size[1]}"
             raise ConfigError(

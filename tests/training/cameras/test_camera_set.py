@@ -221,3 +221,22 @@ def test_a_camera_that_is_missing_is_named_with_what_to_do(layout, tmp_path, sto
         OpenError, match=r"2_gap\.mp4 is missing; add it, or choose on_missing='mask'"
     ):
         CameraSet.open(lacking, Alignment(sync="nearest"), store=store)
+
+
+def test_sets_that_lack_other_clips_of_one_length_differ(tmp_path, store):
+    """So that ranks which opened other files find out."""
+    for clip in ("a", "b"):
+        (tmp_path / clip).mkdir()
+        write_clip(tmp_path / clip / "front", SynthClip(num_frames=6, size=(64, 96)))
+    layout = CameraLayout.of_folders([tmp_path], lambda file: 6)
+    found = []
+    for clip in layout.clips:
+        file = clip.file("front")
+        bytes_of_file = file.read_bytes()
+        file.unlink()
+        found.append(CameraSet.open(layout, skip_bad=True, store=store))
+        file.write_bytes(bytes_of_file)
+    first, second = found
+    assert first.sequences(1).tolist() == second.sequences(1).tolist()
+    assert first.num_lost == second.num_lost == 1
+    assert first.checksum != second.checksum

@@ -1,5 +1,6 @@
 """Camera streams through a stock DataLoader: workers keep their slots."""
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -159,6 +160,18 @@ def test_going_on_in_the_middle_is_no_gap(dataset, recwarn):
     assert not [each for each in recwarn if "gaps" in str(each.message)]
 
 
+def test_other_slots_in_another_epoch_are_no_reason_to_warn(dataset):
+    """As a worker gets them after an epoch that was resumed behind an odd batch."""
+    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=2)
+    epochs = [list(sampler)[0::2], list(sampler)[1::2]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for batches in epochs:
+            for cell in (cell for cells in batches for cell in cells):
+                dataset[cell]
+    assert dataset.counters.frames_decoded == len(ALL) * len(CAMERAS)
+
+
 @pytest.mark.parametrize(
     ("context", "words"),
     [
@@ -197,13 +210,21 @@ def test_impossible_requests_are_refused(layout, store, dataset):
         CameraStreamDataset(layout, gpu=99, store=store)
     with pytest.raises(ConfigError, match="gpu must be >= 0, got -1"):
         CameraStreamDataset(layout, gpu=-1, store=store)
-    with pytest.raises(ConfigError, match="num_of_set must be >= 1"):
+    with pytest.raises(ConfigError, match="num_of_set must be an integer >= 1"):
         CameraStreamDataset(layout, num_of_set=0, store=store)
     with pytest.raises(ConfigError, match=r"num_of_file=2000000 .*ulimit -n"):
         CameraStreamDataset(layout, num_of_file=2_000_000, store=store)
-    with pytest.raises(ConfigError, match="group_num must be >= 1"):
+    with pytest.raises(ConfigError, match="group_num must be an integer >= 1"):
         CameraStreamSampler(dataset, group_num=0)
-    with pytest.raises(ConfigError, match="num_workers must be >= 0"):
+    with pytest.raises(ConfigError, match="num_workers must be an integer >= 0"):
         CameraStreamSampler(dataset, num_workers=-1)
-    with pytest.raises(ConfigError, match="skip must be >= 0"):
+    with pytest.raises(ConfigError, match="skip must be an integer >= 0"):
         CameraStreamSampler(dataset).set_epoch(0, skip=-1)
+    with pytest.raises(ConfigError, match="skip must be at most 29, the batches of an epoch"):
+        CameraStreamSampler(dataset, group_num=5).set_epoch(0, skip=30)
+    with pytest.raises(ConfigError, match="seq_split must be an integer >= 1"):
+        CameraStreamSampler(dataset, seq_split=1.5)
+    with pytest.raises(ConfigError, match="batch_sampler=CameraStreamSampler"):
+        next(iter(DataLoader(dataset, batch_size=2)))
+    with pytest.raises(ConfigError, match=r"a CameraLayout was given, .* dataclasses.replace"):
+        CameraStreamDataset(layout, cameras=["left"], store=store)

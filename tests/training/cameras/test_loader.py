@@ -460,6 +460,16 @@ def test_frames_from_the_gpu_are_those_from_the_cpu(loader):
         assert torch.equal(expected.frames, found.frames)
 
 
+@pytest.mark.parametrize("step", [None, -1, 1.5])
+def test_a_state_that_does_not_say_where_is_refused(loader, step):
+    each = loader()
+    state = {name: value for name, value in each.state_dict().items() if name != "step"}
+    if step is not None:
+        state["step"] = step
+    with pytest.raises(ConfigError, match="step must be an integer >= 0, got"):
+        each.load_state_dict(state)
+
+
 def test_leaving_early_and_closing_end_the_threads(loader):
     each = loader()
     first = next(iter(each))
@@ -480,16 +490,23 @@ def test_a_transform_is_given_the_pictures(loader):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"group_num": 0}, "group_num must be >= 1"),
-        ({"workers": 0}, "workers must be >= 1"),
-        ({"num_of_file": 0}, "num_of_file must be >= 1"),
-        ({"lookahead": 0}, "lookahead must be >= 1"),
+        ({"group_num": 0}, "group_num must be an integer >= 1, got 0"),
+        ({"group_num": 2.0}, "group_num must be an integer >= 1, got 2.0"),
+        ({"workers": 0}, "workers must be an integer >= 1"),
+        ({"num_of_file": 0}, "num_of_file must be an integer >= 1"),
+        ({"lookahead": 0}, "lookahead must be an integer >= 1"),
+        ({"seed": 1.5}, "seed must be an integer >= 0, got 1.5"),
+        ({"size": 32}, r"size is \(height, width\), both integers >= 1, got 32"),
+        ({"size": (32.0, 48.0)}, r"both integers >= 1, got \(32.0, 48.0\)"),
+        ({"alignment": "nearest"}, r"such as Alignment\(sync='nearest'\), got 'nearest'"),
+        ({"cameras": ["left"]}, "a CameraLayout was given, which has its own"),
         ({"on_error": "skip"}, "on_error must be one of raise, mask"),
+        ({"on_error": None}, "on_error must be one of raise, mask, got None"),
         ({"gpu": -1}, "gpu must be >= 0, got -1"),
         ({"ragged": "crop"}, "ragged must be one of pad, list"),
         ({"tail": "drop", "group_num": 6}, "5 clips do not fill 6 slots"),
         ({"memory_budget": 1000}, r"does not hold 3 batches .* are needed; raise it"),
-        ({"seq_split": 0}, "seq_split must be >= 1"),
+        ({"seq_split": 0}, "seq_split must be an integer >= 1"),
         ({"rank": 1}, "rank and num_replicas go together"),
         ({"alignment": lambda: Alignment(sync="next")}, "sync must be one of index"),
         ({"alignment": lambda: Alignment(on_missing="skip")}, "on_missing must be one of raise"),

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -23,6 +24,7 @@ from headrace.sampling.alignment import (
     repeated,
     same_index,
 )
+from headrace.sizes import check_integers
 from headrace.training.cameras.misfit import emptied, misfit
 from headrace.video.camera_layout import CameraClip, CameraLayout
 from headrace.video.stream_index import StreamIndex
@@ -122,6 +124,11 @@ class CameraSet:
             DecodeError: a camera has no frame for a moment, and that is an error.
         """
         alignment = alignment or Alignment()
+        if not hasattr(alignment, "on_missing"):
+            raise ConfigError(
+                f"alignment must be an Alignment, such as Alignment(sync='nearest'), got "
+                f"{alignment!r}"
+            )
         _check_clocks(alignment, layout)
         store = store or IndexStore()
         clips: list[AlignedClip] = []
@@ -148,6 +155,18 @@ class CameraSet:
         """Files of cameras that a clip does without; only where `on_missing` is `mask`."""
         return tuple(path for clip in self.clips for path in clip.lacking)
 
+    @property
+    def num_lost(self) -> int:
+        """Clips that are left out, and cameras that others do without."""
+        return len(self.left_out) + len(self.lacking)
+
+    @cached_property
+    def checksum(self) -> int:
+        """Of which frames of which clips there are to deliver."""
+        clips = [(clip.number, clip.clip.name) for clip in self.clips]
+        frames = b"".join(clip.frames.tobytes() for clip in self.clips)
+        return zlib.crc32(frames, zlib.crc32(repr((self.cameras, clips)).encode()))
+
     @cached_property
     def sizes(self) -> frozenset[tuple[int, int]]:
         """Each (height, width) that a camera has."""
@@ -169,8 +188,7 @@ class CameraSet:
 
     def sequences(self, split: int) -> NDArray[np.int64]:
         """Return int64 [sequences, 3]: (clip, first moment, end) of each clip's `split` parts."""
-        if split < 1:
-            raise ConfigError(f"seq_split must be >= 1, got {split}")
+        check_integers(1, seq_split=split)
         parts = []
         for place, clip in enumerate(self.clips):
             edges = np.arange(split + 1) * len(clip) // split

@@ -17,12 +17,14 @@ from headrace.errors import ConfigError
 from headrace.runtime.limits import files_to_keep_open
 from headrace.sampling.alignment import MISSING
 from headrace.sampling.slots import SlotSchedule, Tail
+from headrace.sizes import check_integers
 from headrace.training.cameras.batch import CameraCollate, Cell
 from headrace.training.cameras.camera_set import Alignment, CameraSet
 from headrace.training.cameras.lanes import cell_at
+from headrace.training.cameras.options import layout_for
 from headrace.training.collate import Transform, check_gpu
 from headrace.training.pooled import PooledDataset
-from headrace.training.ranks import check_agreement, shard_of
+from headrace.training.ranks import agreement, shard_of
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
@@ -77,11 +79,8 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
     ) -> None:
         """Open the index of every camera; decodes nothing yet."""
         check_gpu(gpu)
-        for name, value in (("num_of_set", num_of_set), ("num_of_file", num_of_file)):
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be >= 1, got {value}")
-        if not isinstance(layout, CameraLayout):
-            layout = CameraLayout.read(layout, cameras)
+        check_integers(1, num_of_set=num_of_set, num_of_file=num_of_file)
+        layout = layout_for(layout, cameras)
         self.cameras = CameraSet.open(layout, alignment, skip_bad=skip_bad, store=store)
         self._size = self.cameras.common_size() if size is None else size
         files = num_of_set * len(self.cameras.cameras)
@@ -91,6 +90,7 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
         self._transform = transform
         self._kept: dict[tuple[int, int], tuple[int, int, NDArray[np.uint8]]] = {}
         self._num_of_set = num_of_set
+        self._keeps_sets = most == files
         self._at: dict[int, Cell] = {}
         self._gaps = 0
         self._is_warned = False
@@ -105,8 +105,14 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
         """Return one slot of a batch.
 
         Raises:
+            ConfigError: it is asked for by a number.
             DecodeError: a frame is damaged. Names file and pts.
         """
+        if not isinstance(cell, Cell):
+            raise ConfigError(
+                f"moments of cameras are asked for by a sampler, not by number, got {cell!r}: "
+                "DataLoader(cameras, batch_sampler=CameraStreamSampler(cameras, ...))"
+            )
         self._watch(cell)
         pixels = np.zeros((1, len(self.cameras.cameras), *self._size, 3), np.uint8)
         if cell.clip >= 0:
@@ -128,18 +134,31 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
         self._at[cell.slot] = cell
         if self._is_warned or cell.clip < 0:
             return
+        goes_on = last is not None and (cell.clip, cell.row) == (last.clip, last.row + 1)
         if last is not None and not cell.is_first:
-            self._gaps += (cell.clip, cell.row) != (last.clip, last.row + 1)
+            self._gaps += not goes_on
         if self._gaps > len(self._at):  # each slot may have one, where training goes on
             self._warn(
                 f"slot {cell.slot} came to this process with gaps, so the frames between are "
                 "decoded for nothing; give CameraStreamSampler the num_workers of the DataLoader"
             )
-        elif len(self._at) > self._num_of_set:
+        elif goes_on and self._keeps_sets and self._was_closed(cell):
             self._warn(
                 f"this process reads {len(self._at)} slots and keeps the decoders of "
                 f"{self._num_of_set}, so the others start again at a keyframe; raise num_of_set"
             )
+
+    def _was_closed(self, cell: Cell) -> bool:
+        """Return whether decoders of a slot that goes on were closed for those of other slots."""
+        clip = self.cameras.clips[cell.clip]
+        were_open = [
+            camera
+            for camera, frame in enumerate(clip.frames[cell.row - 1].tolist())
+            if frame != MISSING and frame + 1 < len(clip.indexes[camera])
+        ]
+        return bool(were_open) and not any(
+            self._pool.holds((cell.slot, camera)) for camera in were_open
+        )
 
     def _warn(self, message: str) -> None:
         self._is_warned = True
@@ -206,35 +225,38 @@ class CameraStreamSampler(data.Sampler[list[Cell]]):
         num_replicas: int | None = None,
     ) -> None:
         """Plan nothing yet."""
-        for name, value, least in (("group_num", group_num, 1), ("num_workers", num_workers, 0)):
-            if value < least:
-                raise ConfigError(f"{name} must be >= {least}, got {value}")
         found = cameras.cameras if isinstance(cameras, CameraStreamDataset) else cameras
-        self._sequences = found.sequences(seq_split)
-        shard = shard_of(rank, num_replicas, drop_last=False)
-        self._groups = max(1, num_workers)
-        self._group_num = group_num
-        self._first_slot = shard.rank * self._groups * group_num
-        self._schedule = SlotSchedule(
-            lengths=self._sequences[:, 2] - self._sequences[:, 1],
-            slots=shard.ranks * self._groups * group_num,
-            group=group_num,
-            tail=tail,
-            shuffle=shuffle,
-            seed=seed,
-        )
-        self._epoch = 0
-        self._skipped = 0
-        if rank is None and isinstance(cameras, CameraStreamDataset) and cameras.skips_bad:
-            check_agreement(zlib.crc32(self._sequences.tobytes()), len(found.left_out))
+        skips_bad = isinstance(cameras, CameraStreamDataset) and cameras.skips_bad
+        with agreement(rank is None and skips_bad) as opened:
+            check_integers(1, group_num=group_num)
+            check_integers(0, num_workers=num_workers)
+            self._sequences = found.sequences(seq_split)
+            shard = shard_of(rank, num_replicas, drop_last=False)
+            self._groups = max(1, num_workers)
+            self._group_num = group_num
+            self._first_slot = shard.rank * self._groups * group_num
+            self._schedule = SlotSchedule(
+                lengths=self._sequences[:, 2] - self._sequences[:, 1],
+                slots=shard.ranks * self._groups * group_num,
+                group=group_num,
+                tail=tail,
+                shuffle=shuffle,
+                seed=seed,
+            )
+            self._epoch = 0
+            self._skipped = 0
+            opened.checksum = zlib.crc32(self._sequences.tobytes(), found.checksum)
+            opened.left_out = found.num_lost
 
     def set_epoch(self, epoch: int, *, skip: int = 0) -> None:
         """Choose the epoch that the next pass yields, without its first `skip` batches.
 
         To resume: as many as the training loop was given before.
         """
-        if skip < 0:
-            raise ConfigError(f"skip must be >= 0, got {skip}")
+        check_integers(0, skip=skip)
+        most = self._schedule.plan(epoch).num_steps * self._groups
+        if skip > most:
+            raise ConfigError(f"skip must be at most {most}, the batches of an epoch; got {skip}")
         self._epoch, self._skipped = epoch, skip
 
     def __len__(self) -> int:

@@ -19,16 +19,16 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.limits import files_to_keep_open
 from headrace.runtime.memory import BatchBuffers
 from headrace.sampling.slots import SlotPlan, SlotSchedule, Tail, TailCounts
-from headrace.sizes import parse_bytes
+from headrace.sizes import check_integers, parse_bytes
 from headrace.training.cameras.batch import CameraBatch, CameraCollate, Ragged
 from headrace.training.cameras.camera_set import Alignment, CameraSet
 from headrace.training.cameras.engine import CameraEngine
 from headrace.training.cameras.lanes import CameraStep, Lanes
-from headrace.training.cameras.options import OnLost, batches_ahead, check_options
+from headrace.training.cameras.options import OnLost, batches_ahead, check_options, layout_for
 from headrace.training.cameras.statistics import CameraStatistics
 from headrace.training.collate import Transform, check_gpu
 from headrace.training.iteration import still_running
-from headrace.training.ranks import check_agreement, shard_of
+from headrace.training.ranks import agreement, shard_of
 from headrace.training.state import check_identity
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
@@ -140,37 +140,37 @@ class CameraLoader:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Open the index of every camera; 1 ms for one that was seen before. Decodes nothing."""
-        self._workers = len(available_cores()) if workers is None else workers
-        check_options(group_num, self._workers, lookahead, num_of_file, on_error, ragged)
-        check_gpu(gpu)
-        if not isinstance(layout, CameraLayout):
-            layout = CameraLayout.read(layout, cameras)
         self._is_strict = on_error == "raise"
-        self._cameras = CameraSet.open(layout, alignment, skip_bad=not self._is_strict, store=store)
-        self._shape = FrameShape(size=size)
-        self._ragged = ragged if size is None and len(self._cameras.sizes) > 1 else None
-        shard = shard_of(rank, num_replicas, drop_last=False)
-        self._slots = range(shard.rank * group_num, (shard.rank + 1) * group_num)
-        self._sequences = self._cameras.sequences(seq_split)
-        self._schedule = SlotSchedule(
-            lengths=self._sequences[:, 2] - self._sequences[:, 1],
-            slots=shard.ranks * group_num,
-            group=group_num,
-            tail=tail,
-            shuffle=shuffle,
-            seed=seed,
-        )
-        self._lanes = group_num * len(self._cameras.cameras)
-        batch_bytes = self._lanes * math.prod(size or self._widest()) * 3
-        self._ahead = batches_ahead(parse_bytes(memory_budget), batch_bytes, lookahead)
-        self._max_open = files_to_keep_open(self._lanes, num_of_file)
-        self._gpu, self._stall_seconds = gpu, stall_seconds
-        self._collate = CameraCollate(self._cameras, transform, device, pin_memory=pin_memory)
-        self._clock, self._pid = clock, os.getpid()
-        self._epoch, self._step = self._at = 0, 0
-        self._tally, self._spent = _Tally(), DecodeCounters()
-        if rank is None and not self._is_strict:
-            check_agreement(self._identity()["checksum"], len(self.left_out))
+        with agreement(rank is None and not self._is_strict) as opened:
+            self._workers = len(available_cores()) if workers is None else workers
+            check_options(group_num, self._workers, lookahead, num_of_file, on_error, ragged)
+            check_gpu(gpu)
+            layout = layout_for(layout, cameras)
+            skip_bad = not self._is_strict
+            self._cameras = CameraSet.open(layout, alignment, skip_bad=skip_bad, store=store)
+            self._shape = FrameShape(size=size)
+            self._ragged = ragged if size is None and len(self._cameras.sizes) > 1 else None
+            shard = shard_of(rank, num_replicas, drop_last=False)
+            self._slots = range(shard.rank * group_num, (shard.rank + 1) * group_num)
+            self._sequences = self._cameras.sequences(seq_split)
+            self._schedule = SlotSchedule(
+                lengths=self._sequences[:, 2] - self._sequences[:, 1],
+                slots=shard.ranks * group_num,
+                group=group_num,
+                tail=tail,
+                shuffle=shuffle,
+                seed=seed,
+            )
+            self._lanes = group_num * len(self._cameras.cameras)
+            batch_bytes = self._lanes * math.prod(size or self._widest()) * 3
+            self._ahead = batches_ahead(parse_bytes(memory_budget), batch_bytes, lookahead)
+            self._max_open = files_to_keep_open(self._lanes, num_of_file)
+            self._gpu, self._stall_seconds = gpu, stall_seconds
+            self._collate = CameraCollate(self._cameras, transform, device, pin_memory=pin_memory)
+            self._clock, self._pid = clock, os.getpid()
+            self._epoch, self._step = self._at = 0, 0
+            self._tally, self._spent = _Tally(), DecodeCounters()
+            opened.checksum, opened.left_out = self._identity()["checksum"], self._cameras.num_lost
 
     def __len__(self) -> int:
         """How many batches the next epoch has; the same for every rank."""
@@ -239,6 +239,8 @@ class CameraLoader:
         """
         needed = "clips, order, group_num and number of ranks (slots are group_num times ranks)"
         check_identity(state, self._identity(), needed)
+        at = {name: state.get(name, "none") for name in ("epoch", "step")}
+        check_integers(0, **at)
         self._epoch, self._step = self._at = state["epoch"], state["step"]
 
     @property
@@ -363,15 +365,11 @@ class CameraLoader:
     def _identity(self) -> dict[str, int]:
         """What a state belongs to."""
         schedule = self._schedule
-        clips = [(clip.number, clip.clip.name) for clip in self._cameras.clips]
-        said = repr((schedule.tail, schedule.shuffle, self._cameras.cameras, clips)).encode()
-        table = self._sequences.tobytes() + b"".join(
-            clip.frames.tobytes() for clip in self._cameras.clips
-        )
+        said = repr((schedule.tail, schedule.shuffle)).encode() + self._sequences.tobytes()
         return {
             "seed": schedule.seed,
             "slots": schedule.slots,
             "group_num": schedule.group,
             "clips": len(self._cameras.clips),
-            "checksum": zlib.crc32(table, zlib.crc32(said)),
+            "checksum": zlib.crc32(said, self._cameras.checksum),
         }

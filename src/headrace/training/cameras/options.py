@@ -1,9 +1,13 @@
 """What may be asked of a camera loader."""
 
+import os
+from collections.abc import Iterable
 from typing import Literal, get_args
 
 from headrace.errors import ConfigError
+from headrace.sizes import check_integers
 from headrace.training.cameras.batch import Ragged
+from headrace.video.camera_layout import CameraLayout
 
 OnLost = Literal["raise", "mask"]
 """What a damaged frame does: end the training, or come black, marked and counted."""
@@ -38,15 +42,32 @@ def check_options(
     ragged: Ragged | None,
 ) -> None:
     """Refuse what is out of range, or no choice: ConfigError."""
-    numbers = {
-        "group_num": group_num,
-        "workers": workers,
-        "lookahead": lookahead,
-        "num_of_file": num_of_file,
-    }
-    for name, value in numbers.items():
-        if value is not None and value < 1:
-            raise ConfigError(f"{name} must be >= 1, got {value}")
-    for name, choice, kind in (("on_error", on_error, OnLost), ("ragged", ragged, Ragged)):
-        if choice is not None and choice not in get_args(kind):
-            raise ConfigError(f"{name} must be one of {', '.join(get_args(kind))}, got {choice!r}")
+    check_integers(
+        1, group_num=group_num, workers=workers, lookahead=lookahead, num_of_file=num_of_file
+    )
+    for name, choice, choices in (
+        ("on_error", on_error, get_args(OnLost)),
+        ("ragged", ragged, (*get_args(Ragged), None)),
+    ):
+        if choice not in choices:
+            raise ConfigError(
+                f"{name} must be one of {', '.join(map(str, choices))}, got {choice!r}"
+            )
+
+
+def layout_for(
+    layout: CameraLayout | str | os.PathLike[str], cameras: Iterable[str] | None
+) -> CameraLayout:
+    """Return a layout, read from its index file if need be.
+
+    Raises:
+        ConfigError: it cannot be read, or cameras are chosen of a layout that has its own.
+    """
+    if not isinstance(layout, CameraLayout):
+        return CameraLayout.read(layout, cameras)
+    if cameras is not None:
+        raise ConfigError(
+            "cameras= chooses from an index file, and a CameraLayout was given, which has its own; "
+            "use dataclasses.replace(layout, cameras=...)"
+        )
+    return layout
