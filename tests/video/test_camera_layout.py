@@ -116,7 +116,7 @@ def test_what_is_not_there_is_named(folder):
         CameraLayout.of_folders([folder / "gone"], len)
     with pytest.raises(ConfigError, match="no clip was found"):
         CameraLayout.of_folders([folder / "videos" / "day"], len)
-    with pytest.raises(ConfigError, match="different names, at least one"):
+    with pytest.raises(ConfigError, match="a list of different names, not empty"):
         CameraLayout.of_folders([folder / "videos"], len, ["a", "a"])
 
 

@@ -216,8 +216,8 @@ def _cameras(clips: tuple[CameraClip, ...], asked: Iterable[str] | None) -> tupl
     if asked is None:
         return tuple(sorted(found))
     names = tuple(asked)
-    if not names or len(set(names)) != len(names):
-        raise ConfigError(f"cameras must be different names, at least one; got {names}")
+    if isinstance(asked, str) or not names or len(set(names)) != len(names):
+        raise ConfigError(f"cameras must be a list of different names, not empty; got {asked!r}")
     unknown = [name for name in names if name not in found]
     if unknown:
         raise ConfigError(
