@@ -24,6 +24,7 @@ CLIPS = {
     "vp9": SynthClip(codec="vp9", container="webm", gop=12),
     "mpeg4": SynthClip(codec="mpeg4", b_frames=2),
     "mpeg4_open_gop": SynthClip(codec="mpeg4", b_frames=2, open_gop=True),
+    "mpeg4_short_gop": SynthClip(codec="mpeg4", b_frames=2, open_gop=True, gop=5, size=(64, 96)),
 }
 PLACES = {"keyframe": [24], "after a keyframe": [25], "middle": [17, 18], "start": [0], "end": [47]}
 
@@ -94,7 +95,7 @@ def test_a_frame_comes_out_of_every_job_or_of_none(damaged):
     assert {n: len(there) for n, there in found.items() if len(there) > 1} == {}
 
 
-@pytest.mark.parametrize("packet", [0, 4, 7, 11, 13, 30])
+@pytest.mark.parametrize("packet", [0, 1, 4, 7, 11, 13, 30])
 @pytest.mark.parametrize("codec", CLIPS)
 def test_the_same_frames_come_whatever_the_jobs_are(codec, packet, tmp_path):
     """Across GOPs, in one job or many that read on, from the beginning or later."""

@@ -22,6 +22,11 @@ class Position:
         self._withheld: set[int] = set()
         self._damaged: list[int] = []
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether damage was met in this stretch."""
+        return bool(self._damaged)
+
     def enter(self, gop: int) -> None:
         """Start a new stretch at the keyframe of `gop`."""
         self.emitted = -1

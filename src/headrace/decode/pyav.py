@@ -270,6 +270,8 @@ class PyavDecoder:
     def _go_to(self, gop: int) -> None:
         """Be before the keyframe of `gop`, with nothing on its way."""
         self._ready.clear()
+        if self._position.is_damaged:
+            self.rest()  # Damage stays in what some codecs know, also when they are flushed.
         if not self._seek(gop):
             self._reopen()
             for _ in range(int(self._index.gop_ordinal[gop])):
