@@ -54,8 +54,10 @@ def build(folder: Path) -> None:
 def context(gpu: int) -> Iterator[None]:
     """Make the context of a GPU the one of this thread, in place of torch's."""
     _driver().cuCtxPushCurrent_v2(ctypes.c_void_p(1 + gpu))
-    yield
-    _driver().cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+    try:
+        yield
+    finally:
+        _driver().cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
 
 
 def learn(index: StreamIndex, pictures: Path) -> None:
