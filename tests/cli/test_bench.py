@@ -92,4 +92,6 @@ def test_flags_default_to_what_the_library_defaults_to():
     flags = signature(bench_command.workers).parameters
     for name in set(fields) - {"videos", "workers"}:
         assert flags[name].default == fields[name].default, name
-    assert bench_command._numbers(flags["numbers"].default, "--workers") == fields["workers"].default
+    assert (
+        bench_command._numbers(flags["numbers"].default, "--workers") == fields["workers"].default
+    )
