@@ -75,7 +75,7 @@ def test_a_pixel_that_differs_is_named_before_anything_is_timed(folder, monkeypa
     [
         ({"ranks": ()}, "ranks must be numbers from 1 up"),
         ({"workers": (0,)}, "workers must be numbers from 1 up"),
-        ({"repeats": 0}, "repeats must be >= 1"),
+        ({"repeats": 0}, "repeats must be an integer >= 1"),
         ({"ways": ("fast",)}, "there is no way fast"),
     ],
 )

@@ -124,6 +124,9 @@ def test_a_folder_that_is_listed_twice_is_refused(folder):
     twice = index_of(folder, {str(folder / "videos"): {"day": 5}, f"{folder}/videos/": {"day": 5}})
     with pytest.raises(ConfigError, match=r"lists .*/videos/day twice; leave out one of them"):
         CameraLayout.read(twice)
+    absolute = index_of(folder, {"videos": {"day": 5}, str(folder / "videos"): {"day": 5}})
+    with pytest.raises(ConfigError, match="twice; leave out one of them"):
+        CameraLayout.read(absolute)
     (folder / "twice.json").write_text('{"videos": {"day": 5}, "videos": {"night": 5}}')
     with pytest.raises(ConfigError, match="'videos' is there twice; bring together"):
         CameraLayout.read(folder / "twice.json")

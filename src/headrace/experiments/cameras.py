@@ -16,6 +16,7 @@ from headrace.experiments.progress import OnProgress, unseen
 from headrace.experiments.record import Provenance, Record, Row
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.processes import run_together
+from headrace.sizes import check_integers
 from headrace.training.cameras.camera_set import CameraSet
 from headrace.video.camera_layout import CameraLayout
 
@@ -46,9 +47,7 @@ class CamerasConfig:
             if not numbers or min(numbers) < 1:
                 got = ", ".join(map(str, numbers)) or "none"
                 raise ConfigError(f"{name} must be numbers from 1 up, got {got}")
-        for name in ("group_num", "repeats"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be >= 1, got {getattr(self, name)}")
+        check_integers(1, group_num=self.group_num, repeats=self.repeats)
         unknown = set(self.ways) - set(get_args(CameraWay))
         if unknown:
             raise ConfigError(

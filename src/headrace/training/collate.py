@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import BackendError, ConfigError
+from headrace.sizes import check_integers
 from headrace.training.batch import Batch
 from headrace.training.video_set import VideoSet
 
@@ -45,8 +46,7 @@ def check_gpu(gpu: int | None) -> None:
     """
     if gpu is None:
         return
-    if gpu < 0:
-        raise ConfigError(f"gpu must be >= 0, got {gpu}")
+    check_integers(0, gpu=gpu)
     count = torch.cuda.device_count()
     if gpu >= count:
         raise BackendError(

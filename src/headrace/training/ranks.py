@@ -56,7 +56,7 @@ def agreement(is_asked: bool) -> Iterator[Opened]:
     mine = Opened()
     try:
         yield mine
-    except Exception:
+    except Exception:  # Whatever it is: those who wait must hear of it.
         if is_asked:
             _gathered(mine, has_failed=True)
         raise

@@ -189,7 +189,7 @@ def _check_clips(clips: tuple[CameraClip, ...], path: Path) -> None:
             raise ConfigError(
                 f"{path} names a clip {clip.name!r}, which is no folder inside its video_dir"
             )
-        folder = os.path.normpath(clip.folder)
+        folder = os.path.normpath(clip.folder.absolute())
         if folder in seen:
             raise ConfigError(f"{path} lists {folder} twice; leave out one of them")
         seen.add(folder)

@@ -165,6 +165,8 @@ def test_clocks_decide_what_fits(problems, folder, store):
     assert len(problems(sync="nearest", clocks=clocks)) == 3
     with pytest.raises(ConfigError, match="no camera top to set a clock for"):
         problems(sync="nearest", clocks={"top": CameraClock()})
+    with pytest.raises(ConfigError, match="alignment must be an Alignment"):
+        list(camera_problems(layout_of(folder, store), "nearest", store=store))
 
 
 def test_progress_counts_the_clips(folder, store):

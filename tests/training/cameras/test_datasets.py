@@ -208,7 +208,7 @@ def test_frames_from_the_gpu_are_those_from_the_cpu(dataset, layout, store):
 def test_impossible_requests_are_refused(layout, store, dataset):
     with pytest.raises(BackendError, match=r"decoding on GPU 99 .* leave gpu out"):
         CameraStreamDataset(layout, gpu=99, store=store)
-    with pytest.raises(ConfigError, match="gpu must be >= 0, got -1"):
+    with pytest.raises(ConfigError, match="gpu must be an integer >= 0, got -1"):
         CameraStreamDataset(layout, gpu=-1, store=store)
     with pytest.raises(ConfigError, match="num_of_set must be an integer >= 1"):
         CameraStreamDataset(layout, num_of_set=0, store=store)

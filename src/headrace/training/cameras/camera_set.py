@@ -124,12 +124,7 @@ class CameraSet:
             DecodeError: a camera has no frame for a moment, and that is an error.
         """
         alignment = alignment or Alignment()
-        if not hasattr(alignment, "on_missing"):
-            raise ConfigError(
-                f"alignment must be an Alignment, such as Alignment(sync='nearest'), got "
-                f"{alignment!r}"
-            )
-        _check_clocks(alignment, layout)
+        _check_alignment(alignment, layout)
         store = store or IndexStore()
         clips: list[AlignedClip] = []
         bad: list[MediaError] = []
@@ -220,7 +215,7 @@ def camera_problems(
         ConfigError: a clock is set for a camera that the layout does not name.
     """
     alignment = alignment or Alignment()
-    _check_clocks(alignment, layout)
+    _check_alignment(alignment, layout)
     store = store or IndexStore()
     for number, clip in enumerate((*layout.clips, *layout.left_out)):
         yield from _problems(clip, layout.cameras, alignment, store)
@@ -267,7 +262,11 @@ def _unread(file: Path, error: MediaError, *, is_first: bool) -> str:
     return f"{error}; or choose {policy}{rest}"
 
 
-def _check_clocks(alignment: Alignment, layout: CameraLayout) -> None:
+def _check_alignment(alignment: object, layout: CameraLayout) -> None:
+    if not isinstance(alignment, Alignment):
+        raise ConfigError(
+            f"alignment must be an Alignment, such as Alignment(sync='nearest'), got {alignment!r}"
+        )
     unknown = set(alignment.clocks or ()) - set(layout.cameras)
     if unknown:
         raise ConfigError(
