@@ -139,7 +139,7 @@ def test_fewer_sets_than_slots_bring_the_same_frames(layout, store, dataset):
 def test_fewer_sets_than_slots_are_warned_of(layout, store):
     with CameraStreamDataset(layout, num_of_set=1, size=SIZE, store=store) as small:
         batches = CameraStreamSampler(small, group_num=2)
-        with pytest.warns(UserWarning, match="reads 2 slots and keeps the decoders of 1"):
+        with pytest.warns(UserWarning, match="more slots than the 1 whose decoders it keeps"):
             list(DataLoader(small, batch_sampler=batches))
 
 

@@ -144,8 +144,8 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
             )
         elif goes_on and self._keeps_sets and self._was_closed(cell):
             self._warn(
-                f"this process reads {len(self._at)} slots and keeps the decoders of "
-                f"{self._num_of_set}, so the others start again at a keyframe; raise num_of_set"
+                f"this process reads more slots than the {self._num_of_set} whose decoders it "
+                "keeps, so that they start again at a keyframe; raise num_of_set"
             )
 
     def _was_closed(self, cell: Cell) -> bool:
