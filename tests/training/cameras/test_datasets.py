@@ -123,7 +123,7 @@ def test_a_pass_can_begin_where_training_ended(dataset):
     assert list(sampler) != whole
 
 
-@pytest.mark.filterwarnings("ignore:this process reads 2 slots")
+@pytest.mark.filterwarnings("ignore:this process reads more slots")
 def test_fewer_sets_than_slots_bring_the_same_frames(layout, store, dataset):
     sampler = CameraStreamSampler(dataset, group_num=2)
     with CameraStreamDataset(layout, num_of_set=1, size=SIZE, store=store) as small:
