@@ -39,6 +39,11 @@ def damaged(request, tmp_path_factory) -> tuple[Path, Path]:
     return good, damage.damage_packets(good, bad, ordinals=PLACES[place])
 
 
+def read_codec(path: Path) -> str:
+    """Return FFmpeg's name of the codec."""
+    return StreamIndex.scan(path).info.codec
+
+
 def run(
     decoder: PyavDecoder, wanted, *, goes_on=True
 ) -> tuple[dict[int, np.ndarray], tuple[int, ...]]:
@@ -68,9 +73,13 @@ def test_frames_far_from_damage_equal_those_of_the_undamaged_clip(damaged):
 
 
 def test_single_frames_are_delivered_or_named_as_in_one_long_job(damaged):
-    """A frame that a job of its own delivers is the one that the long job delivers."""
+    """A frame that a job of its own delivers is the one that the long job delivers.
+
+    FFmpeg's HEVC decoder may end a damaged picture early without a word, and what is left of it is
+    what lay in memory: there it takes an index that was made by decoding.
+    """
     _, bad = damaged
-    index = StreamIndex.scan(bad, count_by="packets")
+    index = StreamIndex.scan(bad, count_by="decode" if "hevc" in read_codec(bad) else "packets")
     with closing(PyavDecoder(index)) as long, closing(PyavDecoder(index)) as short:
         together, _ = run(long, range(len(index)))
         for number in range(0, len(index), 3):
@@ -112,16 +121,17 @@ def test_the_same_frames_come_whatever_the_jobs_are(codec, packet, tmp_path):
         assert all(np.array_equal(frame, whole[n]) for n, frame in got.items())
 
 
-def test_damage_is_seen_wherever_decoding_begins(tmp_path):
+def test_what_a_plain_decode_forgives_is_the_same_wherever_decoding_begins(tmp_path):
     """FFmpeg guesses faults of MPEG-4 encoders from what it decoded, and then forgives more."""
     clip = SynthClip(codec="mpeg4", num_frames=9, size=(64, 96), gop=5, b_frames=2)
     good = write_clip(tmp_path / "good", clip)
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[5])
-    index = StreamIndex.scan(bad)
+    index, expected = StreamIndex.scan(bad), linear_frames(bad)
     for first in (0, 4):
         with closing(PyavDecoder(index)) as decoder:
-            _, missing = run(decoder, range(first, 9))
-        assert missing == (5, 6, 7, 8)
+            got, missing = run(decoder, range(first, 9))
+        assert missing == ()
+        assert all(np.array_equal(frame, expected[n]) for n, frame in got.items())
 
 
 def test_a_damaged_frame_is_named_with_source_and_time(tmp_path):

@@ -6,9 +6,9 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
-from headrace.decode.planes import rows_of
 from headrace.decode.yuv420 import Yuv420Packer
 from headrace.errors import DecodeError
+from headrace.video.planes import rows_of
 from headrace.video.shape import Crop, FrameShape, Orientation
 
 

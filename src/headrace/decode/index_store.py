@@ -5,7 +5,7 @@ import json
 import os
 import tempfile
 import zipfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,17 @@ from headrace.video.packets import StreamInfo
 from headrace.video.shape import Orientation
 from headrace.video.source import Fingerprint, Source
 from headrace.video.stream_index import StreamIndex
+from headrace.video.verdicts import Verdicts
 
-VERSION = 1
+VERSION = 2
 """Raised whenever an index of the same file would come out different; older entries are rebuilt."""
 
 _ARRAYS = (
     *("pts", "duration", "ordinal", "is_droppable"),
-    *("gop_start", "gop_ordinal", "gop_pts", "gop_dts"),
+    *("gop_start", "gop_ordinal", "gop_pts", "gop_dts", "gop_position", "gop_trust"),
+    "signature",
 )
+_VERDICTS = ("verdict_states", "verdict_digests")
 
 
 @dataclass(kw_only=True)
@@ -71,7 +74,7 @@ class IndexStore:
             self.counters.hits += 1
             return found
         self.counters.misses += 1
-        index = StreamIndex.scan(source)
+        index = replace(StreamIndex.scan(source), kept_in=path)
         _write(path, index)
         return index
 
@@ -79,6 +82,12 @@ class IndexStore:
         """Return where the entry of `source` lies, whether it exists or not."""
         name = os.fsencode(source.path.absolute()) + f"#{source.stream}".encode()
         return self.folder / f"{hashlib.sha256(name).hexdigest()[:40]}.npz"
+
+
+def keep_verdicts(index: StreamIndex) -> None:
+    """Keep what was found out about frames with the entry of their index, if it has one."""
+    if index.kept_in is not None:
+        _write(index.kept_in, index)
 
 
 def _key(fingerprint: Fingerprint) -> dict[str, Any]:
@@ -99,11 +108,14 @@ def _read(path: Path, source: Source, fingerprint: Fingerprint) -> StreamIndex |
             if header["key"] != _key(fingerprint):
                 return None
             arrays = {name: stored[name] for name in _ARRAYS}
+            known = [stored[name] for name in _VERDICTS if name in stored]
             facts = {**header["index"], "problems": tuple(header["index"]["problems"])}
             return StreamIndex(
                 source=source,
                 fingerprint=fingerprint,
                 info=_info(header["info"]),
+                verdicts=Verdicts(len(arrays["pts"]), *known),
+                kept_in=path,
                 **arrays,
                 **facts,
             )
@@ -121,11 +133,13 @@ def _write(path: Path, index: StreamIndex) -> None:
             "packets": index.packets,
             "counted_by": index.counted_by,
             "is_seekable": index.is_seekable,
+            "is_told_once": index.is_told_once,
             "problems": list(index.problems),
         },
     }
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     arrays = {name: getattr(index, name) for name in _ARRAYS}
+    arrays |= zip(_VERDICTS, index.verdicts.arrays or (), strict=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:

@@ -17,16 +17,16 @@ from av.video.frame import PictureType, VideoFrame
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
-from headrace.decode.planes import rows_of
 from headrace.errors import BackendError
-from headrace.video.container import describe
-from headrace.video.packets import (
+from headrace.video.codec import (
     CODECS_MADE_ANEW,
     VideoPacket,
     frame_alone,
     new_codec,
     ordinal_of,
 )
+from headrace.video.door import describe
+from headrace.video.planes import rows_of
 from headrace.video.stream_index import StreamIndex
 
 _CODECS = CODECS_MADE_ANEW - {"av1"}
@@ -176,7 +176,7 @@ class Nvdec:
     def _by_cpu(self, frame: VideoFrame) -> VideoFrame | None:
         """Return what the CPU makes of a frame; None unless it is whole without any other."""
         ordinal = ordinal_of(frame)
-        keyframe = None if ordinal is None else self._keyframes.pop(ordinal, None)
+        keyframe = self._keyframes.pop(ordinal, None)
         if keyframe is None:
             return None
         alone = frame_alone(new_codec(self._stream), keyframe)

@@ -5,7 +5,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from numpy.typing import NDArray
 
-from headrace.decode.planes import rows_of
+from headrace.video.planes import rows_of
 from headrace.video.shape import TAG_BYTES, Orientation
 
 _AREA, _BICUBIC, _ROUNDED = 0x20, 0x4, 0x40000

@@ -13,6 +13,7 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from headrace.errors import ConfigError, OpenError
+from headrace.video.door import at_the_door, describe
 from headrace.video.source import Source
 
 MAX_PIXELS = 1 << 27
@@ -53,7 +54,7 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
             container_options={"format_whitelist": _FORMATS, "protocol_whitelist": "file"},
             metadata_errors="replace",
         )
-    except (av.error.FFmpegError, OSError, ValueError) as error:
+    except Exception as error:
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
             raise ConfigError(
                 f"cannot open {source}: as many files are open as the system allows; keep fewer "
@@ -64,15 +65,11 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
             source=str(source),
         ) from error
     try:
-        return container, _choose_stream(container, source)
+        with at_the_door(OpenError, source, "open"):
+            return container, _choose_stream(container, source)
     except BaseException:
         container.close()
         raise
-
-
-def describe(error: Exception) -> str:
-    """Return FFmpeg's own words for an error, without number, path or context."""
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
 
 
 def _choose_stream(container: InputContainer, source: Source) -> VideoStream:

@@ -6,12 +6,25 @@ non-reference types of HEVC (ITU-T H.265, table 7-1), `show_frame` of VP8 (RFC 6
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 _H264_SLICES = frozenset((1, 2, 3, 4, 5))
 _HEVC_NON_REFERENCE = frozenset((0, 2, 4, 6, 8, 10, 12, 14))
 _HEVC_RANDOM_ACCESS = frozenset(range(16, 24))
 _MPEG4_PICTURE = b"\x00\x00\x01\xb6"
 _START_CODE = b"\x00\x00\x01"
+MPEG_PICTURE = b"\x00\x00\x01\x00"
+
+
+class Vp9Header(NamedTuple):
+    """What the first bits of a VP9 frame say (VP9 bitstream specification, 6.2)."""
+
+    shows_existing: bool
+    """It holds no picture, and shows one that was decoded before."""
+    is_key: bool
+    """A keyframe: it refers to nothing, and forgets all that was."""
+    is_shown: bool
+    """Whether its picture is shown when it is decoded."""
 
 
 def length_size(codec: str, extradata: bytes | None) -> int:
@@ -32,11 +45,11 @@ def is_droppable(codec: str, packet: memoryview, nal_length_size: int) -> bool:
     sub-layer non-reference frame may still serve a higher layer.
     """
     if codec == "h264":
-        for header in _nal_headers(packet, nal_length_size):
+        for header in units(packet, nal_length_size):
             if header[0] & 0x1F in _H264_SLICES:
                 return header[0] >> 5 & 3 == 0
     elif codec == "hevc":
-        for header in _nal_headers(packet, nal_length_size):
+        for header in units(packet, nal_length_size):
             kind, temporal_id = header[0] >> 1 & 0x3F, (header[1] & 7) - 1
             if kind < 32:
                 return kind in _HEVC_NON_REFERENCE and temporal_id == 0
@@ -46,12 +59,14 @@ def is_droppable(codec: str, packet: memoryview, nal_length_size: int) -> bool:
 def is_keyframe(codec: str, packet: memoryview, nal_length_size: int, said: bool) -> bool:
     """Return whether decoding can start at this packet; `said` is the container's own flag.
 
-    The flag is believed where FFmpeg's parser has corrected it. For HEVC and MPEG-4 it repeats what
-    the container's table says, and such tables lie: there the picture's own type decides.
+    The flag is believed where FFmpeg's parser has corrected it. For HEVC, VP9 and MPEG-4 it repeats
+    what the container's table says, and such tables lie: there the picture's own type decides.
     """
     if codec == "hevc":
-        kinds = [header[0] >> 1 & 0x3F for header in _nal_headers(packet, nal_length_size)]
+        kinds = [header[0] >> 1 & 0x3F for header in units(packet, nal_length_size)]
         return any(kind in _HEVC_RANDOM_ACCESS for kind in kinds)
+    if codec == "vp9":
+        return vp9_header(packet).is_key
     if codec == "mpeg4":
         data = bytes(packet)
         at = data.find(_MPEG4_PICTURE)
@@ -68,23 +83,61 @@ def is_hidden(codec: str, packet: memoryview) -> bool:
         return first >> 4 & 1 == 0
     if codec == "vp9":
         is_superframe = packet[-1] >> 5 == 0b110
-        profile = (first >> 5 & 1) | (first >> 4 & 1) << 1
-        shift = 2 if profile == 3 else 3
-        shows_existing = first >> shift & 1
-        return not is_superframe and not shows_existing and first >> (shift - 2) & 1 == 0
+        return not is_superframe and not vp9_header(packet).is_shown
     return False
 
 
-def _nal_headers(packet: memoryview, nal_length_size: int) -> Iterator[memoryview]:
-    """Yield the first two bytes of every NAL unit."""
+def vp9_header(packet: memoryview) -> Vp9Header:
+    """Return what the first frame of a packet says of itself."""
+    first = packet[0] if len(packet) else 0
+    profile = (first >> 5 & 1) | (first >> 4 & 1) << 1
+    shift = 2 if profile == 3 else 3
+    shows_existing = bool(first >> shift & 1)
+    return Vp9Header(
+        shows_existing=shows_existing,
+        is_key=first >> 6 == 0b10 and not shows_existing and first >> (shift - 1) & 1 == 0,
+        is_shown=shows_existing or first >> (shift - 2) & 1 == 1,
+    )
+
+
+def units(packet: memoryview, nal_length_size: int) -> Iterator[memoryview]:
+    """Yield every NAL unit of at least two bytes, to the end of the packet where start codes part
+    them: only its beginning is to be read.
+    """
     if nal_length_size == 0:
         data, at = bytes(packet), 0
         while (at := data.find(_START_CODE, at)) >= 0 and at + 5 <= len(data):
-            yield packet[at + 3 : at + 5]
+            yield packet[at + 3 :]
             at += 3
         return
     at = 0
     while at + nal_length_size + 2 <= len(packet):
         start = at + nal_length_size
-        yield packet[start : start + 2]
-        at = start + int.from_bytes(packet[at:start], "big")
+        stop = start + int.from_bytes(packet[at:start], "big")
+        yield packet[start : max(stop, start + 2)]
+        at = stop
+
+
+def preamble(codec: str, packet: memoryview, nal_length_size: int) -> bytes | None:
+    """Return what a packet says before its picture; None where a codec's packets have no such part.
+
+    Parameter sets, the encoder's name, and the like; may be empty.
+    """
+    if codec in ("h264", "hevc"):
+        said = b""
+        for unit in units(packet, nal_length_size):
+            kind = unit[0] & 0x1F if codec == "h264" else unit[0] >> 1 & 0x3F
+            if (1 <= kind <= 5) if codec == "h264" else kind < 32:
+                break
+            if nal_length_size:
+                said += len(unit).to_bytes(nal_length_size, "big") + bytes(unit)
+        else:
+            return b""
+        if nal_length_size == 0:
+            said = bytes(packet[: len(packet) - len(unit) - len(_START_CODE)])
+        return said
+    marks = {"mpeg4": _MPEG4_PICTURE, "mpeg1video": MPEG_PICTURE, "mpeg2video": MPEG_PICTURE}
+    if codec in marks:
+        data = bytes(packet)
+        return data[: max(0, data.find(marks[codec]))]
+    return None

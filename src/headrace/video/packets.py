@@ -1,35 +1,32 @@
-"""Reading every packet of a stream once, without decoding, and counting by decoding where it must.
-
-A frame is known by its packet: `ordinal` is the 0-based place of the packet in decoding order.
-FFmpeg hands the packet's mark on to the frame that comes out of it, so this holds where
-timestamps are missing, doubled or invented.
-"""
+"""Reading every packet of a stream once; of its frames only the first is decoded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias, cast
+from typing import cast
 
 import av
 import numpy as np
-from av.codec.hwaccel import HWAccel
 from av.container import InputContainer
-from av.packet import Packet
 from av.sidedata.sidedata import SideData, Type
-from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from headrace.errors import ScanError
 from headrace.video import nal
-from headrace.video.container import describe, open_container
+from headrace.video.codec import VideoPacket, first_frame, frame_alone, prepare
+from headrace.video.container import open_container
+from headrace.video.door import at_the_door, describe
+from headrace.video.entry import Trust, trust
 from headrace.video.shape import Orientation
 from headrace.video.source import Source
 
-VideoPacket: TypeAlias = "Packet[VideoStream]"
+_SIGNED_BYTES = 256
+"""At the beginning of a packet; with its length they tell it from its neighbours."""
 
 NO_PTS = np.iinfo(np.int64).min
 """Stands for a time the container does not give."""
@@ -85,6 +82,16 @@ class PacketTable:
     """False for packets an edit list hides, and for frames coded as never shown."""
     is_droppable: NDArray[np.bool_]
     """Whether no other frame refers to this one, by the packet's own header."""
+    signature: NDArray[np.uint64]
+    """See `signature_of`."""
+    position: NDArray[np.int64]
+    """Byte of the file where the packet begins, as the container tells it; -1 where it does not."""
+    trust: NDArray[np.uint8]
+    """`Trust` in the packet of a keyframe; 0 for others."""
+    is_told_once: bool
+    """Whether some packet brings what later ones need, and a codec made anew would not know."""
+    reorder_depth: int
+    """Frames that the decoder, by what FFmpeg knows when it opens the file, will hold back."""
     problems: tuple[str, ...]
     """What is wrong with the file, in words."""
 
@@ -96,6 +103,10 @@ class PacketTable:
 class _Columns:
     times: list[tuple[int, int, int]] = field(default_factory=list)
     flags: list[tuple[bool, bool, bool]] = field(default_factory=list)
+    signatures: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    trusts: list[int] = field(default_factory=list)
+    is_told_once: bool = False
     problems: list[str] = field(default_factory=list)
 
 
@@ -110,8 +121,9 @@ def read_packets(source: Source) -> PacketTable:
         ScanError: it holds no packet, or no frame can be decoded from it.
     """
     container, stream = open_container(source)
-    with container:
+    with container, at_the_door(ScanError, source, "index"):
         columns = _Columns()
+        reorder_depth = int(stream.codec_context.reorder_depth)
         first = _read_columns(container, stream, columns)
         if not columns.times:
             raise ScanError(
@@ -138,116 +150,13 @@ def read_packets(source: Source) -> PacketTable:
             is_keyframe=flags[:, 0],
             is_shown=flags[:, 1],
             is_droppable=flags[:, 2],
+            signature=np.array(columns.signatures, np.uint64),
+            position=np.array(columns.positions, np.int64),
+            trust=np.array(columns.trusts, np.uint8),
+            is_told_once=columns.is_told_once,
+            reorder_depth=reorder_depth,
             problems=tuple(dict.fromkeys(columns.problems)),
         )
-
-
-def shown_ordinals(source: Source) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Decode the whole stream and return which packets become frames, in presentation order.
-
-    Returns two int64 arrays of one row per frame: the ordinal of its packet, and its pts
-    (`NO_PTS` where there is none).
-    Cost: decodes every frame, converts none.
-    """
-    container, stream = open_container(source)
-    found: list[tuple[int, int]] = []
-    with container:
-        context = stream.codec_context
-        prepare(context)
-        ordinal = 0
-        for packet in packets_of(container, stream):
-            if packet is not None:
-                mark(packet, ordinal)
-                ordinal += 1
-            try:
-                frames = context.decode(packet)
-            except av.error.FFmpegError:
-                continue
-            for frame in frames:
-                number = ordinal_of(frame)
-                if number is not None:
-                    found.append((number, NO_PTS if frame.pts is None else frame.pts))
-    table = np.array(found, np.int64).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
-
-
-CODECS_MADE_ANEW = frozenset(
-    ["h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4"]
-)
-"""Codecs of which a second one can be made for a stream: `_STREAM_FACTS` is all they need."""
-
-_STREAM_FACTS = (
-    *("extradata", "codec_tag", "width", "height", "pix_fmt", "profile", "level"),
-    *("bits_per_coded_sample", "reorder_depth"),
-    *("color_range", "color_primaries", "color_trc", "colorspace"),
-)
-
-
-def prepare(context: VideoCodecContext) -> None:
-    """Set up a decoder so that frames carry their packet's mark and damage is told, not hidden."""
-    context.thread_count = 1
-    context.copy_opaque = True
-    if context.name in ("h264", "hevc"):
-        # Otherwise damage is painted over: HEVC never says so, H.264 only once the frame is shown,
-        # after frames that lean on it. Clean streams come out the same: tests/decode/test_exact.py.
-        context.options = {"err_detect": "explode"}
-    elif context.name == "mpeg4":
-        # Otherwise it may take a damaged end of a picture for the padding of faulty encoders.
-        context.options = {"err_detect": "buffer"}
-
-
-def new_codec(stream: VideoStream, hardware: HWAccel | None = None) -> VideoCodecContext:
-    """Return a new codec for the stream, as if the file had just been opened; on `hardware`.
-
-    It takes over what FFmpeg found out about the stream when it opened the file, and costs 0.03 ms
-    where opening anew costs 5 to 20.
-    """
-    known = stream.codec_context
-    codec = av.CodecContext.create(known.name, "r", hardware)
-    assert isinstance(codec, VideoCodecContext)
-    for name in _STREAM_FACTS:
-        # Hardware has a pixel format of its own.
-        is_given = name == "pix_fmt" and codec.is_hwaccel
-        if not is_given and (fact := getattr(known, name)) is not None:
-            setattr(codec, name, fact)
-    prepare(codec)
-    return codec
-
-
-def mark(packet: VideoPacket, ordinal: int) -> None:
-    """Write the packet's ordinal on it, for the frame that comes out of it to carry on."""
-    # A new object each time: PyAV keeps marks by identity, and equal small integers share theirs.
-    packet.opaque = (ordinal,)
-
-
-def ordinal_of(frame: VideoFrame) -> int | None:
-    """Return the ordinal of the packet a frame came out of; None where the codec loses it."""
-    return frame.opaque[0] if isinstance(frame.opaque, tuple) else None
-
-
-def packets_of(container: InputContainer, stream: VideoStream) -> Iterator[VideoPacket | None]:
-    """Yield the packets of `stream` that hold data, then None: the decoder is to be drained.
-
-    A read error ends the stream like its end does: what was read before it stays good.
-    """
-    try:
-        for packet in container.demux(stream):
-            if packet.size:
-                yield packet
-    except av.error.FFmpegError:
-        pass
-    yield None
-
-
-def frame_alone(context: VideoCodecContext, packet: VideoPacket) -> VideoFrame | None:
-    """Return the frame of one packet, if it needs no other: a codec that reorders waits for them.
-
-    So one picture is decoded in place of three or more, which is half the cost of a scan.
-    """
-    frame = _first_frame(context, packet) or _first_frame(context, None)
-    if frame is None:
-        context.flush_buffers()
-    return frame
 
 
 def _read_columns(
@@ -255,13 +164,13 @@ def _read_columns(
 ) -> VideoFrame | None:
     context = stream.codec_context
     prepare(context)
-    codec = context.name
+    codec, is_intra_only = context.name, bool(context.codec.intra_only)
     prefix = nal.length_size(codec, context.extradata)
     first: VideoFrame | None = None
     try:
         for packet in container.demux(stream):
             if packet.size == 0:
-                first = first or _first_frame(context, None)
+                first = first or first_frame(context, None)
                 continue
             data = memoryview(packet)
             columns.times.append(
@@ -275,23 +184,24 @@ def _read_columns(
             droppable = nal.is_droppable(codec, data, prefix)
             is_keyframe = nal.is_keyframe(codec, data, prefix, packet.is_keyframe)
             columns.flags.append((is_keyframe, is_shown, droppable))
+            columns.signatures.append(signature_of(packet))
+            columns.positions.append(-1 if packet.pos is None else packet.pos)
+            believed = (
+                trust(codec, data, prefix, is_intra_only=is_intra_only)
+                if is_keyframe
+                else Trust.DOUBTFUL
+            )
+            columns.trusts.append(believed)
+            columns.is_told_once |= packet.has_sidedata("new_extradata")
             if packet.is_corrupt:
                 columns.problems.append("some packets are marked damaged or cut off")
             if first is None and len(columns.times) == 1:
                 first = frame_alone(context, packet)
-            first = first or _first_frame(context, packet)
+            first = first or first_frame(context, packet)
     except av.error.FFmpegError as error:
         columns.problems.append(f"reading stops at packet {len(columns.times)}: {describe(error)}")
-        first = first or _first_frame(context, None)
+        first = first or first_frame(context, None)
     return first
-
-
-def _first_frame(context: VideoCodecContext, packet: VideoPacket | None) -> VideoFrame | None:
-    try:
-        frames = context.decode(packet)
-    except av.error.FFmpegError:
-        return None
-    return frames[0] if frames else None
 
 
 def _describe_stream(
@@ -313,9 +223,22 @@ def _describe_stream(
     )
 
 
+def signature_of(packet: VideoPacket) -> int:
+    """Return what tells a packet from others, wherever reading began: its length and first bytes.
+
+    Times do not: after a seek some containers give other ones, and some files repeat them.
+    """
+    return packet.size << 32 | zlib.crc32(memoryview(packet)[:_SIGNED_BYTES])
+
+
 def orientation_of(frame: VideoFrame) -> Orientation:
     """Return how `frame` is to be turned upright, by its display matrix."""
-    for data in cast(Iterable[SideData], frame.side_data):
+    try:
+        side_data = cast(Iterable[SideData], frame.side_data)
+    except ValueError:
+        # PyAV stumbles over kinds of side data it has no name for, as on frames of two views.
+        return Orientation.from_rotation(frame.rotation)
+    for data in side_data:
         if data.type is Type.DISPLAYMATRIX:
             return Orientation.from_display_matrix(np.frombuffer(bytes(data), np.int32).tolist())
     return Orientation()

@@ -121,6 +121,13 @@ class Orientation:
             return cls(True, c < 0, b < 0)
         return cls(is_exact=False)
 
+    @classmethod
+    def from_rotation(cls, degrees: float) -> "Orientation":
+        """Return the turn by `degrees` counter-clockwise, without a mirror."""
+        cosine, sine = (round(f(math.radians(degrees)), 6) for f in (math.cos, math.sin))
+        a, b, c, d = (round(v * _FIXED_POINT_ONE) for v in (cosine, -sine, sine, cosine))
+        return cls.from_display_matrix([a, b, 0, c, d, 0, 0, 0, 1 << 30])
+
     @property
     def rotation_degrees(self) -> Literal[0, 90, 180, 270]:
         """Clockwise turn that makes the frame upright: 0, 90, 180 or 270; a mirror is apart."""

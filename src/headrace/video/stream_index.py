@@ -1,16 +1,20 @@
 """StreamIndex: which frames a stream presents, when, and from where each can be decoded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, OpenError, ScanError
-from headrace.video.packets import NO_PTS, PacketTable, StreamInfo, read_packets, shown_ordinals
+from headrace.video.entry import Trust
+from headrace.video.packets import NO_PTS, PacketTable, StreamInfo, read_packets
+from headrace.video.reference import Reference, read_reference
 from headrace.video.source import Fingerprint, Source
+from headrace.video.verdicts import Verdicts, Witnessed, undamaged
 
 CountBy = Literal["packets", "decode"]
 
@@ -65,6 +69,14 @@ class StreamIndex:
     """int64 [GOPs]: pts of that packet."""
     gop_dts: NDArray[np.int64]
     """int64 [GOPs]: dts of that packet."""
+    gop_position: NDArray[np.int64]
+    """int64 [GOPs]: byte of the file where that packet begins; -1 where the container is silent."""
+    gop_trust: NDArray[np.uint8]
+    """uint8 [GOPs]: `Trust`, how far decoding from that packet is believed to give right frames."""
+    signature: NDArray[np.uint64]
+    """uint64 [packets]: what tells each packet from others after a seek: `signature_of`."""
+    is_told_once: bool
+    """Whether a packet brings what later ones need, so that no codec can be made anew for them."""
     packets: int
     """Packets in the stream; more than frames when some are hidden, cut or damaged."""
     counted_by: CountBy
@@ -73,6 +85,10 @@ class StreamIndex:
     """Whether the stream can be entered anywhere but at its start."""
     problems: tuple[str, ...] = ()
     """What is wrong with the file, in words."""
+    verdicts: Verdicts = field(default_factory=lambda: Verdicts(0))
+    """What plain decodes found out so far; grows while the file is read."""
+    kept_in: Path | None = None
+    """The entry of the index store where it is kept, and what is found out later; None: nowhere."""
 
     @classmethod
     def scan(cls, source: "Source | str", *, count_by: CountBy | None = None) -> "StreamIndex":
@@ -80,7 +96,7 @@ class StreamIndex:
 
         By default frames are counted by packets, and by decoding where packets cannot tell
         (fields, missing or doubled times, a start that is not a clean keyframe); `counted_by` says
-        which. Damage inside a packet is seen only with `count_by="decode"`.
+        which. With `count_by="decode"` every picture is held against this decode when it is read.
         Cost: reads the file; decodes one frame, or every frame when counting by decoding.
 
         Raises:
@@ -90,15 +106,16 @@ class StreamIndex:
         source = Source.of(source)
         fingerprint = source.fingerprint()
         table = read_packets(source)
-        if count_by is None:
-            count_by = "decode" if _needs_decoding(table) else "packets"
-        if count_by == "decode":
-            ordinal, pts = shown_ordinals(source)
-        else:
+        if count_by == "packets" or (count_by is None and not _needs_decoding(table)):
             shown = np.flatnonzero(table.is_shown)
             ordinal = shown[np.argsort(table.pts[shown], kind="stable")]
-            pts = table.pts[ordinal]
-        return _build(source, fingerprint, table, ordinal, pts, count_by)
+            return _build(source, fingerprint, table, ordinal, table.pts[ordinal], "packets")
+        has_doubt = bool((table.trust[table.is_keyframe] == Trust.DOUBTFUL).any())
+        reference = read_reference(source, with_digests=has_doubt or count_by == "decode")
+        index = _build(source, fingerprint, table, reference.ordinal, reference.pts, "decode")
+        if len(reference.digest):
+            _note(index, reference)
+        return index
 
     def __len__(self) -> int:
         return len(self.pts)
@@ -128,6 +145,14 @@ class StreamIndex:
         marks = np.zeros(len(self), np.bool_)
         marks[self.gop_start] = self.ordinal[self.gop_start] == self.gop_ordinal
         return marks
+
+    def number_of(self, ordinal: int) -> int:
+        """Return the index of the frame that packet becomes; -1 for none, or past the index."""
+        return int(self.index_of_ordinal[ordinal]) if 0 <= ordinal < self.packets else -1
+
+    def gop_of_ordinal(self, ordinal: int) -> int:
+        """Return the number of the GOP that a packet belongs to, in decoding order."""
+        return int(np.searchsorted(self.gop_ordinal, ordinal, "right")) - 1
 
     def index_at(self, pts: int) -> int:
         """Return the index of the frame shown at `pts` ticks: the last that starts at or before.
@@ -187,6 +212,13 @@ class StreamIndex:
         table[self.ordinal] = np.arange(len(self))
         return table
 
+    @cached_property
+    def is_unique(self) -> NDArray[np.bool_]:
+        """bool [packets]: no other packet has the same signature."""
+        _, place, count = np.unique(self.signature, return_inverse=True, return_counts=True)
+        unique: NDArray[np.bool_] = count[place] == 1
+        return unique
+
     def check_unchanged(self, wanted: int) -> None:
         """Do nothing if the file is still the one that was scanned; asks the file system.
 
@@ -237,8 +269,27 @@ def _needs_decoding(table: PacketTable) -> bool:
     keyframes = np.flatnonzero(table.is_keyframe)
     if not len(keyframes) or keyframes[0] != 0:
         return True
+    if info.codec == "h264" and _reorder_depth(pts) > table.reorder_depth:
+        # The decoder would take it for less, and lose frames until it has learnt better.
+        return True
     # Frames before the first keyframe, decoded after it: the stream was cut at an open GOP.
     return bool((pts < table.pts[0]).any())
+
+
+def _reorder_depth(pts: NDArray[np.int64]) -> int:
+    """Return how many frames a decoder must hold back to give them in the order of their times."""
+    rank = np.argsort(np.argsort(pts, kind="stable"), kind="stable")
+    return int((np.arange(len(pts)) - rank).max())
+
+
+def _note(index: StreamIndex, reference: Reference) -> None:
+    """Keep what the plain decode that counted the frames saw of each."""
+    witnessed = Witnessed(
+        digests=dict(enumerate(reference.digest.tolist())),
+        reported=set(reference.reported),
+        unreferenced=set(np.flatnonzero(reference.is_unreferenced).tolist()),
+    )
+    index.verdicts.note(0, len(index), undamaged(index, witnessed, 0, len(index)))
 
 
 def _build(
@@ -273,6 +324,11 @@ def _build(
         gop_ordinal=at,
         gop_pts=table.pts[at],
         gop_dts=table.dts[at],
+        gop_position=table.position[at],
+        gop_trust=np.append(np.uint8(Trust.CERTAIN), table.trust[at[1:]]),
+        signature=table.signature,
+        is_told_once=table.is_told_once,
+        verdicts=Verdicts(len(ordinal)),
         packets=len(table),
         counted_by=count_by,
         is_seekable=is_timed,

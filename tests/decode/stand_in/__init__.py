@@ -19,9 +19,9 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 
 from headrace.decode.nvdec import Nvdec
-from headrace.decode.planes import rows_of
+from headrace.video.codec import mark, new_codec, ordinal_of, packets_of
 from headrace.video.container import open_container
-from headrace.video.packets import mark, new_codec, ordinal_of, packets_of
+from headrace.video.planes import rows_of
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
@@ -69,7 +69,7 @@ def learn(index: StreamIndex, pictures: Path) -> None:
         codec = new_codec(stream)
         # As a GPU holds it: what is cropped is cut off when frames come down.
         codec.flags2 |= Flags2.ignore_crop
-        for number, packet in enumerate(packets_of(container, stream)):
+        for number, packet in enumerate(packets_of(container, stream, "clip")):
             if packet is not None:
                 mark(packet, number)
             for frame in codec.decode(packet):
@@ -85,7 +85,7 @@ def _names(index: StreamIndex) -> list[list[int]]:
     _driver().stand_in_record(1)
     with container:
         codec = Nvdec(0, index).codec(stream)
-        for packet in packets_of(container, stream):
+        for packet in packets_of(container, stream, "clip"):
             codec.decode(packet)
             found.append(list(asked[: _driver().stand_in_asked(asked)]))
     _driver().stand_in_record(0)

@@ -1,0 +1,241 @@
+"""One way through a stream: from an entry on, packet by packet, with what may be believed there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from av.video.frame import PictureType, VideoFrame
+
+from headrace.decode.feed import PacketFeed
+from headrace.decode.nvdec import Nvdec
+from headrace.decode.protocol import DecodeCounters
+from headrace.video.codec import (
+    CODECS_MADE_ANEW,
+    PlainCodec,
+    Shown,
+    VideoPacket,
+    new_codec,
+    prepare,
+)
+from headrace.video.entry import Trust
+from headrace.video.stream_index import StreamIndex
+
+
+class Passage:
+    """Decodes stretches of one stream, going on from one to the next where it can. Not thread-safe.
+
+    It gives only frames that a plain decode gives too, as far as the entry is to be believed; where
+    it meets damage that nothing is known of, it stops, and its caller finds out.
+    """
+
+    def __init__(self, index: StreamIndex, counters: DecodeCounters, nvdec: Nvdec | None) -> None:
+        self._index = index
+        self._counters = counters
+        self._nvdec = nvdec
+        self._feed = PacketFeed(index, counters)
+        self._codec: PlainCodec | None = None
+        self._reorder_depth = 0
+        self._ready: deque[Shown] = deque()
+        self._inside: set[int] = set()
+        """Ordinals of packets that were sent and whose frame is still to come."""
+        self._withheld: set[int] = set()
+        """Indices of frames that were not decoded, as nobody wanted them."""
+        self._emitted = -1
+        """Highest index that came out since the entry."""
+        self._entry = 0
+        self._is_drained = False
+        self._is_at_end = False
+        self._is_believed = False
+
+    def stretch(
+        self, gop: int, wanted: list[int], *, skips: bool, goes_on: bool
+    ) -> Iterator[tuple[int, VideoFrame]]:
+        """Decode from the keyframe of `gop`; yield (index, frame) of the wanted ones, in order.
+
+        Ends early where damage is reported of which nothing is known, or the entry proves to be
+        none; the passage then stands nowhere. A frame waits until all that it may lean on came out.
+
+        Args:
+            gop: Where to enter, unless reading on brings the same.
+            wanted: Indices, ascending, none twice, none before `gop`.
+            skips: Whether to leave out frames that nobody wants and nothing refers to.
+            goes_on: Whether a stretch may follow that reads on.
+        """
+        left, last = set(wanted), wanted[-1]
+        end = None if goes_on else self._end_of(wanted)
+        if not self._reaches(gop, wanted):
+            self._enter(gop)
+        while left:
+            while self._ready and self._is_settled(self._ready[0]):
+                number = self._index.number_of(self._ready[0].ordinal)
+                if number > last:
+                    return
+                frame = self._ready.popleft().frame
+                self._emitted = max(self._emitted, number)
+                if number in left:
+                    left.discard(number)
+                    yield number, frame
+            if self._is_drained:
+                return
+            if not self._advance(left, last, end, skips=skips):
+                self.lose()
+                return
+
+    def lose(self) -> None:
+        """Stand nowhere: the next stretch begins with a seek."""
+        self._ready.clear()
+        self._inside.clear()
+        self._feed.lose()
+        self._is_at_end = False
+
+    def rest(self) -> None:
+        """Release the memory of the codec; the file stays open where a codec can be made anew."""
+        self.lose()
+        self._drop_codec()
+        if not self._is_made_anew:
+            self._feed.close()
+
+    def close(self) -> None:
+        """Release the file and the codec."""
+        self.lose()
+        self._drop_codec()
+        self._feed.close()
+
+    @property
+    def _is_made_anew(self) -> bool:
+        return self._index.info.codec in CODECS_MADE_ANEW and not self._index.is_told_once
+
+    def _reaches(self, gop: int, wanted: list[int]) -> bool:
+        """Return whether reading on delivers `wanted` as well as a seek to `gop` would.
+
+        It does when the passage began at or before that keyframe, nothing wanted has passed or was
+        withheld, and no whole GOP lies in between. What was read to its end has been decoded.
+        """
+        if wanted[0] <= self._emitted or self._entry > gop:
+            return False
+        ahead = self._feed.next_ordinal
+        is_read = self._is_at_end if ahead is None else int(self._index.gop_ordinal[gop]) <= ahead
+        return is_read and self._withheld.isdisjoint(wanted)
+
+    def _enter(self, gop: int) -> None:
+        """Stand before the keyframe of `gop`, with a codec that knows nothing of what was."""
+        self._ready.clear()
+        self._inside.clear()
+        self._withheld.clear()
+        self._emitted, self._entry = -1, gop
+        self._is_drained = self._is_at_end = False
+        # Where the pictures are known, each is held against its own.
+        is_known = self._index.verdicts.knows(int(self._index.gop_start[gop]))
+        self._is_believed = is_known or self._index.gop_trust[gop] != Trust.TYPED
+        was_open = self._feed.is_open
+        self._feed.go_to(gop)
+        if self._codec is None or self._is_made_anew or not was_open:
+            self._drop_codec()
+            self._codec = self._new_codec()
+            if gop > 0:
+                self._codec.prime(self._feed.first)
+        else:
+            self._codec.context.flush_buffers()
+
+    def _new_codec(self) -> PlainCodec:
+        stream = self._feed.stream
+        if self._nvdec is not None:
+            return PlainCodec(self._nvdec.codec(stream))
+        if not self._is_made_anew:
+            return PlainCodec(prepare(stream.codec_context))
+        context = new_codec(stream)
+        if self._reorder_depth > context.reorder_depth:
+            context.reorder_depth = self._reorder_depth
+        return PlainCodec(context)
+
+    def _drop_codec(self) -> None:
+        if self._codec is not None:
+            # What it learnt on the way: a new one would lose frames until it has learnt it too.
+            self._reorder_depth = max(self._reorder_depth, self._codec.context.reorder_depth)
+        self._codec = None
+
+    def _end_of(self, wanted: list[int]) -> int | None:
+        """Return the ordinal of the packet that nothing wanted needs; None where none is certain.
+
+        A frame of two packets, as of two fields, would lack its second half.
+        """
+        if self._index.packets != len(self._index):
+            return None
+        return int(self._index.ordinal[wanted].max()) + 1
+
+    def _advance(self, left: set[int], last: int, end: int | None, *, skips: bool) -> bool:
+        """Send one packet, or drain the codec; return whether what comes may be believed."""
+        feed = self._feed
+        ordinal = feed.next_ordinal
+        packet = None if ordinal is None or ordinal == end else feed.read()
+        if packet is None or ordinal is None:
+            feed.lose()
+            self._is_drained = True
+            self._is_at_end = ordinal != end or ordinal == self._index.packets
+            return self._decode(None, self._index.packets - 1 if ordinal is None else ordinal - 1)
+        if skips and self._may_withhold(ordinal, left, last):
+            self._withheld.add(self._index.number_of(ordinal))
+            return True
+        return self._decode(packet, ordinal)
+
+    def _decode(self, packet: VideoPacket | None, ordinal: int) -> bool:
+        assert self._codec is not None
+        decoded = self._codec.decode(ordinal, packet)
+        self._counters.frames_decoded += len(decoded.shown)
+        if self._nvdec is not None:
+            self._nvdec.check(ordinal, packet, [shown.frame for shown in decoded.shown])
+        self._inside.add(ordinal)
+        self._inside.difference_update(decoded.reported)
+        for shown in decoded.shown:
+            self._inside.discard(shown.ordinal)
+            self._ready.append(shown)
+            if not self._is_believed and not self._is_keyframe(shown):
+                return False
+        return not any(self._is_doubtful(bad) for bad in decoded.reported)
+
+    def _is_keyframe(self, shown: Shown) -> bool:
+        """Return whether the first frame that came out shows the entry to be one."""
+        self._is_believed = (
+            shown.ordinal == int(self._index.gop_ordinal[self._entry])
+            and shown.frame.key_frame
+            and shown.frame.pict_type == PictureType.I
+        )
+        return self._is_believed
+
+    def _is_doubtful(self, bad: int) -> bool:
+        """Return whether reported damage raises a doubt: nothing is known of its frame yet.
+
+        Frames shown before the keyframe of the entry lean on the GOP before: they cannot decode
+        cleanly here, and no later frame leans on them.
+        """
+        index = self._index
+        number = index.number_of(bad)
+        if number < 0:
+            number = int(index.gop_start[index.gop_of_ordinal(bad)])
+        elif number < index.gop_start[self._entry]:
+            return False
+        return not index.verdicts.knows(number)
+
+    def _is_settled(self, shown: Shown) -> bool:
+        """Return whether all that was decoded before a frame, and is shown after it, came out.
+
+        Such frames it may lean on, and damage to them is reported only when they come out.
+        """
+        if self._is_drained or not self._inside:
+            return True
+        number_of = self._index.number_of
+        # Frames come out in the order in which they are shown: what should have is not coming.
+        newest = number_of(self._ready[-1].ordinal)
+        self._inside = {ordinal for ordinal in self._inside if number_of(ordinal) > newest}
+        return all(ordinal > shown.ordinal for ordinal in self._inside)
+
+    def _may_withhold(self, ordinal: int, left: set[int], last: int) -> bool:
+        """Return whether a packet need not be decoded to deliver `left` up to `last`.
+
+        Frames after `last` are decoded all the same: the stretch that follows goes on from here.
+        """
+        number = self._index.number_of(ordinal)
+        if number < 0 or number >= last or number in left:
+            return False
+        return bool(self._index.is_droppable[number])

@@ -1,0 +1,87 @@
+"""Finding out, once, what a plain decode gives: from a certain entry to the next, or of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.decode.feed import PacketFeed, WrongPacketError
+from headrace.decode.protocol import DecodeCounters
+from headrace.video.codec import PlainCodec, VideoPacket, prepare
+from headrace.video.entry import Trust
+from headrace.video.planes import digest_of
+from headrace.video.reference import is_unreferenced, plain_decode
+from headrace.video.stream_index import StreamIndex
+from headrace.video.verdicts import Witnessed, undamaged
+
+
+def find_out(index: StreamIndex, number: int) -> None:
+    """Decode the GOPs around frame `number` plainly, and note in `index.verdicts` what came out.
+
+    They are those from the nearest certain entry on, up to the next one. Where frames are missing
+    there and nothing is reported, all from the start of the stream.
+    Cost: decodes those GOPs once; the whole stream where only its start is certain.
+
+    Raises:
+        OpenError, ScanError: the file cannot be read any more.
+    """
+    begin, end = certain_span(index, index.gop_of(number))
+    feed = PacketFeed(index, DecodeCounters())
+    try:
+        seen = _witness(feed, index, begin, end)
+        if begin > 0 and not seen.reported and len(seen.digests) < len(_frames(index, begin, end)):
+            begin = 0
+            seen = _witness(feed, index, begin, end)
+    finally:
+        feed.close()
+    frames = _frames(index, begin, end)
+    good = undamaged(index, seen, frames.start, frames.stop)
+    index.verdicts.note(frames.start, frames.stop, good)
+
+
+def certain_span(index: StreamIndex, gop: int) -> tuple[int, int]:
+    """Return [first, end) of the GOPs between the certain entries around a GOP."""
+    first = gop
+    while index.gop_trust[first] != Trust.CERTAIN:
+        first -= 1
+    end = gop + 1
+    while end < index.num_gops and index.gop_trust[end] != Trust.CERTAIN:
+        end += 1
+    return first, end
+
+
+def _frames(index: StreamIndex, begin: int, end: int) -> range:
+    return range(index.gop_range(begin)[0], index.gop_range(end - 1)[1])
+
+
+def _witness(feed: PacketFeed, index: StreamIndex, begin: int, end: int) -> Witnessed:
+    frames = _frames(index, begin, end)
+    packets = index.packets if end == index.num_gops else int(index.gop_ordinal[end])
+    packets = max(packets, int(index.ordinal[frames.start : frames.stop].max()) + 1)
+    seen = Witnessed({}, set(), set())
+    try:
+        feed.go_to(begin)
+        codec = PlainCodec(prepare(feed.stream.codec_context))
+        if begin > 0:
+            codec.prime(feed.first)
+        for shown in plain_decode(codec, _packets(feed, packets), seen.reported):
+            number = index.number_of(shown.ordinal)
+            if number in frames:
+                seen.digests[number] = digest_of(shown.frame)
+                if is_unreferenced(codec, shown):
+                    seen.unreferenced.add(number)
+    except WrongPacketError:
+        feed.close()
+        return _witness(feed, index, 0, end)
+    feed.close()
+    return seen
+
+
+def _packets(feed: PacketFeed, stop: int) -> Iterator[tuple[int, VideoPacket | None]]:
+    """Yield the packets before ordinal `stop`, then None: the codec is to be drained."""
+    while feed.next_ordinal is not None and feed.next_ordinal < stop:
+        ordinal = feed.next_ordinal
+        packet = feed.read()
+        if packet is None:
+            break
+        yield ordinal, packet
+    yield stop - 1, None

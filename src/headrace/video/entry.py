@@ -1,0 +1,141 @@
+"""What a keyframe's own bytes say about decoding from it: whether it is an entry beyond doubt.
+
+Sources: ITU-T H.264, 7.4.1 and D.2.8 (recovery point); ITU-T H.265, table 7-1; ISO/IEC 13818-2,
+6.2.2; ISO/IEC 14496-2, 6.2.5; RFC 6386, 9.1; VP9 bitstream specification, 6.2; AV1 bitstream
+specification, 5.9.2.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+
+from headrace.video import nal
+
+_H264_IDR, _H264_SEI = 5, 6
+_RECOVERY_POINT = 6
+_HEVC_RANDOM_ACCESS = range(16, 24)
+_MPEG_SEQUENCE = b"\x00\x00\x01\xb3"
+_OBU_FRAME_HEADER, _OBU_FRAME = 3, 6
+
+
+class Trust(IntEnum):
+    """How far a keyframe is believed to be a place from which decoding gives the right frames."""
+
+    DOUBTFUL = 0
+    """Nothing in its bytes says so: frames are held against a decode from a certain entry."""
+    TYPED = 1
+    """The codec has no such mark; believed if the decoder calls its frame an intra keyframe."""
+    ANNOUNCED = 2
+    """The stream says so; believed as long as the decoder finds no fault."""
+    CERTAIN = 3
+    """By the standard nothing behind it refers to what is before it."""
+
+
+def trust(codec: str, packet: memoryview, nal_length_size: int, *, is_intra_only: bool) -> Trust:
+    """Return how far the packet of a keyframe is to be believed.
+
+    Args:
+        codec: FFmpeg's name of it.
+        packet: The payload.
+        nal_length_size: See `nal.length_size`.
+        is_intra_only: Whether the codec knows no frame that refers to another.
+    """
+    if is_intra_only:
+        return Trust.CERTAIN
+    if codec == "h264":
+        return _trust_h264(packet, nal_length_size)
+    if codec == "mpeg4":
+        return Trust.ANNOUNCED
+    certain = {
+        "hevc": _is_irap,
+        "mpeg1video": _has_sequence_header,
+        "mpeg2video": _has_sequence_header,
+        "vp8": _is_vp8_key,
+        "vp9": _is_vp9_key,
+        "av1": _is_av1_key,
+    }
+    if codec not in certain:
+        return Trust.TYPED
+    is_certain = certain[codec](packet, nal_length_size)
+    otherwise = Trust.ANNOUNCED if codec.startswith("mpeg") else Trust.DOUBTFUL
+    return Trust.CERTAIN if is_certain else otherwise
+
+
+def _trust_h264(packet: memoryview, nal_length_size: int) -> Trust:
+    found = Trust.DOUBTFUL
+    for unit in nal.units(packet, nal_length_size):
+        kind = unit[0] & 0x1F
+        if kind == _H264_IDR:
+            return Trust.CERTAIN
+        if kind == _H264_SEI and _is_exact_recovery_point(bytes(unit[1:256])):
+            found = Trust.ANNOUNCED
+    return found
+
+
+def _is_exact_recovery_point(payload: bytes) -> bool:
+    """Return whether an SEI promises the exact frames, with no link that editing broke."""
+    payload = payload.replace(b"\x00\x00\x03", b"\x00\x00")
+    at = 0
+    while at + 2 < len(payload):
+        kind = size = 0
+        while at < len(payload) and payload[at] == 0xFF:
+            kind, at = kind + 255, at + 1
+        if at + 1 >= len(payload):
+            return False
+        kind, at = kind + payload[at], at + 1
+        while at < len(payload) and payload[at] == 0xFF:
+            size, at = size + 255, at + 1
+        if at >= len(payload):
+            return False
+        size, at = size + payload[at], at + 1
+        if kind == _RECOVERY_POINT and size:
+            bits = "".join(f"{byte:08b}" for byte in payload[at : at + size])
+            zeros = len(bits) - len(bits.lstrip("0"))
+            flags = bits[2 * zeros + 1 : 2 * zeros + 3]  # behind recovery_frame_cnt, an ue(v)
+            return flags == "10"  # exact_match_flag, broken_link_flag
+        at += size
+    return False
+
+
+def _is_irap(packet: memoryview, nal_length_size: int) -> bool:
+    kinds = (unit[0] >> 1 & 0x3F for unit in nal.units(packet, nal_length_size))
+    return any(kind in _HEVC_RANDOM_ACCESS for kind in kinds)
+
+
+def _has_sequence_header(packet: memoryview, _: int) -> bool:
+    data = bytes(packet[:4096])
+    return 0 <= data.find(_MPEG_SEQUENCE) < data.find(nal.MPEG_PICTURE)
+
+
+def _is_vp8_key(packet: memoryview, _: int) -> bool:
+    return len(packet) > 0 and packet[0] & 1 == 0
+
+
+def _is_vp9_key(packet: memoryview, _: int) -> bool:
+    return nal.vp9_header(packet).is_key
+
+
+def _is_av1_key(packet: memoryview, _: int) -> bool:
+    """Return whether the first frame is a keyframe that is shown."""
+    for kind, payload in _obus(packet):
+        if kind in (_OBU_FRAME_HEADER, _OBU_FRAME) and len(payload):
+            # show_existing_frame = 0, frame_type = 0 (key), show_frame = 1
+            return payload[0] >> 4 == 0b0001
+    return False
+
+
+def _obus(packet: memoryview) -> Iterator[tuple[int, memoryview]]:
+    at = 0
+    while at < len(packet):
+        header = packet[at]
+        at += 2 if header >> 2 & 1 else 1
+        size, shift = 0, 0
+        if not header >> 1 & 1:
+            yield header >> 3 & 15, packet[at:]
+            return
+        while at < len(packet) and shift < 56:
+            byte = packet[at]
+            size, shift, at = size | (byte & 0x7F) << shift, shift + 7, at + 1
+            if byte < 0x80:
+                break
+        yield header >> 3 & 15, packet[at : at + size]
+        at += size

@@ -1,0 +1,97 @@
+"""The plain decode: what every way to a frame is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from av.video.frame import PictureType
+from numpy.typing import NDArray
+
+from headrace.errors import ScanError
+from headrace.video.codec import PlainCodec, Shown, VideoPacket, packets_of, prepare
+from headrace.video.container import open_container
+from headrace.video.door import at_the_door
+from headrace.video.packets import NO_PTS
+from headrace.video.planes import digest_of
+from headrace.video.source import Source
+
+B_IS_UNREFERENCED = frozenset(
+    ["mpeg1video", "mpeg2video", "mpeg4", "vc1", "wmv3", "rv30", "rv40", "h263"]
+)
+"""Codecs in which no frame refers to a B-picture."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reference:
+    """Every frame that a plain decode of a whole stream gives, in presentation order."""
+
+    ordinal: NDArray[np.int64]
+    """int64 [frames]: the packet each came out of."""
+    pts: NDArray[np.int64]
+    """int64 [frames]: ticks; `NO_PTS` where there is none."""
+    digest: NDArray[np.uint32]
+    """uint32 [frames]: of the picture; empty where none were asked for."""
+    is_unreferenced: NDArray[np.bool_]
+    """bool [frames]: a B-picture of a codec in which nothing refers to those."""
+    reported: frozenset[int]
+    """Ordinals of packets at which damage was reported."""
+
+
+def read_reference(source: Source, *, with_digests: bool) -> Reference:
+    """Decode a whole stream plainly; with digests, each picture's checksum is taken too.
+
+    Cost: decodes every frame, converts none.
+
+    Raises:
+        OpenError: it cannot be opened as video.
+        ScanError: something below fails on it.
+    """
+    container, stream = open_container(source)
+    rows: list[tuple[int, int]] = []
+    digests: list[int] = []
+    is_b: list[bool] = []
+    reported: set[int] = set()
+    with container, at_the_door(ScanError, source, "decode"):
+        codec = PlainCodec(prepare(stream.codec_context))
+        packets = enumerate(packets_of(container, stream, source))
+        for shown in plain_decode(codec, packets, reported):
+            pts = shown.frame.pts
+            rows.append((shown.ordinal, NO_PTS if pts is None else pts))
+            is_b.append(is_unreferenced(codec, shown))
+            if with_digests:
+                digests.append(digest_of(shown.frame))
+    table = np.array(rows, np.int64).reshape(-1, 2)
+    # Where two frames come out of one packet, the later is the one it is known by.
+    _, last = np.unique(table[::-1, 0], return_index=True)
+    kept = np.sort(len(table) - 1 - last)
+    kept = kept[table[kept, 0] >= 0]
+    return Reference(
+        ordinal=table[kept, 0],
+        pts=table[kept, 1],
+        digest=np.array(digests, np.uint32)[kept if with_digests else []],
+        is_unreferenced=np.array(is_b, np.bool_)[kept],
+        reported=frozenset(reported),
+    )
+
+
+def plain_decode(
+    codec: PlainCodec, packets: Iterable[tuple[int, VideoPacket | None]], reported: set[int]
+) -> Iterator[Shown]:
+    """Yield what comes out of packets (ordinal, packet), and add to `reported` where damage is.
+
+    A packet that is None drains the codec.
+    """
+    last = 0
+    for ordinal, packet in packets:
+        last = last if packet is None else ordinal
+        decoded = codec.decode(last, packet)
+        reported.update(decoded.reported)
+        yield from decoded.shown
+
+
+def is_unreferenced(codec: PlainCodec, shown: Shown) -> bool:
+    """Return whether a frame is a B-picture that nothing refers to."""
+    is_b = shown.frame.pict_type == PictureType.B
+    return is_b and codec.context.codec.canonical_name in B_IS_UNREFERENCED
