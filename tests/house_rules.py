@@ -30,7 +30,8 @@ OWNERS = {
     "the codec library": (
         r"av",
         [
-            *("video/container.py", "video/packets.py", "decode/*", "live/sinks*"),
+            *("video/container.py", "video/packets.py", "video/codec.py", "video/planes.py"),
+            *("video/reference.py", "decode/*", "live/sinks*"),
             *("profiling/machine.py", "testing/*"),
         ],
     ),

@@ -121,17 +121,15 @@ def test_the_same_frames_come_whatever_the_jobs_are(codec, packet, tmp_path):
         assert all(np.array_equal(frame, whole[n]) for n, frame in got.items())
 
 
-def test_what_a_plain_decode_forgives_is_the_same_wherever_decoding_begins(tmp_path):
+def test_damage_is_seen_wherever_decoding_begins(tmp_path):
     """FFmpeg guesses faults of MPEG-4 encoders from what it decoded, and then forgives more."""
     clip = SynthClip(codec="mpeg4", num_frames=9, size=(64, 96), gop=5, b_frames=2)
     good = write_clip(tmp_path / "good", clip)
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[5])
-    index, expected = StreamIndex.scan(bad), linear_frames(bad)
     for first in (0, 4):
-        with closing(PyavDecoder(index)) as decoder:
-            got, missing = run(decoder, range(first, 9))
-        assert missing == ()
-        assert all(np.array_equal(frame, expected[n]) for n, frame in got.items())
+        with closing(PyavDecoder(StreamIndex.scan(bad))) as decoder:
+            _, missing = run(decoder, range(first, 9))
+        assert missing == (5, 6, 7, 8)
 
 
 def test_a_damaged_frame_is_named_with_source_and_time(tmp_path):

@@ -15,6 +15,7 @@ from headrace.video.codec import (
     PlainCodec,
     Shown,
     VideoPacket,
+    be_wary,
     new_codec,
     prepare,
 )
@@ -133,6 +134,8 @@ class Passage:
         if self._codec is None or self._is_made_anew or not was_open:
             self._drop_codec()
             self._codec = self._new_codec()
+            if not is_known:
+                be_wary(self._codec.context)
             if gop > 0:
                 self._codec.prime(self._feed.first)
         else:

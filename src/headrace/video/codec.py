@@ -107,6 +107,16 @@ def prepare(context: VideoCodecContext) -> VideoCodecContext:
     return context
 
 
+def be_wary(context: VideoCodecContext) -> None:
+    """Have a codec that is not open yet report all damage that a plain decode may report.
+
+    FFmpeg guesses from what it decoded of MPEG-4 whether the encoder was at fault, and then takes
+    damage for such faults: so it depends on where it began. What comes without a report is equal.
+    """
+    if context.name == "mpeg4":
+        context.options = {"err_detect": "buffer"}
+
+
 def new_codec(stream: VideoStream, hardware: HWAccel | None = None) -> VideoCodecContext:
     """Return a new codec for the stream, as if the file had just been opened; on `hardware`.
 
