@@ -1,11 +1,24 @@
 """`headrace doctor`: what this machine has, and proof that frames come out right."""
 
 import json as json_format
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+_FAULTS = {
+    "mismatches": "DIFFERENT",
+    "refused": "REFUSED, though a linear read gives them",
+    "undecodable": "damaged",
+}
+_CURE = (
+    "Frames differ: do not rely on such a file as it is. headrace index --verify FILE decodes it "
+    "once; from then on each frame is held against that decode, and read from further back where "
+    "it differs. Then try again; if it still differs, encode the file anew, and report it."
+)
+"""What to do where a frame differs."""
 
 
 def doctor(
@@ -68,19 +81,22 @@ def _parity(files: list[Path], num_frames: int, json: bool) -> None:
     from headrace.video.source import Source
 
     results: list[dict[str, Any]] = []
-    is_bad = False
+    is_bad = differs = False
     for file in find_videos(files):
         try:
             found = [asdict(result) for result in check_parity(Source(file), num_frames=num_frames)]
         except MediaError as error:
             found = [{"source": str(file), "error": str(error)}]
         for result in found:
-            is_bad |= bool("error" in result or result["mismatches"] or result["undecodable"])
+            is_bad |= "error" in result or any(result[name] for name in _FAULTS)
+            differs |= any(result.get(name) for name in ("mismatches", "refused"))
             if not json:
                 print(_line(result))
         results += found
     if json:
         print(json_format.dumps(results, indent=1))
+    if differs:
+        print(_CURE, file=sys.stderr)
     if is_bad:
         raise typer.Exit(1)
 
@@ -88,9 +104,8 @@ def _parity(files: list[Path], num_frames: int, json: bool) -> None:
 def _line(result: dict[str, Any]) -> str:
     if "error" in result:
         return f"{result['source']}: {result['error']}"
-    verdict = "equal" if not result["mismatches"] else f"DIFFERENT: {result['mismatches']}"
-    lost = f"; cannot be decoded: {result['undecodable']}" if result["undecodable"] else ""
+    found = [f"{word}: {list(result[name])}" for name, word in _FAULTS.items() if result[name]]
     return (
         f"{result['source']}: {result['backend']}: {result['compared']} of {result['frames']} "
-        f"frames by seek and by linear read: {verdict}{lost}"
+        f"frames by seek and by linear read: {'; '.join(found) or 'equal'}"
     )

@@ -28,7 +28,12 @@ def index(
     context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(help="Video files, or folders of them.")],
     verify: Annotated[
-        bool, typer.Option("--verify", help="Decode everything: find damage inside packets too.")
+        bool,
+        typer.Option(
+            "--verify",
+            help="Decode everything: find damage inside packets too, and hold each frame that is "
+            "read later against this decode.",
+        ),
     ] = False,
     export_mappings: Annotated[
         Path | None,
@@ -67,7 +72,7 @@ def index(
         raise ConfigError(f"frame mappings are of one file, {len(files)} were given")
     store, is_bad = IndexStore(), False
     rows: list[dict[str, Any]] = []
-    for file, found in _opened(files, store if not verify else None, is_quiet=json):
+    for file, found in _opened(files, store, verify=verify, is_quiet=json):
         if isinstance(found, MediaError):
             rows.append({"file": str(file), "problems": [str(found)]})
             is_bad = True
@@ -104,24 +109,23 @@ def _check_belonging(context: typer.Context, layout: str) -> None:
 
 
 def _opened(
-    files: list[Path], store: "IndexStore | None", *, is_quiet: bool
+    files: list[Path], store: "IndexStore", *, verify: bool, is_quiet: bool
 ) -> "Iterator[tuple[Path, StreamIndex | MediaError]]":
-    """Yield each file's index, or why it has none; without a store, everything is decoded."""
+    """Yield each file's index, or why it has none; to verify, everything is decoded."""
     from headrace.decode.open import open_index
     from headrace.errors import MediaError
     from headrace.video.source import Source
-    from headrace.video.stream_index import StreamIndex
 
     with progress(is_quiet=is_quiet) as on_progress:
         for number, file in enumerate(files):
             on_progress(file.name, number, len(files))
             try:
-                if store is None:
-                    yield file, StreamIndex.scan(Source(file), count_by="decode")
-                else:
-                    yield file, open_index(Source(file), store)
+                source = Source(file)
+                found = store.verify(source) if verify else open_index(source, store)
             except MediaError as error:
                 yield file, error
+            else:
+                yield file, found
 
 
 def _facts(found: "StreamIndex") -> dict[str, Any]:

@@ -32,8 +32,10 @@ def run(
     max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after so many steps.")] = None,
     stride: Annotated[int, typer.Option(min=1, help="Every n-th frame; 1 means all.")] = 1,
     on_error: Annotated[
-        Literal["raise", "skip"],
-        typer.Option(help="Damaged frames end the run, or are left out and listed."),
+        Literal["raise", "skip", "conceal"],
+        typer.Option(
+            help="Damaged frames end the run, are left out, or come as FFmpeg shows them; listed."
+        ),
     ] = "raise",
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("headrace_run"),
     dry_run: Annotated[

@@ -2,13 +2,15 @@
 
 import os
 from contextlib import closing
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
-from headrace.decode.protocol import DecodeJob
+from headrace.decode.protocol import DecodeJob, Stack
+from headrace.errors import ConfigError
 from headrace.sampling.boundary import Boundary, clip_indices
 from headrace.video.frames import Clip
 from headrace.video.shape import FrameShape
@@ -23,19 +25,23 @@ def read_clip(
     *,
     size: tuple[int, int] | None = None,
     boundary: Boundary = "error",
+    on_error: Literal["raise", "conceal"] = "raise",
 ) -> NDArray[np.uint8]:
     """Return a clip as uint8 [T, H, W, 3] in [0, 255], RGB, upright.
 
     Frame k of the clip is frame `start + k * stride` of the video, in presentation order; 1 means
-    consecutive. `size` is (height, width), None the video's own. `load_clip` also tells indices,
-    times and the frame rate.
+    consecutive. `size` is (height, width), None the video's own, which must be one for the whole
+    clip. With `on_error="conceal"` damaged frames come as FFmpeg shows them. `load_clip` also tells
+    which these are, indices, times and the frame rate.
 
     Raises:
         ConfigError: the video ends before the clip does and `boundary` is `error`, or an argument
             is out of range; the message says how many frames there are.
         OpenError, ScanError, DecodeError: the file is bad.
     """
-    clip = load_clip(filename, start, num_frames, stride, size=size, boundary=boundary)
+    clip = load_clip(
+        filename, start, num_frames, stride, size=size, boundary=boundary, on_error=on_error
+    )
     return clip.frames
 
 
@@ -47,6 +53,7 @@ def load_clip(
     *,
     size: tuple[int, int] | None = None,
     boundary: Boundary = "error",
+    on_error: Literal["raise", "conceal"] = "raise",
     store: IndexStore | None = None,
 ) -> Clip:
     """Return a clip with indices, presentation times and the video's frame rate.
@@ -54,18 +61,24 @@ def load_clip(
     Arguments and errors are those of `read_clip`; `store` is where indexes are kept, the user's
     cache folder by default. A frame that the boundary rule repeats is decoded once.
     """
+    if on_error not in ("raise", "conceal"):
+        raise ConfigError(
+            f"on_error of a clip is raise or conceal, got {on_error!r}: a clip has all its frames"
+        )
     with closing(open_decoder(Source.of(filename), FrameShape(size=size), store=store)) as decoder:
         index = decoder.index
         wanted = clip_indices(len(index), start, num_frames, stride, boundary)
         different, place = np.unique(wanted, return_inverse=True)
-        height, width = decoder.shape.output_size(index.info.upright_size)
-        frames = np.empty((len(different), height, width, 3), np.uint8)
-        for _ in decoder.run(DecodeJob(tuple(different.tolist()), goes_on=False), frames):
+        job = DecodeJob(tuple(different.tolist()), goes_on=False, conceals=on_error == "conceal")
+        stack = Stack(len(different))
+        for _ in decoder.run(job, stack):
             pass
+        concealed = np.isin(wanted, list(decoder.concealed))
     return Clip(
-        frames=frames if len(different) == len(wanted) else frames[place],
+        frames=stack.frames if len(different) == len(wanted) else stack.frames[place],
         index=wanted,
         pts_seconds=index.seconds_of(wanted),
         frame_rate=index.frame_rate,
         source=str(index.source),
+        is_concealed=concealed,
     )

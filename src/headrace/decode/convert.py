@@ -7,7 +7,7 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
 from headrace.decode.yuv420 import Yuv420Packer
-from headrace.errors import DecodeError
+from headrace.errors import ConfigError, DecodeError
 from headrace.video.planes import rows_of
 from headrace.video.shape import Crop, FrameShape, Orientation
 
@@ -29,8 +29,24 @@ class FrameConverter:
         self._cropper: tuple[tuple[int, int, str], av.filter.Graph] | None = None
 
     def output_size(self, frame: VideoFrame) -> tuple[int, int]:
-        """Return (height, width) of the result."""
-        return self._shape.output_size(self._orientation.upright_size((frame.height, frame.width)))
+        """Return (height, width) of the result.
+
+        Raises:
+            DecodeError: the crop does not lie inside the frame, as the stream changes its size.
+        """
+        upright = self._orientation.upright_size((frame.height, frame.width))
+        try:
+            return self._shape.output_size(upright)
+        except ConfigError as error:
+            raise DecodeError(
+                f"a frame of {self._source} cannot be cropped: {error}",
+                source=self._source,
+                pts=frame.pts,
+            ) from error
+
+    def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
+        """Return the shape of the array that a frame becomes. Raises as `output_size` does."""
+        return self._shape.array_shape(self.output_size(frame))
 
     def convert(self, frame: VideoFrame, out: NDArray[np.uint8] | None) -> NDArray[np.uint8]:
         """Return `frame` as uint8 in the layout of the shape, written into `out` if it is given.
@@ -45,9 +61,9 @@ class FrameConverter:
             out = np.empty(expected, np.uint8)
         elif out.shape != expected:
             raise DecodeError(
-                f"frames of {self._source} change their size: expected "
-                f"{'x'.join(map(str, out.shape[:2]))}, found {size[0]}x{size[1]} (height x width); "
-                "give a size so that all become equal",
+                f"frames of {self._source} change their size on the way: from "
+                f"{'x'.join(map(str, out.shape[:2]))} to {size[0]}x{size[1]} (height x width); "
+                "give a size, so that all become equal, or ask for frames of one size at a time",
                 source=self._source,
                 pts=frame.pts,
             )

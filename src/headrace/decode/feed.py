@@ -124,7 +124,7 @@ class PacketFeed:
         """
         if self._container is None:
             self._open()
-            if gop == 0:
+            if self._index.gop_ordinal[gop] == 0:
                 return True
         if not self._can_seek or self._container is None:
             return False

@@ -17,7 +17,7 @@ from headrace.errors import CacheError
 from headrace.video.packets import StreamInfo
 from headrace.video.shape import Orientation
 from headrace.video.source import Fingerprint, Source
-from headrace.video.stream_index import StreamIndex
+from headrace.video.stream_index import CountBy, StreamIndex
 from headrace.video.verdicts import Verdicts
 
 VERSION = 2
@@ -74,7 +74,19 @@ class IndexStore:
             self.counters.hits += 1
             return found
         self.counters.misses += 1
-        index = replace(StreamIndex.scan(source), kept_in=path)
+        return self._scanned(source, None)
+
+    def verify(self, source: Source) -> StreamIndex:
+        """Scan `source` anew by decoding all of it, and keep what was found of each frame.
+
+        From then on every picture that is read is held against that of this decode. Raises as
+        `load` does.
+        """
+        return self._scanned(source, "decode")
+
+    def _scanned(self, source: Source, count_by: CountBy | None) -> StreamIndex:
+        path = self.entry(source)
+        index = replace(StreamIndex.scan(source, count_by=count_by), kept_in=path)
         _write(path, index)
         return index
 

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.convert import FrameConverter
 from headrace.decode.open import BACKENDS, Backend, open_decoder, open_index
 from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.decode.witness import plain_frames_from
 from headrace.errors import DecodeError
+from headrace.video.shape import FrameShape
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
@@ -34,8 +37,10 @@ class Parity:
     """Frames reached by a seek and held against the linear read."""
     mismatches: tuple[int, ...]
     """Indices of frames that differ in any byte; there should be none."""
+    refused: tuple[int, ...]
+    """Indices of frames that the linear read gives and the seek does not; there should be none."""
     undecodable: tuple[int, ...]
-    """Indices of frames that the linear read, or the seek, cannot decode."""
+    """Indices of frames at which the file is damaged: FFmpeg reports it there, or before."""
 
 
 def check_parity(
@@ -54,30 +59,30 @@ def check_parity(
     index = open_index(source)
     scattered = [int(k * _GOLDEN_RATIO % 1 * len(index)) for k in range(1, num_frames + 1)]
     order = list(dict.fromkeys(scattered))
+    plain = _plain(index, set(order))
     for backend in BACKENDS:
         with closing(open_backend(index, backend)) as decoder:
-            linear = _read(decoder, set(order))
-        with closing(open_backend(index, backend)) as decoder:
             sought = {k: frame for k in order for frame in _seek(decoder, k)}
-        both = [k for k in order if k in linear and k in sought]
+        both = [k for k in order if k in plain and k in sought]
+        damaged = {k for k in order if index.verdicts.is_damaged(k)}
         yield Parity(
             source=str(index.source),
             backend=backend,
             frames=len(index),
             compared=len(both),
-            mismatches=tuple(sorted(k for k in both if not np.array_equal(linear[k], sought[k]))),
-            undecodable=tuple(sorted(set(order) - set(both))),
+            mismatches=tuple(sorted(k for k in both if not np.array_equal(plain[k], sought[k]))),
+            refused=tuple(sorted(set(plain) - set(sought) - damaged)),
+            undecodable=tuple(sorted(damaged | (set(order) - set(plain)))),
         )
 
 
-def _read(decoder: Decoder, kept: set[int]) -> dict[int, NDArray[np.uint8]]:
+def _plain(index: StreamIndex, kept: set[int]) -> dict[int, NDArray[np.uint8]]:
+    """Return frames as a bare PyAV loop gives them, from the first packet to the last."""
+    converter = FrameConverter(FrameShape(), index.info.orientation, str(index.source))
     frames: dict[int, NDArray[np.uint8]] = {}
-    try:
-        for index, frame in decoder.run(DecodeJob(tuple(range(len(decoder.index))))):
-            if index in kept:
-                frames[index] = frame
-    except DecodeError:
-        pass
+    for number, frame in plain_frames_from(index, 0):
+        if number in kept and not frame.is_corrupt:
+            frames[number] = converter.convert(frame, None)
     return frames
 
 

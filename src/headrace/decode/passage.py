@@ -129,6 +129,8 @@ class Passage:
         # Where the pictures are known, each is held against its own.
         is_known = self._index.verdicts.knows(int(self._index.gop_start[gop]))
         self._is_believed = is_known or self._index.gop_trust[gop] != Trust.TYPED
+        if gop == 0 and not self._is_made_anew and self._codec is not None:
+            self._feed.close()  # Flushed, some codecs still know a picture; the start knows none.
         was_open = self._feed.is_open
         self._feed.go_to(gop)
         if self._codec is None or self._is_made_anew or not was_open:
@@ -136,7 +138,7 @@ class Passage:
             self._codec = self._new_codec()
             if not is_known:
                 be_wary(self._codec.context)
-            if gop > 0:
+            if self._index.gop_ordinal[gop] > 0:
                 self._codec.prime(self._feed.first)
         else:
             self._codec.context.flush_buffers()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,54 @@ from headrace.errors import ConfigError
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
-Out = NDArray[np.uint8] | Sequence[NDArray[np.uint8]]
-"""Where frames are written: uint8 [wanted, H, W, 3], or one uint8 [H, W, 3] for each of them."""
+OnError = Literal["raise", "skip", "conceal"]
+"""What bad media does: end the work; be left out, counted and listed; or, where a frame is damaged,
+be shown as FFmpeg shows it, and be marked in the result. A file that cannot be opened is left out
+by both of the latter."""
+
+
+def check_on_error(on_error: OnError) -> None:
+    """Do nothing if there is such a policy.
+
+    Raises:
+        ConfigError: there is not.
+    """
+    if on_error not in get_args(OnError):
+        raise ConfigError(
+            f"on_error must be one of {', '.join(get_args(OnError))}, got {on_error!r}"
+        )
+
+
+class Stack:
+    """Frames of one size in one array, as large as the first that comes: an `Out`."""
+
+    def __init__(self, count: int) -> None:
+        """Take no memory yet, for `count` frames."""
+        self._count = count
+        self._frames: NDArray[np.uint8] | None = None
+        self.misfits: list[int] = []
+        """Places of frames that came in another size than the first."""
+        self.first = 0
+        """Place of the first frame of the next job; set it to fill a stack by several."""
+
+    @property
+    def frames(self) -> NDArray[np.uint8]:
+        """uint8 [count, H, W, 3]; [count, 0, 0, 3] when none came."""
+        return np.empty((self._count, 0, 0, 3), np.uint8) if self._frames is None else self._frames
+
+    def place(self, number: int, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+        """Return where frame `number` of the job goes, whose array has `shape`."""
+        if self._frames is None:
+            self._frames = np.empty((self._count, *shape), np.uint8)
+        if self._frames.shape[1:] != shape:
+            self.misfits.append(self.first + number)
+        place: NDArray[np.uint8] = self._frames[self.first + number]
+        return place
+
+
+Out = NDArray[np.uint8] | Sequence[NDArray[np.uint8]] | Stack
+"""Where frames are written: uint8 [wanted, H, W, 3], or one uint8 [H, W, 3] for each of them; or a
+stack, where their size is not known before."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +75,8 @@ class DecodeJob:
     goes_on: bool = True
     """Whether a job may follow that reads on from here. If not, what the codec holds back is asked
     for at once, and no frame behind the last is decoded."""
+    conceals: bool = False
+    """Whether damaged frames are delivered too, as FFmpeg shows them, behind the others."""
 
     def __post_init__(self) -> None:
         if not self.wanted or any(b <= a for a, b in pairwise(self.wanted)):
@@ -88,10 +136,15 @@ class Decoder(Protocol):
         """What decoding cost so far; grows with every job."""
         ...
 
+    @property
+    def concealed(self) -> frozenset[int]:
+        """Indices of those frames of the last job that are damaged and were delivered anyway."""
+        ...
+
     def run(
         self, job: DecodeJob, out: Out | None = None
     ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-        """Yield (index, frame) for every wanted frame, in order.
+        """Yield (index, frame) for every wanted frame, in order; concealed ones come last.
 
         A frame is uint8 [H, W, 3] in [0, 255], RGB, upright. With `out`, the frame of
         `job.wanted[k]` is written to `out[k]`, which is yielded; without, each frame is an array

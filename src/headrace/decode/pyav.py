@@ -10,12 +10,13 @@ import numpy as np
 from av.video.frame import VideoFrame
 from numpy.typing import NDArray
 
+from headrace.decode.conceal import concealed
 from headrace.decode.convert import FrameConverter
 from headrace.decode.feed import WrongPacketError
 from headrace.decode.index_store import keep_verdicts
 from headrace.decode.nvdec import Nvdec
 from headrace.decode.passage import Passage
-from headrace.decode.protocol import DecodeCounters, DecodeJob, Out
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Out, Stack
 from headrace.decode.witness import certain_span, find_out
 from headrace.errors import BackendError, DecodeError
 from headrace.video.door import at_the_door
@@ -52,6 +53,7 @@ class PyavDecoder:
         self._passage = Passage(index, self._counters, self._nvdec)
         self._depth = 0
         """GOPs before its own at which decoding a frame last had to begin."""
+        self._concealed: set[int] = set()
 
     @property
     def index(self) -> StreamIndex:
@@ -68,6 +70,11 @@ class PyavDecoder:
         """What decoding cost so far."""
         return self._counters
 
+    @property
+    def concealed(self) -> frozenset[int]:
+        """Indices of those frames of the last job that are damaged and were delivered anyway."""
+        return frozenset(self._concealed)
+
     def run(self, job: DecodeJob, out: Out | None = None) -> _Frames:
         """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
         try:
@@ -82,23 +89,45 @@ class PyavDecoder:
         self._index.check(job.wanted[0])
         self._index.check(job.wanted[-1])
         self._index.check_unchanged(job.wanted[0])
+        self._concealed.clear()
         slot = {wanted: k for k, wanted in enumerate(job.wanted)}
         lost: list[int] = []
-        refused: DecodeError | None = None
+        refused: dict[int, DecodeError] = {}
         for number, frame in self._found(job, lost):
-            try:
-                pixels = self._converter.convert(frame, None if out is None else out[slot[number]])
-            except DecodeError as error:
-                refused = refused or error
-                lost.append(number)
-                continue
-            self._counters.frames_delivered += 1
-            yield number, pixels
-        if lost:
-            lost.sort()
-            if self._nvdec is not None and self._is_fine_on_the_cpu(lost[0]):
-                raise self._nvdec.failed(lost[0])
-            raise self._undecodable(lost) if refused is None else _naming(refused, lost)
+            yield from self._converted(number, frame, slot[number], out, refused)
+        if lost and self._nvdec is not None and self._is_fine_on_the_cpu(lost[0]):
+            raise self._nvdec.failed(lost[0])
+        if lost and job.conceals:
+            for number, frame in concealed(self._index, lost):
+                for each in self._converted(number, frame, slot[number], out, refused):
+                    self._concealed.add(number)
+                    yield each
+            lost = [number for number in lost if number not in self._concealed | refused.keys()]
+        missing = sorted([*lost, *refused])
+        if missing:
+            error = next(iter(refused.values())) if refused else self._undecodable(missing)
+            raise _naming(error, missing)
+
+    def _converted(
+        self,
+        number: int,
+        frame: VideoFrame,
+        slot: int,
+        out: Out | None,
+        refused: dict[int, DecodeError],
+    ) -> _Frames:
+        """Yield (index, pixels) of a frame, or add to `refused` why there are none."""
+        try:
+            if isinstance(out, Stack):
+                place: NDArray[np.uint8] | None = out.place(slot, self._converter.shape_of(frame))
+            else:
+                place = None if out is None else out[slot]
+            pixels = self._converter.convert(frame, place)
+        except DecodeError as error:
+            refused[number] = error
+            return
+        self._counters.frames_delivered += 1
+        yield number, pixels
 
     def rest(self) -> None:
         """Release the memory of the codec; the file stays open, and the next job seeks."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from av.video.frame import VideoFrame
+
 from headrace.decode.feed import PacketFeed, WrongPacketError
 from headrace.decode.protocol import DecodeCounters
-from headrace.video.codec import PlainCodec, VideoPacket, prepare
+from headrace.video.codec import PlainCodec, Shown, VideoPacket, prepare
 from headrace.video.entry import Trust
 from headrace.video.planes import digest_of
 from headrace.video.reference import is_unreferenced, plain_decode
@@ -49,6 +51,18 @@ def certain_span(index: StreamIndex, gop: int) -> tuple[int, int]:
     return first, end
 
 
+def plain_frames_from(index: StreamIndex, gop: int) -> Iterator[tuple[int, VideoFrame]]:
+    """Yield (index, frame) of all that a plain decode gives from a GOP on, to the end."""
+    feed = PacketFeed(index, DecodeCounters())
+    try:
+        for _, shown in _plain(feed, index, gop, index.packets, set()):
+            number = index.number_of(shown.ordinal)
+            if number >= index.gop_start[gop]:
+                yield number, shown.frame
+    finally:
+        feed.close()
+
+
 def _frames(index: StreamIndex, begin: int, end: int) -> range:
     return range(index.gop_range(begin)[0], index.gop_range(end - 1)[1])
 
@@ -59,21 +73,28 @@ def _witness(feed: PacketFeed, index: StreamIndex, begin: int, end: int) -> Witn
     packets = max(packets, int(index.ordinal[frames.start : frames.stop].max()) + 1)
     seen = Witnessed({}, set(), set())
     try:
-        feed.go_to(begin)
-        codec = PlainCodec(prepare(feed.stream.codec_context))
-        if begin > 0:
-            codec.prime(feed.first)
-        for shown in plain_decode(codec, _packets(feed, packets), seen.reported):
+        for codec, shown in _plain(feed, index, begin, packets, seen.reported):
             number = index.number_of(shown.ordinal)
             if number in frames:
                 seen.digests[number] = digest_of(shown.frame)
                 if is_unreferenced(codec, shown):
                     seen.unreferenced.add(number)
     except WrongPacketError:
-        feed.close()
-        return _witness(feed, index, 0, end)
-    feed.close()
+        return _witness(feed, index, 0, end)  # it reads in order now
     return seen
+
+
+def _plain(
+    feed: PacketFeed, index: StreamIndex, gop: int, stop: int, reported: set[int]
+) -> Iterator[tuple[PlainCodec, Shown]]:
+    """Decode plainly from a GOP up to the packet before ordinal `stop`, and close the feed."""
+    feed.go_to(gop)
+    codec = PlainCodec(prepare(feed.stream.codec_context))
+    if index.gop_ordinal[gop] > 0:
+        codec.prime(feed.first)
+    for shown in plain_decode(codec, _packets(feed, stop), reported):
+        yield codec, shown
+    feed.close()
 
 
 def _packets(feed: PacketFeed, stop: int) -> Iterator[tuple[int, VideoPacket | None]]:

@@ -5,13 +5,20 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder, open_index
-from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.decode.protocol import (
+    DecodeCounters,
+    DecodeJob,
+    Decoder,
+    OnError,
+    Stack,
+    check_on_error,
+)
 from headrace.errors import ConfigError, DecodeError, MediaError
 from headrace.planning.stretches import Stretch, in_order
 from headrace.runtime.affinity import available_cores
@@ -20,9 +27,6 @@ from headrace.video.frames import FrameBatch
 from headrace.video.shape import FrameShape
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
-
-OnError = Literal["raise", "skip"]
-"""What bad media does: end the reading, or be left out, counted and listed."""
 
 _BATCH_BYTES = 8 << 20
 _BATCH_FRAMES = 32
@@ -45,9 +49,9 @@ class Damage:
 class FrameReader:
     """Reads every frame of its videos, in order: iterate it for FrameBatch after FrameBatch.
 
-    A batch holds up to 32 consecutive frames of one video. Different stretches are decoded at the
-    same time, one thread and one decoder each; they come out in the order of the videos whatever
-    finishes first.
+    A batch holds up to 32 consecutive frames of one video and one size. Different stretches are
+    decoded at the same time, one thread and one decoder each; they come out in the order of the
+    videos whatever finishes first.
     """
 
     def __init__(
@@ -69,16 +73,14 @@ class FrameReader:
             stride: 1 means every frame.
             workers: Decoding threads; None means one for each core this process may use.
             memory_budget: Bytes that decoded frames may hold while they wait for their turn.
-            on_error: Whether bad media ends the reading or is left out and listed in `damaged`.
+            on_error: Whether bad media ends the reading or is left out and listed in `damaged`; or,
+                with `conceal`, damaged frames come as FFmpeg shows them, marked.
             store: Where indexes are kept; None means the user's cache folder.
 
         Raises:
             ConfigError: an argument is out of range.
         """
-        if on_error not in get_args(OnError):
-            raise ConfigError(
-                f"on_error must be one of {', '.join(get_args(OnError))}, got {on_error!r}"
-            )
+        check_on_error(on_error)
         if stride < 1:
             raise ConfigError(f"stride must be >= 1, got {stride}")
         self._sources = [Source.of(video) for video in videos]
@@ -163,9 +165,7 @@ class FrameReader:
                 self._costs.append(current.counters)
             for at in range(0, len(stretch.wanted), frames_per_batch):
                 wanted = stretch.wanted[at : at + frames_per_batch]
-                batch = self._decode(current, stretch.video, wanted)
-                if len(batch):
-                    yield batch
+                yield from self._decode(current, stretch.video, wanted)
 
         try:
             yield run
@@ -173,30 +173,53 @@ class FrameReader:
             if current is not None:
                 current.close()
 
-    def _decode(self, decoder: Decoder, video: int, wanted: tuple[int, ...]) -> FrameBatch:
-        height, width = decoder.shape.output_size(decoder.index.info.upright_size)
-        frames = np.empty((len(wanted), height, width, 3), np.uint8)
-        good = np.zeros(len(wanted), np.bool_)
-        slot = {index: k for k, index in enumerate(wanted)}
-        try:
-            for index, _ in decoder.run(DecodeJob(wanted), frames):
-                good[slot[index]] = True
-        except DecodeError as error:
-            self._note(video, error.missing, error)
-        places = np.array(wanted, np.int64)
-        if not good.all():
-            frames, places = frames[good], places[good]
-        return FrameBatch(
-            frames=frames,
-            video=video,
-            index=places,
-            pts_seconds=decoder.index.seconds_of(places),
-        )
+    def _decode(
+        self, decoder: Decoder, video: int, wanted: tuple[int, ...]
+    ) -> Iterator[FrameBatch]:
+        """Yield the frames as one batch; as several where they change their size on the way."""
+        while wanted:
+            stack = Stack(len(wanted))
+            slot = {index: k for k, index in enumerate(wanted)}
+            good = np.zeros(len(wanted), np.bool_)
+            left: tuple[int, ...] = ()
+            try:
+                job = DecodeJob(wanted, conceals=self._on_error == "conceal")
+                for index, _ in decoder.run(job, stack):
+                    good[slot[index]] = True
+            except DecodeError as error:
+                # From the first of another size on, all belong in a later batch.
+                stop = min((k for k in stack.misfits if k), default=len(wanted))
+                left = wanted[stop:]
+                good[stop:] = False
+                damaged = tuple(index for index in error.missing if index not in left)
+                if damaged:
+                    self._note(video, damaged, error)
+            if good.any():
+                yield _batch(decoder, video, np.array(wanted, np.int64), stack.frames, good)
+            wanted = left
 
     def _note(self, video: int, indices: tuple[int, ...], error: MediaError) -> None:
         if self._on_error == "raise":
             raise error
         self.damaged.append(Damage(video=video, indices=indices, error=error))
+
+
+def _batch(
+    decoder: Decoder,
+    video: int,
+    wanted: NDArray[np.int64],
+    frames: NDArray[np.uint8],
+    good: NDArray[np.bool_],
+) -> FrameBatch:
+    if not good.all():
+        frames, wanted = frames[good], wanted[good]
+    return FrameBatch(
+        frames=frames,
+        video=video,
+        index=wanted,
+        pts_seconds=decoder.index.seconds_of(wanted),
+        is_concealed=np.isin(wanted, list(decoder.concealed)),
+    )
 
 
 def read_frames(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.open import open_decoder
-from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder, OnError
 from headrace.errors import DecodeError
 from headrace.planning.stretches import stretches
 from headrace.video.frames import FrameBatch
@@ -32,10 +32,13 @@ class FileBatches:
     """1 means every frame."""
     max_batches: int | None = None
     """Where to stop; None means at the end of the file."""
-    skips_damage: bool = False
-    """Whether frames that cannot be decoded are left out and listed, or end the reading."""
+    on_error: OnError = "raise"
+    """Whether damaged frames end the reading, are left out and listed, or come as FFmpeg shows them
+    and are listed."""
     damaged: list[tuple[int, DecodeError]] = field(default_factory=list)
-    """Frames left out so far, and why."""
+    """Damaged frames so far, and why."""
+    concealed: list[int] = field(default_factory=list)
+    """Damaged frames that came as FFmpeg shows them."""
     counters: DecodeCounters = field(default_factory=DecodeCounters)
     """What decoding cost so far."""
 
@@ -48,8 +51,8 @@ class FileBatches:
         """Yield the batches.
 
         Raises:
-            DecodeError: at the first damaged frame unless `skips_damage`; the good frames before
-                it are delivered.
+            DecodeError: at the first damaged frame, when `on_error` is `raise`; the good frames
+                before it are delivered.
             OpenError: the file is gone.
         """
         shape = FrameShape(size=self.index.info.upright_size)
@@ -76,15 +79,17 @@ class FileBatches:
         start = 0
         for stretch in stretches(0, self.index, wanted):
             stop = start + len(stretch.wanted)
+            job = DecodeJob(stretch.wanted, conceals=self.on_error == "conceal")
             try:
-                for index, _ in decoder.run(DecodeJob(stretch.wanted), frames[start:stop]):
+                for index, _ in decoder.run(job, frames[start:stop]):
                     is_good[start + stretch.wanted.index(index)] = True
             except DecodeError as error:
                 lost = start + np.flatnonzero(~is_good[start:stop])
-                if not self.skips_damage:
+                if self.on_error == "raise":
                     is_good[lost[0] :] = False
                     return self._batch(frames, wanted, is_good), error
                 self.damaged += [(int(index), error) for index in wanted[lost]]
+            self.concealed += sorted(decoder.concealed)
             start = stop
         return self._batch(frames, wanted, is_good), None
 
@@ -97,4 +102,5 @@ class FileBatches:
             video=0,
             index=indices,
             pts_seconds=self.index.seconds_of(indices),
+            is_concealed=np.isin(indices, self.concealed),
         )

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
+from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, HeadraceError
 from headrace.live.batches import FileBatches
 from headrace.live.recording import damaged_frames, stages_and_queues, step_of, summarize
@@ -28,10 +29,9 @@ from headrace.video.stream_index import StreamIndex
 ANNOTATED = "annotated.mp4"
 """Name of the annotated video in the folder of a run."""
 
-OnDamage = Literal["raise", "skip"]
 Outcome = Literal["complete", "interrupted", "failed"]
 
-_CHOICES = {"prep_level": PrepLevel, "device": Device, "on_error": OnDamage}
+_CHOICES = {"prep_level": PrepLevel, "device": Device, "on_error": OnError}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +55,9 @@ class RunConfig:
     """1 means every frame."""
     max_steps: int | None = None
     """Where to stop; None means at the end of the video."""
-    on_error: OnDamage = "raise"
-    """What damaged frames do: end the run, or be left out, counted and listed."""
+    on_error: OnError = "raise"
+    """What damaged frames do: end the run; be left out, counted and listed; or come as FFmpeg shows
+    them, counted and listed."""
     out: Path = Path("headrace_run")
     """Folder of the results; made when missing."""
 
@@ -168,7 +169,7 @@ class Runner:
             stages=stage_records,
             queues=queue_records,
             decode=DecodeCounters(**vars(batches.counters)),
-            damaged=damaged_frames(batches.damaged, self.index),
+            damaged=damaged_frames(batches, self.index),
             outputs=(ANNOTATED,) if video.path.exists() else (),
         )
 
@@ -179,7 +180,7 @@ class Runner:
             batch_size=config.batch_size,
             stride=config.stride,
             max_batches=config.max_steps,
-            skips_damage=config.on_error == "skip",
+            on_error=config.on_error,
         )
 
 

@@ -194,7 +194,7 @@ class DecodeCounters(_Record):
 
 
 class DamagedFrame(_Record):
-    """A frame that was asked for and could not be decoded."""
+    """A frame that was asked for and is damaged: left out, or shown as FFmpeg shows it."""
 
     index: NonNegativeInt
     pts_seconds: float | None

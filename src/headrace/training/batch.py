@@ -19,6 +19,9 @@ class Batch:
     """int64 [N], or [N, T]: place of each frame in presentation order."""
     pts_seconds: torch.Tensor
     """float64 [N], or [N, T]: presentation time of each frame."""
+    is_concealed: torch.Tensor
+    """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it; false throughout
+    unless `on_error="conceal"` was asked for."""
 
     def __len__(self) -> int:
         return len(self.video)

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 import torch
 
 from headrace.decode.index_store import IndexStore
+from headrace.decode.protocol import OnError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.clips import RandomClips
 from headrace.sampling.order import Sampler
 from headrace.training.collate import Transform
-from headrace.training.loader import FrameLoader, OnError
+from headrace.training.loader import FrameLoader
 from headrace.video.shape import Layout
 from headrace.video.source import Source
 

@@ -99,7 +99,12 @@ class Collate:
     device: torch.device | str | None = None
     pin_memory: bool = False
 
-    def batch(self, frames: NDArray[np.int64], pixels: NDArray[np.uint8]) -> Batch:
+    def batch(
+        self,
+        frames: NDArray[np.int64],
+        pixels: NDArray[np.uint8],
+        is_concealed: NDArray[np.bool_],
+    ) -> Batch:
         """Return the batch of `frames`, ids int64 [N] or [N, T], that look like `pixels`.
 
         `pixels`, uint8 [N, H, W, 3] or [N, T, H, W, 3], becomes the batch's own; it is copied only
@@ -120,4 +125,5 @@ class Collate:
             video=torch.from_numpy(number),
             index=torch.from_numpy(index),
             pts_seconds=torch.from_numpy(pts_seconds),
+            is_concealed=torch.from_numpy(is_concealed),
         )

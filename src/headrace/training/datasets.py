@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pool import DecoderPool
-from headrace.decode.protocol import DecodeJob
+from headrace.decode.protocol import DecodeJob, Stack
 from headrace.errors import ConfigError
 from headrace.planning.stretches import stretches
 from headrace.sampling.boundary import Boundary, clip_indices, clip_span
@@ -57,23 +57,19 @@ class _VideoDataset(PooledDataset[_Item], Generic[_Item]):
         max_open: int,
     ) -> None:
         super().__init__(DecoderPool(FrameShape(size=size), max_open))
-        self._size = size
         self._transform = transform
         self._videos = VideoSet.open(videos, store=store)
 
     def _read(self, video: int, wanted: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return uint8 [N, H, W, 3], frames `wanted` (ascending, none twice) of a video."""
         index = self._videos.indexes[video]
-        height, width = self._size or index.info.upright_size
-        frames = np.empty((len(wanted), height, width, 3), np.uint8)
         decoder = self._pool.decoder(index)
-        done = 0
+        stack = Stack(len(wanted))
         for stretch in stretches(video, index, wanted):
-            stop = done + len(stretch.wanted)
-            for _ in decoder.run(DecodeJob(stretch.wanted), frames[done:stop]):
+            for _ in decoder.run(DecodeJob(stretch.wanted), stack):
                 pass
-            done = stop
-        return frames
+            stack.first += len(stretch.wanted)
+        return stack.frames
 
     def _transformed(self, frames: NDArray[np.uint8]) -> Any:
         """Return frames [..., H, W, 3] as a tensor [..., 3, H, W], through the transform."""

@@ -24,6 +24,8 @@ class Decoded:
     """Frame id → the frame, in the layout of the shape."""
     failures: dict[int, MediaError] = field(default_factory=dict)
     """Frame id → why there is no such frame."""
+    concealed: set[int] = field(default_factory=set)
+    """Ids of those among `frames` that are damaged, and shown as FFmpeg shows them."""
 
 
 class JobDecoder:
@@ -33,17 +35,21 @@ class JobDecoder:
     500 kB, its codec would take 10 MB at 720p.
     """
 
-    def __init__(self, videos: VideoSet, shape: FrameShape, *, max_open: int) -> None:
+    def __init__(
+        self, videos: VideoSet, shape: FrameShape, *, max_open: int, conceals: bool = False
+    ) -> None:
         """Open nothing yet.
 
         Args:
             videos: What the ids in jobs mean.
             shape: What frames are made into; it has a size.
             max_open: Files that stay open between jobs.
+            conceals: Whether damaged frames are delivered as FFmpeg shows them.
         """
         assert shape.size is not None
         self.shape = shape
         self.max_open = max_open
+        self.conceals = conceals
         self.size = shape.size
         self.buffers = FrameBuffers(shape.array_shape(shape.size))
         """Where frames come from; give them back when they are done with."""
@@ -92,10 +98,13 @@ class JobDecoder:
         done = Decoded()
         decoder = self._idle.take(video) or open_decoder(self._videos.indexes[video], self.shape)
         before = replace(decoder.counters)
+        wanted = DecodeJob(tuple(held), goes_on=False, conceals=self.conceals)
         try:
-            for index, _ in decoder.run(DecodeJob(tuple(held), goes_on=False), out):
+            for index, _ in decoder.run(wanted, out):
                 frame, buffer = held.pop(index)
                 done.frames[frame] = buffer
+                if index in decoder.concealed:
+                    done.concealed.add(frame)
         except MediaError as error:
             for frame, buffer in held.values():
                 done.failures[frame] = error

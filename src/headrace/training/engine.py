@@ -38,6 +38,8 @@ class Samples:
     """Frame ids: those of the step, but for samples that turned out to be bad."""
     pixels: NDArray[np.uint8]
     """uint8 [N, H, W, 3], or [N, T, H, W, 3]; owned by the caller."""
+    is_concealed: NDArray[np.bool_]
+    """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it."""
 
 
 class Engine:
@@ -67,6 +69,7 @@ class Engine:
         self._held: dict[int, NDArray[np.uint8]] = {}
         self._batches = BatchBuffers(_BATCHES)
         self._failed: dict[int, MediaError] = {}
+        self._concealed: set[int] = set()
 
     def run(self, steps: Iterable[Step]) -> Generator[Samples, None, None]:
         """Yield the samples of every step, in order, while decoding runs ahead.
@@ -130,11 +133,13 @@ class Engine:
     def _hold(self, decoded: Decoded) -> None:
         self._held.update(decoded.frames)
         self._failed.update(decoded.failures)
+        self._concealed |= decoded.concealed
         if self._skip_bad:
             for frame, error in decoded.failures.items():
                 self._epochs.quarantine.add(frame, error)
 
     def _release(self, frames: tuple[int, ...]) -> None:
+        self._concealed.difference_update(frames)
         for frame in frames:
             if frame in self._held:
                 self._decoder.buffers.give(self._held.pop(frame))
@@ -159,7 +164,8 @@ class Engine:
                 row[...] = held
         for buffer in substitutes.values():
             self._decoder.buffers.give(buffer)
-        return Samples(step=step, frames=frames, pixels=pixels)
+        concealed = np.isin(frames, list(self._concealed))
+        return Samples(step=step, frames=frames, pixels=pixels, is_concealed=concealed)
 
     def _substitute(
         self, step: Step, decode: Callable[[GopJob], Decoded]

@@ -6,11 +6,12 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, get_args
+from typing import Self, get_args
 
 import torch
 
 from headrace.decode.index_store import IndexStore
+from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError, MediaError
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -33,9 +34,6 @@ from headrace.training.video_set import VideoSet
 from headrace.training.window import Window
 from headrace.video.shape import FrameShape, Layout
 from headrace.video.source import Source
-
-OnError = Literal["raise", "skip"]
-"""What a bad frame or file does: end the training, or be replaced by rule, counted and listed."""
 
 
 @dataclass(kw_only=True)
@@ -87,8 +85,10 @@ class FrameLoader:
             background.
         on_error: What bad media does. With `skip`, a video that cannot be opened is left out,
             and a sample that cannot be decoded is replaced by another draw, by a rule that
-            timing plays no part in; both are counted, and listed in `quarantined`. Ranks of
-            torch.distributed then compare what they left out, so each must open its loader.
+            timing plays no part in; both are counted, and listed in `quarantined`. With `conceal`,
+            a damaged frame is delivered as FFmpeg shows it, and marked in `Batch.is_concealed`.
+            With either, ranks of torch.distributed compare what they left out, so each must open
+            its loader.
         quarantine: A file that bad frames are listed in, too; the next run leaves them alone from
             the start, with the same batches.
         rank: This process among `num_replicas`; None asks torch.distributed, if it is
@@ -139,11 +139,11 @@ class FrameLoader:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Open the index of every video; 1 ms for one that was seen before. Decodes nothing yet."""
-        with agreement(rank is None and on_error == "skip") as opened:
+        with agreement(rank is None and on_error != "raise") as opened:
             self._workers = len(available_cores()) if workers is None else workers
             _check(on_error, hold, self._workers, size)
             check_device(device, pin_memory)
-            self._videos = VideoSet.open(videos, skip_bad=on_error == "skip", store=store)
+            self._videos = VideoSet.open(videos, skip_bad=on_error != "raise", store=store)
             self._size = self._videos.common_size() if size is None else size
             sampling, seed = fitted(sampling or Uniform(), seed, self._videos)
             self._epochs = Epochs(
@@ -160,9 +160,14 @@ class FrameLoader:
             self._num_steps = self._epochs.num_steps()
             budget = parse_bytes(memory_budget)
             shape = FrameShape(size=self._size, layout=hold)
-            self._decoder = JobDecoder(self._videos, shape, max_open=max_open_files(budget))
+            self._decoder = JobDecoder(
+                self._videos,
+                shape,
+                max_open=max_open_files(budget),
+                conceals=on_error == "conceal",
+            )
             self._window = self._widest_window(budget, lookahead)
-            self._skip_bad, self._persistent = on_error == "skip", persistent
+            self._skip_bad, self._persistent = on_error != "raise", persistent
             self._stall_seconds = stall_seconds
             self._collate = Collate(self._videos, transform, device, pin_memory=pin_memory)
             self._clock, self._pid = clock, os.getpid()
@@ -329,7 +334,9 @@ class FrameLoader:
             self._running = self._engine = None
             self._pid = os.getpid()
             old = self._decoder
-            self._decoder = JobDecoder(self._videos, old.shape, max_open=old.max_open)
+            self._decoder = JobDecoder(
+                self._videos, old.shape, max_open=old.max_open, conceals=old.conceals
+            )
 
     def _wait_for(self, running: Generator[Samples, None, None]) -> Samples:
         started_ns = self._clock.now_ns()
@@ -348,7 +355,7 @@ class FrameLoader:
         if len(self._epochs.quarantine):
             differs = samples.frames != self._epochs.order(step.epoch).at(step.slots)
             self._tally.samples_substituted += int(differs.reshape(len(differs), -1).any(1).sum())
-        return self._collate.batch(samples.frames, samples.pixels)
+        return self._collate.batch(samples.frames, samples.pixels, samples.is_concealed)
 
     def _identity(self) -> dict[str, int]:
         """What a state belongs to. Sampling and seed are in the checksum too."""
@@ -364,10 +371,7 @@ class FrameLoader:
 def _check(on_error: OnError, hold: Layout, workers: int, size: tuple[int, int] | None) -> None:
     if hold not in get_args(Layout):
         raise ConfigError(f"hold must be one of {', '.join(get_args(Layout))}, got {hold!r}")
-    if on_error not in get_args(OnError):
-        raise ConfigError(
-            f"on_error must be one of {', '.join(get_args(OnError))}, got {on_error!r}"
-        )
+    check_on_error(on_error)
     if workers < 1:
         raise ConfigError(f"workers must be >= 1, got {workers}")
     FrameShape(size=size)  # refuses impossible sizes

@@ -1,12 +1,16 @@
 """Decoded pixels with their places in time; wrong shapes cannot be built."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+
+
+def _none_of_them() -> NDArray[np.bool_]:
+    return np.zeros(0, np.bool_)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,9 +27,12 @@ class Clip:
     """Average frame rate of the video the frames come from, frames per second."""
     source: str
     """The path the frames come from."""
+    is_concealed: NDArray[np.bool_] = field(default_factory=_none_of_them)
+    """bool [T]: the frame is damaged, and shown as FFmpeg shows it; all false unless asked for."""
 
     def __post_init__(self) -> None:
         _check_frames(self.frames, self.index, self.pts_seconds)
+        _fill(self)
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -43,12 +50,20 @@ class FrameBatch:
     """int64 [N]: place of each frame in presentation order."""
     pts_seconds: NDArray[np.float64]
     """float64 [N]: presentation time of each frame."""
+    is_concealed: NDArray[np.bool_] = field(default_factory=_none_of_them)
+    """bool [N]: the frame is damaged, and shown as FFmpeg shows it; all false unless asked for."""
 
     def __post_init__(self) -> None:
         _check_frames(self.frames, self.index, self.pts_seconds)
+        _fill(self)
 
     def __len__(self) -> int:
         return len(self.frames)
+
+
+def _fill(pictures: Clip | FrameBatch) -> None:
+    if not len(pictures.is_concealed):
+        object.__setattr__(pictures, "is_concealed", np.zeros(len(pictures.index), np.bool_))
 
 
 def _check_frames(

@@ -64,7 +64,7 @@ class StreamIndex:
     gop_start: NDArray[np.int64]
     """int64 [GOPs], ascending, first 0: index of the first frame of each GOP."""
     gop_ordinal: NDArray[np.int64]
-    """int64 [GOPs], ascending, first 0: ordinal of the packet each GOP is decoded from."""
+    """int64 [GOPs], ascending: ordinal of the packet each GOP is decoded from."""
     gop_pts: NDArray[np.int64]
     """int64 [GOPs]: pts of that packet."""
     gop_dts: NDArray[np.int64]
@@ -269,8 +269,12 @@ def _needs_decoding(table: PacketTable) -> bool:
     keyframes = np.flatnonzero(table.is_keyframe)
     if not len(keyframes) or keyframes[0] != 0:
         return True
-    if info.codec == "h264" and _reorder_depth(pts) > table.reorder_depth:
+    depth = _reorder_depth(pts)
+    if info.codec == "h264" and depth > table.reorder_depth:
         # The decoder would take it for less, and lose frames until it has learnt better.
+        return True
+    if info.reorders and depth == 0 and not table.is_keyframe.all():
+        # Frames that come out in another order than they went in, and times that do not: they lie.
         return True
     # Frames before the first keyframe, decoded after it: the stream was cut at an open GOP.
     return bool((pts < table.pts[0]).any())
@@ -353,7 +357,9 @@ def _gops(
     hidden = start < 0
     start[hidden] = np.searchsorted(pts, table.pts[keyframes[hidden]], "left")
     rows = np.stack([start, keyframes], axis=1)[start < len(ordinal)]
-    rows = np.concatenate([np.zeros((1, 2), np.int64), rows])
+    # Frames before the first keyframe, or with it, are decoded from the start unless it is certain.
+    is_entry = (rows[:, 0] > 0) | (table.trust[rows[:, 1]] == Trust.CERTAIN)
+    rows = np.concatenate([np.zeros((1, 2), np.int64), rows[is_entry]])
     is_last_of_start = np.append(np.diff(rows[:, 0]) > 0, True)
     if not (np.diff(rows[:, 0]) >= 0).all():
         # Keyframes out of presentation order: enter only at the start.
