@@ -72,7 +72,11 @@ def _trust_h264(packet: memoryview, nal_length_size: int) -> Trust:
 
 
 def _is_exact_recovery_point(payload: bytes) -> bool:
-    """Return whether an SEI promises the exact frames, with no link that editing broke."""
+    """Return whether an SEI promises the exact frames from here on, at once.
+
+    Not one that promises them some frames later (periodic intra refresh): x264 does not keep that
+    promise with short periods, and FFmpeg shows what it gives.
+    """
     payload = payload.replace(b"\x00\x00\x03", b"\x00\x00")
     at = 0
     while at + 2 < len(payload):
@@ -88,10 +92,8 @@ def _is_exact_recovery_point(payload: bytes) -> bool:
             return False
         size, at = size + payload[at], at + 1
         if kind == _RECOVERY_POINT and size:
-            bits = "".join(f"{byte:08b}" for byte in payload[at : at + size])
-            zeros = len(bits) - len(bits.lstrip("0"))
-            flags = bits[2 * zeros + 1 : 2 * zeros + 3]  # behind recovery_frame_cnt, an ue(v)
-            return flags == "10"  # exact_match_flag, broken_link_flag
+            # recovery_frame_cnt 0, as an ue(v) of one bit; exact_match_flag; no broken_link_flag
+            return payload[at] >> 5 == 0b110
         at += size
     return False
 
@@ -107,7 +109,7 @@ def _has_sequence_header(packet: memoryview, _: int) -> bool:
 
 
 def _is_vp8_key(packet: memoryview, _: int) -> bool:
-    return len(packet) > 0 and packet[0] & 1 == 0
+    return len(packet) >= 10 and packet[0] & 1 == 0 and bytes(packet[3:6]) == b"\x9d\x01\x2a"
 
 
 def _is_vp9_key(packet: memoryview, _: int) -> bool:

@@ -2,7 +2,8 @@
 
 Only what the bitstream states is used: `nal_ref_idc` of H.264 (ITU-T H.264, 7.4.1), the sub-layer
 non-reference types of HEVC (ITU-T H.265, table 7-1), `show_frame` of VP8 (RFC 6386, 9.1) and VP9
-(VP9 bitstream specification, 7.2), `vop_coding_type` of MPEG-4 (ISO/IEC 14496-2, 6.3.5).
+(VP9 bitstream specification, 7.2), `picture_coding_type` of MPEG-1 and 2 (ISO/IEC 13818-2, 6.3.9),
+`vop_coding_type` of MPEG-4 (ISO/IEC 14496-2, 6.3.5).
 """
 
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ _HEVC_RANDOM_ACCESS = frozenset(range(16, 24))
 _MPEG4_PICTURE = b"\x00\x00\x01\xb6"
 _START_CODE = b"\x00\x00\x01"
 MPEG_PICTURE = b"\x00\x00\x01\x00"
+_MPEG_SEQUENCE = b"\x00\x00\x01\xb3"
+_SETUP_BYTES = 4096
+"""Within which a keyframe has said what it is."""
 
 
 class Vp9Header(NamedTuple):
@@ -53,6 +57,21 @@ def is_droppable(codec: str, packet: memoryview, nal_length_size: int) -> bool:
             kind, temporal_id = header[0] >> 1 & 0x3F, (header[1] & 7) - 1
             if kind < 32:
                 return kind in _HEVC_NON_REFERENCE and temporal_id == 0
+    return is_b_picture(codec, packet)
+
+
+def is_b_picture(codec: str, packet: memoryview) -> bool:
+    """Return whether a packet of MPEG-1, 2 or 4 holds a B-picture: nothing refers to it, and it is
+    shown before the picture that was decoded last.
+    """
+    if codec in ("mpeg1video", "mpeg2video"):
+        data = bytes(packet[:4096])
+        at = data.find(MPEG_PICTURE)
+        return 0 <= at < len(data) - 5 and data[at + 5] >> 3 & 7 == 3
+    if codec == "mpeg4":
+        data = bytes(packet)
+        at = data.find(_MPEG4_PICTURE)
+        return 0 <= at < len(data) - 4 and data[at + 4] >> 6 == 2
     return False
 
 
@@ -116,6 +135,27 @@ def units(packet: memoryview, nal_length_size: int) -> Iterator[memoryview]:
         stop = start + int.from_bytes(packet[at:start], "big")
         yield packet[start : max(stop, start + 2)]
         at = stop
+
+
+def setup(codec: str, packet: memoryview, nal_length_size: int) -> Iterator[bytes]:
+    """Yield what the packet of a keyframe says of the size of pictures, and of what decodes them.
+
+    The sequence parameter sets of H.264 and HEVC, the sequence header of MPEG-1 and 2, the size in
+    a keyframe of VP8; nothing where they lie elsewhere.
+    """
+    if codec in ("h264", "hevc"):
+        for unit in units(packet[:_SETUP_BYTES], nal_length_size):
+            kind = unit[0] & 0x1F if codec == "h264" else unit[0] >> 1 & 0x3F
+            if kind == (7 if codec == "h264" else 33):
+                end = bytes(unit).find(_START_CODE) if nal_length_size == 0 else -1
+                yield bytes(unit[:end] if end >= 0 else unit).rstrip(b"\0")
+    elif codec in ("mpeg1video", "mpeg2video"):
+        data = bytes(packet[:_SETUP_BYTES])
+        at = data.find(_MPEG_SEQUENCE)
+        if at >= 0:
+            yield data[at + 4 : at + 7]
+    elif codec == "vp8" and len(packet) >= 10:
+        yield bytes(packet[6:10])
 
 
 def preamble(codec: str, packet: memoryview, nal_length_size: int) -> bytes | None:

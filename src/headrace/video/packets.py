@@ -90,6 +90,8 @@ class PacketTable:
     """`Trust` in the packet of a keyframe; 0 for others."""
     is_told_once: bool
     """Whether some packet brings what later ones need, and a codec made anew would not know."""
+    is_set_up_anew: bool
+    """Whether a keyframe tells the decoder other things than the first: another size, perhaps."""
     reorder_depth: int
     """Frames that the decoder, by what FFmpeg knows when it opens the file, will hold back."""
     problems: tuple[str, ...]
@@ -107,6 +109,7 @@ class _Columns:
     positions: list[int] = field(default_factory=list)
     trusts: list[int] = field(default_factory=list)
     is_told_once: bool = False
+    setups: set[bytes] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
 
 
@@ -154,6 +157,7 @@ def read_packets(source: Source) -> PacketTable:
             position=np.array(columns.positions, np.int64),
             trust=np.array(columns.trusts, np.uint8),
             is_told_once=columns.is_told_once,
+            is_set_up_anew=len(columns.setups) > 1,
             reorder_depth=reorder_depth,
             problems=tuple(dict.fromkeys(columns.problems)),
         )
@@ -164,7 +168,7 @@ def _read_columns(
 ) -> VideoFrame | None:
     context = stream.codec_context
     prepare(context)
-    codec, is_intra_only = context.name, bool(context.codec.intra_only)
+    codec, is_intra_only = context.codec.canonical_name, bool(context.codec.intra_only)
     prefix = nal.length_size(codec, context.extradata)
     first: VideoFrame | None = None
     try:
@@ -186,11 +190,10 @@ def _read_columns(
             columns.flags.append((is_keyframe, is_shown, droppable))
             columns.signatures.append(signature_of(packet))
             columns.positions.append(-1 if packet.pos is None else packet.pos)
-            believed = (
-                trust(codec, data, prefix, is_intra_only=is_intra_only)
-                if is_keyframe
-                else Trust.DOUBTFUL
-            )
+            believed = Trust.DOUBTFUL
+            if is_keyframe:
+                believed = trust(codec, data, prefix, is_intra_only=is_intra_only)
+                columns.setups.update(nal.setup(codec, data, prefix))
             columns.trusts.append(believed)
             columns.is_told_once |= packet.has_sidedata("new_extradata")
             if packet.is_corrupt:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, OpenError, ScanError
+from headrace.video.counting import needs_decoding
 from headrace.video.entry import Trust
 from headrace.video.packets import NO_PTS, PacketTable, StreamInfo, read_packets
 from headrace.video.reference import Reference, read_reference
@@ -17,27 +18,6 @@ from headrace.video.source import Fingerprint, Source
 from headrace.video.verdicts import Verdicts, Witnessed, undamaged
 
 CountBy = Literal["packets", "decode"]
-
-_ONE_FRAME_PER_PACKET = frozenset(
-    [
-        *(
-            "h264",
-            "hevc",
-            "vvc",
-            "av1",
-            "vp8",
-            "vp9",
-            "theora",
-            "mpeg1video",
-            "mpeg2video",
-            "mpeg4",
-        ),
-        *("h263", "msmpeg4v2", "msmpeg4v3", "wmv1", "wmv2", "vc1", "cinepak", "mjpeg", "prores"),
-        *("dnxhd", "ffv1", "huffyuv", "rawvideo", "png"),
-    ]
-)
-_WITHOUT_PTS = frozenset(["avi"])
-"""Containers that store no presentation times: what FFmpeg gives is a guess."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,7 +86,7 @@ class StreamIndex:
         source = Source.of(source)
         fingerprint = source.fingerprint()
         table = read_packets(source)
-        if count_by == "packets" or (count_by is None and not _needs_decoding(table)):
+        if count_by == "packets" or (count_by is None and not needs_decoding(table)):
             shown = np.flatnonzero(table.is_shown)
             ordinal = shown[np.argsort(table.pts[shown], kind="stable")]
             return _build(source, fingerprint, table, ordinal, table.pts[ordinal], "packets")
@@ -254,36 +234,6 @@ class StreamIndex:
                 f"(0 to {len(self) - 1})"
             )
         return index
-
-
-def _needs_decoding(table: PacketTable) -> bool:
-    """Return whether packets alone cannot tell which frames are presented, and in which order."""
-    info = table.info
-    pts = table.pts[table.is_shown]
-    if info.codec not in _ONE_FRAME_PER_PACKET or info.is_interlaced or not len(pts):
-        return True
-    if (table.pts == NO_PTS).any() or len(np.unique(pts)) < len(pts):
-        return True
-    if info.reorders and info.container in _WITHOUT_PTS:
-        return True
-    keyframes = np.flatnonzero(table.is_keyframe)
-    if not len(keyframes) or keyframes[0] != 0:
-        return True
-    depth = _reorder_depth(pts)
-    if info.codec == "h264" and depth > table.reorder_depth:
-        # The decoder would take it for less, and lose frames until it has learnt better.
-        return True
-    if info.reorders and depth == 0 and not table.is_keyframe.all():
-        # Frames that come out in another order than they went in, and times that do not: they lie.
-        return True
-    # Frames before the first keyframe, decoded after it: the stream was cut at an open GOP.
-    return bool((pts < table.pts[0]).any())
-
-
-def _reorder_depth(pts: NDArray[np.int64]) -> int:
-    """Return how many frames a decoder must hold back to give them in the order of their times."""
-    rank = np.argsort(np.argsort(pts, kind="stable"), kind="stable")
-    return int((np.arange(len(pts)) - rank).max())
 
 
 def _note(index: StreamIndex, reference: Reference) -> None:

@@ -1,0 +1,94 @@
+"""How far the packet of a keyframe is believed to be a place to decode from."""
+
+import pytest
+
+from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.video.entry import Trust, trust
+from headrace.video.stream_index import StreamIndex
+
+EXACT = b"\x06\x06\x01\xc4\x80"  # recovery_frame_cnt 0, exact_match_flag 1, broken_link_flag 0
+SLOW = b"\x06\x06\x02\x0a\x28"  # recovery_frame_cnt 9, exact
+ROUGH = b"\x06\x06\x01\x84\x80"  # exact_match_flag 0
+BROKEN = b"\x06\x06\x01\xe4\x80"  # broken_link_flag 1
+NAMED = b"\x06\x05\x04abcd\x80"  # an SEI of another kind
+SLICE, IDR = b"\x41\x9a", b"\x65\x88"
+
+
+def believed(codec: str, units: list[bytes]) -> Trust:
+    data = b"".join(b"\0\0\0\1" + unit + b"...." for unit in units)
+    return trust(codec, memoryview(data), 0, is_intra_only=False)
+
+
+@pytest.mark.parametrize(
+    ("units", "expected"),
+    [
+        ([IDR], Trust.CERTAIN),
+        ([NAMED, IDR], Trust.CERTAIN),
+        ([EXACT, SLICE], Trust.ANNOUNCED),
+        ([SLOW, SLICE], Trust.DOUBTFUL),
+        ([NAMED, EXACT, SLICE], Trust.ANNOUNCED),
+        ([ROUGH, SLICE], Trust.DOUBTFUL),
+        ([BROKEN, SLICE], Trust.DOUBTFUL),
+        ([NAMED, SLICE], Trust.DOUBTFUL),
+        ([SLICE], Trust.DOUBTFUL),
+        ([b"\x06\xff\xff"], Trust.DOUBTFUL),
+    ],
+)
+def test_h264_is_believed_as_far_as_it_promises(units, expected):
+    assert believed("h264", units) == expected
+
+
+@pytest.mark.parametrize(
+    ("codec", "data", "expected"),
+    [
+        ("hevc", b"\0\0\1\x26\x01...", Trust.CERTAIN),  # IDR
+        ("hevc", b"\0\0\1\x2a\x01...", Trust.CERTAIN),  # CRA
+        ("hevc", b"\0\0\1\x02\x01...", Trust.DOUBTFUL),
+        ("mpeg2video", b"\0\0\1\xb3....\0\0\1\0....", Trust.CERTAIN),
+        ("mpeg2video", b"\0\0\1\0....", Trust.ANNOUNCED),
+        ("mpeg4", b"\0\0\1\xb6\0", Trust.ANNOUNCED),
+        ("vp8", b"\x10\0\0\x9d\x01\x2a\x80\0\x60\0", Trust.CERTAIN),
+        ("vp8", b"\x11\0\0", Trust.DOUBTFUL),
+        ("vp9", b"\x82\x49\x83", Trust.CERTAIN),
+        ("vp9", b"\x86\0\0", Trust.DOUBTFUL),  # refers to others
+        ("vp9", b"\x8a\0\0", Trust.DOUBTFUL),  # shows a frame that exists
+        ("av1", b"\x12\0\x32\x01\x10", Trust.CERTAIN),
+        ("av1", b"\x12\0\x32\x01\x30", Trust.DOUBTFUL),
+        ("av1", b"\x32\x80\x80\x80\x80\x80\x80\x80\x80\x80", Trust.DOUBTFUL),
+        ("cinepak", b"\0\0\0\0", Trust.TYPED),
+    ],
+)
+def test_other_codecs_are_believed_by_their_own_marks(codec, data, expected):
+    assert trust(codec, memoryview(data), 0, is_intra_only=False) == expected
+
+
+def test_a_codec_without_references_is_certain_everywhere():
+    assert trust("mjpeg", memoryview(b""), 0, is_intra_only=True) == Trust.CERTAIN
+
+
+@pytest.mark.parametrize("junk", [b"", b"\0", b"\0\0\1", b"\xff" * 9, b"\0\0\1\x06\x06"])
+@pytest.mark.parametrize("codec", ["h264", "hevc", "mpeg2video", "vp8", "vp9", "av1"])
+def test_junk_is_believed_little(codec, junk):
+    assert trust(codec, memoryview(junk), 0, is_intra_only=False) <= Trust.ANNOUNCED
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("h264", {Trust.CERTAIN}),
+        ("h264_open_gop", {Trust.CERTAIN, Trust.ANNOUNCED}),
+        ("hevc_open_gop", {Trust.CERTAIN}),
+        ("vp9", {Trust.CERTAIN}),
+        ("av1", {Trust.CERTAIN}),
+        ("mpeg4", {Trust.CERTAIN, Trust.ANNOUNCED}),
+        ("mjpeg", {Trust.CERTAIN}),
+    ],
+)
+def test_clips_say_what_their_keyframes_are(kind, expected, tmp_path):
+    index = StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind]))
+    assert {Trust(each) for each in index.gop_trust} == expected
+
+
+def test_the_start_is_certain_whatever_it_is(tmp_path):
+    index = StreamIndex.scan(write_clip(tmp_path / "clip", SynthClip(codec="mpeg4")))
+    assert index.gop_trust[0] == Trust.CERTAIN

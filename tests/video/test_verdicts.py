@@ -1,0 +1,86 @@
+"""What is known of frames, and how far damage reaches."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from headrace.video.verdicts import Verdicts, Witnessed, undamaged
+
+
+@dataclass(frozen=True)
+class Gops:
+    """Two GOPs of six frames; frame 5 is decoded after the keyframe of the second."""
+
+    ordinal: NDArray[np.int64]
+    is_droppable: NDArray[np.bool_]
+    gop_start: NDArray[np.int64]
+    gop_ordinal: NDArray[np.int64]
+
+    def gop_of(self, index: int) -> int:
+        return int(np.searchsorted(self.gop_start, index, "right")) - 1
+
+    def gop_of_ordinal(self, ordinal: int) -> int:
+        return int(np.searchsorted(self.gop_ordinal, ordinal, "right")) - 1
+
+    def number_of(self, ordinal: int) -> int:
+        found = np.flatnonzero(self.ordinal == ordinal)
+        return int(found[0]) if len(found) else -1
+
+
+# Shown:   0 1 2 3 4 5 6 7 8 9 10 11; frame 5 is shown before the keyframe 6 that is decoded first.
+OPEN = Gops(
+    ordinal=np.array([0, 2, 3, 1, 4, 6, 5, 9, 8, 10, 11, 7]),
+    is_droppable=np.array([0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0], np.bool_),
+    gop_start=np.array([0, 6]),
+    gop_ordinal=np.array([0, 5]),
+)
+
+
+@pytest.mark.parametrize(
+    ("reported", "lost"),
+    [
+        ([], []),
+        ([2], [1]),  # nothing refers to it
+        ([4], [4, 5]),
+        ([1], [1, 2, 3, 4, 5]),
+        ([0], [0, 1, 2, 3, 4, 5]),
+        ([5], [5, 6, 7, 8, 9, 10, 11]),  # a keyframe, and what is shown before it
+        ([6], [5]),
+        ([7], [7, 8, 9, 10, 11]),
+    ],
+)
+def test_damage_reaches_what_may_lean_on_it(reported, lost):
+    seen = Witnessed({n: n * 7 for n in range(12)}, set(reported), set())
+    good = undamaged(OPEN, seen, 0, 12)
+    assert sorted(set(range(12)) - good.keys()) == lost
+    assert all(digest == number * 7 for number, digest in good.items())
+
+
+def test_b_pictures_of_old_codecs_taint_themselves_alone():
+    seen = Witnessed({n: n for n in range(12)}, {1}, {3})
+    assert sorted(set(range(12)) - undamaged(OPEN, seen, 0, 12).keys()) == [3]
+
+
+def test_frames_that_did_not_come_are_damaged():
+    seen = Witnessed({0: 1, 1: 2}, set(), set())
+    assert undamaged(OPEN, seen, 0, 6) == {0: 1, 1: 2}
+
+
+def test_nothing_is_known_until_it_is_noted():
+    verdicts = Verdicts(5)
+    assert verdicts.arrays is None
+    assert not any(verdicts.knows(n) or verdicts.is_damaged(n) for n in range(5))
+    verdicts.note(1, 4, {1: 11, 3: 33})
+    assert [verdicts.knows(n) for n in range(5)] == [False, True, True, True, False]
+    assert [verdicts.is_damaged(n) for n in range(5)] == [False, False, True, False, False]
+    assert (verdicts.differs(3, 33), verdicts.differs(3, 34)) == (False, True)
+
+
+def test_what_is_stored_says_the_same():
+    verdicts = Verdicts(3)
+    verdicts.note(0, 3, {0: 2**32 - 1, 2: 5})
+    again = Verdicts(3, *verdicts.arrays)
+    assert [again.is_damaged(n) for n in range(3)] == [False, True, False]
+    assert not again.differs(0, 2**32 - 1)
