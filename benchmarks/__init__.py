@@ -2,5 +2,6 @@
 
 python -m benchmarks.media                 make the media, once
 python -m benchmarks.bench_sequential      one question per file
+python -m benchmarks.conformance FOLDER  is every frame of these files the right one?
 python -m benchmarks.readme                put the results into the README
 """

@@ -16,11 +16,13 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
 
-class _Value(BaseModel):
+class Value(BaseModel):
+    """Part of a result: frozen, and no field is unknown."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Conditions(_Value):
+class Conditions(Value):
     """Where and on what a benchmark ran."""
 
     date: str
@@ -37,7 +39,7 @@ class Conditions(_Value):
     """The recipe of the media, and what the set of each kind is like to a decoder."""
 
 
-class Repeat(_Value):
+class Repeat(Value):
     """One timed run of one library in its own process, after a warm-up."""
 
     wall_seconds: float
@@ -68,7 +70,7 @@ class Repeat(_Value):
         return 1e3 * self.cpu_seconds / self.frames
 
 
-class Row(_Value):
+class Row(Value):
     """One library on one kind of media."""
 
     library: str
@@ -86,7 +88,7 @@ class Row(_Value):
         return self.failure is None and self.equality is not None and self.equality.holds
 
 
-class RandomRepeat(_Value):
+class RandomRepeat(Value):
     """One timed run of one way to random frames, after its warm-up."""
 
     frames: int
@@ -124,7 +126,7 @@ class RandomRepeat(_Value):
         return 1e3 * self.cpu_seconds / self.frames
 
 
-class RandomRow(_Value):
+class RandomRow(Value):
     """One way to random frames on one kind of media."""
 
     library: str
@@ -142,7 +144,7 @@ class RandomRow(_Value):
         return self.failure is None and self.equality is not None and self.equality.holds
 
 
-class ScalingRow(_Value):
+class ScalingRow(Value):
     """A loader of so many files, opened and then timed once, in its own process."""
 
     files: int
@@ -188,7 +190,7 @@ class ScalingRow(_Value):
         return self.others_cpu_seconds / max(1e-9, self.others_cpu_seconds + self.cpu_seconds)
 
 
-class Timing(_Value):
+class Timing(Value):
     """Something that takes time, and each time it took."""
 
     name: str
@@ -197,7 +199,7 @@ class Timing(_Value):
     """Why there are no times."""
 
 
-class Correlation(_Value):
+class Correlation(Value):
     """How alike the features of frames of one burst are."""
 
     frames_per_burst: int
@@ -213,7 +215,9 @@ class Correlation(_Value):
     high: float
 
 
-class _Result(_Value):
+class Result(Value):
+    """What a benchmark keeps."""
+
     conditions: Conditions
 
     @classmethod
@@ -227,13 +231,13 @@ class _Result(_Value):
         path.write_text(self.model_dump_json(indent=1) + "\n", "utf-8")
 
 
-class SequentialResult(_Result):
+class SequentialResult(Result):
     """Every frame of every video, by each library."""
 
     rows: tuple[Row, ...]
 
 
-class RandomResult(_Result):
+class RandomResult(Result):
     """Random frames, or clips, by each way."""
 
     rows: tuple[RandomRow, ...]
@@ -269,25 +273,25 @@ class RandomResult(_Result):
         return found
 
 
-class StartupResult(_Result):
+class StartupResult(Result):
     """The import, the command, and the opening of files."""
 
     timings: tuple[Timing, ...]
 
 
-class ScalingResult(_Result):
+class ScalingResult(Result):
     """Sets of more and more files."""
 
     rows: tuple[ScalingRow, ...]
 
 
-class CorrelationResult(_Result):
+class CorrelationResult(Result):
     """Pairs of frames some distance apart, and runs of consecutive frames."""
 
     correlations: tuple[Correlation, ...]
 
 
-class Spread(_Value):
+class Spread(Value):
     """The median of repeats, and how far they lie apart."""
 
     median: float

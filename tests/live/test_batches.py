@@ -72,7 +72,7 @@ def test_damage_ends_the_reading_behind_the_good_frames_before_it(damaged):
 
 
 def test_damage_that_is_skipped_is_left_out_and_listed(damaged):
-    read = batches(damaged, skips_damage=True)
+    read = batches(damaged, on_error="skip")
     found = [numbers(batch) for batch in read]
     assert found[3:5] == [list(range(24, 30)), list(range(36, 40))]
     assert list(chain(*found)) == [*range(30), *range(36, 48)]
@@ -81,7 +81,7 @@ def test_damage_that_is_skipped_is_left_out_and_listed(damaged):
 
 
 def test_a_batch_without_a_good_frame_does_not_come(damaged):
-    read = batches(damaged, skips_damage=True, batch_size=6)
+    read = batches(damaged, on_error="skip", batch_size=6)
     assert [batch.index[0] for batch in read] == [0, 6, 12, 18, 24, 36, 42]
 
 

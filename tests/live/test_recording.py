@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.errors import DecodeError
+from headrace.live.batches import FileBatches
 from headrace.live.recording import damaged_frames, stages_and_queues, step_of, summarize
 from headrace.live.stages import Shown
 from headrace.profiling.steps import Step
@@ -48,10 +49,14 @@ def test_every_queue_names_the_stage_it_feeds_and_the_last_one_none():
 def test_damaged_frames_carry_their_times_and_what_is_wrong(tmp_path):
     index = StreamIndex.scan(write_clip(tmp_path / "clip", SynthClip()))
     error = DecodeError("it is damaged", source="clip.mp4", missing=(15, 30))
-    found = damaged_frames([(15, error), (30, error)], index)
-    assert [frame.index for frame in found] == [15, 30]
-    assert [frame.pts_seconds for frame in found] == pytest.approx([0.5, 1.0])
-    assert {frame.reason for frame in found} == {"it is damaged"}
+    batches = FileBatches(
+        index=index, batch_size=4, damaged=[(15, error), (30, error)], concealed=[18]
+    )
+    found = damaged_frames(batches, index)
+    assert [frame.index for frame in found] == [15, 18, 30]
+    assert [frame.pts_seconds for frame in found] == pytest.approx([0.5, 0.6, 1.0])
+    assert found[0].reason == found[2].reason == "it is damaged"
+    assert "what FFmpeg shows instead" in found[1].reason
 
 
 @pytest.mark.parametrize(

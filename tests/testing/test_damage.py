@@ -14,7 +14,9 @@ from headrace.testing.damage import (
     drop_packets,
     ffconcat_text,
     hls_text,
+    join_packets,
     keyframe_ordinals,
+    rewrite_packets,
     truncate,
 )
 from headrace.testing.synth import KINDS, SynthClip, read_number, write_clip
@@ -133,6 +135,28 @@ def test_joined_streams_change_size_on_the_way(tmp_path: Path) -> None:
     frames = read_frames(concatenate(parts, tmp_path / "joined.h264"))
     assert [read_number(rgb(frame)) for frame in frames] == [*range(5), *range(5)]
     assert [frame.height for frame in frames] == [64] * 5 + [96] * 5
+
+
+def test_streams_joined_by_packets_have_one_clock(tmp_path: Path) -> None:
+    parts = [
+        write_clip(tmp_path / "small", SynthClip(container="ts", size=(64, 96), num_frames=5)),
+        write_clip(tmp_path / "large", SynthClip(container="ts", num_frames=5)),
+    ]
+    frames = read_frames(join_packets(parts, tmp_path / "joined.mkv"))
+    assert [read_number(rgb(frame)) for frame in frames] == [*range(5), *range(5)]
+    assert [frame.height for frame in frames] == [64] * 5 + [96] * 5
+    assert [frame.pts for frame in frames] == [0, 33, 67, 100, 133, 167, 200, 233, 267, 300]
+
+
+def test_packets_are_replaced_by_others(clip: Path, tmp_path: Path) -> None:
+    before = read_packets(clip)
+
+    def swap(ordinal: int, payload: bytes) -> list[bytes]:
+        return [before[0].payload] if ordinal == 12 else [payload]
+
+    after = read_packets(rewrite_packets(clip, tmp_path / "swapped.mp4", swap))
+    assert after[12].payload == before[0].payload
+    assert [p.pts for p in after] == [p.pts for p in before]
 
 
 def test_hostile_texts_look_like_what_they_are(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.testing.damage_mp4 import (
+    hold_times,
     lie_about_dimensions,
     lie_about_keyframes,
     lie_about_sample_count,
@@ -123,3 +124,16 @@ def test_a_file_that_is_no_mp4_is_an_error(tmp_path: Path) -> None:
     path = write_clip(tmp_path / "clip", KINDS["ffv1"])
     with pytest.raises(ConfigError, match="no box 'moov'"):
         zero_display_matrix(path, tmp_path / "zero.mp4")
+
+
+def test_samples_that_last_zero_ticks_repeat_their_time(tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip", KINDS["h264"])
+    out = hold_times(path, tmp_path / "held.mp4", hold=4)
+    assert [p.pts for p in read_packets(out)] == [2048 * (n // 4) for n in range(48)]
+    assert numbers(out) == list(range(48))
+
+
+def test_times_that_differ_already_cannot_be_held(tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip", KINDS["vfr_mp4"])
+    with pytest.raises(ConfigError, match="has durations that differ"):
+        hold_times(path, tmp_path / "held.mp4")

@@ -20,6 +20,7 @@ from headrace.testing.synth_clip import Look, SynthClip, Timing
         (lambda: SynthClip(open_gop=True), "an open GOP needs b_frames >= 1"),
         (lambda: SynthClip(structure="hidden_packets"), "is for vp8, vp9, got codec 'h264'"),
         (lambda: SynthClip(codec="hevc", structure="intra_refresh"), "is for h264"),
+        (lambda: SynthClip(codec="mpeg4", structure="interlaced"), "is for h264, mpeg2video"),
         (lambda: SynthClip(container="mkv", timing=Timing(preroll=2)), "needs an edit list"),
         (lambda: SynthClip(timing=Timing(start_seconds=Fraction(-1))), "use ts"),
         (lambda: SynthClip(timing=Timing(durations_seconds=(Fraction(0),))), "above zero"),

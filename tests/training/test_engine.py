@@ -20,6 +20,7 @@ class _Hanging:
         self.counters = decoder.counters
         self.close = decoder.close
         self.rest = decoder.rest
+        self.concealed = frozenset()
 
     def run(self, job, out=None):
         self._release.wait()

@@ -242,7 +242,7 @@ def test_two_iterations_at_once_are_told_apart(loader):
         ({"workers": 0}, "workers .* >= 1"),
         ({"lookahead": 0}, "lookahead must be >= 1"),
         ({"videos": []}, "at least one video"),
-        ({"on_error": "ignore"}, "one of raise, skip, got 'ignore'"),
+        ({"on_error": "ignore"}, "one of raise, skip, conceal, got 'ignore'"),
         ({"rank": 1}, "rank and num_replicas go together"),
         ({"rank": 2, "num_replicas": 2}, "below the number of ranks"),
         ({"sampling": Uniform(over=(1.0,))}, "one weight is needed for each of 4 videos"),

@@ -21,20 +21,16 @@ _ONLY_WITH = {
     "videos": ("verify", "export_mappings", "check_mappings"),
     "cameras": ("out", "sync", "tolerance_ms"),
 }
+_VERIFY = (
+    "Decode everything: find damage inside packets too, and hold what is read later against it."
+)
 _COLUMNS = ("file", "codec", "size", "rate", "frames", "GOP", "B", "VFR", "turn", "problems")
 
 
 def index(
     context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(help="Video files, or folders of them.")],
-    verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify",
-            help="Decode everything: find damage inside packets too, and hold each frame that is "
-            "read later against this decode.",
-        ),
-    ] = False,
+    verify: Annotated[bool, typer.Option("--verify", help=_VERIFY)] = False,
     export_mappings: Annotated[
         Path | None,
         typer.Option(help="Write torchcodec custom_frame_mappings of one file to this path."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 from av.video.frame import VideoFrame
@@ -11,7 +12,7 @@ from headrace.decode.protocol import DecodeCounters
 from headrace.video.codec import PlainCodec, Shown, VideoPacket, prepare
 from headrace.video.entry import Trust
 from headrace.video.planes import digest_of
-from headrace.video.reference import is_unreferenced, plain_decode
+from headrace.video.reference import ENDS_EARLY, HELD_FRAMES, is_unreferenced, plain_decode
 from headrace.video.stream_index import StreamIndex
 from headrace.video.verdicts import Witnessed, undamaged
 
@@ -75,10 +76,17 @@ def _witness(feed: PacketFeed, index: StreamIndex, begin: int, end: int) -> Witn
     try:
         for codec, shown in _plain(feed, index, begin, packets, seen.reported):
             number = index.number_of(shown.ordinal)
-            if number in frames:
+            if number in frames and number not in seen.digests:
                 seen.digests[number] = digest_of(shown.frame)
                 if is_unreferenced(codec, shown):
                     seen.unreferenced.add(number)
+        if index.info.codec in ENDS_EARLY:
+            held: deque[Shown] = deque(maxlen=HELD_FRAMES)
+            for _, shown in _plain(feed, index, begin, packets, set()):
+                held.append(shown)
+                number = index.number_of(shown.ordinal)
+                if number in seen.digests and digest_of(shown.frame) != seen.digests[number]:
+                    seen.reported.add(shown.ordinal)
     except WrongPacketError:
         return _witness(feed, index, 0, end)  # it reads in order now
     return seen

@@ -5,6 +5,7 @@ in file order, which is the order of decoding, over the first video stream.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from fractions import Fraction
 from hashlib import blake2b
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from av.video.stream import VideoStream
 from headrace.errors import ConfigError
 
 _FLIPS = 8
+# Left to itself the muxer joins hidden VP9 pictures with the next shown one.
+_SEPARATE = {"fflags": "+bitexact-autobsf"}
 
 
 def truncate(path: Path, out: Path, *, keep_fraction: float) -> Path:
@@ -37,6 +40,28 @@ def concatenate(paths: Sequence[Path], out: Path) -> Path:
     format changes on the way.
     """
     out.write_bytes(b"".join(path.read_bytes() for path in paths))
+    return out
+
+
+def join_packets(paths: Sequence[Path], out: Path) -> Path:
+    """Join files packet by packet as one stream whose clock goes on, as an adaptive stream does.
+
+    What a container says once stays that of the first file, so the packets of the others must tell
+    for themselves what has changed: VP8, VP9, AV1, MPEG-2, or H.264 and HEVC out of a ts.
+    """
+    with av.open(str(out), "w", container_options={"fflags": "+bitexact"}) as sink:
+        copy, shift_seconds = None, Fraction(0)
+        for path in paths:
+            with av.open(str(path)) as source:
+                origin = source.streams.video[0]
+                copy = copy or sink.add_stream_from_template(origin, opaque=True)
+                end_seconds = shift_seconds
+                for packet in source.demux(origin):
+                    if packet.size:
+                        end_seconds = max(end_seconds, _shift(packet, shift_seconds))
+                        packet.stream = copy
+                        sink.mux(packet)
+                shift_seconds = end_seconds
     return out
 
 
@@ -76,6 +101,41 @@ def cut_by_stream_copy(path: Path, out: Path, *, start_ordinal: int) -> Path:
     return _remux(path, out, lambda ordinal, _: ordinal >= start_ordinal)
 
 
+def rewrite_packets(
+    path: Path,
+    out: Path,
+    rewrite: Callable[[int, bytes], Sequence[bytes]],
+    *,
+    keep_keyframes: bool = False,
+) -> Path:
+    """Put others in the place of packets: `rewrite` gets the ordinal and the payload of each.
+
+    Of several that it returns the last keeps the time, and those before come a tick before it
+    each. A packet that comes back as it was keeps its keyframe flag; all others lose theirs,
+    unless `keep_keyframes`.
+    """
+    with (
+        av.open(str(path)) as source,
+        av.open(str(out), "w", container_options=_SEPARATE) as sink,
+    ):
+        origin = source.streams.video[0]
+        copy = sink.add_stream_from_template(origin, opaque=True)
+        packets = (packet for packet in source.demux(origin) if packet.size)
+        for ordinal, packet in enumerate(packets):
+            payload = bytes(packet)
+            parts = rewrite(ordinal, payload)
+            for before, part in enumerate(parts, start=1 - len(parts)):
+                other = Packet(part)
+                other.time_base, other.stream = packet.time_base, copy
+                assert packet.pts is not None
+                assert packet.dts is not None
+                other.pts, other.dts = packet.pts + before, packet.dts + before
+                is_same = keep_keyframes or part == payload
+                other.is_keyframe = packet.is_keyframe and is_same
+                sink.mux(other)
+    return out
+
+
 def hls_text(path: Path, *, names: Sequence[str] = ("segment0.ts",)) -> Path:
     """Write an HLS playlist that names other files or URLs; meant for a path ending in .mp4."""
     entries = "".join(f"#EXTINF:10,\n{name}\n" for name in names)
@@ -98,13 +158,27 @@ def _remux(path: Path, out: Path, keeps: "Callable[[int, Packet[VideoStream]], b
         av.open(str(out), "w", container_options=options) as sink,
     ):
         origin = source.streams.video[0]
-        copy = sink.add_stream_from_template(origin)
+        copy = sink.add_stream_from_template(origin, opaque=True)
         packets = (packet for packet in source.demux(origin) if packet.size)
+        last: int | None = None
         for ordinal, packet in enumerate(packets):
             if keeps(ordinal, packet):
+                # Matroska keeps no dts; those that FFmpeg makes up may go back, which it refuses.
+                if last is not None and packet.dts is not None:
+                    packet.dts = max(packet.dts, last)
+                last = packet.dts
                 packet.stream = copy
                 sink.mux(packet)
     return out
+
+
+def _shift(packet: "Packet[VideoStream]", by_seconds: Fraction) -> Fraction:
+    """Move a packet in time; return when its picture ends, in seconds."""
+    assert packet.pts is not None
+    assert packet.dts is not None
+    ticks = round(by_seconds / packet.time_base)
+    packet.pts, packet.dts = packet.pts + ticks, packet.dts + ticks
+    return (packet.pts + (packet.duration or 1)) * packet.time_base
 
 
 def _flipped(payload: bytes, *, key: str) -> bytes:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 from headrace.testing.synth_clip import Look, SynthClip, Timing
 from headrace.testing.synth_colour import Colour, tags_of, to_ycbcr
+from headrace.testing.synth_containers import muxer_of, muxer_options
 from headrace.testing.synth_encoders import encoder_of
 from headrace.testing.synth_kinds import KINDS
 from headrace.testing.synth_pixels import BARS, draw_picture, read_bars, read_number
@@ -37,7 +38,6 @@ __all__ = [
     "write_streams",
 ]
 
-_FORMATS = {"mkv": "matroska", "ts": "mpegts"}
 _FINE_TIME_BASE = Fraction(1, 90_000)
 _VP8_SHOW_FRAME = 0x10
 
@@ -69,13 +69,14 @@ def write_streams(path: str | Path, clips: Sequence[SynthClip]) -> Path:
     if path.suffix != f".{suffix}":
         path = path.with_name(f"{path.name}.{suffix}")
     options = _container_options(clips)
-    with av.open(
-        str(path), "w", format=_FORMATS.get(suffix, suffix), container_options=options
-    ) as container:
+    with av.open(str(path), "w", format=muxer_of(suffix), container_options=options) as container:
         streams = [_add_stream(container, clip) for clip in clips]
+        encoded = [_encode(*pair) for pair in zip(streams, clips, strict=True)]
+        # Only from here on do the streams know what their encoders put in front.
+        container.start_encoding()
         packets: list[Packet[VideoStream]] = []
-        for stream, clip in zip(streams, clips, strict=True):
-            packets += _encode(stream, clip)
+        for stream, clip, coded in zip(streams, clips, encoded, strict=True):
+            packets += _filtered(stream, clip, coded)
         if len(clips) > 1:
             packets.sort(key=_decode_seconds)
         container.mux(packets)
@@ -83,13 +84,14 @@ def write_streams(path: str | Path, clips: Sequence[SynthClip]) -> Path:
 
 
 def _container_options(clips: Sequence[SynthClip]) -> dict[str, str]:
-    # Left to itself the muxer joins hidden VP9 pictures with the next shown one again.
-    separates = any(clip.structure == "hidden_packets" for clip in clips)
-    options = {"fflags": "+bitexact-autobsf" if separates else "+bitexact"}
-    if clips[0].container in ("mp4", "mov"):
-        options["movflags"] = "+faststart"
+    options = muxer_options(clips[0].container)
+    if any(clip.structure == "hidden_packets" for clip in clips):
+        # Left to itself the muxer joins hidden VP9 pictures with the next shown one again.
+        options["fflags"] += "-autobsf"
     if min(clip.timing.start_seconds for clip in clips) < 0:
         options |= {"avoid_negative_ts": "disabled", "mpegts_copyts": "1"}
+    for clip in clips:
+        options |= dict(clip.container_options)
     return options
 
 
@@ -133,8 +135,6 @@ def _encode(stream: VideoStream, clip: SynthClip) -> "list[Packet[VideoStream]]"
     for packet in packets:
         if packet.pts in hidden_pts:
             _hide(packet)
-    if clip.codec == "vp9" and clip.structure == "hidden_packets":
-        return _split_superframes(stream, packets)
     return packets
 
 
@@ -144,12 +144,17 @@ def _hide(packet: "Packet[VideoStream]") -> None:
     packet.update(bytes([first & ~_VP8_SHOW_FRAME, *rest]))
 
 
-def _split_superframes(
-    stream: VideoStream, packets: "list[Packet[VideoStream]]"
+def _filtered(
+    stream: VideoStream, clip: SynthClip, packets: "list[Packet[VideoStream]]"
 ) -> "list[Packet[VideoStream]]":
-    """A VP9 encoder packs a hidden picture with the next shown one; give each its packet."""
-    splitter = BitStreamFilterContext("vp9_superframe_split", in_stream=stream)
-    return [part for packet in (*packets, None) for part in splitter.filter(packet)]
+    names = clip.bitstream_filters
+    if clip.codec == "vp9" and clip.structure == "hidden_packets":
+        # The encoder packs a hidden picture with the next shown one; give each its packet.
+        names = ("vp9_superframe_split", *names)
+    for name in names:
+        one = BitStreamFilterContext(name, in_stream=stream)
+        packets = [part for packet in (*packets, None) for part in one.filter(packet)]
+    return packets
 
 
 def _stored_frame(

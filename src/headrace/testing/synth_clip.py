@@ -7,18 +7,18 @@ from itertools import accumulate, cycle, islice
 from typing import Literal, NamedTuple
 
 from headrace.errors import ConfigError
+from headrace.testing.synth_codecs import CODECS_WITH_B_FRAMES, Codec
 from headrace.testing.synth_colour import Colour
+from headrace.testing.synth_containers import Container
 from headrace.testing.synth_pixels import MIN_SIDE, NUMBERS
 
-Codec = Literal["h264", "hevc", "vp8", "vp9", "av1", "mpeg4", "mjpeg", "ffv1"]
-Container = Literal["mp4", "mov", "mkv", "webm", "avi", "ts", "h264", "hevc"]
-Structure = Literal["b_pyramid", "intra_refresh", "hidden_packets"]
+Structure = Literal["b_pyramid", "intra_refresh", "hidden_packets", "interlaced"]
 
-_CODECS_WITH_B_FRAMES = ("h264", "hevc", "mpeg4")
 _STRUCTURE_CODECS = {
     "b_pyramid": ("h264", "hevc"),
     "intra_refresh": ("h264",),
     "hidden_packets": ("vp8", "vp9"),
+    "interlaced": ("h264", "mpeg2video"),
 }
 
 
@@ -87,9 +87,18 @@ class SynthClip:
     structure: Structure | None = None
     """b_pyramid: B-frames refer to B-frames. intra_refresh: after the first keyframe a column of
     intra blocks wanders through P-frames. hidden_packets: some packets hold a picture that is
-    decoded and never shown, so there are more packets than frames."""
+    decoded and never shown, so there are more packets than frames.
+    interlaced: the two fields of a frame are coded for themselves where that is smaller, the top
+    one first."""
     timing: Timing = Timing()
     look: Look = Look()
+    encoder_options: tuple[tuple[str, str], ...] = ()
+    """Further options of FFmpeg's encoder; one named here already is replaced, and of those that
+    hold a list themselves ("x264-params") only the entries named."""
+    bitstream_filters: tuple[str, ...] = ()
+    """Applied to the packets in turn, each as FFmpeg writes it: "h264_metadata=aud=insert"."""
+    container_options: tuple[tuple[str, str], ...] = ()
+    """Further options of FFmpeg's muxer, such as ("movflags", "frag_keyframe+empty_moov")."""
 
     def __post_init__(self) -> None:
         for problem in _problems(self):
@@ -127,8 +136,8 @@ def _problems(clip: SynthClip) -> Iterator[str]:
     is_odd = any(side % 2 for side in clip.size)
     if is_odd and codec in ("h264", "hevc") and "420" in clip.look.pixel_format:
         yield f"{codec} in 4:2:0 needs even sizes, got {clip.size}; use yuv444p, or vp9"
-    if clip.b_frames and codec not in _CODECS_WITH_B_FRAMES:
-        yield f"{codec} has no B-frames; these have: {', '.join(_CODECS_WITH_B_FRAMES)}"
+    if clip.b_frames and codec not in CODECS_WITH_B_FRAMES:
+        yield f"{codec} has no B-frames; these have: {', '.join(CODECS_WITH_B_FRAMES)}"
     if clip.open_gop and not clip.b_frames:
         yield "an open GOP needs b_frames >= 1, got 0"
     if clip.structure and codec not in _STRUCTURE_CODECS[clip.structure]:

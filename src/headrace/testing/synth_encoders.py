@@ -4,27 +4,60 @@ One thread and fixed picture types everywhere: the same clip is the same file ev
 """
 
 from headrace.testing.synth_clip import SynthClip
+from headrace.testing.synth_codecs import ENCODERS, Codec
+
+_QUANTISED = (
+    *("h261", "h263", "h263p", "flv1", "rv10", "rv20", "wmv1", "wmv2", "msmpeg4v2", "msmpeg4v3"),
+    *("asv1", "asv2", "svq1", "snow"),
+)
 
 
 def encoder_of(clip: SynthClip) -> tuple[str, dict[str, str]]:
     """Return the name of FFmpeg's encoder for `clip`, and its options."""
+    name = ENCODERS.get(clip.codec, clip.codec)
+    if clip.codec == "h264" and "rgb" in clip.look.pixel_format:
+        name = "libx264rgb"
+    return name, _merged(_options_of(clip), clip.encoder_options)
+
+
+def _options_of(clip: SynthClip) -> dict[str, str]:
     match clip.codec:
         case "h264":
-            return "libx264", _x264(clip)
+            return _x264(clip)
         case "hevc":
-            return "libx265", _x265(clip)
+            return _x265(clip)
         case "vp8":
-            return "libvpx", _vpx(clip)
+            return _vpx(clip)
         case "vp9":
-            return "libvpx-vp9", _vp9(clip)
+            return _vp9(clip)
         case "av1":
-            return "libsvtav1", {"preset": "10", "g": str(clip.gop), "svtav1-params": "lp=1"}
-        case "mpeg4":
-            return "mpeg4", _mpeg4(clip)
-        case "mjpeg":
-            return "mjpeg", {"qmin": "2", "qmax": "4"}
+            return {"preset": "10", "g": str(clip.gop), "svtav1-params": "lp=1"}
+        case "mpeg4" | "mpeg1video" | "mpeg2video":
+            return _mpeg(clip)
         case "ffv1":
-            return "ffv1", {"g": "1", "level": "3"}
+            return {"g": "1", "level": "3"}
+        case "dnxhd":
+            return {"profile": "dnxhr_sq"}
+        case "mjpeg":
+            return {"qmin": "2", "qmax": "4"}
+        case codec:
+            return _settings_of(codec) | {"g": str(clip.gop)}
+
+
+def _settings_of(codec: Codec) -> dict[str, str]:
+    """What keeps a number readable, where the encoder left to itself would not."""
+    return {"qmin": "2", "qmax": "4"} if codec in _QUANTISED else {}
+
+
+def _merged(options: dict[str, str], further: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    merged = dict(options)
+    for name, value in further:
+        if name in merged and (name.endswith("-params") or (name == "flags" and value[0] in "+-")):
+            # In a list of settings the later one counts.
+            merged[name] += (":" if name != "flags" else "") + value
+        else:
+            merged[name] = value
+    return merged
 
 
 def _x264(clip: SynthClip) -> dict[str, str]:
@@ -38,6 +71,8 @@ def _x264(clip: SynthClip) -> dict[str, str]:
         "open-gop": int(clip.open_gop),
         "intra-refresh": int(clip.structure == "intra_refresh"),
     }
+    if clip.structure == "interlaced":
+        parameters["tff"] = 1
     return {
         "preset": "veryfast",
         "crf": "16",
@@ -65,21 +100,24 @@ def _x265(clip: SynthClip) -> dict[str, str]:
 
 
 def _vpx(clip: SynthClip) -> dict[str, str]:
-    quality = {"deadline": "realtime", "cpu-used": "6", "b": "800k"}
+    # VP8 changes a speed above zero with the load of the machine; one below it keeps.
+    quality = {"deadline": "realtime", "cpu-used": "-4", "b": "800k"}
     return quality | {"g": str(clip.gop), "lag-in-frames": "0"}
 
 
 def _vp9(clip: SynthClip) -> dict[str, str]:
     # In one pass only the realtime speeds make alternate references, and only at a bit rate.
-    return _vpx(clip) | {"lag-in-frames": "16", "auto-alt-ref": "1"}
+    return _vpx(clip) | {"cpu-used": "6", "lag-in-frames": "16", "auto-alt-ref": "1"}
 
 
-def _mpeg4(clip: SynthClip) -> dict[str, str]:
-    structure = {"g": str(clip.gop), "bf": str(clip.b_frames), "qmin": "2", "qmax": "4"}
-    if clip.open_gop:
-        return structure
-    # The encoder refuses closed GOPs unless scene cuts are out of reach.
-    return structure | {"flags": "+cgop", "sc_threshold": "1000000000"}
+def _mpeg(clip: SynthClip) -> dict[str, str]:
+    options = {"g": str(clip.gop), "bf": str(clip.b_frames), "qmin": "2", "qmax": "4"}
+    flags = "+ildct+ilme" if clip.structure == "interlaced" else ""
+    if not clip.open_gop:
+        # The encoder refuses closed GOPs unless scene cuts are out of reach.
+        flags += "+cgop"
+        options["sc_threshold"] = "1000000000"
+    return options | ({"flags": flags} if flags else {})
 
 
 def _joined(parameters: dict[str, int | str]) -> str:

@@ -36,7 +36,7 @@ class JobDecoder:
     """
 
     def __init__(
-        self, videos: VideoSet, shape: FrameShape, *, max_open: int, conceals: bool = False
+        self, videos: VideoSet, shape: FrameShape, max_open: int, *, conceals: bool = False
     ) -> None:
         """Open nothing yet.
 

@@ -161,10 +161,7 @@ class FrameLoader:
             budget = parse_bytes(memory_budget)
             shape = FrameShape(size=self._size, layout=hold)
             self._decoder = JobDecoder(
-                self._videos,
-                shape,
-                max_open=max_open_files(budget),
-                conceals=on_error == "conceal",
+                self._videos, shape, max_open_files(budget), conceals=on_error == "conceal"
             )
             self._window = self._widest_window(budget, lookahead)
             self._skip_bad, self._persistent = on_error != "raise", persistent
@@ -334,9 +331,7 @@ class FrameLoader:
             self._running = self._engine = None
             self._pid = os.getpid()
             old = self._decoder
-            self._decoder = JobDecoder(
-                self._videos, old.shape, max_open=old.max_open, conceals=old.conceals
-            )
+            self._decoder = JobDecoder(self._videos, old.shape, old.max_open, conceals=old.conceals)
 
     def _wait_for(self, running: Generator[Samples, None, None]) -> Samples:
         started_ns = self._clock.now_ns()

@@ -4,8 +4,8 @@ A frame is known by its packet: `ordinal` is the 0-based place of the packet in 
 FFmpeg hands the packet's mark on to the frame that comes out of it, so this holds where
 timestamps are missing, doubled or invented.
 
-No option is set that changes what comes out: damage is what a plain decode reports, by an error or
-by a mark on a frame.
+No option is set that changes a picture: damage is what a plain decode reports, by an error or by a
+mark on a frame; of JPEG also what it only logs.
 """
 
 from __future__ import annotations
@@ -104,6 +104,9 @@ def prepare(context: VideoCodecContext) -> VideoCodecContext:
     """Set up a decoder so that it works on the calling thread, and its frames carry marks."""
     context.thread_count = 1
     context.copy_opaque = True
+    if context.name == "mjpeg":
+        # Left to itself it only logs damage, and leaves old memory in the rest of the picture.
+        context.options = {"err_detect": "explode"}
     return context
 
 

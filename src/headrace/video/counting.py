@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.video.entry import Trust
 from headrace.video.packets import NO_PTS, PacketTable
 
 _ONE_FRAME_PER_PACKET = frozenset(
@@ -41,6 +42,9 @@ def needs_decoding(table: PacketTable) -> bool:
         return True
     keyframes = np.flatnonzero(table.is_keyframe)
     if not len(keyframes) or keyframes[0] != 0:
+        return True
+    if info.codec == "h264" and table.trust[0] != Trust.CERTAIN:
+        # It may begin with frames that the decoder keeps to itself until it is sure of them.
         return True
     depth = _reorder_depth(pts)
     if info.codec == "h264" and depth > table.reorder_depth:

@@ -15,6 +15,7 @@ _HEVC_RANDOM_ACCESS = frozenset(range(16, 24))
 _MPEG4_PICTURE = b"\x00\x00\x01\xb6"
 _START_CODE = b"\x00\x00\x01"
 MPEG_PICTURE = b"\x00\x00\x01\x00"
+_I_PICTURE, _B_PICTURE = 1, 3
 _MPEG_SEQUENCE = b"\x00\x00\x01\xb3"
 _SETUP_BYTES = 4096
 """Within which a keyframe has said what it is."""
@@ -64,32 +65,35 @@ def is_b_picture(codec: str, packet: memoryview) -> bool:
     """Return whether a packet of MPEG-1, 2 or 4 holds a B-picture: nothing refers to it, and it is
     shown before the picture that was decoded last.
     """
+    return _picture_type(codec, packet) == _B_PICTURE
+
+
+def _picture_type(codec: str, packet: memoryview) -> int:
+    """Return the type of the first picture of MPEG-1, 2 or 4, as MPEG-1 and 2 number them; or 0."""
     if codec in ("mpeg1video", "mpeg2video"):
-        data = bytes(packet[:4096])
+        data = bytes(packet[:_SETUP_BYTES])
         at = data.find(MPEG_PICTURE)
-        return 0 <= at < len(data) - 5 and data[at + 5] >> 3 & 7 == 3
+        return data[at + 5] >> 3 & 7 if 0 <= at < len(data) - 5 else 0
     if codec == "mpeg4":
         data = bytes(packet)
         at = data.find(_MPEG4_PICTURE)
-        return 0 <= at < len(data) - 4 and data[at + 4] >> 6 == 2
-    return False
+        return (data[at + 4] >> 6) + 1 if 0 <= at < len(data) - 4 else 0
+    return 0
 
 
 def is_keyframe(codec: str, packet: memoryview, nal_length_size: int, said: bool) -> bool:
     """Return whether decoding can start at this packet; `said` is the container's own flag.
 
-    The flag is believed where FFmpeg's parser has corrected it. For HEVC, VP9 and MPEG-4 it repeats
-    what the container's table says, and such tables lie: there the picture's own type decides.
+    The flag is believed where FFmpeg's parser has corrected it. For others it repeats what the
+    container's table says, and such tables lie: there the picture's own type decides.
     """
     if codec == "hevc":
         kinds = [header[0] >> 1 & 0x3F for header in units(packet, nal_length_size)]
         return any(kind in _HEVC_RANDOM_ACCESS for kind in kinds)
     if codec == "vp9":
         return vp9_header(packet).is_key
-    if codec == "mpeg4":
-        data = bytes(packet)
-        at = data.find(_MPEG4_PICTURE)
-        return 0 <= at < len(data) - 4 and data[at + 4] >> 6 == 0
+    if codec in ("mpeg1video", "mpeg2video", "mpeg4"):
+        return _picture_type(codec, packet) == _I_PICTURE
     return said
 
 

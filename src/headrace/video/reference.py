@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from av.video.frame import PictureType
@@ -16,6 +17,12 @@ from headrace.video.door import at_the_door
 from headrace.video.packets import NO_PTS
 from headrace.video.planes import digest_of
 from headrace.video.source import Source
+
+ENDS_EARLY = frozenset(["hevc", "vvc", "h261"])
+"""Codecs of which FFmpeg's decoders end a damaged picture early without a word. What is left of it
+is what lay in memory: another picture when frames are held longer. They are decoded twice."""
+HELD_FRAMES = 24
+"""How many frames are held at the second time: more than a decoder itself does."""
 
 B_IS_UNREFERENCED = frozenset(
     ["mpeg1video", "mpeg2video", "mpeg4", "vc1", "wmv3", "rv30", "rv40", "h263"]
@@ -42,13 +49,27 @@ class Reference:
 def read_reference(source: Source, *, with_digests: bool) -> Reference:
     """Decode a whole stream plainly; with digests, each picture's checksum is taken too.
 
-    Cost: decodes every frame, converts none.
+    Pictures that do not come out alike a second time are reported as damaged: see `ENDS_EARLY`.
+    Cost: decodes every frame, of some codecs twice; converts none.
 
     Raises:
         OpenError: it cannot be opened as video.
         ScanError: something below fails on it.
     """
+    found, codec = _read(source, with_digests=with_digests, held=0)
+    if not with_digests or codec not in ENDS_EARLY:
+        return found
+    again, _ = _read(source, with_digests=True, held=HELD_FRAMES)
+    if len(again.digest) != len(found.digest):
+        return found
+    unlike = found.ordinal[again.digest != found.digest].tolist()
+    return replace(found, reported=found.reported | set(unlike))
+
+
+def _read(source: Source, *, with_digests: bool, held: int) -> tuple[Reference, str]:
+    """Return what comes out, while the last `held` frames are kept, and the codec's name."""
     container, stream = open_container(source)
+    kept_frames: deque[Shown] = deque(maxlen=held)
     rows: list[tuple[int, int]] = []
     digests: list[int] = []
     is_b: list[bool] = []
@@ -57,23 +78,25 @@ def read_reference(source: Source, *, with_digests: bool) -> Reference:
         codec = PlainCodec(prepare(stream.codec_context))
         packets = enumerate(packets_of(container, stream, source))
         for shown in plain_decode(codec, packets, reported):
+            kept_frames.append(shown)
             pts = shown.frame.pts
             rows.append((shown.ordinal, NO_PTS if pts is None else pts))
             is_b.append(is_unreferenced(codec, shown))
             if with_digests:
                 digests.append(digest_of(shown.frame))
     table = np.array(rows, np.int64).reshape(-1, 2)
-    # Where two frames come out of one packet, the later is the one it is known by.
-    _, last = np.unique(table[::-1, 0], return_index=True)
-    kept = np.sort(len(table) - 1 - last)
+    # Where two frames come out of one packet, the first is the one it is known by.
+    _, first = np.unique(table[:, 0], return_index=True)
+    kept = np.sort(first)
     kept = kept[table[kept, 0] >= 0]
-    return Reference(
+    found = Reference(
         ordinal=table[kept, 0],
         pts=table[kept, 1],
         digest=np.array(digests, np.uint32)[kept if with_digests else []],
         is_unreferenced=np.array(is_b, np.bool_)[kept],
         reported=frozenset(reported),
     )
+    return found, stream.codec_context.codec.canonical_name
 
 
 def plain_decode(

@@ -1,6 +1,6 @@
 """StreamIndex: which frames a stream presents, when, and from where each can be decoded."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -92,6 +92,9 @@ class StreamIndex:
             return _build(source, fingerprint, table, ordinal, table.pts[ordinal], "packets")
         has_doubt = bool((table.trust[table.is_keyframe] == Trust.DOUBTFUL).any())
         reference = read_reference(source, with_digests=has_doubt or count_by == "decode")
+        if reference.reported:
+            damage = f"damage is reported at {len(reference.reported)} of {len(table)} packets"
+            table = replace(table, problems=(*table.problems, damage))
         index = _build(source, fingerprint, table, reference.ordinal, reference.pts, "decode")
         if len(reference.digest):
             _note(index, reference)

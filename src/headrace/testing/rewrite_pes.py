@@ -1,0 +1,119 @@
+"""Transport and program streams whose times repeat or are missing, on the bytes of a file.
+
+Each function reads `path`, writes `out` and returns it; what is rewritten are the headers of the
+packetized elementary stream (PES) of the video. Source: ISO/IEC 13818-1, section 2.4.3.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from headrace.errors import ConfigError
+
+_TS_PACKET = 188
+_TS_SYNC = 0x47
+_VIDEO_IDS = range(0xE0, 0xF0)
+
+
+def hold_times(path: Path, out: Path, *, hold: int = 3) -> Path:
+    """Round the times down, so that only each `hold`-th differs from the one before."""
+    data = bytearray(path.read_bytes())
+    places = [place for header in _headers(data) for place in _times(data, header)]
+    first, *_ = times = sorted({_get(data, place) for place in places})
+    step = hold * min(after - before for before, after in pairwise(times))
+    for place in places:
+        ticks = _get(data, place)
+        _put(data, place, ticks - (ticks - first) % step)
+    out.write_bytes(data)
+    return out
+
+
+def drop_times(path: Path, out: Path, *, keep_every: int = 3) -> Path:
+    """Leave out the times, but for each `keep_every`-th picture that had one, from the first on."""
+    data = bytearray(path.read_bytes())
+    timed = [header for header in _headers(data) if _times(data, header)]
+    for ordinal, header in enumerate(timed):
+        if ordinal % keep_every:
+            _drop(data, header)
+    out.write_bytes(data)
+    return out
+
+
+def _headers(data: bytearray) -> list[int]:
+    """Where the PES packets of the video start."""
+    if data[0] == _TS_SYNC:
+        starts = _transport_payloads(data)
+    elif data[:4] == b"\x00\x00\x01\xba":
+        starts = _program_packets(data)
+    else:
+        raise ConfigError("neither a transport nor a program stream; give a ts, mpg or vob")
+    return [s for s in starts if data[s : s + 3] == b"\x00\x00\x01" and data[s + 3] in _VIDEO_IDS]
+
+
+def _transport_payloads(data: bytearray) -> Iterator[int]:
+    for packet in range(0, len(data), _TS_PACKET):
+        is_start, has_fields = data[packet + 1] & 0x40, data[packet + 3] & 0x20
+        if is_start:
+            yield packet + 4 + (1 + data[packet + 4] if has_fields else 0)
+
+
+def _program_packets(data: bytearray) -> Iterator[int]:
+    place = 0
+    while place + 6 <= len(data) and data[place : place + 3] == b"\x00\x00\x01":
+        kind = data[place + 3]
+        if kind == 0xBA:
+            is_mpeg2 = data[place + 4] & 0xC0 == 0x40
+            place += 14 + (data[place + 13] & 7) if is_mpeg2 else 12
+        elif kind == 0xB9:
+            place += 4
+        else:
+            yield place
+            place += 6 + int.from_bytes(data[place + 4 : place + 6], "big")
+
+
+def _times(data: bytearray, header: int) -> list[int]:
+    """Where the five bytes of the pts lie, and those of the dts."""
+    if data[header + 6] & 0xC0 == 0x80:
+        flags, place = data[header + 7] >> 6, header + 9
+    else:
+        place = _after_stuffing(data, header)
+        flags = data[place] >> 4
+    return {2: [place], 3: [place, place + 5]}.get(flags, [])
+
+
+def _after_stuffing(data: bytearray, header: int) -> int:
+    """Where the times of an MPEG-1 packet lie: behind stuffing and the size of the buffer."""
+    place = header + 6
+    while data[place] == 0xFF:
+        place += 1
+    return place + 2 if data[place] & 0xC0 == 0x40 else place
+
+
+def _drop(data: bytearray, header: int) -> None:
+    times = _times(data, header)
+    length = 5 * len(times)
+    if data[header + 6] & 0xC0 == 0x80:
+        data[header + 7] &= 0x3F
+        data[times[0] : times[0] + length] = b"\xff" * length
+    else:
+        fields = bytes(data[header + 6 : times[0]])
+        said = fields.lstrip(b"\xff")
+        stuffing = b"\xff" * (len(fields) - len(said) + length - 1)
+        data[header + 6 : times[0] + length] = stuffing + said + b"\x0f"
+
+
+def _get(data: bytearray, place: int) -> int:
+    a, b, c, d, e = data[place : place + 5]
+    return (a >> 1 & 7) << 30 | b << 22 | c >> 1 << 15 | d << 7 | e >> 1
+
+
+def _put(data: bytearray, place: int, ticks: int) -> None:
+    data[place : place + 5] = bytes(
+        [
+            data[place] & 0xF0 | ticks >> 30 << 1 | 1,
+            ticks >> 22 & 0xFF,
+            (ticks >> 15 & 0x7F) << 1 | 1,
+            ticks >> 7 & 0xFF,
+            (ticks & 0x7F) << 1 | 1,
+        ]
+    )

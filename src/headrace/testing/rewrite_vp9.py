@@ -1,0 +1,128 @@
+"""VP9 with pictures that are shown by a packet of two bytes, and with intra-only pictures.
+
+Each function reads `path`, writes `out` and returns it. The clip must be error resilient, so that
+no picture adapts to the one before: ("error-resilient", "1") and ("auto-alt-ref", "0") among its
+options. Source: the VP9 bitstream and decoding process specification, section 6.2.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import av
+
+from headrace.errors import ConfigError
+from headrace.testing.damage import rewrite_packets
+from headrace.testing.vp9_header import Header, read_header
+
+_SHOW_EXISTING = "10" + "00" + "1"
+"""Frame marker, profile, and the bit that says that no picture is coded here."""
+
+
+def show_existing(
+    path: Path, out: Path, *, ordinals: Collection[int], separate: bool = False
+) -> Path:
+    """Hide the pictures at `ordinals`, and show each by a packet that only names where it is kept.
+
+    Both lie in one packet, as encoders pack them; `separate` gives each its own, the hidden one a
+    tick before the other.
+    """
+
+    def hide(ordinal: int, payload: bytes) -> list[bytes]:
+        if ordinal not in ordinals:
+            return [payload]
+        header = read_header(payload)
+        return _shown_later(payload, header, _hidden(header), separate=separate)
+
+    return rewrite_packets(path, out, hide)
+
+
+def intra_only(
+    path: Path,
+    out: Path,
+    *,
+    ordinals: Collection[int],
+    kept_in: int = 0xFF,
+    separate: bool = False,
+) -> Path:
+    """Turn the keyframes at `ordinals` into hidden intra-only pictures that are shown at once.
+
+    `kept_in` has a bit for each of the eight places where pictures are kept; what comes after
+    refers to pictures from before in the places that are left out. Cut there by
+    `damage.cut_by_stream_copy`, a file begins with an intra-only picture.
+    """
+
+    def turn(ordinal: int, payload: bytes) -> list[bytes]:
+        if ordinal not in ordinals:
+            return [payload]
+        header = read_header(payload)
+        if not header.is_keyframe:
+            raise ConfigError(f"only a keyframe can become intra-only; packet {ordinal} is none")
+        bits = "10" + "00" + "0" + "1" + "0" + "1" + "1" + header.sync + f"{kept_in:08b}"
+        return _shown_later(
+            payload,
+            header._replace(kept_in=kept_in),
+            bits + header.size + header.rest,
+            separate=separate,
+        )
+
+    return rewrite_packets(path, out, turn)
+
+
+def scale_references(first: Path, second: Path, out: Path, *, ordinal: int) -> Path:
+    """Go over from `first` to `second`, the same clip at another size, without a keyframe.
+
+    `ordinal` is a keyframe of both. It comes from `first`, and what follows from `second`, whose
+    pictures then refer to those of another size: the decoder scales them. The second size must
+    be between half and sixteen times the first.
+    """
+    with av.open(str(second)) as source:
+        later = [bytes(packet) for packet in source.demux(video=0) if packet.size]
+        context = source.streams.video[0].codec_context
+        size = f"{context.width - 1:016b}{context.height - 1:016b}"
+
+    def choose(place: int, payload: bytes) -> list[bytes]:
+        if place <= ordinal:
+            return [payload]
+        return [_sized(later[place], size) if place == ordinal + 1 else later[place]]
+
+    return rewrite_packets(first, out, choose)
+
+
+def _sized(payload: bytes, size: str) -> bytes:
+    """The picture with a size of its own, where it had that of a reference."""
+    header = read_header(payload)
+    start = "10" + "00" + "0" + "1" + "1" + "1" + f"{header.kept_in:08b}" + header.references
+    found_in_none, shown_as_coded = "000", "0"
+    bits = start + found_in_none + size + shown_as_coded + header.rest
+    return _bytes_of(bits) + payload[header.length :]
+
+
+def _hidden(header: Header) -> str:
+    start = "10" + "00" + "0" + str(int(not header.is_keyframe)) + "0" + "1"
+    if header.is_keyframe:
+        return start + header.sync + header.colour + header.size + header.rest
+    not_intra_only = "0"
+    kept_in = f"{header.kept_in:08b}"
+    return start + not_intra_only + kept_in + header.references + header.size + header.rest
+
+
+def _shown_later(payload: bytes, header: Header, bits: str, *, separate: bool) -> list[bytes]:
+    hidden = _bytes_of(bits) + payload[header.length :]
+    place = (header.kept_in & -header.kept_in).bit_length() - 1
+    if place < 0:
+        raise ConfigError("this picture is kept nowhere, so that nothing can show it later")
+    # The second byte says nothing; without it, some readers take the packet for a skipped frame.
+    shown = _bytes_of(_SHOW_EXISTING + f"{place:03b}") + b"\x00"
+    return [hidden, shown] if separate else [_superframe([hidden, shown])]
+
+
+def _superframe(parts: list[bytes]) -> bytes:
+    """Pack pictures into one packet (annex B): behind them their sizes, four bytes each."""
+    marker = bytes([0b110 << 5 | 3 << 3 | len(parts) - 1])
+    sizes = b"".join(len(part).to_bytes(4, "little") for part in parts)
+    return b"".join(parts) + marker + sizes + marker
+
+
+def _bytes_of(bits: str) -> bytes:
+    padded = bits + "0" * (-len(bits) % 8)
+    return int(padded, base=2).to_bytes(len(padded) // 8, "big")

@@ -1,0 +1,108 @@
+"""The codecs that a synthetic clip can be in, and which encoder of FFmpeg writes each."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+Codec = Literal[
+    "h264",
+    "hevc",
+    "vp8",
+    "vp9",
+    "av1",
+    "mpeg1video",
+    "mpeg2video",
+    "mpeg4",
+    "h261",
+    "h263",
+    "h263p",
+    "flv1",
+    "rv10",
+    "rv20",
+    "wmv1",
+    "wmv2",
+    "msmpeg4v2",
+    "msmpeg4v3",
+    "cinepak",
+    "svq1",
+    "snow",
+    "asv1",
+    "asv2",
+    "mjpeg",
+    "ljpeg",
+    "jpegls",
+    "jpeg2000",
+    "prores",
+    "dnxhd",
+    "cfhd",
+    "dvvideo",
+    "ffv1",
+    "huffyuv",
+    "ffvhuff",
+    "utvideo",
+    "magicyuv",
+    "rawvideo",
+    "png",
+    "apng",
+    "gif",
+    "qtrle",
+    "zlib",
+    "zmbv",
+    "flashsv",
+    "flashsv2",
+    "msvideo1",
+    "rpza",
+]
+"""FFmpeg's name of the format, not that of the encoder."""
+
+CODECS_WITH_B_FRAMES: tuple[Codec, ...] = ("h264", "hevc", "mpeg4", "mpeg1video", "mpeg2video")
+
+ENCODERS: Mapping[Codec, str] = MappingProxyType(
+    {
+        "h264": "libx264",
+        "hevc": "libx265",
+        "vp8": "libvpx",
+        "vp9": "libvpx-vp9",
+        "av1": "libsvtav1",
+        "flv1": "flv",
+        "msmpeg4v3": "msmpeg4",
+    }
+)
+"""Codec to the encoder that writes it, where that has another name."""
+
+PIXEL_FORMATS: Mapping[Codec, tuple[str, ...]] = MappingProxyType(
+    {
+        "h264": ("yuv420p", "yuv422p", "yuv444p", "yuv420p10le", "rgb24", "gray"),
+        "hevc": ("yuv420p", "yuv422p", "yuv444p", "yuv420p10le"),
+        "vp9": ("yuv420p", "yuv422p", "yuv444p"),
+        "av1": ("yuv420p", "yuv420p10le"),
+        "mpeg2video": ("yuv420p", "yuv422p"),
+        "cinepak": ("rgb24",),
+        "svq1": ("yuv410p",),
+        "snow": ("yuv420p", "yuv444p"),
+        "mjpeg": ("yuvj420p", "yuvj422p", "yuvj444p"),
+        "ljpeg": ("yuvj420p", "bgr24"),
+        "jpegls": ("rgb24", "gray"),
+        "jpeg2000": ("rgb24", "yuv420p", "yuv444p"),
+        "prores": ("yuv422p10le", "yuv444p10le"),
+        "dnxhd": ("yuv422p",),
+        "cfhd": ("yuv422p10le",),
+        "ffv1": ("yuv420p", "yuv444p", "yuv422p10le", "bgr0"),
+        "huffyuv": ("yuv422p", "rgb24"),
+        "ffvhuff": ("yuv420p", "yuv444p"),
+        "utvideo": ("yuv420p", "gbrp", "yuv422p"),
+        "magicyuv": ("yuv420p", "gbrp"),
+        "rawvideo": ("yuv420p", "rgb24", "uyvy422"),
+        "png": ("rgb24", "gray"),
+        "apng": ("rgb24",),
+        "gif": ("bgr8", "gray"),
+        "qtrle": ("rgb24", "rgb555be"),
+        "zlib": ("bgr24",),
+        "zmbv": ("bgr0", "rgb555le"),
+        "flashsv": ("bgr24",),
+        "flashsv2": ("bgr24",),
+        "msvideo1": ("rgb555le",),
+        "rpza": ("rgb555le",),
+    }
+)
+"""Codec to the pixel formats its clips may have; one that is not here has "yuv420p"."""
