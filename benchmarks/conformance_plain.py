@@ -4,6 +4,7 @@ One thread, the decoder's own defaults, packet after packet from the first to th
 that cannot be decoded is a complaint, and reading goes on.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -34,6 +35,12 @@ from headrace.video.shape import FrameShape, Orientation
 _NO_VIDEO_FORMATS = ("image2", "gif", "apng", "ico", "tty", "hls", "concat", "dash", "webp_anim")
 """Of FFmpeg's formats: pictures, texts that it would draw, and lists that name other files."""
 _MOST_LINES = 20
+_ENDS_EARLY = ("hevc", "vvc", "h261")
+"""Codecs of which FFmpeg ends a damaged picture early, without a word: what is left of it is what
+lay in memory, so that there is no one picture to be right. They are decoded again, holding frames.
+"""
+_HELD = 24
+_UNDEFINED = "another picture comes out when frames are held longer: FFmpeg left it unfinished"
 
 
 class NoVideoError(Exception):
@@ -77,11 +84,27 @@ def plain_decode(
 ) -> tuple[Reference, Facts]:
     """Decode a file from its start, up to so many frames or seconds, and keep each picture's hash.
 
-    FFmpeg's log is listened to meanwhile, in this thread, and given back as it was.
+    FFmpeg's log is listened to meanwhile, in this thread, and given back as it was. A picture that
+    FFmpeg leaves unfinished is complained of too, though it says nothing.
 
     Raises:
         NoVideoError: FFmpeg does not open it, finds no video, or it is a picture or a list.
     """
+    found, orientation, facts = _decode(path, size, most_frames, seconds, held=0)
+    if facts.codec in _ENDS_EARLY:
+        again, _, _ = _decode(path, size, len(found.own), None, held=_HELD)
+        pairs = zip(found.own, again.own, found.ordinals, strict=False)
+        unlike = [ordinal for one, other, ordinal in pairs if one != other]
+        found.complaints += unlike
+        found.lines |= dict.fromkeys([_UNDEFINED] if unlike else [])
+    return _reference(found, orientation), facts
+
+
+def _decode(
+    path: Path, size: tuple[int, int], most_frames: int | None, seconds: float | None, *, held: int
+) -> tuple["_Found", Orientation, Facts]:
+    """Return what comes out while the last `held` frames are kept."""
+    kept: deque[VideoFrame] = deque(maxlen=held)
     level, skips = av.logging.get_level(), av.logging.get_skip_repeated()
     av.logging.set_level(av.logging.ERROR)
     av.logging.set_skip_repeated(False)
@@ -97,6 +120,7 @@ def plain_decode(
             pictures = _Pictures(str(path), size)
             ends = None if seconds is None else perf_counter() + seconds
             for ordinal, frame in reader:
+                kept.append(frame)
                 pictures.keep(ordinal, frame, reader.found)
                 is_late = ends is not None and perf_counter() > ends
                 if is_late or len(reader.found.own) == most_frames:
@@ -105,7 +129,7 @@ def plain_decode(
     finally:
         av.logging.set_level(level)
         av.logging.set_skip_repeated(skips)
-    return _reference(reader.found, pictures.orientation), facts
+    return reader.found, pictures.orientation, facts
 
 
 class _Reader:

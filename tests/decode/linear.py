@@ -21,7 +21,7 @@ def linear_frames(path: Path, shape: FrameShape | None = None) -> list[NDArray[n
         for packet in container.demux(stream):
             try:
                 decoded = packet.decode()
-            except av.error.InvalidDataError:
+            except av.error.FFmpegError:
                 continue
             for frame in decoded:
                 converter = converter or FrameConverter(

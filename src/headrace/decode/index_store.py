@@ -26,7 +26,7 @@ VERSION = 2
 _ARRAYS = (
     *("pts", "duration", "ordinal", "is_droppable"),
     *("gop_start", "gop_ordinal", "gop_pts", "gop_dts", "gop_position", "gop_trust"),
-    "signature",
+    *("signature", "doubled"),
 )
 _VERDICTS = ("verdict_states", "verdict_digests")
 

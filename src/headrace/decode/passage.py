@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from av.video.frame import PictureType, VideoFrame
 
@@ -135,7 +135,7 @@ class Passage:
         self._feed.go_to(gop)
         if self._codec is None or self._is_made_anew or not was_open:
             self._drop_codec()
-            self._codec = self._new_codec()
+            self._codec = self._new_codec(self._index.doubled.tolist() if gop == 0 else ())
             if not is_known:
                 be_wary(self._codec.context)
             if self._index.gop_ordinal[gop] > 0:
@@ -143,16 +143,16 @@ class Passage:
         else:
             self._codec.context.flush_buffers()
 
-    def _new_codec(self) -> PlainCodec:
+    def _new_codec(self, doubled: Iterable[int]) -> PlainCodec:
         stream = self._feed.stream
         if self._nvdec is not None:
             return PlainCodec(self._nvdec.codec(stream))
         if not self._is_made_anew:
-            return PlainCodec(prepare(stream.codec_context))
+            return PlainCodec(prepare(stream.codec_context), doubled)
         context = new_codec(stream)
         if self._reorder_depth > context.reorder_depth:
             context.reorder_depth = self._reorder_depth
-        return PlainCodec(context)
+        return PlainCodec(context, doubled)
 
     def _drop_codec(self) -> None:
         if self._codec is not None:

@@ -97,7 +97,8 @@ def _plain(
 ) -> Iterator[tuple[PlainCodec, Shown]]:
     """Decode plainly from a GOP up to the packet before ordinal `stop`, and close the feed."""
     feed.go_to(gop)
-    codec = PlainCodec(prepare(feed.stream.codec_context))
+    doubled = index.doubled.tolist() if gop == 0 else ()
+    codec = PlainCodec(prepare(feed.stream.codec_context), doubled)
     if index.gop_ordinal[gop] > 0:
         codec.prime(feed.first)
     for shown in plain_decode(codec, _packets(feed, stop), reported):

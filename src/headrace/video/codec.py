@@ -10,7 +10,7 @@ mark on a frame; of JPEG also what it only logs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias, cast
 
@@ -60,9 +60,18 @@ class Decoded(NamedTuple):
 class PlainCodec:
     """Decodes packets in order and tells which packet each frame is of. Not thread-safe."""
 
-    def __init__(self, context: VideoCodecContext) -> None:
+    def __init__(self, context: VideoCodecContext, doubled: Iterable[int] = ()) -> None:
+        """Take over a context that is prepared.
+
+        Args:
+            context: FFmpeg's codec.
+            doubled: Ordinals of packets that will bring two frames, as the first picture of a
+                stream does for which FFmpeg makes up a picture that it refers to. The first of the
+                two is told as of the packet before, which brings none.
+        """
         self.context = context
         self._has_delay = bool(context.codec.delay)
+        self._doubled = set(doubled)
 
     def prime(self, first: VideoPacket | None) -> None:
         """Tell a codec that begins in the middle what the stream says once, at its start.
@@ -96,8 +105,17 @@ class PlainCodec:
             return Decoded([], [ordinal])
         # One that holds nothing back gives the frame of the packet, also if it decoded it before.
         is_own = packet is not None and not self._has_delay
-        shown = [Shown(ordinal if is_own else ordinal_of(each, ordinal), each) for each in frames]
+        shown = [
+            Shown(self._place(ordinal if is_own else ordinal_of(each, ordinal)), each)
+            for each in frames
+        ]
         return Decoded(shown, [each.ordinal for each in shown if each.frame.is_corrupt])
+
+    def _place(self, ordinal: int) -> int:
+        if ordinal not in self._doubled:
+            return ordinal
+        self._doubled.discard(ordinal)
+        return ordinal - 1
 
 
 def prepare(context: VideoCodecContext) -> VideoCodecContext:

@@ -44,6 +44,8 @@ class Reference:
     """bool [frames]: a B-picture of a codec in which nothing refers to those."""
     reported: frozenset[int]
     """Ordinals of packets at which damage was reported."""
+    doubled: tuple[int, ...]
+    """Ordinals of packets that brought two frames; the first is told as of the packet before."""
 
 
 def read_reference(source: Source, *, with_digests: bool) -> Reference:
@@ -85,7 +87,7 @@ def _read(source: Source, *, with_digests: bool, held: int) -> tuple[Reference, 
             if with_digests:
                 digests.append(digest_of(shown.frame))
     table = np.array(rows, np.int64).reshape(-1, 2)
-    # Where two frames come out of one packet, the first is the one it is known by.
+    doubled = _part_doubles(table)
     _, first = np.unique(table[:, 0], return_index=True)
     kept = np.sort(first)
     kept = kept[table[kept, 0] >= 0]
@@ -95,8 +97,24 @@ def _read(source: Source, *, with_digests: bool, held: int) -> tuple[Reference, 
         digest=np.array(digests, np.uint32)[kept if with_digests else []],
         is_unreferenced=np.array(is_b, np.bool_)[kept],
         reported=frozenset(reported),
+        doubled=doubled,
     )
     return found, stream.codec_context.codec.canonical_name
+
+
+def _part_doubles(table: NDArray[np.int64]) -> tuple[int, ...]:
+    """Tell the first of two frames of one packet as of the packet before, if that brings none.
+
+    Changes the ordinals, column 0 of `table`, and returns those of the packets concerned.
+    """
+    found, counts = np.unique(table[:, 0], return_counts=True)
+    brings = set(found.tolist())
+    doubled = [
+        ordinal for ordinal in found[counts == 2].tolist() if ordinal and ordinal - 1 not in brings
+    ]
+    for ordinal in doubled:
+        table[np.flatnonzero(table[:, 0] == ordinal)[0], 0] = ordinal - 1
+    return tuple(doubled)
 
 
 def plain_decode(

@@ -55,6 +55,9 @@ class StreamIndex:
     """uint8 [GOPs]: `Trust`, how far decoding from that packet is believed to give right frames."""
     signature: NDArray[np.uint64]
     """uint64 [packets]: what tells each packet from others after a seek: `signature_of`."""
+    doubled: NDArray[np.int64]
+    """int64: ordinals of packets that bring two frames from the start on; the first of the two is
+    told as of the packet before."""
     is_told_once: bool
     """Whether a packet brings what later ones need, so that no codec can be made anew for them."""
     packets: int
@@ -95,7 +98,8 @@ class StreamIndex:
         if reference.reported:
             damage = f"damage is reported at {len(reference.reported)} of {len(table)} packets"
             table = replace(table, problems=(*table.problems, damage))
-        index = _build(source, fingerprint, table, reference.ordinal, reference.pts, "decode")
+        ordinal, doubled = reference.ordinal, reference.doubled
+        index = _build(source, fingerprint, table, ordinal, reference.pts, "decode", doubled)
         if len(reference.digest):
             _note(index, reference)
         return index
@@ -256,6 +260,7 @@ def _build(
     ordinal: NDArray[np.int64],
     pts: NDArray[np.int64],
     count_by: CountBy,
+    doubled: tuple[int, ...] = (),
 ) -> StreamIndex:
     if not len(ordinal):
         raise ScanError(
@@ -284,6 +289,7 @@ def _build(
         gop_position=table.position[at],
         gop_trust=np.append(np.uint8(Trust.CERTAIN), table.trust[at[1:]]),
         signature=table.signature,
+        doubled=np.array(doubled, np.int64),
         is_told_once=table.is_told_once,
         verdicts=Verdicts(len(ordinal)),
         packets=len(table),
