@@ -17,7 +17,7 @@ BENCH := $(VENV)/.bench
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format wheel lock setup bench bench-setup system-packages clean
+.PHONY: help demo test check format wheel lock setup bench conformance bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ bench: bench-setup  ## time headrace beside other libraries (three hours), draw 
 	$(BIN)/python -m benchmarks.bench_cameras
 	$(BIN)/python -m benchmarks.bench_scaling
 	$(BIN)/python -m benchmarks.readme
+
+conformance: setup bench-setup  ## hold every kind of file against a plain decode (half an hour)
+	$(BIN)/python -m benchmarks.bench_draws
+	$(BIN)/python -m benchmarks.conformance --synthetic build/conformance --json benchmarks/results/conformance.json
 
 bench-setup: $(DEV) $(BENCH)  ## install the libraries the benchmarks compare with
 
