@@ -26,7 +26,7 @@ _ONE_FRAME_PER_PACKET = frozenset(
 )
 _WITHOUT_PTS = frozenset(["avi", "mpegvideo", "m4v"])
 """Containers that store no presentation times: what FFmpeg gives is a guess."""
-_B_BY_TYPE = frozenset(["mpeg1video", "mpeg2video", "mpeg4"])
+_B_BY_TYPE = frozenset(["mpeg1video", "mpeg2video"])
 """Codecs in which the type of a picture alone says when it is shown."""
 
 
@@ -42,6 +42,9 @@ def needs_decoding(table: PacketTable) -> bool:
         return True
     keyframes = np.flatnonzero(table.is_keyframe)
     if not len(keyframes) or keyframes[0] != 0:
+        return True
+    if (table.trust[keyframes[1:]] == Trust.DOUBTFUL).any():
+        # Each picture is to be known before decoding may begin there.
         return True
     if info.codec == "h264" and table.trust[0] != Trust.CERTAIN:
         # It may begin with frames that the decoder keeps to itself until it is sure of them.

@@ -58,14 +58,8 @@ def is_droppable(codec: str, packet: memoryview, nal_length_size: int) -> bool:
             kind, temporal_id = header[0] >> 1 & 0x3F, (header[1] & 7) - 1
             if kind < 32:
                 return kind in _HEVC_NON_REFERENCE and temporal_id == 0
-    return is_b_picture(codec, packet)
-
-
-def is_b_picture(codec: str, packet: memoryview) -> bool:
-    """Return whether a packet of MPEG-1, 2 or 4 holds a B-picture: nothing refers to it, and it is
-    shown before the picture that was decoded last.
-    """
-    return _picture_type(codec, packet) == _B_PICTURE
+    # Not of MPEG-4: a packet of its may hold a second picture, which others refer to.
+    return codec != "mpeg4" and _picture_type(codec, packet) == _B_PICTURE
 
 
 def _picture_type(codec: str, packet: memoryview) -> int:
