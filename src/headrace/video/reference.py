@@ -105,8 +105,7 @@ def _read(source: Source, *, with_digests: bool, held: int) -> tuple[Reference, 
 def _part_doubles(table: NDArray[np.int64]) -> tuple[int, ...]:
     """Tell the first of two frames of one packet as of the packet before, if that brings none.
 
-    FFmpeg makes such a frame up, and gives it the time of the other: it gets one just before what
-    is shown next. Changes `table` (ordinal, pts), and returns the ordinals concerned.
+    Changes the ordinals, column 0 of `table`, and returns those of the packets concerned.
     """
     found, counts = np.unique(table[:, 0], return_counts=True)
     brings = set(found.tolist())
@@ -114,10 +113,7 @@ def _part_doubles(table: NDArray[np.int64]) -> tuple[int, ...]:
         ordinal for ordinal in found[counts == 2].tolist() if ordinal and ordinal - 1 not in brings
     ]
     for ordinal in doubled:
-        row = np.flatnonzero(table[:, 0] == ordinal)[0]
-        table[row, 0] = ordinal - 1
-        if (table[row : row + 2, 1] != NO_PTS).all():
-            table[row, 1] = table[row + 1, 1] - 1
+        table[np.flatnonzero(table[:, 0] == ordinal)[0], 0] = ordinal - 1
     return tuple(doubled)
 
 

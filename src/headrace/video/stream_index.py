@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, OpenError, ScanError
+from headrace.video.ascending import ascending
 from headrace.video.counting import needs_decoding
 from headrace.video.entry import Trust
 from headrace.video.packets import NO_PTS, PacketTable, StreamInfo, read_packets
@@ -271,7 +272,7 @@ def _build(
     is_timed = not (table.pts == NO_PTS).any()
     if (pts == NO_PTS).any():
         pts = _invented_pts(table.info, len(ordinal))
-    pts = np.sort(pts)
+    pts = ascending(pts)
     gops = _gops(table, ordinal, pts, is_timed)
     at = gops[:, 1]
     return StreamIndex(
