@@ -1,10 +1,10 @@
 """This tree beside another commit, turn by turn."""
 
 import pytest
-
-from benchmarks import bench_before
 from benchmarks.bench_before import Comparison, Turn, render
 from benchmarks.record import ROOT
+
+from benchmarks import bench_before
 
 
 def test_the_ratio_is_the_median_of_the_turns():
