@@ -85,7 +85,7 @@ class PacketFeed:
         ordinal = self.next_ordinal
         if self._is_sought and (
             ordinal >= self._index.packets
-            or signature_of(packet) != int(self._index.signature[ordinal])
+            or signature_of(memoryview(packet)) != int(self._index.signature[ordinal])
         ):
             self._can_seek = False
             self.close()
@@ -157,7 +157,7 @@ class PacketFeed:
             if packet is None:
                 return False
             is_there = position >= 0 and packet.pos == position
-            if signature_of(packet) == signature and (is_unique or is_there):
+            if signature_of(memoryview(packet)) == signature and (is_unique or is_there):
                 self._packets = chain([packet], self._packets)
                 return True
             if position >= 0 and packet.pos is not None and packet.pos > position:

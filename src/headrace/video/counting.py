@@ -1,7 +1,6 @@
 """Whether packets alone tell which frames a stream presents, and in which order."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.video.entry import Trust
 from headrace.video.packets import NO_PTS, PacketTable
@@ -36,7 +35,8 @@ def needs_decoding(table: PacketTable) -> bool:
     pts = table.pts[table.is_shown]
     if info.codec not in _ONE_FRAME_PER_PACKET or info.is_interlaced or not len(pts):
         return True
-    if table.is_set_up_anew or (table.pts == NO_PTS).any() or len(np.unique(pts)) < len(pts):
+    order = np.argsort(pts, kind="stable")
+    if table.is_set_up_anew or (table.pts == NO_PTS).any() or not np.diff(pts[order]).all():
         return True
     if info.reorders and info.container in _WITHOUT_PTS:
         return True
@@ -49,7 +49,8 @@ def needs_decoding(table: PacketTable) -> bool:
     if info.codec == "h264" and table.trust[0] != Trust.CERTAIN:
         # It may begin with frames that the decoder keeps to itself until it is sure of them.
         return True
-    depth = _reorder_depth(pts)
+    # Frames that a decoder must hold back to give them in the order of their times.
+    depth = int((order - np.arange(len(order))).max())
     if info.codec == "h264" and depth > table.reorder_depth:
         # The decoder would take it for less, and lose frames until it has learnt better.
         return True
@@ -60,12 +61,6 @@ def needs_decoding(table: PacketTable) -> bool:
         return True
     # Frames before the first keyframe, decoded after it: the stream was cut at an open GOP.
     return bool((pts < table.pts[0]).any())
-
-
-def _reorder_depth(pts: NDArray[np.int64]) -> int:
-    """Return how many frames a decoder must hold back to give them in the order of their times."""
-    rank = np.argsort(np.argsort(pts, kind="stable"), kind="stable")
-    return int((np.arange(len(pts)) - rank).max())
 
 
 def _is_order_of_types(table: PacketTable) -> bool:

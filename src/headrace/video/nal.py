@@ -15,6 +15,8 @@ _HEVC_RANDOM_ACCESS = frozenset(range(16, 24))
 _MPEG4_PICTURE = b"\x00\x00\x01\xb6"
 _START_CODE = b"\x00\x00\x01"
 MPEG_PICTURE = b"\x00\x00\x01\x00"
+HIDING = frozenset(["vp8", "vp9"])
+"""Codecs with frames that are decoded and never shown, packets of their own."""
 _I_PICTURE, _B_PICTURE = 1, 3
 _MPEG_SEQUENCE = b"\x00\x00\x01\xb3"
 _SETUP_BYTES = 4096

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import ScanError
 from headrace.video import nal
-from headrace.video.codec import VideoPacket, first_frame, frame_alone, prepare
+from headrace.video.codec import first_frame, frame_alone, prepare
 from headrace.video.container import open_container
 from headrace.video.door import at_the_door, describe
 from headrace.video.entry import Trust, trust
@@ -82,7 +82,7 @@ class PacketTable:
     """False for packets an edit list hides, and for frames coded as never shown."""
     is_droppable: NDArray[np.bool_]
     """Whether no other frame refers to this one, by the packet's own header."""
-    signature: NDArray[np.uint64]
+    signature: NDArray[np.int64]
     """See `signature_of`."""
     position: NDArray[np.int64]
     """Byte of the file where the packet begins, as the container tells it; -1 where it does not."""
@@ -102,12 +102,9 @@ class PacketTable:
 
 
 @dataclass(eq=False)
-class _Columns:
-    times: list[tuple[int, int, int]] = field(default_factory=list)
-    flags: list[tuple[bool, bool, bool]] = field(default_factory=list)
-    signatures: list[int] = field(default_factory=list)
-    positions: list[int] = field(default_factory=list)
-    trusts: list[int] = field(default_factory=list)
+class _Found:
+    rows: list[tuple[int, ...]] = field(default_factory=list)
+    """(pts, dts, duration, is keyframe, is shown, is droppable, signature, position, trust)."""
     is_told_once: bool = False
     setups: set[bytes] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
@@ -125,10 +122,10 @@ def read_packets(source: Source) -> PacketTable:
     """
     container, stream = open_container(source)
     with container, at_the_door(ScanError, source, "index"):
-        columns = _Columns()
+        found = _Found()
         reorder_depth = int(stream.codec_context.reorder_depth)
-        first = _read_columns(container, stream, columns)
-        if not columns.times:
+        first = _read(container, stream, found)
+        if not found.rows:
             raise ScanError(
                 f"cannot index {source}: its video stream holds no packet; "
                 "the file is cut off or only a header",
@@ -136,40 +133,39 @@ def read_packets(source: Source) -> PacketTable:
             )
         if first is None:
             raise ScanError(
-                f"cannot index {source}: none of its first {len(columns.times)} packets gives "
+                f"cannot index {source}: none of its first {len(found.rows)} packets gives "
                 f"a frame ({stream.codec_context.name}); the file is damaged or encrypted",
                 source=str(source),
             )
-        times = np.array(columns.times, np.int64).reshape(-1, 3)
-        flags = np.array(columns.flags, np.bool_).reshape(-1, 3)
+        columns = np.array(found.rows, np.int64).T
         info = _describe_stream(container, stream, first)
         if not info.orientation.is_exact:
-            columns.problems.append("display matrix is not a right angle: no turn is applied")
+            found.problems.append("display matrix is not a right angle: no turn is applied")
         return PacketTable(
             info=info,
-            pts=times[:, 0],
-            dts=times[:, 1],
-            duration=times[:, 2],
-            is_keyframe=flags[:, 0],
-            is_shown=flags[:, 1],
-            is_droppable=flags[:, 2],
-            signature=np.array(columns.signatures, np.uint64),
-            position=np.array(columns.positions, np.int64),
-            trust=np.array(columns.trusts, np.uint8),
-            is_told_once=columns.is_told_once,
-            is_set_up_anew=len(columns.setups) > 1,
+            pts=columns[0],
+            dts=columns[1],
+            duration=columns[2],
+            is_keyframe=columns[3].astype(np.bool_),
+            is_shown=columns[4].astype(np.bool_),
+            is_droppable=columns[5].astype(np.bool_),
+            signature=columns[6],
+            position=columns[7],
+            trust=columns[8].astype(np.uint8),
+            is_told_once=found.is_told_once,
+            is_set_up_anew=len(found.setups) > 1,
             reorder_depth=reorder_depth,
-            problems=tuple(dict.fromkeys(columns.problems)),
+            problems=tuple(dict.fromkeys(found.problems)),
         )
 
 
-def _read_columns(
-    container: InputContainer, stream: VideoStream, columns: _Columns
-) -> VideoFrame | None:
+def _read(container: InputContainer, stream: VideoStream, found: _Found) -> VideoFrame | None:
+    """Read every packet into `found`; return the first frame, if one can be decoded."""
     context = stream.codec_context
     prepare(context)
     codec, is_intra_only = context.codec.canonical_name, bool(context.codec.intra_only)
     prefix = nal.length_size(codec, context.extradata)
+    may_hide = codec in nal.HIDING
     first: VideoFrame | None = None
     try:
         for packet in container.demux(stream):
@@ -177,32 +173,34 @@ def _read_columns(
                 first = first or first_frame(context, None)
                 continue
             data = memoryview(packet)
-            columns.times.append(
-                (
-                    NO_PTS if packet.pts is None else packet.pts,
-                    NO_PTS if packet.dts is None else packet.dts,
-                    packet.duration or 0,
-                )
-            )
-            is_shown = not packet.is_discard and not nal.is_hidden(codec, data)
-            droppable = nal.is_droppable(codec, data, prefix)
             is_keyframe = nal.is_keyframe(codec, data, prefix, packet.is_keyframe)
-            columns.flags.append((is_keyframe, is_shown, droppable))
-            columns.signatures.append(signature_of(packet))
-            columns.positions.append(-1 if packet.pos is None else packet.pos)
             believed = Trust.DOUBTFUL
             if is_keyframe:
                 believed = trust(codec, data, prefix, is_intra_only=is_intra_only)
-                columns.setups.update(nal.setup(codec, data, prefix))
-            columns.trusts.append(believed)
-            columns.is_told_once |= packet.has_sidedata("new_extradata")
+                found.setups.update(nal.setup(codec, data, prefix))
+                found.is_told_once |= packet.has_sidedata("new_extradata")
+            pts, dts, position = packet.pts, packet.dts, packet.pos
+            found.rows.append(
+                (
+                    NO_PTS if pts is None else pts,
+                    NO_PTS if dts is None else dts,
+                    packet.duration or 0,
+                    is_keyframe,
+                    not packet.is_discard and not (may_hide and nal.is_hidden(codec, data)),
+                    nal.is_droppable(codec, data, prefix),
+                    signature_of(data),
+                    -1 if position is None else position,
+                    believed,
+                )
+            )
             if packet.is_corrupt:
-                columns.problems.append("some packets are marked damaged or cut off")
-            if first is None and len(columns.times) == 1:
+                found.problems.append("some packets are marked damaged or cut off")
+            if first is None and len(found.rows) == 1:
                 first = frame_alone(context, packet)
-            first = first or first_frame(context, packet)
+            if first is None:
+                first = first_frame(context, packet)
     except av.error.FFmpegError as error:
-        columns.problems.append(f"reading stops at packet {len(columns.times)}: {describe(error)}")
+        found.problems.append(f"reading stops at packet {len(found.rows)}: {describe(error)}")
         first = first or first_frame(context, None)
     return first
 
@@ -226,12 +224,12 @@ def _describe_stream(
     )
 
 
-def signature_of(packet: VideoPacket) -> int:
+def signature_of(packet: memoryview) -> int:
     """Return what tells a packet from others, wherever reading began: its length and first bytes.
 
     Times do not: after a seek some containers give other ones, and some files repeat them.
     """
-    return packet.size << 32 | zlib.crc32(memoryview(packet)[:_SIGNED_BYTES])
+    return len(packet) << 32 | zlib.crc32(packet[:_SIGNED_BYTES])
 
 
 def orientation_of(frame: VideoFrame) -> Orientation:

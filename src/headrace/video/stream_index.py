@@ -54,8 +54,8 @@ class StreamIndex:
     """int64 [GOPs]: byte of the file where that packet begins; -1 where the container is silent."""
     gop_trust: NDArray[np.uint8]
     """uint8 [GOPs]: `Trust`, how far decoding from that packet is believed to give right frames."""
-    signature: NDArray[np.uint64]
-    """uint64 [packets]: what tells each packet from others after a seek: `signature_of`."""
+    signature: NDArray[np.int64]
+    """int64 [packets]: what tells each packet from others after a seek: `signature_of`."""
     doubled: NDArray[np.int64]
     """int64: ordinals of packets that bring two frames from the start on; the first of the two is
     told as of the packet before."""
