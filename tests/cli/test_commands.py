@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from inspect import signature
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -11,9 +12,11 @@ from PIL import Image
 import headrace
 from headrace.cli import main
 from headrace.cli import run as run_command
+from headrace.decode.parity import Parity
 from headrace.live.run import RunConfig
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.testing.synth_recipes import write_recipe
 from media import real_clip
 from weights import mobilenet
 
@@ -175,6 +178,35 @@ def test_parity_tells_equal_from_damaged(call, good, tmp_path):
     code, out, _ = call("doctor", "--parity", bad)
     assert code == 1
     assert "linear read: damaged: [24, 25" in out
+
+
+def test_parity_that_fails_says_what_to_do(call, good, monkeypatch):
+    found = Parity(
+        source=str(good),
+        backend="pyav",
+        frames=48,
+        compared=30,
+        mismatches=(3, 9),
+        refused=(7,),
+        undecodable=(),
+    )
+    monkeypatch.setattr("headrace.decode.parity.check_parity", lambda *_, **__: iter([found]))
+    code, out, err = call("doctor", "--parity", good)
+    assert code == 1
+    assert "DIFFERENT: [3, 9]; REFUSED, though a linear read gives them: [7]" in out
+    assert "headrace index --verify" in err
+
+
+def test_a_file_that_pyav_stumbles_over_is_a_row_like_others(call, good, tmp_path):
+    """Its frames carry side data that PyAV has no name for."""
+    write_recipe("hevc_two_views_mp4", tmp_path)
+    (tmp_path / "text.mp4").write_text("no video")
+    code, out, _ = call("index", tmp_path, good, "--json")
+    rows = {Path(row["file"]).name: row for row in json.loads(out)}
+    assert code == 1
+    assert rows["hevc_two_views_mp4.mp4"]["frames"] == 60
+    assert "no video container" in rows["text.mp4"]["problems"][0]
+    assert rows[good.name]["frames"] == 48
 
 
 @pytest.mark.parametrize(
