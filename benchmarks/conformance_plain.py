@@ -35,7 +35,7 @@ from headrace.video.shape import FrameShape, Orientation
 _NO_VIDEO_FORMATS = ("image2", "gif", "apng", "ico", "tty", "hls", "concat", "dash", "webp_anim")
 """Of FFmpeg's formats: pictures, texts that it would draw, and lists that name other files."""
 _MOST_LINES = 20
-_ENDS_EARLY = ("hevc", "vvc", "h261")
+_ENDS_EARLY = ("hevc", "vvc", "h261", "vp8")
 """Codecs of which FFmpeg ends a damaged picture early, without a word: what is left of it is what
 lay in memory, so that there is no one picture to be right. They are decoded again, holding frames.
 """

@@ -76,7 +76,7 @@ def test_hidden_packets_are_no_frames(index_of):
 def test_a_stream_without_times_gets_them_from_its_rate_and_no_seek(index_of):
     index = index_of("annex_b")
     assert not index.is_seekable
-    assert index.num_gops == 1
+    assert index.num_gops == 4, "decoding may begin there, reading from the start"
     assert index.seconds(30) == pytest.approx(30 / float(index.info.nominal_rate))
 
 

@@ -70,7 +70,7 @@ def test_frames_that_did_not_come_are_damaged():
 
 def test_nothing_is_known_until_it_is_noted():
     verdicts = Verdicts(5)
-    assert verdicts.arrays is None
+    assert verdicts.table is None
     assert not any(verdicts.knows(n) or verdicts.is_damaged(n) for n in range(5))
     verdicts.note(1, 4, {1: 11, 3: 33})
     assert [verdicts.knows(n) for n in range(5)] == [False, True, True, True, False]
@@ -81,6 +81,6 @@ def test_nothing_is_known_until_it_is_noted():
 def test_what_is_stored_says_the_same():
     verdicts = Verdicts(3)
     verdicts.note(0, 3, {0: 2**32 - 1, 2: 5})
-    again = Verdicts(3, *verdicts.arrays)
+    again = Verdicts(3, verdicts.table)
     assert [again.is_damaged(n) for n in range(3)] == [False, True, False]
     assert not again.differs(0, 2**32 - 1)

@@ -16,6 +16,10 @@ def clip(
         Literal["error", "repeat_last", "wrap"],
         typer.Option(help="What to do where the video ends before the clip."),
     ] = "error",
+    on_error: Annotated[
+        Literal["raise", "conceal"],
+        typer.Option(help="Damaged frames are an error, or come as FFmpeg shows them."),
+    ] = "raise",
     show: Annotated[
         Path | None, typer.Option(help="Write the first and last frame side by side, as PNG.")
     ] = None,
@@ -25,7 +29,7 @@ def clip(
     from headrace.decode.clips import load_clip
     from headrace.video.timebase import format_rate
 
-    found = load_clip(file, start, num_frames, stride, boundary=boundary)
+    found = load_clip(file, start, num_frames, stride, boundary=boundary, on_error=on_error)
     if show is not None:
         from headrace.report.pictures import write_side_by_side
 
@@ -44,6 +48,7 @@ def clip(
             "clip_frame_rate": float(found.frame_rate / stride),
             "index": found.index.tolist(),
             "pts_seconds": found.pts_seconds.tolist(),
+            "is_concealed": found.is_concealed.tolist(),
             "show": None if show is None else str(show),
         }
         print(json_format.dumps(facts))
@@ -53,5 +58,7 @@ def clip(
     print(f"frame rate {format_rate(found.frame_rate)}/s, of the clip {rate}/s")
     print("index       " + " ".join(f"{k:8d}" for k in found.index))
     print("pts seconds " + " ".join(f"{t:8.3f}" for t in found.pts_seconds))
+    if found.is_concealed.any():
+        print("concealed   " + " ".join(f"{'yes' if c else '-':>8}" for c in found.is_concealed))
     if show is not None:
         print(f"first and last frame: {show}")

@@ -60,10 +60,10 @@ class PacketFeed:
         """Stand before the packet that a GOP is decoded from."""
         ordinal = int(self._index.gop_ordinal[gop])
         if self.next_ordinal != ordinal and not self._seek(gop):
-            if self.next_ordinal != 0:
+            if self.next_ordinal is None or self.next_ordinal > ordinal:
                 self.close()
                 self._open()
-            for _ in range(ordinal):
+            for _ in range(self.next_ordinal or 0, ordinal):
                 next(self._packets, None)
                 self._counters.packets_read += 1
         self.next_ordinal = ordinal

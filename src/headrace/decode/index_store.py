@@ -18,7 +18,7 @@ from headrace.video.packets import StreamInfo
 from headrace.video.shape import Orientation
 from headrace.video.source import Fingerprint, Source
 from headrace.video.stream_index import CountBy, StreamIndex
-from headrace.video.verdicts import Verdicts
+from headrace.video.verdicts import VERDICT, Verdicts
 
 VERSION = 2
 """Raised whenever an index of the same file would come out different; older entries are rebuilt."""
@@ -26,9 +26,9 @@ VERSION = 2
 _ARRAYS = (
     *("pts", "duration", "ordinal", "is_droppable"),
     *("gop_start", "gop_ordinal", "gop_pts", "gop_dts", "gop_position", "gop_trust"),
-    *("signature", "doubled"),
+    *("signature", "told", "gop_told", "doubled"),
 )
-_VERDICTS = ("verdict_states", "verdict_digests")
+_VERDICTS = "verdicts"
 
 
 @dataclass(kw_only=True)
@@ -120,13 +120,15 @@ def _read(path: Path, source: Source, fingerprint: Fingerprint) -> StreamIndex |
             if header["key"] != _key(fingerprint):
                 return None
             arrays = {name: stored[name] for name in _ARRAYS}
-            known = [stored[name] for name in _VERDICTS if name in stored]
+            known = stored.get(_VERDICTS)
+            if known is not None and (known.dtype, len(known)) != (VERDICT, len(arrays["pts"])):
+                raise ValueError("its verdicts are not those of its frames")
             facts = {**header["index"], "problems": tuple(header["index"]["problems"])}
             return StreamIndex(
                 source=source,
                 fingerprint=fingerprint,
                 info=_info(header["info"]),
-                verdicts=Verdicts(len(arrays["pts"]), *known),
+                verdicts=Verdicts(len(arrays["pts"]), known),
                 kept_in=path,
                 **arrays,
                 **facts,
@@ -151,7 +153,8 @@ def _write(path: Path, index: StreamIndex) -> None:
     }
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     arrays = {name: getattr(index, name) for name in _ARRAYS}
-    arrays |= zip(_VERDICTS, index.verdicts.arrays or (), strict=False)
+    if index.verdicts.table is not None:
+        arrays[_VERDICTS] = index.verdicts.table
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.decode.convert import FrameConverter
 from headrace.decode.open import BACKENDS, Backend, open_decoder, open_index
-from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.witness import plain_frames_from
 from headrace.errors import DecodeError
 from headrace.video.shape import FrameShape
@@ -80,7 +80,7 @@ def _plain(index: StreamIndex, kept: set[int]) -> dict[int, NDArray[np.uint8]]:
     """Return frames as a bare PyAV loop gives them, from the first packet to the last."""
     converter = FrameConverter(FrameShape(), index.info.orientation, str(index.source))
     frames: dict[int, NDArray[np.uint8]] = {}
-    for number, frame in plain_frames_from(index, 0):
+    for number, frame in plain_frames_from(index, 0, DecodeCounters()):
         if number in kept and not frame.is_corrupt:
             frames[number] = converter.convert(frame, None)
     return frames

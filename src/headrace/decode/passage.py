@@ -48,6 +48,9 @@ class Passage:
         self._is_drained = False
         self._is_at_end = False
         self._is_believed = False
+        self.doubted: int | None = None
+        """The frame at which damage was reported, of which nothing is known, where a stretch ended
+        early; None where it did not."""
 
     def stretch(
         self, gop: int, wanted: list[int], *, skips: bool, goes_on: bool
@@ -64,6 +67,7 @@ class Passage:
             goes_on: Whether a stretch may follow that reads on.
         """
         left, last = set(wanted), wanted[-1]
+        self.doubted = None
         end = None if goes_on else self._end_of(wanted)
         if not self._reaches(gop, wanted):
             self._enter(gop)
@@ -139,7 +143,7 @@ class Passage:
             if not is_known:
                 be_wary(self._codec.context)
             if self._index.gop_ordinal[gop] > 0:
-                self._codec.prime(self._feed.first)
+                self._codec.prime(self._feed.first, self._index.told_before(gop))
         else:
             self._codec.context.flush_buffers()
 
@@ -197,7 +201,11 @@ class Passage:
             self._ready.append(shown)
             if not self._is_believed and not self._is_keyframe(shown):
                 return False
-        return not any(self._is_doubtful(bad) for bad in decoded.reported)
+        for bad in decoded.reported:
+            self.doubted = self._doubt(bad)
+            if self.doubted is not None:
+                return False
+        return True
 
     def _is_keyframe(self, shown: Shown) -> bool:
         """Return whether the first frame that came out shows the entry to be one."""
@@ -208,8 +216,8 @@ class Passage:
         )
         return self._is_believed
 
-    def _is_doubtful(self, bad: int) -> bool:
-        """Return whether reported damage raises a doubt: nothing is known of its frame yet.
+    def _doubt(self, bad: int) -> int | None:
+        """Return the frame of reported damage, if nothing is known of it yet.
 
         Frames shown before the keyframe of the entry lean on the GOP before: they cannot decode
         cleanly here, and no later frame leans on them.
@@ -219,8 +227,8 @@ class Passage:
         if number < 0:
             number = int(index.gop_start[index.gop_of_ordinal(bad)])
         elif number < index.gop_start[self._entry]:
-            return False
-        return not index.verdicts.knows(number)
+            return None
+        return None if index.verdicts.knows(number) else number
 
     def _is_settled(self, shown: Shown) -> bool:
         """Return whether all that was decoded before a frame, and is shown after it, came out.

@@ -98,7 +98,7 @@ class PyavDecoder:
         if lost and self._nvdec is not None and self._is_fine_on_the_cpu(lost[0]):
             raise self._nvdec.failed(lost[0])
         if lost and job.conceals:
-            for number, frame in concealed(self._index, lost):
+            for number, frame in concealed(self._index, lost, self._counters):
                 for each in self._converted(number, frame, slot[number], out, refused):
                     self._concealed.add(number)
                     yield each
@@ -187,16 +187,23 @@ class PyavDecoder:
                 if self._back(gop, depth) < entry:
                     entry = self._back(gop, depth)
                     yield entry, False
-        if not index.verdicts.knows(number):
-            find_out(index, number)
-            keep_verdicts(index)
+        self._find_out(number)
         first, _ = certain_span(index, gop)
         depth, entry = self._depth, gop + 1
         while entry > 0 and not index.verdicts.is_damaged(number):
             # Its picture is known: further back, until it is that one; in the end from the start.
             entry = max(0 if entry <= first else first, gop - depth)
             yield entry, False
+            while self._passage.doubted is not None:
+                self._find_out(self._passage.doubted)  # in a later GOP: the same way again
+                yield entry, False
             depth = 2 * depth + 1
+
+    def _find_out(self, number: int) -> None:
+        """See to it that frame `number` is known, and those that are found out with it are kept."""
+        if not self._index.verdicts.knows(number):
+            find_out(self._index, number)
+            keep_verdicts(self._index)
 
     def _back(self, gop: int, depth: int) -> int:
         """Return the GOP `depth` before another, or the first certain entry on the way there."""

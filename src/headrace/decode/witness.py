@@ -52,11 +52,14 @@ def certain_span(index: StreamIndex, gop: int) -> tuple[int, int]:
     return first, end
 
 
-def plain_frames_from(index: StreamIndex, gop: int) -> Iterator[tuple[int, VideoFrame]]:
+def plain_frames_from(
+    index: StreamIndex, gop: int, counters: DecodeCounters
+) -> Iterator[tuple[int, VideoFrame]]:
     """Yield (index, frame) of all that a plain decode gives from a GOP on, to the end."""
-    feed = PacketFeed(index, DecodeCounters())
+    feed = PacketFeed(index, counters)
     try:
         for _, shown in _plain(feed, index, gop, index.packets, set()):
+            counters.frames_decoded += 1
             number = index.number_of(shown.ordinal)
             if number >= index.gop_start[gop]:
                 yield number, shown.frame
@@ -100,7 +103,7 @@ def _plain(
     doubled = index.doubled.tolist() if gop == 0 else ()
     codec = PlainCodec(prepare(feed.stream.codec_context), doubled)
     if index.gop_ordinal[gop] > 0:
-        codec.prime(feed.first)
+        codec.prime(feed.first, index.told_before(gop))
     for shown in plain_decode(codec, _packets(feed, stop), reported):
         yield codec, shown
     feed.close()

@@ -12,9 +12,16 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from headrace.testing import damage_mp4, rewrite_h264, rewrite_hevc, rewrite_pes, rewrite_vp9
+from headrace.testing import (
+    damage_mp4,
+    rewrite_h264,
+    rewrite_hevc,
+    rewrite_pes,
+    rewrite_sets,
+    rewrite_vp9,
+)
 from headrace.testing.damage import (
     concatenate,
     cut_by_stream_copy,
@@ -92,6 +99,15 @@ def _two_descriptions(first: SynthClip, second: SynthClip) -> Recipe:
     return Recipe(
         (first, second), lambda paths, out: join_descriptions(paths[0], paths[1], out), "mp4"
     )
+
+
+def _sets_told_once(codec: Literal["h264", "hevc"], container: Container) -> Recipe:
+    """A clip, and behind it one that is coded with other picture parameter sets."""
+    clip = SynthClip(codec=codec, container=codec, num_frames=48)
+    parameters = "chroma-qp-offset=6" if codec == "h264" else "cbqpoffs=6:crqpoffs=-6"
+    name = "x264-params" if codec == "h264" else "x265-params"
+    other = replace(clip, encoder_options=((name, parameters),))
+    return Recipe((clip, other), rewrite_sets.tell_sets_once, container)
 
 
 def _fields(container: Container) -> Recipe:
@@ -207,7 +223,10 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "hevc_lost_packets_ts": _from(
             replace(_OPEN_HEVC, container="ts"), partial(drop_packets, ordinals=[20, 47, 48])
         ),
-        # What a stream says once, at its start.
+        # What a stream says once, at its start or on the way.
+        "h264_sets_told_once_mp4": _sets_told_once("h264", "mp4"),
+        "h264_sets_told_once_mkv": _sets_told_once("h264", "mkv"),
+        "hevc_sets_told_once_mkv": _sets_told_once("hevc", "mkv"),
         "h264_old_build_mp4": _from(_LOSSLESS, rewrite_h264.pose_as_x264_build),
         "h264_old_build_ts": _from(
             replace(_LOSSLESS, container="ts"), rewrite_h264.pose_as_x264_build

@@ -73,19 +73,24 @@ class PlainCodec:
         self._has_delay = bool(context.codec.delay)
         self._doubled = set(doubled)
 
-    def prime(self, first: VideoPacket | None) -> None:
-        """Tell a codec that begins in the middle what the stream says once, at its start.
+    def prime(self, first: VideoPacket | None, told: bytes = b"") -> None:
+        """Tell a codec that begins in the middle what the stream said once, before.
 
-        H.264 names the encoder there, and FFmpeg decodes by the faults of old ones; MPEG-4 too.
+        At its start H.264 names the encoder, and FFmpeg decodes by the faults of old ones; MPEG-4
+        too. And parameter sets may change on the way.
+
+        Args:
+            first: The first packet of the stream.
+            told: Parameter sets that are in force since, in the format of packets.
         """
         if first is None:
             return
         context = self.context
         name = context.codec.canonical_name
         said = nal.preamble(name, memoryview(first), nal.length_size(name, context.extradata))
-        if said is None and name in CODECS_MADE_ANEW:
+        if (said is None and name in CODECS_MADE_ANEW) or said == told == b"":
             return
-        packet = first if said is None else cast(VideoPacket, Packet(said))
+        packet = first if said is None else cast(VideoPacket, Packet(said + told))
         with suppress(av.error.FFmpegError, ValueError):  # "no frame": there is none in it
             context.decode(packet)
         context.flush_buffers()

@@ -22,7 +22,7 @@ MAX_PIXELS = 1 << 27
 _FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,live_flv,ogg,asf,"
     "h261,h263,h264,hevc,vvc,evc,m4v,ivf,obu,av1,nut,mxf,gxf,rm,dv,vc1,dirac,cavsvideo,avs2,avs3,"
-    "mjpeg,yuv4mpegpipe,wtv,pva,nsv,nuv,roq,smk,bink,cine,flic,"
+    "mjpeg,mpjpeg,yuv4mpegpipe,wtv,pva,nsv,nuv,roq,smk,bink,cine,flic,"
     "mp3,wav,flac,aac"
 )
 _TEXT_KINDS = (

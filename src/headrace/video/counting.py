@@ -51,8 +51,8 @@ def needs_decoding(table: PacketTable) -> bool:
         return True
     # Frames that a decoder must hold back to give them in the order of their times.
     depth = int((order - np.arange(len(order))).max())
-    if info.codec == "h264" and depth > table.reorder_depth:
-        # The decoder would take it for less, and lose frames until it has learnt better.
+    if depth > table.reorder_depth:
+        # The decoder holds back fewer: it gives them in another order, or loses some.
         return True
     if info.codec in _B_BY_TYPE and not _is_order_of_types(table):
         return True

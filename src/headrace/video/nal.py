@@ -10,11 +10,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _H264_SLICES = frozenset((1, 2, 3, 4, 5))
+_SETS = {"h264": (7, 8, 13, 15), "hevc": (33, 32, 34)}
+"""Types of parameter sets, that of the sequence first."""
 _HEVC_NON_REFERENCE = frozenset((0, 2, 4, 6, 8, 10, 12, 14))
 _HEVC_RANDOM_ACCESS = frozenset(range(16, 24))
 _MPEG4_PICTURE = b"\x00\x00\x01\xb6"
 _START_CODE = b"\x00\x00\x01"
 MPEG_PICTURE = b"\x00\x00\x01\x00"
+WITH_SETS = frozenset(_SETS)
+"""Codecs whose packets may tell parameter sets."""
 HIDING = frozenset(["vp8", "vp9"])
 """Codecs with frames that are decoded and never shown, packets of their own."""
 _I_PICTURE, _B_PICTURE = 1, 3
@@ -137,25 +141,45 @@ def units(packet: memoryview, nal_length_size: int) -> Iterator[memoryview]:
         at = stop
 
 
-def setup(codec: str, packet: memoryview, nal_length_size: int) -> Iterator[bytes]:
-    """Yield what the packet of a keyframe says of the size of pictures, and of what decodes them.
-
-    The sequence parameter sets of H.264 and HEVC, the sequence header of MPEG-1 and 2, the size in
-    a keyframe of VP8; nothing where they lie elsewhere.
+def setup(codec: str, packet: memoryview) -> bytes | None:
+    """Return what the packet of a keyframe says of the size of pictures; None where it lies
+    elsewhere: the sequence header of MPEG-1 and 2, the size in a keyframe of VP8.
     """
-    if codec in ("h264", "hevc"):
-        for unit in units(packet[:_SETUP_BYTES], nal_length_size):
-            kind = unit[0] & 0x1F if codec == "h264" else unit[0] >> 1 & 0x3F
-            if kind == (7 if codec == "h264" else 33):
-                end = bytes(unit).find(_START_CODE) if nal_length_size == 0 else -1
-                yield bytes(unit[:end] if end >= 0 else unit).rstrip(b"\0")
-    elif codec in ("mpeg1video", "mpeg2video"):
+    if codec in ("mpeg1video", "mpeg2video"):
         data = bytes(packet[:_SETUP_BYTES])
         at = data.find(_MPEG_SEQUENCE)
-        if at >= 0:
-            yield data[at + 4 : at + 7]
-    elif codec == "vp8" and len(packet) >= 10:
-        yield bytes(packet[6:10])
+        return data[at + 4 : at + 7] if at >= 0 else None
+    if codec == "vp8" and len(packet) >= 10:
+        return bytes(packet[6:10])
+    return None
+
+
+class ParameterSet(NamedTuple):
+    """A NAL unit that tells the decoder how to read those that follow."""
+
+    is_sequence: bool
+    """Whether it is a sequence parameter set, which tells the size of pictures."""
+    unit: bytes
+    """The unit, with its length or start code in front, as in the packet."""
+
+
+def parameter_sets(codec: str, packet: memoryview, nal_length_size: int) -> list[ParameterSet]:
+    """Return the parameter sets that stand before the first slice of a packet: H.264 and HEVC."""
+    found: list[ParameterSet] = []
+    for unit in units(packet, nal_length_size):
+        kind = unit[0] & 0x1F if codec == "h264" else unit[0] >> 1 & 0x3F
+        if kind in _H264_SLICES if codec == "h264" else kind < 32:
+            break
+        if kind not in _SETS[codec]:
+            continue
+        data = bytes(unit)
+        if nal_length_size:
+            data = len(data).to_bytes(nal_length_size, "big") + data
+        else:
+            end = data.find(_START_CODE)
+            data = _START_CODE + (data if end < 0 else data[:end].rstrip(b"\0"))
+        found.append(ParameterSet(kind == _SETS[codec][0], data))
+    return found
 
 
 def preamble(codec: str, packet: memoryview, nal_length_size: int) -> bytes | None:

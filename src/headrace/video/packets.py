@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import chain
 from typing import cast
 
 import av
@@ -25,6 +26,8 @@ from headrace.video.entry import Trust, trust
 from headrace.video.shape import Orientation
 from headrace.video.source import Source
 
+_MOST_STATES = 256
+"""Changes of parameter sets that are kept apart; a stream with more has one codec for all of it."""
 _SIGNED_BYTES = 256
 """At the beginning of a packet; with its length they tell it from its neighbours."""
 
@@ -88,8 +91,12 @@ class PacketTable:
     """Byte of the file where the packet begins, as the container tells it; -1 where it does not."""
     trust: NDArray[np.uint8]
     """`Trust` in the packet of a keyframe; 0 for others."""
+    told: bytes
+    """Parameter sets in force somewhere behind the first packet and not told there, end to end."""
+    told_range: NDArray[np.int64]
+    """int64 [packets, 2]: [first, stop) of the bytes of `told` in force before each packet."""
     is_told_once: bool
-    """Whether some packet brings what later ones need, and a codec made anew would not know."""
+    """Whether some packet brings what later ones need, and a codec made anew cannot be told."""
     is_set_up_anew: bool
     """Whether a keyframe tells the decoder other things than the first: another size, perhaps."""
     reorder_depth: int
@@ -104,9 +111,15 @@ class PacketTable:
 @dataclass(eq=False)
 class _Found:
     rows: list[tuple[int, ...]] = field(default_factory=list)
-    """(pts, dts, duration, is keyframe, is shown, is droppable, signature, position, trust)."""
+    """(pts, dts, duration, is keyframe, is shown, is droppable, signature, position, trust, what
+    was in force before it)."""
     is_told_once: bool = False
     setups: set[bytes] = field(default_factory=set)
+    sets: dict[bytes, None] = field(default_factory=dict)
+    """Parameter sets, in the order in which each was last told."""
+    states: dict[tuple[bytes, ...], int] = field(default_factory=dict)
+    """What was in force, by number; 0 after the first packet."""
+    state: int = 0
     problems: list[str] = field(default_factory=list)
 
 
@@ -152,6 +165,8 @@ def read_packets(source: Source) -> PacketTable:
             signature=columns[6],
             position=columns[7],
             trust=columns[8].astype(np.uint8),
+            told=b"".join(chain.from_iterable(found.states)),
+            told_range=_told_ranges(found)[columns[9]],
             is_told_once=found.is_told_once,
             is_set_up_anew=len(found.setups) > 1,
             reorder_depth=reorder_depth,
@@ -165,7 +180,7 @@ def _read(container: InputContainer, stream: VideoStream, found: _Found) -> Vide
     prepare(context)
     codec, is_intra_only = context.codec.canonical_name, bool(context.codec.intra_only)
     prefix = nal.length_size(codec, context.extradata)
-    may_hide = codec in nal.HIDING
+    may_hide, has_sets = codec in nal.HIDING, codec in nal.WITH_SETS
     first: VideoFrame | None = None
     try:
         for packet in container.demux(stream):
@@ -177,7 +192,8 @@ def _read(container: InputContainer, stream: VideoStream, found: _Found) -> Vide
             believed = Trust.DOUBTFUL
             if is_keyframe:
                 believed = trust(codec, data, prefix, is_intra_only=is_intra_only)
-                found.setups.update(nal.setup(codec, data, prefix))
+                if (setup := nal.setup(codec, data)) is not None:
+                    found.setups.add(setup)
                 found.is_told_once |= packet.has_sidedata("new_extradata")
             pts, dts, position = packet.pts, packet.dts, packet.pos
             found.rows.append(
@@ -191,8 +207,11 @@ def _read(container: InputContainer, stream: VideoStream, found: _Found) -> Vide
                     signature_of(data),
                     -1 if position is None else position,
                     believed,
+                    found.state,
                 )
             )
+            if has_sets and (sets := nal.parameter_sets(codec, data, prefix)):
+                _tell(sets, found)
             if packet.is_corrupt:
                 found.problems.append("some packets are marked damaged or cut off")
             if first is None and len(found.rows) == 1:
@@ -203,6 +222,30 @@ def _read(container: InputContainer, stream: VideoStream, found: _Found) -> Vide
         found.problems.append(f"reading stops at packet {len(found.rows)}: {describe(error)}")
         first = first or first_frame(context, None)
     return first
+
+
+def _tell(sets: Sequence[nal.ParameterSet], found: _Found) -> None:
+    """Note that a packet tells parameter sets: they are in force from it on."""
+    for is_sequence, unit in sets:
+        found.sets.pop(unit, None)
+        found.sets[unit] = None
+        if is_sequence:
+            found.setups.add(unit)
+    in_force = tuple(found.sets) if len(found.rows) > 1 else ()
+    if len(found.rows) == 1:
+        found.sets.clear()  # The first packet is told to every codec in any case.
+    found.states.setdefault((), 0)
+    if len(found.states) >= _MOST_STATES:
+        found.is_told_once = True
+    else:
+        found.state = found.states.setdefault(in_force, len(found.states))
+
+
+def _told_ranges(found: _Found) -> NDArray[np.int64]:
+    """Return int64 [states, 2]: which bytes of all states end to end are each one's."""
+    lengths = [sum(map(len, state)) for state in found.states] or [0]
+    stops = np.cumsum(lengths)
+    return np.stack([stops - lengths, stops], axis=1).astype(np.int64)
 
 
 def _describe_stream(

@@ -25,7 +25,8 @@ def digest_of(frame: VideoFrame) -> int:
         if len(planes) == 1:
             row_bytes = (plane.width * frame.format.padded_bits_per_pixel + 7) // 8
         else:
-            row_bytes = plane.width * ((frame.format.components[0].bits + 7) // 8)
+            samples = 1 if len(planes) > 2 or plane is planes[0] else 2  # colour lies interleaved
+            row_bytes = plane.width * samples * ((frame.format.components[0].bits + 7) // 8)
         row_bytes = min(row_bytes, plane.line_size)
         if plane.line_size * plane.height <= plane.buffer_size:
             rows = np.ascontiguousarray(rows_of(plane, row_bytes))

@@ -18,7 +18,7 @@ from headrace.video.packets import NO_PTS
 from headrace.video.planes import digest_of
 from headrace.video.source import Source
 
-ENDS_EARLY = frozenset(["hevc", "vvc", "h261"])
+ENDS_EARLY = frozenset(["hevc", "vvc", "h261", "vp8"])
 """Codecs of which FFmpeg's decoders end a damaged picture early without a word. What is left of it
 is what lay in memory: another picture when frames are held longer. They are decoded twice."""
 HELD_FRAMES = 24
@@ -39,7 +39,7 @@ class Reference:
     pts: NDArray[np.int64]
     """int64 [frames]: ticks; `NO_PTS` where there is none."""
     digest: NDArray[np.uint32]
-    """uint32 [frames]: of the picture; empty where none were asked for."""
+    """uint32 [frames]: of the picture."""
     is_unreferenced: NDArray[np.bool_]
     """bool [frames]: a B-picture of a codec in which nothing refers to those."""
     reported: frozenset[int]
@@ -48,27 +48,28 @@ class Reference:
     """Ordinals of packets that brought two frames; the first is told as of the packet before."""
 
 
-def read_reference(source: Source, *, with_digests: bool) -> Reference:
-    """Decode a whole stream plainly; with digests, each picture's checksum is taken too.
+def read_reference(source: Source, *, twice: bool) -> Reference:
+    """Decode a whole stream plainly, and take each picture's checksum.
 
-    Pictures that do not come out alike a second time are reported as damaged: see `ENDS_EARLY`.
-    Cost: decodes every frame, of some codecs twice; converts none.
+    Twice, or of `ENDS_EARLY`: pictures that come out otherwise when frames are held longer are
+    reported as damaged.
+    Cost: decodes every frame, or twice; converts none.
 
     Raises:
         OpenError: it cannot be opened as video.
         ScanError: something below fails on it.
     """
-    found, codec = _read(source, with_digests=with_digests, held=0)
-    if not with_digests or codec not in ENDS_EARLY:
+    found, codec = _read(source, held=0)
+    if not twice and codec not in ENDS_EARLY:
         return found
-    again, _ = _read(source, with_digests=True, held=HELD_FRAMES)
+    again, _ = _read(source, held=HELD_FRAMES)
     if len(again.digest) != len(found.digest):
         return found
     unlike = found.ordinal[again.digest != found.digest].tolist()
     return replace(found, reported=found.reported | set(unlike))
 
 
-def _read(source: Source, *, with_digests: bool, held: int) -> tuple[Reference, str]:
+def _read(source: Source, *, held: int) -> tuple[Reference, str]:
     """Return what comes out, while the last `held` frames are kept, and the codec's name."""
     container, stream = open_container(source)
     kept_frames: deque[Shown] = deque(maxlen=held)
@@ -84,8 +85,7 @@ def _read(source: Source, *, with_digests: bool, held: int) -> tuple[Reference, 
             pts = shown.frame.pts
             rows.append((shown.ordinal, NO_PTS if pts is None else pts))
             is_b.append(is_unreferenced(codec, shown))
-            if with_digests:
-                digests.append(digest_of(shown.frame))
+            digests.append(digest_of(shown.frame))
     table = np.array(rows, np.int64).reshape(-1, 2)
     doubled = _part_doubles(table)
     _, first = np.unique(table[:, 0], return_index=True)
@@ -94,7 +94,7 @@ def _read(source: Source, *, with_digests: bool, held: int) -> tuple[Reference, 
     found = Reference(
         ordinal=table[kept, 0],
         pts=table[kept, 1],
-        digest=np.array(digests, np.uint32)[kept if with_digests else []],
+        digest=np.array(digests, np.uint32)[kept],
         is_unreferenced=np.array(is_b, np.bool_)[kept],
         reported=frozenset(reported),
         doubled=doubled,

@@ -21,6 +21,10 @@ from headrace.video.verdicts import Verdicts, Witnessed, undamaged
 CountBy = Literal["packets", "decode"]
 
 
+_LOSSY = frozenset(["mpegts", "mpeg", "flv", "asf"])
+"""Containers of transmission, in which packets may be missing."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StreamIndex:
     """Every presented frame of one stream, without its pixels.
@@ -56,6 +60,10 @@ class StreamIndex:
     """uint8 [GOPs]: `Trust`, how far decoding from that packet is believed to give right frames."""
     signature: NDArray[np.int64]
     """int64 [packets]: what tells each packet from others after a seek: `signature_of`."""
+    told: NDArray[np.uint8]
+    """uint8: parameter sets that came into force behind the first packet."""
+    gop_told: NDArray[np.int64]
+    """int64 [GOPs, 2]: [first, stop) of those of them that are in force where each GOP begins."""
     doubled: NDArray[np.int64]
     """int64: ordinals of packets that bring two frames from the start on; the first of the two is
     told as of the packet before."""
@@ -94,14 +102,15 @@ class StreamIndex:
             shown = np.flatnonzero(table.is_shown)
             ordinal = shown[np.argsort(table.pts[shown], kind="stable")]
             return _build(source, fingerprint, table, ordinal, table.pts[ordinal], "packets")
-        has_doubt = bool((table.trust[table.is_keyframe] == Trust.DOUBTFUL).any())
-        reference = read_reference(source, with_digests=has_doubt or count_by == "decode")
+        is_doubtful = bool((table.trust[table.is_keyframe] == Trust.DOUBTFUL).any())
+        reference = read_reference(source, twice=count_by == "decode")
         if reference.reported:
             damage = f"damage is reported at {len(reference.reported)} of {len(table)} packets"
             table = replace(table, problems=(*table.problems, damage))
         ordinal, doubled = reference.ordinal, reference.doubled
         index = _build(source, fingerprint, table, ordinal, reference.pts, "decode", doubled)
-        if len(reference.digest):
+        is_whole = not reference.reported and len(index) >= int(table.is_shown.sum())
+        if is_doubtful or not is_whole or count_by == "decode":
             _note(index, reference)
         return index
 
@@ -133,6 +142,11 @@ class StreamIndex:
         marks = np.zeros(len(self), np.bool_)
         marks[self.gop_start] = self.ordinal[self.gop_start] == self.gop_ordinal
         return marks
+
+    def told_before(self, gop: int) -> bytes:
+        """Return the parameter sets a codec must be told that begins at a GOP."""
+        first, stop = self.gop_told[gop]
+        return self.told[first:stop].tobytes()
 
     def number_of(self, ordinal: int) -> int:
         """Return the index of the frame that packet becomes; -1 for none, or past the index."""
@@ -189,9 +203,12 @@ class StreamIndex:
     def can_skip(self) -> bool:
         """Whether droppable frames nobody asked for may stay undecoded with the same result.
 
-        It holds on clean streams of closed GOPs; not on those that start at an open one.
+        It holds on clean streams of closed GOPs; not on those that start at an open one, nor where
+        packets may be lost without a word: a transport stream whose times have gaps.
         """
-        return bool(self.is_droppable.any()) and not self.has_open_gops and not self.problems
+        may_lack = self.is_vfr and self.info.container in _LOSSY
+        is_clean = not self.has_open_gops and not self.problems and not may_lack
+        return bool(self.is_droppable.any()) and is_clean
 
     @cached_property
     def index_of_ordinal(self) -> NDArray[np.int64]:
@@ -290,6 +307,8 @@ def _build(
         gop_position=table.position[at],
         gop_trust=np.append(np.uint8(Trust.CERTAIN), table.trust[at[1:]]),
         signature=table.signature,
+        told=np.frombuffer(table.told, np.uint8),
+        gop_told=table.told_range[at],
         doubled=np.array(doubled, np.int64),
         is_told_once=table.is_told_once,
         verdicts=Verdicts(len(ordinal)),
@@ -308,14 +327,15 @@ def _gops(
     A keyframe that is itself not presented (an edit list hides it) opens its GOP at the first
     frame that is presented after it.
     """
-    if not is_timed:
-        return np.zeros((1, 2), np.int64)
     index_of = np.full(len(table), -1, np.int64)
     index_of[ordinal] = np.arange(len(ordinal))
     keyframes = np.flatnonzero(table.is_keyframe)
     start = index_of[keyframes]
     hidden = start < 0
-    start[hidden] = np.searchsorted(pts, table.pts[keyframes[hidden]], "left")
+    if is_timed:
+        start[hidden] = np.searchsorted(pts, table.pts[keyframes[hidden]], "left")
+    else:
+        keyframes, start = keyframes[~hidden], start[~hidden]
     rows = np.stack([start, keyframes], axis=1)[start < len(ordinal)]
     # Frames before the first keyframe, or with it, are decoded from the start unless it is certain.
     is_entry = (rows[:, 0] > 0) | (table.trust[rows[:, 1]] == Trust.CERTAIN)

@@ -12,43 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 _UNKNOWN, _GOOD, _DAMAGED = range(3)
+VERDICT = np.dtype([("state", "u1"), ("digest", "<u4")])
+"""Of one frame."""
 
 
 class Verdicts:
     """Frame by frame: good, with the digest of its picture; damaged; or nothing known.
 
-    Grows while files are read, also by several threads. Takes 5 bytes a frame once anything is
-    known, and none before.
+    Grows while files are read. Threads that find out at the same moment may each have to find out
+    again, and never see half of what another wrote. Takes 5 bytes a frame once anything is known.
     """
 
-    def __init__(
-        self,
-        num_frames: int,
-        states: NDArray[np.uint8] | None = None,
-        digests: NDArray[np.uint32] | None = None,
-    ) -> None:
+    def __init__(self, num_frames: int, table: NDArray[np.void] | None = None) -> None:
         self._num_frames = num_frames
-        self._states = states
-        self._digests = digests
-
-    @property
-    def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.uint32]] | None:
-        """States (uint8 [frames]) and digests (uint32 [frames]), to be stored; None without any."""
-        if self._states is None or self._digests is None:
-            return None
-        return self._states, self._digests
+        self.table = table
+        """What is known, [frames] of `VERDICT`; None: nothing."""
 
     def knows(self, number: int) -> bool:
         """Return whether a plain decode has been by at frame `number`."""
-        return self._states is not None and self._states[number] != _UNKNOWN
+        return self.table is not None and self.table["state"][number] != _UNKNOWN
 
     def is_damaged(self, number: int) -> bool:
         """Return whether a plain decode reports damage at frame `number`."""
-        return self._states is not None and self._states[number] == _DAMAGED
+        return self.table is not None and self.table["state"][number] == _DAMAGED
 
     def differs(self, number: int, digest: int) -> bool:
         """Return whether a picture is another than the plain decode's of frame `number`."""
-        return self._digests is not None and int(self._digests[number]) != digest
+        return self.table is not None and int(self.table["digest"][number]) != digest
 
     def note(self, first: int, stop: int, good: Mapping[int, int]) -> None:
         """Note what a plain decode gave of frames [first, stop).
@@ -58,15 +48,11 @@ class Verdicts:
             stop: Index behind the last.
             good: The frames that are not damaged, and the digests of their pictures.
         """
-        states = np.full(stop - first, _DAMAGED, np.uint8)
-        digests = np.zeros(stop - first, np.uint32)
+        table = np.zeros(self._num_frames, VERDICT) if self.table is None else self.table.copy()
+        table["state"][first:stop] = _DAMAGED
         for number, digest in good.items():
-            states[number - first], digests[number - first] = _GOOD, digest
-        if self._states is None or self._digests is None:
-            self._digests = np.zeros(self._num_frames, np.uint32)
-            self._states = np.zeros(self._num_frames, np.uint8)
-        self._digests[first:stop] = digests
-        self._states[first:stop] = states  # last: other threads look here first
+            table[number] = _GOOD, digest
+        self.table = table  # at once, for threads that read it
 
 
 class Gops(Protocol):
