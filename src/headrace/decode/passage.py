@@ -27,7 +27,7 @@ class Passage:
     """Decodes stretches of one stream, going on from one to the next where it can. Not thread-safe.
 
     It gives only frames that a plain decode gives too, as far as the entry is to be believed; where
-    it meets damage that nothing is known of, it stops, and its caller finds out.
+    it meets damage that nothing is known of, it breaks, and its caller finds out.
     """
 
     def __init__(self, index: StreamIndex, counters: DecodeCounters, nvdec: Nvdec | None) -> None:
@@ -49,16 +49,18 @@ class Passage:
         self._is_at_end = False
         self._is_believed = False
         self.doubted: int | None = None
-        """The frame at which damage was reported, of which nothing is known, where a stretch ended
-        early; None where it did not."""
+        """The frame whose damage broke the last stretch; None where none did."""
+        self.is_broken = False
+        """Whether the last stretch ended before its end."""
 
     def stretch(
         self, gop: int, wanted: list[int], *, skips: bool, goes_on: bool
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Decode from the keyframe of `gop`; yield (index, frame) of the wanted ones, in order.
 
-        Ends early where damage is reported of which nothing is known, or the entry proves to be
-        none; the passage then stands nowhere. A frame waits until all that it may lean on came out.
+        A frame is to be believed once `is_settled` says so, or the stretch has ended without
+        `is_broken`. It breaks where damage is reported of which nothing is known, or the entry
+        proves to be none; the passage then stands nowhere.
 
         Args:
             gop: Where to enter, unless reading on brings the same.
@@ -67,25 +69,42 @@ class Passage:
             goes_on: Whether a stretch may follow that reads on.
         """
         left, last = set(wanted), wanted[-1]
-        self.doubted = None
+        unsettled: list[int] = []
+        self.doubted, self.is_broken = None, False
         end = None if goes_on else self._end_of(wanted)
         if not self._reaches(gop, wanted):
             self._enter(gop)
-        while left:
-            while self._ready and self._is_settled(self._ready[0]):
-                number = self._index.number_of(self._ready[0].ordinal)
-                if number > last:
-                    return
-                frame = self._ready.popleft().frame
+        while True:
+            while self._ready and self._index.number_of(self._ready[0].ordinal) <= last:
+                ordinal, frame = self._ready.popleft()
+                number = self._index.number_of(ordinal)
                 self._emitted = max(self._emitted, number)
                 if number in left:
                     left.discard(number)
+                    unsettled.append(number)
                     yield number, frame
-            if self._is_drained:
+            unsettled = [number for number in unsettled if not self.is_settled(number)]
+            is_past = not left or bool(self._ready)
+            if self._is_drained or (is_past and not unsettled):
                 return
             if not self._advance(left, last, end, skips=skips):
                 self.lose()
+                self.is_broken = True
                 return
+
+    def is_settled(self, number: int) -> bool:
+        """Return whether all that was decoded before a frame, and is shown after it, came out.
+
+        Such frames it may lean on, and damage to them is reported only when they come out.
+        """
+        if self._is_drained or not self._inside:
+            return True
+        number_of = self._index.number_of
+        # Frames come out in the order in which they are shown: what should have is not coming.
+        newest = number_of(self._ready[-1].ordinal) if self._ready else self._emitted
+        self._inside = {ordinal for ordinal in self._inside if number_of(ordinal) > newest}
+        ordinal = int(self._index.ordinal[number])
+        return all(other > ordinal for other in self._inside)
 
     def lose(self) -> None:
         """Stand nowhere: the next stretch begins with a seek."""
@@ -229,19 +248,6 @@ class Passage:
         elif number < index.gop_start[self._entry]:
             return None
         return None if index.verdicts.knows(number) else number
-
-    def _is_settled(self, shown: Shown) -> bool:
-        """Return whether all that was decoded before a frame, and is shown after it, came out.
-
-        Such frames it may lean on, and damage to them is reported only when they come out.
-        """
-        if self._is_drained or not self._inside:
-            return True
-        number_of = self._index.number_of
-        # Frames come out in the order in which they are shown: what should have is not coming.
-        newest = number_of(self._ready[-1].ordinal)
-        self._inside = {ordinal for ordinal in self._inside if number_of(ordinal) > newest}
-        return all(ordinal > shown.ordinal for ordinal in self._inside)
 
     def _may_withhold(self, ordinal: int, left: set[int], last: int) -> bool:
         """Return whether a packet need not be decoded to deliver `left` up to `last`.

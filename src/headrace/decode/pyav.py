@@ -11,12 +11,13 @@ from av.video.frame import VideoFrame
 from numpy.typing import NDArray
 
 from headrace.decode.conceal import concealed
+from headrace.decode.conversion import Conversion
 from headrace.decode.convert import FrameConverter
 from headrace.decode.feed import WrongPacketError
 from headrace.decode.index_store import keep_verdicts
 from headrace.decode.nvdec import Nvdec
 from headrace.decode.passage import Passage
-from headrace.decode.protocol import DecodeCounters, DecodeJob, Out, Stack
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Out
 from headrace.decode.witness import certain_span, find_out
 from headrace.errors import BackendError, DecodeError
 from headrace.video.door import at_the_door
@@ -90,44 +91,25 @@ class PyavDecoder:
         self._index.check(job.wanted[-1])
         self._index.check_unchanged(job.wanted[0])
         self._concealed.clear()
-        slot = {wanted: k for k, wanted in enumerate(job.wanted)}
         lost: list[int] = []
-        refused: dict[int, DecodeError] = {}
-        for number, frame in self._found(job, lost):
-            yield from self._converted(number, frame, slot[number], out, refused)
+        conversion = Conversion(self._converter, job.wanted, out)
+        for number, pixels in self._found(job, conversion, lost):
+            self._counters.frames_delivered += 1
+            yield number, pixels
         if lost and self._nvdec is not None and self._is_fine_on_the_cpu(lost[0]):
             raise self._nvdec.failed(lost[0])
         if lost and job.conceals:
             for number, frame in concealed(self._index, lost, self._counters):
-                for each in self._converted(number, frame, slot[number], out, refused):
+                shown = conversion.pixels(number, frame)
+                if shown is not None:
+                    self._counters.frames_delivered += 1
                     self._concealed.add(number)
-                    yield each
-            lost = [number for number in lost if number not in self._concealed | refused.keys()]
-        missing = sorted([*lost, *refused])
+                    yield number, shown
+            lost = [number for number in lost if number not in self._concealed]
+        missing = sorted({*lost, *conversion.refused})
         if missing:
-            error = next(iter(refused.values())) if refused else self._undecodable(missing)
-            raise _naming(error, missing)
-
-    def _converted(
-        self,
-        number: int,
-        frame: VideoFrame,
-        slot: int,
-        out: Out | None,
-        refused: dict[int, DecodeError],
-    ) -> _Frames:
-        """Yield (index, pixels) of a frame, or add to `refused` why there are none."""
-        try:
-            if isinstance(out, Stack):
-                place: NDArray[np.uint8] | None = out.place(slot, self._converter.shape_of(frame))
-            else:
-                place = None if out is None else out[slot]
-            pixels = self._converter.convert(frame, place)
-        except DecodeError as error:
-            refused[number] = error
-            return
-        self._counters.frames_delivered += 1
-        yield number, pixels
+            first = next(iter(conversion.refused.values()), None)
+            raise _naming(first or self._undecodable(missing), missing)
 
     def rest(self) -> None:
         """Release the memory of the codec; the file stays open, and the next job seeks."""
@@ -137,40 +119,65 @@ class PyavDecoder:
         """Release the file and the codec."""
         self._passage.close()
 
-    def _found(self, job: DecodeJob, lost: list[int]) -> Iterator[tuple[int, VideoFrame]]:
-        """Yield the wanted frames in order; add those that are damaged to `lost`."""
+    def _found(self, job: DecodeJob, conversion: Conversion, lost: list[int]) -> _Frames:
+        """Yield the wanted frames in order; add those that are damaged to `lost`.
+
+        Each is converted when it comes, while the processor still has it at hand, and delivered
+        when it is settled.
+        """
         left = deque(job.wanted)
+        passage, verdicts = self._passage, self._index.verdicts
         while left:
             number = left[0]
             for gop, skips in self._ways(number):
-                for found, frame in self._by(gop, left, job, skips=skips):
-                    while left[0] != found and self._index.verdicts.is_damaged(left[0]):
-                        lost.append(left.popleft())
-                    if left[0] != found or not self._is_right(found, frame):
-                        self._passage.lose()
+                wanted = [each for each in left if not verdicts.is_damaged(each)]
+                due = iter(wanted)
+                came: deque[tuple[int, NDArray[np.uint8] | None]] = deque()
+                for found, frame in self._by(gop, wanted, skips=skips, goes_on=job.goes_on):
+                    if found != next(due) or not self._is_right(found, frame):
+                        # Another way brings this one, or the one that is lost before it.
+                        passage.lose()
+                        passage.is_broken = True
                         break
-                    self._depth = max(0, self._index.gop_of(number) - gop)
-                    yield left.popleft(), frame
+                    came.append((found, conversion.pixels(found, frame)))
+                    while came and passage.is_settled(came[0][0]):
+                        yield from self._confirmed(left, came, lost)
+                if not passage.is_broken:
+                    while came:
+                        yield from self._confirmed(left, came, lost)
                 if not left or left[0] != number:
+                    self._depth = max(0, self._index.gop_of(number) - gop)
                     break
-                self._passage.lose()
+                passage.lose()
             else:
                 lost.append(left.popleft())
 
+    def _confirmed(
+        self,
+        left: deque[int],
+        came: deque[tuple[int, NDArray[np.uint8] | None]],
+        lost: list[int],
+    ) -> _Frames:
+        """Yield the first frame that came; those wanted before it are damaged."""
+        number, pixels = came.popleft()
+        while left[0] != number:
+            lost.append(left.popleft())
+        left.popleft()
+        if pixels is not None:
+            yield number, pixels
+
     def _by(
-        self, gop: int, left: deque[int], job: DecodeJob, *, skips: bool
+        self, gop: int, wanted: list[int], *, skips: bool, goes_on: bool
     ) -> Iterator[tuple[int, VideoFrame]]:
-        """Yield what decoding from a GOP on gives of `left`, without what is known as damaged."""
-        wanted = [number for number in left if not self._index.verdicts.is_damaged(number)]
+        """Yield what decoding from a GOP on gives of `wanted`."""
+        stretch = self._passage.stretch(gop, wanted, skips=skips, goes_on=goes_on)
         try:
-            for number, frame in self._passage.stretch(
-                gop, wanted, skips=skips, goes_on=job.goes_on
-            ):
+            for number, frame in stretch:
                 yield number, frame if self._nvdec is None else self._nvdec.planar(frame)
         except WrongPacketError:
-            # From now on it reads in order.
+            # The feed reads in order from now on; what came before is decoded again.
             self._passage.lose()
-            yield from self._by(gop, left, job, skips=skips)
+            self._passage.is_broken = True
 
     def _ways(self, number: int) -> Iterator[tuple[int, bool]]:
         """Yield (GOP to enter at, whether to skip droppable frames), the cheapest first.
