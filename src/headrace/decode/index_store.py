@@ -23,11 +23,12 @@ from headrace.video.verdicts import VERDICT, Verdicts
 VERSION = 2
 """Raised whenever an index of the same file would come out different; older entries are rebuilt."""
 
-_ARRAYS = (
-    *("pts", "duration", "ordinal", "is_droppable"),
-    *("gop_start", "gop_ordinal", "gop_pts", "gop_dts", "gop_position", "gop_trust"),
-    *("signature", "told", "gop_told", "doubled"),
-)
+_FRAMES = ("pts", "duration", "ordinal", "is_droppable")
+_GOPS = ("gop_start", "gop_ordinal", "gop_pts", "gop_dts", "gop_position", "gop_trust")
+"""Columns of one table each: every array in the entry costs time when it is opened."""
+_ARRAYS = ("signature", "told", "gop_told", "doubled")
+_TYPES = {"is_droppable": np.bool_, "gop_trust": np.uint8}
+"""Where it is not int64."""
 _VERDICTS = "verdicts"
 
 
@@ -120,6 +121,9 @@ def _read(path: Path, source: Source, fingerprint: Fingerprint) -> StreamIndex |
             if header["key"] != _key(fingerprint):
                 return None
             arrays = {name: stored[name] for name in _ARRAYS}
+            for table, names in (("frames", _FRAMES), ("gops", _GOPS)):
+                for name, column in zip(names, stored[table], strict=True):
+                    arrays[name] = column.astype(_TYPES.get(name, np.int64), copy=False)
             known = stored.get(_VERDICTS)
             if known is not None and (known.dtype, len(known)) != (VERDICT, len(arrays["pts"])):
                 raise ValueError("its verdicts are not those of its frames")
@@ -153,6 +157,8 @@ def _write(path: Path, index: StreamIndex) -> None:
     }
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     arrays = {name: getattr(index, name) for name in _ARRAYS}
+    for table, names in (("frames", _FRAMES), ("gops", _GOPS)):
+        arrays[table] = np.stack([getattr(index, name).astype(np.int64) for name in names])
     if index.verdicts.table is not None:
         arrays[_VERDICTS] = index.verdicts.table
     try:

@@ -166,9 +166,14 @@ class ParameterSet(NamedTuple):
 def parameter_sets(codec: str, packet: memoryview, nal_length_size: int) -> list[ParameterSet]:
     """Return the parameter sets that stand before the first slice of a packet: H.264 and HEVC."""
     found: list[ParameterSet] = []
+    is_h264 = codec == "h264"
+    if nal_length_size and len(packet) > nal_length_size:
+        first = packet[nal_length_size]
+        if first & 0x1F in _H264_SLICES if is_h264 else first >> 1 & 0x3F < 32:
+            return found  # as most packets begin
     for unit in units(packet, nal_length_size):
-        kind = unit[0] & 0x1F if codec == "h264" else unit[0] >> 1 & 0x3F
-        if kind in _H264_SLICES if codec == "h264" else kind < 32:
+        kind = unit[0] & 0x1F if is_h264 else unit[0] >> 1 & 0x3F
+        if kind in _H264_SLICES if is_h264 else kind < 32:
             break
         if kind not in _SETS[codec]:
             continue
