@@ -13,7 +13,7 @@ from headrace.decode.protocol import DecodeCounters
 from headrace.errors import DecodeError
 from headrace.video.codec import VideoPacket, packets_of
 from headrace.video.container import open_container
-from headrace.video.packets import signature_of
+from headrace.video.packets import length_of, signature_of
 from headrace.video.stream_index import StreamIndex
 
 _AIMS = (("gop_pts", 0), ("gop_dts", 0), ("gop_dts", 1), ("gop_dts", 3))
@@ -83,9 +83,10 @@ class PacketFeed:
         self._counters.packets_read += 1
         self._counters.bytes_read += packet.size
         ordinal = self.next_ordinal
+        # Its length is enough, as the packet that the seek led to was known by its bytes too.
         if self._is_sought and (
             ordinal >= self._index.packets
-            or signature_of(memoryview(packet)) != int(self._index.signature[ordinal])
+            or packet.size != length_of(int(self._index.signature[ordinal]))
         ):
             self._can_seek = False
             self.close()

@@ -37,6 +37,7 @@ class Passage:
         self._feed = PacketFeed(index, counters)
         self._codec: PlainCodec | None = None
         self._reorder_depth = 0
+        self._settles_late = index.has_late_frames
         self._ready: deque[Shown] = deque()
         self._inside: set[int] = set()
         """Ordinals of packets that were sent and whose frame is still to come."""
@@ -81,9 +82,11 @@ class Passage:
                 self._emitted = max(self._emitted, number)
                 if number in left:
                     left.discard(number)
-                    unsettled.append(number)
+                    if self._settles_late:
+                        unsettled.append(number)
                     yield number, frame
-            unsettled = [number for number in unsettled if not self.is_settled(number)]
+            if unsettled:
+                unsettled = [number for number in unsettled if not self.is_settled(number)]
             is_past = not left or bool(self._ready)
             if self._is_drained or (is_past and not unsettled):
                 return
@@ -97,7 +100,7 @@ class Passage:
 
         Such frames it may lean on, and damage to them is reported only when they come out.
         """
-        if self._is_drained or not self._inside:
+        if not self._settles_late or self._is_drained or not self._inside:
             return True
         number_of = self._index.number_of
         # Frames come out in the order in which they are shown: what should have is not coming.
@@ -213,10 +216,11 @@ class Passage:
         self._counters.frames_decoded += len(decoded.shown)
         if self._nvdec is not None:
             self._nvdec.check(ordinal, packet, [shown.frame for shown in decoded.shown])
-        self._inside.add(ordinal)
-        self._inside.difference_update(decoded.reported)
+        if self._settles_late:
+            self._inside.add(ordinal)
+            self._inside.difference_update(decoded.reported)
+            self._inside.difference_update([shown.ordinal for shown in decoded.shown])
         for shown in decoded.shown:
-            self._inside.discard(shown.ordinal)
             self._ready.append(shown)
             if not self._is_believed and not self._is_keyframe(shown):
                 return False

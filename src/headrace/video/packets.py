@@ -275,6 +275,11 @@ def signature_of(packet: memoryview) -> int:
     return len(packet) << 32 | zlib.crc32(packet[:_SIGNED_BYTES])
 
 
+def length_of(signature: int) -> int:
+    """Return the bytes of the packet with that signature."""
+    return signature >> 32
+
+
 def orientation_of(frame: VideoFrame) -> Orientation:
     """Return how `frame` is to be turned upright, by its display matrix."""
     try:

@@ -200,6 +200,11 @@ class StreamIndex:
         return bool((self.ordinal > following[gop]).any())
 
     @cached_property
+    def has_late_frames(self) -> bool:
+        """Whether some frame is decoded before another, and shown after it."""
+        return bool((np.diff(self.ordinal) < 0).any())
+
+    @cached_property
     def can_skip(self) -> bool:
         """Whether droppable frames nobody asked for may stay undecoded with the same result.
 
