@@ -10,6 +10,13 @@ JOBS, PASS = "jobs", "one pass"
 """The two ways: jobs in random order on one decoder, and every frame in one job."""
 
 
+_WORSE: tuple[Kind, ...] = (
+    *("right", "refused with complaint", "refused without", "wrong"),
+    *("traceback", "hang", "crash"),
+)
+"""From good to bad."""
+
+
 class DrawRow(Value):
     """One file: what was drawn, and what each way made of it."""
 
@@ -52,7 +59,7 @@ class DrawCount(Value):
         """Count `rows`."""
         verdicts = [each for row in rows for each in row.verdicts]
         worst = [
-            max((each.kind for each in row.verdicts), key=KINDS.index, default="right")
+            max((each.kind for each in row.verdicts), key=_WORSE.index, default="right")
             for row in rows
         ]
         return cls(

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from benchmarks.conformance_runner import Ended
 from benchmarks.conformance_verdict import HEADRACE, Verdict
-from benchmarks.draws_record import DrawRow, DrawsResult
+from benchmarks.draws_record import DrawCount, DrawRow, DrawsResult
 from benchmarks.draws_worker import DrawRequest, drawn, judge_draw, random_jobs, row_of
 from benchmarks.record import conditions
 
@@ -92,3 +92,14 @@ def test_only_faults_are_kept_by_name_and_all_are_counted() -> None:
         "all: 3 files (1 right, 1 wrong, 1 refused with complaint); 23 frames, 2 wrong, "
         "1 refused as FFmpeg complains, 0 without"
     )
+
+
+def test_a_file_counts_by_the_worst_of_its_verdicts():
+    """A wrong frame is worse than one that is refused where FFmpeg complains too."""
+    verdicts = (
+        Verdict(party=HEADRACE, way="jobs", right=3, refused_with=2),
+        Verdict(party=HEADRACE, way="one pass", right=4, wrong=1),
+    )
+    row = DrawRow(number=1, name="clip", codec="h264", container="mp4", verdicts=verdicts)
+    assert DrawCount.of("all", [row]).files["wrong"] == 1
+    assert row.is_fault
