@@ -207,3 +207,22 @@ def test_frames_that_cannot_be_converted_are_named_and_others_come(refused, tmp_
         got, missing = run(decoder, wanted)
     assert missing == refused
     assert list(got) == [each for each in wanted if each not in refused]
+
+
+def test_threads_that_meet_the_same_damage_name_it_alike(tmp_path):
+    """What one finds out while another is under way is no surprise to that one."""
+    good = write_clip(tmp_path / "good", CLIPS["h264_open_gop"])
+    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[13, 15, 30])
+    index = StreamIndex.scan(bad, count_by="packets")
+    with closing(PyavDecoder(index)) as decoder:
+        _, expected = run(decoder, range(len(index)))
+    assert expected
+    fresh = StreamIndex.scan(bad, count_by="packets")
+    with closing(PyavDecoder(fresh)) as first, closing(PyavDecoder(fresh)) as second:
+        ways = first._ways(expected[0])
+        next(ways)
+        _, missing = run(second, range(len(index)))
+        first._ways = lambda number: ways if number == expected[0] else iter(())
+        _, alone = run(first, expected[:1])
+    assert missing == expected
+    assert alone == expected[:1]

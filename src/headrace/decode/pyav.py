@@ -129,8 +129,13 @@ class PyavDecoder:
         passage, verdicts = self._passage, self._index.verdicts
         while left:
             number = left[0]
+            if verdicts.is_damaged(number):
+                lost.append(left.popleft())
+                continue
             for gop, skips in self._ways(number):
                 wanted = [each for each in left if not verdicts.is_damaged(each)]
+                if number not in wanted[:1]:
+                    break  # Another thread has found out meanwhile that it is damaged.
                 due = iter(wanted)
                 came: deque[tuple[int, NDArray[np.uint8] | None]] = deque()
                 for found, frame in self._by(gop, wanted, skips=skips, goes_on=job.goes_on):
