@@ -1,6 +1,7 @@
 """What is shown where frames are damaged, on request and marked."""
 
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,6 +79,28 @@ def test_a_frame_that_never_comes_shows_the_one_before(tmp_path):
         got = dict(decoder.run(DecodeJob((29, 30), conceals=True)))
         assert decoder.concealed == {30}
     assert np.array_equal(got[29], got[30])
+
+
+def test_what_is_shown_when_a_seek_leads_to_other_packets_is_the_same(tmp_path):
+    good = write_clip(tmp_path / "good", SynthClip(codec="vp9", container="webm", num_frames=96))
+    junk = b"\x86\xff\xff\xff" * 4
+    bad = damage.rewrite_packets(
+        good, tmp_path / "bad.webm", lambda ordinal, payload: [junk if ordinal == 80 else payload]
+    )
+    index = StreamIndex.scan(bad, count_by="packets")
+    wanted = DecodeJob((79, 80, 81), conceals=True)
+    with closing(PyavDecoder(index)) as decoder:
+        expected = dict(decoder.run(wanted))
+        concealed = decoder.concealed
+    # The packet two behind the entry is not the one that reading in order has found there.
+    signature = index.signature.copy()
+    signature[int(index.gop_ordinal[index.gop_of(80)]) + 2] += 1 << 32
+    with closing(PyavDecoder(replace(index, signature=signature))) as decoder:
+        got = dict(decoder.run(wanted))
+        assert 80 in decoder.concealed == concealed
+        assert decoder.counters.packets_read > 96
+    assert sorted(got) == [79, 80, 81]
+    assert all(np.array_equal(got[number], expected[number]) for number in expected)
 
 
 def test_readers_mark_what_is_concealed(bad):

@@ -100,8 +100,7 @@ class PyavDecoder:
             raise self._nvdec.failed(lost[0])
         if lost and job.conceals:
             for number, frame in concealed(self._index, lost, self._counters):
-                shown = conversion.pixels(number, frame)
-                if shown is not None:
+                if (shown := conversion.pixels(number, frame)) is not None:
                     self._counters.frames_delivered += 1
                     self._concealed.add(number)
                     yield number, shown

@@ -55,14 +55,26 @@ def certain_span(index: StreamIndex, gop: int) -> tuple[int, int]:
 def plain_frames_from(
     index: StreamIndex, gop: int, counters: DecodeCounters
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Yield (index, frame) of all that a plain decode gives from a GOP on, to the end."""
+    """Yield (index, frame) of all that a plain decode gives from a GOP on, to the end.
+
+    Where the container gives other packets after the seek, it begins again in order, and what has
+    been given is not given again.
+    """
     feed = PacketFeed(index, counters)
+    given: set[int] = set()
+    is_whole = False
     try:
-        for _, shown in _plain(feed, index, gop, index.packets, set()):
-            counters.frames_decoded += 1
-            number = index.number_of(shown.ordinal)
-            if number >= index.gop_start[gop]:
-                yield number, shown.frame
+        while not is_whole:
+            try:
+                for _, shown in _plain(feed, index, gop, index.packets, set()):
+                    counters.frames_decoded += 1
+                    number = index.number_of(shown.ordinal)
+                    if number >= index.gop_start[gop] and number not in given:
+                        given.add(number)
+                        yield number, shown.frame
+                is_whole = True
+            except WrongPacketError:
+                pass  # The feed reads in order from now on.
     finally:
         feed.close()
 

@@ -56,6 +56,10 @@ def is_droppable(codec: str, packet: memoryview, nal_length_size: int) -> bool:
     sub-layer non-reference frame may still serve a higher layer.
     """
     if codec == "h264":
+        if nal_length_size and len(packet) > nal_length_size:
+            first = packet[nal_length_size]
+            if first & 0x1F in _H264_SLICES:
+                return first >> 5 & 3 == 0  # as most packets begin
         for header in units(packet, nal_length_size):
             if header[0] & 0x1F in _H264_SLICES:
                 return header[0] >> 5 & 3 == 0
