@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from benchmarks.camera_tables import cameras
 
 from headrace.experiments.cameras import CameraRun, CamerasRecord
-from headrace.experiments.record import Provenance
 from headrace.profiling.machine import describe_machine
+from headrace.profiling.provenance import Provenance
 
 ONE = {"ranks": 1, "workers": 2, "delivered": 1000, "decoded": 1000, "cpu_seconds": 8.0}
 

@@ -6,8 +6,8 @@ import pytest
 
 from headrace.experiments.cameras import CameraRun, CamerasRecord
 from headrace.experiments.cameras_report import QUOTED, cameras_experiment, rows_of
-from headrace.experiments.record import Provenance
 from headrace.profiling.machine import describe_machine
+from headrace.profiling.provenance import Provenance
 from headrace.report.experiment import render_experiment, render_experiment_text
 
 

@@ -5,12 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from headrace.experiments.delivery import Turn
-from headrace.experiments.record import Provenance
 from headrace.experiments.sampling import SamplingRecord
 from headrace.experiments.sampling_report import machine_line, sampling_experiment
 from headrace.experiments.sampling_rows import rows_of, saturation
 from headrace.experiments.ways import Strategy
-from headrace.profiling.session import Gpu
+from headrace.profiling.provenance import Gpu, Provenance
 from headrace.report.experiment import render_experiment_text
 from report.recorded import MACHINE
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headrace.experiments.record import Provenance
 from headrace.experiments.workers import Epoch, WorkersRecord
 from headrace.experiments.workers_report import rows_of, saturation, workers_experiment
+from headrace.profiling.provenance import Provenance
 from headrace.report.experiment import render_experiment_text
 from report.recorded import MACHINE
 

@@ -87,7 +87,7 @@ def test_a_real_clip_runs_through_a_real_classifier(tmp_path):
     seen = []
     session = runner.run(seen.append)
     assert (session.outcome, session.error) == ("complete", None)
-    assert session.command == ("headrace", "run", "bikes.mp4")
+    assert session.provenance.command == ("headrace", "run", "bikes.mp4")
     assert list(session.steps.rows()) == seen
     assert [step.frames for step in seen] == [16, 16, 16]
     assert [step.first_index for step in seen] == [0, 16, 32]
@@ -95,7 +95,7 @@ def test_a_real_clip_runs_through_a_real_classifier(tmp_path):
     assert len(pictures(tmp_path / "made" / "here")) == 48
     assert [stage.name for stage in session.stages] == ["decode", "preprocess", "model", "sink"]
     assert (session.source.frames, session.source.codec) == (250, "h264")
-    assert session.configuration == configuration(runner.config)
+    assert session.provenance.configuration == configuration(runner.config)
     assert session.outputs == ("annotated.mp4",)
     for step in seen:
         assert 0 < step.service_ms <= step.total_ms + 1e-6
@@ -160,7 +160,10 @@ def test_a_stride_and_a_last_step_choose_the_frames(tmp_path, folder):
     assert [s.first_index for s in session.steps.rows()] == [0, 12]
     assert numbers(folder) == [0, 4, 8, 12, 16, 20]
     assert runner.frames_planned == session.decode.frames_delivered == 6
-    assert (session.configuration["stride"], session.configuration["max_steps"]) == (4, 2)
+    assert (
+        session.provenance.configuration["stride"],
+        session.provenance.configuration["max_steps"],
+    ) == (4, 2)
 
 
 @pytest.fixture

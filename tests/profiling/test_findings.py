@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from headrace.profiling.findings import Finding, find, stage_loads
-from headrace.profiling.session import Gpu, Session
+from headrace.profiling.provenance import Gpu
+from headrace.profiling.session import Session
 from report.recorded import MACHINE, record
 
 DECODE = (230.0, 24.0, 70.0, 31.0)

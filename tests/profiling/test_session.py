@@ -24,7 +24,7 @@ def test_a_session_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
 def test_option_values_keep_their_types(tmp_path: Path) -> None:
     given = {"text": "1", "flag": True, "whole": 1, "part": 1.0, "nothing": None}
     record(steps=1, configuration=given).save(tmp_path / "session.json")
-    found = Session.load(tmp_path / "session.json").configuration
+    found = Session.load(tmp_path / "session.json").provenance.configuration
     assert [(name, type(found[name]), found[name]) for name in given] == [
         (name, type(value), value) for name, value in given.items()
     ]
@@ -82,8 +82,8 @@ def _text(**changes: object) -> str:
         ("\x00\x01", "damaged or cut off"),
         ("[1, 2]", "no headrace session; give the session.json of a run folder"),
         ('{"name": "x", "lockfileVersion": 3, "version": 7}', "no headrace session"),
-        (_text(version=2, gpu_clocks=[]), "version 2, this headrace reads version 1; read it with"),
-        (_text(version="soon"), "version 'soon', this headrace reads version 1"),
+        (_text(version=1, gpu_clocks=[]), "version 1, this headrace reads version 2; read it with"),
+        (_text(version="soon"), "version 'soon', this headrace reads version 2"),
         (_text(outcome="fine"), "outcome: input should be 'complete', 'interrupted' or 'failed'"),
         (_text(wall_seconds=-1), "wall_seconds: .*greater than or equal to 0; the file was chang"),
         (_text(mood="good"), "mood: extra inputs are not permitted"),
@@ -106,7 +106,7 @@ def test_the_layout_does_not_change_unnoticed() -> None:
     """A file of this version must stay readable: change the version with the layout."""
     fields = set(json.loads(record(steps=1).model_dump_json()))
     assert fields == {
-        *("version", "headrace", "created", "command", "configuration", "versions", "machine"),
+        *("version", "provenance"),
         *("source", "pace", "outcome", "error", "wall_seconds", "warmup_steps", "steps", "stages"),
         *("queues", "decode", "damaged", "outputs"),
     }
@@ -120,7 +120,7 @@ def test_a_session_cannot_be_changed() -> None:
 def test_every_field_says_what_it_means_where_its_name_does_not() -> None:
     schema = Session.model_json_schema()
     described = {name for name, field in schema["properties"].items() if "description" in field}
-    assert {"configuration", "pace", "wall_seconds", "warmup_steps", "outputs"} <= described
+    assert {"provenance", "pace", "wall_seconds", "warmup_steps", "outputs"} <= described
 
 
 def test_steps_come_back_out_as_they_went_in() -> None:

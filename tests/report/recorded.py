@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.profiling.provenance import Machine, Provenance
 from headrace.profiling.session import (
     DecodeCounters,
     GopLengths,
-    Machine,
     QueueRecord,
     Session,
     SourceSummary,
@@ -78,9 +78,11 @@ def record(
     frames = min(steps * batch_size, in_video)
     services = _services(means_ms, steps, spread, warmup_steps)
     gets, dones, puts = _simulate(services, startup_ms)
-    fields: dict[str, Any] = {
+    provenance: dict[str, Any] = {
         "headrace": "0.1.0",
         "created": datetime(2026, 11, 21, 14, 3, 9, tzinfo=UTC),
+        "commit": "0123456789ab",
+        "pid": 4711,
         "command": ("headrace", "run", "videos/street.mp4", "--model", "resnet50"),
         "configuration": {
             "model": "resnet50",
@@ -101,6 +103,10 @@ def record(
             "ffmpeg": "8.1.2",
         },
         "machine": MACHINE,
+    }
+    provenance |= {name: changes.pop(name) for name in provenance if name in changes}
+    fields: dict[str, Any] = {
+        "provenance": Provenance(**provenance),
         "source": SOURCE.model_copy(update={"frames": in_video}),
         "outcome": "complete",
         "wall_seconds": round(float(puts[-1].max()) / 1e3 + 0.12, 6) if steps else 0.4,

@@ -1,7 +1,5 @@
 """The run folder, written and rendered again."""
 
-import os
-
 import pytest
 
 from headrace.errors import ConfigError
@@ -15,7 +13,7 @@ from report.recorded import record
 def test_a_run_folder_holds_session_metrics_and_report(tmp_path):
     run = record().model_copy(update={"outputs": ("annotated.mp4",)})
     session = write_run(run, tmp_path)
-    metrics = f"M_{run.configuration['model']}_P_{os.getpid()}_metrics.csv"
+    metrics = f"M_{run.provenance.configuration['model']}_P_{run.provenance.pid}_metrics.csv"
     assert {path.name for path in tmp_path.iterdir()} == {"session.json", "report.html", metrics}
     assert session.outputs == ("annotated.mp4", "report.html", metrics, "session.json")
     assert Session.load(tmp_path / "session.json") == session

@@ -2,7 +2,8 @@
 
 import pytest
 
-from headrace.profiling.session import DamagedFrame, Gpu
+from headrace.profiling.provenance import Gpu
+from headrace.profiling.session import DamagedFrame
 from headrace.report.text import render_setup, render_text
 from report.recorded import MACHINE, SOURCE, record
 
@@ -175,5 +176,6 @@ def test_the_speed_against_the_video_counts_the_frames_a_stride_passes_over() ->
 
 
 def test_a_configuration_without_a_model_has_a_shorter_title() -> None:
-    session = record(steps=0).model_copy(update={"configuration": {}})
+    made = record(steps=0).provenance.model_copy(update={"configuration": {}})
+    session = record(steps=0).model_copy(update={"provenance": made})
     assert render_text(session).startswith("videos/street.mp4 · complete\n")

@@ -11,7 +11,7 @@ from headrace.sampling.rho import TAKEN_RHO
 
 if TYPE_CHECKING:
     from headrace.experiments.camera_rank import CameraWay
-    from headrace.experiments.record import Record
+    from headrace.experiments.record import ExperimentRecord
     from headrace.report.experiment import Experiment
 
 bench = typer.Typer(no_args_is_help=True, help="Measure on your own videos and machine.")
@@ -171,7 +171,7 @@ def _command() -> tuple[str, ...]:
 
 
 def _conclude(
-    record: "Record", experiment: "Experiment", out: Path, name: str, *, as_json: bool
+    record: "ExperimentRecord", experiment: "Experiment", out: Path, name: str, *, as_json: bool
 ) -> None:
     """Write numbers and chart into `out`, and print them."""
     from headrace.experiments.record import write_experiment

@@ -13,7 +13,9 @@ from headrace.errors import ConfigError
 from headrace.experiments.camera_equality import check_equal_cameras
 from headrace.experiments.camera_rank import CameraWay, RankTask, run_rank
 from headrace.experiments.progress import OnProgress, unseen
-from headrace.experiments.record import Provenance, Record, Row
+from headrace.experiments.record import ExperimentRecord
+from headrace.profiling.machine import provenance
+from headrace.profiling.provenance import Record
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.processes import run_together
 from headrace.sizes import check_integers
@@ -56,7 +58,7 @@ class CamerasConfig:
             )
 
 
-class CameraRun(Row):
+class CameraRun(Record):
     """One epoch of one way, all ranks together."""
 
     way: CameraWay
@@ -72,7 +74,7 @@ class CameraRun(Row):
     """Processor time of all ranks and their workers."""
 
 
-class CamerasRecord(Record):
+class CamerasRecord(ExperimentRecord):
     """What was measured."""
 
     clips: PositiveInt
@@ -116,7 +118,7 @@ def measure_cameras(
     found = CameraSet.open(layout, store=store)
     if config.size is None:
         found.common_size()
-    provenance = Provenance.here(asdict(config), command, clock)
+    made = provenance(asdict(config), command, clock)
     compared = check_equal_cameras(layout, store, config.size)
     turns = _turns(config)
     runs = []
@@ -125,7 +127,7 @@ def measure_cameras(
         runs.append(_run(config, way, ranks, workers, index_store, clock))
     moments = sum(map(len, found.clips))
     return CamerasRecord(
-        provenance=provenance,
+        provenance=made,
         clips=len(found.clips),
         cameras=len(found.cameras),
         pictures=moments * len(found.cameras),

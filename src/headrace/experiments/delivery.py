@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, default_collate, get_worker_info
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import StageError
 from headrace.experiments.baseline import SeekPerFrame
-from headrace.experiments.record import Row
 from headrace.experiments.usage import cpu_seconds, machine_cpu_seconds
+from headrace.profiling.provenance import Record
 from headrace.runtime.clock import Clock
 from headrace.training.cameras.datasets import CameraStreamDataset
 from headrace.training.datasets import FrameDataset, VideoDataset
@@ -44,7 +44,7 @@ class CountedBatch:
     """What that worker has decoded so far."""
 
 
-class Turn(Row):
+class Turn(Record):
     """One strategy measured once, whole batches, after it had warmed up."""
 
     strategy: str

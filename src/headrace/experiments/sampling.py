@@ -12,8 +12,9 @@ from headrace.errors import ConfigError, DecodeError
 from headrace.experiments.baseline import SeekPerFrame
 from headrace.experiments.delivery import Turn, take_turn
 from headrace.experiments.progress import OnProgress, unseen
-from headrace.experiments.record import Provenance, Record
+from headrace.experiments.record import ExperimentRecord
 from headrace.experiments.ways import Setting, Strategy, Way, describe_way, open_way
+from headrace.profiling.machine import provenance
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.frames import Uniform
 from headrace.sampling.rho import TAKEN_RHO
@@ -72,7 +73,7 @@ class SamplingConfig:
         return tuple(way for way in WAYS if way == "baseline" or way in self.strategies)
 
 
-class SamplingRecord(Record):
+class SamplingRecord(ExperimentRecord):
     """What was measured."""
 
     videos: PositiveInt
@@ -114,7 +115,7 @@ def measure_sampling(
         StageError: a worker of a DataLoader failed.
     """
     facts = {**asdict(config), "videos": len(config.videos), "strategies": config.ways}
-    provenance = Provenance.here(facts, command, clock)
+    made = provenance(facts, command, clock)
     videos = VideoSet.open(config.videos, store=store)
     setting = _setting(config, videos, store)
     strategies = tuple(describe_way(way, setting) for way in config.ways)
@@ -125,7 +126,7 @@ def measure_sampling(
         on_progress(each.label, number, len(possible) * config.repeats)
         turns.append(take_turn(each.name, open_way(each.name, setting), config.seconds, clock))
     return SamplingRecord(
-        provenance=provenance,
+        provenance=made,
         videos=len(videos.indexes),
         frames=videos.population.num_frames,
         gops=videos.population.num_gops,

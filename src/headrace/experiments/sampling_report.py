@@ -16,7 +16,7 @@ from headrace.experiments.sampling_rows import (
     saturation,
 )
 from headrace.profiling.findings import Finding
-from headrace.profiling.session import Machine
+from headrace.profiling.provenance import Machine
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw
 from headrace.report.experiment import Experiment, Table
 from headrace.report.numbers import count, counted, decimal, gibibytes, megabytes, percent

@@ -7,7 +7,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
 from headrace.experiments.baseline import SeekPerFrame
 from headrace.experiments.delivery import DataLoaderDelivery, Delivery, LoaderDelivery
-from headrace.experiments.record import Row
+from headrace.profiling.provenance import Record
 from headrace.report.numbers import decimal
 from headrace.sampling.bias import design_effect, long_run_inflation, mate_lags
 from headrace.sampling.bursts import Bursts
@@ -25,7 +25,7 @@ QUARTER: Final = 4
 """The memory is divided by this to show what less of it does."""
 
 
-class Strategy(Row):
+class Strategy(Record):
     """One way, and what it does to gradients; `docs/sampling.md` derives the numbers."""
 
     name: Way

@@ -14,8 +14,10 @@ from headrace.decode.protocol import DecodeCounters
 from headrace.errors import ConfigError
 from headrace.experiments.delivery import CountedBatch, collate_counted
 from headrace.experiments.progress import OnProgress, unseen
-from headrace.experiments.record import Provenance, Record, Row
+from headrace.experiments.record import ExperimentRecord
 from headrace.experiments.usage import cpu_seconds, memory_bytes
+from headrace.profiling.machine import provenance
+from headrace.profiling.provenance import Record
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.boundary import Boundary
 from headrace.training.datasets import VideoDataset
@@ -62,7 +64,7 @@ class WorkersConfig:
         return max(1, math.ceil(enough / len(self.videos))) * len(self.videos)
 
 
-class Epoch(Row):
+class Epoch(Record):
     """One epoch, from asking for the first batch until the last was there."""
 
     workers: NonNegativeInt
@@ -82,7 +84,7 @@ class Epoch(Row):
     """Bytes in the packets that were read."""
 
 
-class WorkersRecord(Record):
+class WorkersRecord(ExperimentRecord):
     """What was measured."""
 
     videos: PositiveInt
@@ -122,7 +124,7 @@ def measure_workers(
         raise ConfigError("at least one video is needed, got none")
     times = config.clips // len(config.videos)
     configuration = {**asdict(config), "videos": len(config.videos), "clips_per_video": times}
-    provenance = Provenance.here(configuration, command, clock)
+    made = provenance(configuration, command, clock)
     turns = [0] + list(config.workers) * config.repeats
     epochs = []
     with VideoDataset(
@@ -138,7 +140,7 @@ def measure_workers(
             epochs.append(_epoch(clips, config.batch_size, workers, clock))
             clips.close()
     return WorkersRecord(
-        provenance=provenance,
+        provenance=made,
         videos=len(config.videos),
         clips=len(clips),
         frames=len(clips) * config.clip_len,

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -18,7 +16,7 @@ from headrace.live.stages import stages_of
 from headrace.models.load import Classifier, Device, load_classifier
 from headrace.models.predict import warm_up
 from headrace.preprocess.levels import PrepLevel, build_preprocess
-from headrace.profiling.machine import describe_machine, versions
+from headrace.profiling.machine import provenance
 from headrace.profiling.session import DecodeCounters, Session
 from headrace.profiling.steps import Step, Steps
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -133,7 +131,7 @@ class Runner:
         Raises:
             ConfigError: the annotated video cannot be written.
         """
-        created = datetime.fromtimestamp(self.clock.wall_seconds(), UTC)
+        made = provenance(configuration(self.config), self.command, self.clock)
         start_ns = self.clock.now_ns()
         outcome: Outcome = "complete"
         error: str | None = None
@@ -154,12 +152,7 @@ class Runner:
             outcome, error = "failed", str(failure).splitlines()[0]
         stage_records, queue_records = stages_and_queues(run)
         return Session(
-            headrace=version("headrace"),
-            created=created,
-            command=self.command,
-            configuration=configuration(self.config),
-            versions=versions(),
-            machine=describe_machine(),
+            provenance=made,
             source=summarize(self.index),
             outcome=outcome,
             error=error,

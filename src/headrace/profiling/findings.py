@@ -192,8 +192,8 @@ def _queue_line(side: str, mean: float, *, agrees: bool) -> str:
 def _core_evidence(session: Session, loads: Sequence[StageLoad]) -> tuple[str, ...]:
     workers = {stage.name: stage.workers for stage in session.stages}
     threads = sum(load.busy * workers[load.name] for load in loads)
-    cores = session.machine.usable_cores
-    if session.configuration.get("device") != "cpu" or threads <= cores:
+    cores = session.provenance.machine.usable_cores
+    if session.provenance.configuration.get("device") != "cpu" or threads <= cores:
         return ()
     return (
         f"The stages kept {threads:.1f} threads busy on {_counted(cores, 'core')}: a busy stage "
@@ -248,7 +248,7 @@ def _decode_change(session: Session, metrics: Metrics) -> str:
 
 
 def _preprocess_change(session: Session) -> str:
-    level = session.configuration.get("prep_level")
+    level = session.provenance.configuration.get("prep_level")
     if level == "complex":
         return "--prep-level medium: less work per frame."
     if level == "medium":
@@ -257,10 +257,13 @@ def _preprocess_change(session: Session) -> str:
 
 
 def _model_change(session: Session) -> str:
-    model = session.configuration.get("model", "this one")
-    if session.configuration.get("device") == "cpu" and session.machine.gpus:
-        return f"--device cuda: this machine has a {session.machine.gpus[0].name}."
-    if session.configuration.get("device") != "cpu" and _integer(session, "batch_size", 1) < 64:
+    model = session.provenance.configuration.get("model", "this one")
+    if session.provenance.configuration.get("device") == "cpu" and session.provenance.machine.gpus:
+        return f"--device cuda: this machine has a {session.provenance.machine.gpus[0].name}."
+    if (
+        session.provenance.configuration.get("device") != "cpu"
+        and _integer(session, "batch_size", 1) < 64
+    ):
         return f"{_batch_size(session)}: a GPU is quicker per frame on larger batches."
     return f"A smaller model than {model}."
 
@@ -274,7 +277,7 @@ def _stride(session: Session) -> str:
 
 
 def _integer(session: Session, option: str, default: int) -> int:
-    value = session.configuration.get(option)
+    value = session.provenance.configuration.get(option)
     return value if isinstance(value, int) else default
 
 

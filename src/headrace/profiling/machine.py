@@ -1,18 +1,63 @@
-"""The machine and the versions a run was made with."""
+"""The machine, the versions and the commit that something is recorded with."""
 
 import os
 import platform
+import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
 import av
 import psutil
 
-from headrace.profiling.session import Gpu, Machine
+from headrace.profiling.provenance import Gpu, Machine, Provenance, plain
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 _PACKAGES = ("headrace", "torch", "torchvision", "av", "numpy")
 _CPU_INFO = Path("/proc/cpuinfo")
+_CHECKOUT = Path(__file__).parents[3]
+
+
+def provenance(
+    configuration: Mapping[str, object], command: Sequence[str], clock: Clock = SYSTEM_CLOCK
+) -> Provenance:
+    """Return where a record comes from that is about to be made in this process.
+
+    Cost: as `describe_machine`; in a checkout of headrace also two calls of git.
+    """
+    return Provenance(
+        headrace=metadata.version("headrace"),
+        commit=commit(),
+        created=datetime.fromtimestamp(clock.wall_seconds(), UTC),
+        pid=os.getpid(),
+        command=tuple(command),
+        configuration=plain(configuration),
+        machine=describe_machine(),
+        versions=versions(),
+    )
+
+
+def commit() -> str | None:
+    """Return the commit of the checkout this headrace runs from; None where it is a package.
+
+    A + behind it says that files of `src` differ from it.
+    """
+    if not (_CHECKOUT / ".git").exists():
+        return None
+    try:
+        name = _git("rev-parse", "--short=12", "HEAD")
+        return name + "+" if _git("status", "--porcelain", "src") else name
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(
+        ["git", *words], cwd=_CHECKOUT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
 
 
 def describe_machine() -> Machine:

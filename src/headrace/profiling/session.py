@@ -4,17 +4,11 @@ session.save(folder / "session.json")
 session = Session.load(folder / "session.json")
 """
 
-from datetime import UTC
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, cast
 
 from pydantic import (
-    AfterValidator,
-    AwareDatetime,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -23,63 +17,18 @@ from pydantic import (
 )
 
 from headrace.errors import ConfigError
+from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.steps import Steps
 from headrace.runtime.stage import StageStatistics
 from headrace.runtime.statistics import QueueStatistics
 
 StageName = Literal["decode", "preprocess", "transfer", "model", "sink"]
-Scalar = str | int | float | bool | None
-UtcTime = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
 Share = Annotated[float, Field(ge=0, le=1)]
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 
-def _encodable(text: object) -> object:
-    """A file name may hold bytes that are no UTF-8; JSON cannot, so they are spelt out."""
-    return text.encode(errors="backslashreplace").decode() if isinstance(text, str) else text
-
-
-Text = Annotated[str, BeforeValidator(_encodable)]
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        use_attribute_docstrings=True,
-    )
-
-
-class Gpu(_Record):
-    """One accelerator PyTorch can use."""
-
-    name: str
-    memory_bytes: NonNegativeInt
-
-
-class Machine(_Record):
-    """What the run ran on."""
-
-    cpu: str
-    """Name of the processor model."""
-    physical_cores: PositiveInt | None
-    """None where the system does not tell."""
-    logical_cores: PositiveInt
-    usable_cores: PositiveInt
-    """Logical cores this process may run on; smaller than `logical_cores` when it is bound."""
-    memory_bytes: NonNegativeInt
-    """Installed main memory."""
-    system: str
-    """Operating system and kernel."""
-    python: str
-    gpus: tuple[Gpu, ...] = ()
-    ffmpeg: dict[str, str] = {}
-    """Version of each FFmpeg library, such as `libavcodec`."""
-
-
-class GopLengths(_Record):
+class GopLengths(Record):
     """Frames from one keyframe up to the next."""
 
     minimum: PositiveInt
@@ -87,7 +36,7 @@ class GopLengths(_Record):
     maximum: PositiveInt
 
 
-class SourceSummary(_Record):
+class SourceSummary(Record):
     """The video as it was found."""
 
     path: Text
@@ -110,7 +59,7 @@ class SourceSummary(_Record):
     """How `frames` was found: from the packets alone, or by decoding everything."""
 
 
-class StageRecord(_Record):
+class StageRecord(Record):
     """What the workers of one stage did with their time. Seconds are summed over the workers."""
 
     name: StageName
@@ -137,7 +86,7 @@ class StageRecord(_Record):
         )
 
 
-class QueueRecord(_Record):
+class QueueRecord(Record):
     """One bounded queue between two stages."""
 
     name: str
@@ -179,7 +128,7 @@ class QueueRecord(_Record):
         )
 
 
-class DecodeCounters(_Record):
+class DecodeCounters(Record):
     """What the decoder was made to do."""
 
     packets_read: NonNegativeInt
@@ -193,7 +142,7 @@ class DecodeCounters(_Record):
     opens: NonNegativeInt
 
 
-class DamagedFrame(_Record):
+class DamagedFrame(Record):
     """A frame that was asked for and is damaged: left out, or shown as FFmpeg shows it."""
 
     index: NonNegativeInt
@@ -202,23 +151,13 @@ class DamagedFrame(_Record):
     reason: Text
 
 
-class Session(_Record):
+class Session(Record):
     """One recorded run."""
 
-    version: Literal[1] = _VERSION
+    version: Literal[2] = _VERSION
     """Of this layout."""
-    headrace: str
-    """Version of headrace that recorded it."""
-    created: UtcTime
-    """When the run began."""
-    command: tuple[Text, ...]
-    """The command line, one argument each."""
-    configuration: dict[str, Text | int | float | bool | None]
-    """Every option in force, defaults included, by its name with underscores: `batch_size`,
-    `stride`, `prep_level`, `device`, `model`."""
-    versions: dict[str, str]
-    """Of what computes: `python`, `torch`, `torchvision`, `av`, `ffmpeg`."""
-    machine: Machine
+    provenance: Provenance
+    """When, where and with what it was recorded; the options in force among it."""
     source: SourceSummary
     pace: Literal["full_speed", "schedule", "arrival", "capture"] = "full_speed"
     """What set the pace: the pipeline itself, the timetable of a file played in real time, a
@@ -283,7 +222,7 @@ def _diagnosis(error: ValidationError) -> str:
     if first["type"] == "json_invalid":
         return "it is damaged or cut off, not whole JSON; run headrace run again"
     found = {problem["loc"]: problem for problem in problems}
-    if () in found or ("headrace",) in found:
+    if () in found or ("provenance",) in found:
         return "it is JSON, but no headrace session; give the session.json of a run folder"
     if ("version",) in found:
         return (

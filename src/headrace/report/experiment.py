@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headrace.profiling.findings import Finding
-from headrace.profiling.session import Machine, Scalar
+from headrace.profiling.provenance import Machine, Scalar
 from headrace.report.drawing import Chart
 from headrace.report.page import render_page
 from headrace.report.text import (

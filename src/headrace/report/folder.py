@@ -1,6 +1,5 @@
 """The run folder: everything a recorded session is rendered into."""
 
-import os
 from pathlib import Path
 
 from headrace.errors import ConfigError
@@ -18,7 +17,8 @@ def write_run(session: Session, folder: Path) -> Session:
     Raises:
         ConfigError: the folder cannot be written.
     """
-    metrics = metrics_file_name(str(session.configuration.get("model")), os.getpid())
+    made = session.provenance
+    metrics = metrics_file_name(str(made.configuration.get("model")), made.pid or 0)
     outputs = (*session.outputs, REPORT, metrics, SESSION)
     session = session.model_copy(update={"outputs": outputs})
     session.save(folder / SESSION)

@@ -32,11 +32,11 @@ def render_html(session: Session) -> str:
         loads=stage_loads(session),
         spreads=_spreads(metrics),
         source=_source_rows(session),
-        machine=machine_rows(session.machine),
-        configuration=configuration_rows(session.configuration),
+        machine=machine_rows(session.provenance.machine),
+        configuration=configuration_rows(session.provenance.configuration),
         p95_samples=P95_SAMPLES,
         damaged_shown=_DAMAGED_SHOWN,
-        command=shlex.join(session.command),
+        command=shlex.join(session.provenance.command),
     )
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from headrace.profiling.findings import Finding, StageLoad, find, stage_loads
 from headrace.profiling.metrics import Metrics
-from headrace.profiling.session import Machine, Scalar, Session
+from headrace.profiling.provenance import Machine, Scalar
+from headrace.profiling.session import Session
 from headrace.report.numbers import gibibytes, percent
 from headrace.report.totals import cost_ratio, totals
 
@@ -101,7 +102,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _title(session: Session) -> str:
-    settings = session.configuration
+    settings = session.provenance.configuration
     what = " on ".join(scalar(settings[name]) for name in ("model", "device") if name in settings)
     words = [session.source.path, *([what] if what else []), session.outcome]
     return " · ".join(words) + (f": {session.error}" if session.error else "")

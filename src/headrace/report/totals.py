@@ -78,7 +78,7 @@ def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
     if metrics.fps_mean is None:
         return
     speed = metrics.fps_mean / float(session.source.frame_rate)
-    stride = session.configuration.get("stride")
+    stride = session.provenance.configuration.get("stride")
     if isinstance(stride, int):
         speed *= stride
     yield Total(

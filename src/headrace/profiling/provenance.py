@@ -1,0 +1,93 @@
+"""Where a figure comes from: machine, versions, command, commit and process, as one value."""
+
+from collections.abc import Mapping
+from datetime import UTC
+from typing import Annotated
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    NonNegativeInt,
+    PositiveInt,
+)
+
+Scalar = str | int | float | bool | None
+UtcTime = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
+
+
+def _encodable(text: object) -> object:
+    """A file name may hold bytes that are no UTF-8; JSON cannot, so they are spelt out."""
+    return text.encode(errors="backslashreplace").decode() if isinstance(text, str) else text
+
+
+Text = Annotated[str, BeforeValidator(_encodable)]
+
+
+class Record(BaseModel):
+    """A part of what is recorded: frozen, checked when it is read, no field unknown."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class Gpu(Record):
+    """One accelerator PyTorch can use."""
+
+    name: str
+    memory_bytes: NonNegativeInt
+
+
+class Machine(Record):
+    """What it ran on."""
+
+    cpu: str
+    """Name of the processor model."""
+    physical_cores: PositiveInt | None
+    """None where the system does not tell."""
+    logical_cores: PositiveInt
+    usable_cores: PositiveInt
+    """Logical cores this process may run on; smaller than `logical_cores` when it is bound."""
+    memory_bytes: NonNegativeInt
+    """Installed main memory."""
+    system: str
+    """Operating system and kernel."""
+    python: str
+    gpus: tuple[Gpu, ...] = ()
+    ffmpeg: dict[str, str] = {}
+    """Version of each FFmpeg library, such as `libavcodec`."""
+
+
+class Provenance(Record):
+    """When, where, by which process and with what something was recorded."""
+
+    headrace: str
+    """Version of headrace."""
+    commit: str | None = None
+    """Of the checkout headrace was run from, with a + behind it where files differ; None where it
+    was installed as a package."""
+    created: UtcTime
+    """When it began."""
+    pid: PositiveInt | None = None
+    """Of the process that ran it; None in records made before headrace kept it."""
+    command: tuple[Text, ...]
+    """The command line, one argument each."""
+    configuration: dict[str, Text | int | float | bool | None]
+    """Every option in force, defaults included, by its name with underscores."""
+    machine: Machine
+    versions: dict[str, str]
+    """Of what computes: `python`, `torch`, `torchvision`, `av`, `ffmpeg`."""
+
+
+def plain(configuration: Mapping[str, object]) -> dict[str, Scalar]:
+    """Return options as a record holds them: several values as text, joined by commas."""
+    return {name: _plain(value) for name, value in configuration.items()}
+
+
+def _plain(value: object) -> Scalar:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return value if isinstance(value, int | float | None) else str(value)
