@@ -77,9 +77,10 @@ def _text(**changes: object) -> str:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("", "damaged or cut off, not whole JSON; run headrace run again"),
+        ("", "damaged or cut off, not whole JSON; record it again"),
         (_text()[:-30], "damaged or cut off"),
         ("\x00\x01", "damaged or cut off"),
+        ('{"version": 1, "headrace": "0.1.0"}', "version 1, this headrace reads version 2; read it"),
         ("[1, 2]", "no headrace session; give the session.json of a run folder"),
         ('{"name": "x", "lockfileVersion": 3, "version": 7}', "no headrace session"),
         (_text(version=1, gpu_clocks=[]), "version 1, this headrace reads version 2; read it with"),
@@ -106,9 +107,9 @@ def test_the_layout_does_not_change_unnoticed() -> None:
     """A file of this version must stay readable: change the version with the layout."""
     fields = set(json.loads(record(steps=1).model_dump_json()))
     assert fields == {
-        *("version", "provenance"),
-        *("source", "pace", "outcome", "error", "wall_seconds", "warmup_steps", "steps", "stages"),
-        *("queues", "decode", "damaged", "outputs"),
+        *("version", "kind", "provenance", "setup", "startup", "others_cpu_share", "alternatives"),
+        *("inputs", "pace", "outcome", "error", "wall_seconds", "warmup_steps", "steps", "stages"),
+        *("queues", "decode", "lost", "outputs"),
     }
 
 
@@ -137,7 +138,7 @@ def test_columns_of_different_lengths_cannot_be_built() -> None:
 def test_service_time_leaves_waits_out() -> None:
     step = Step(
         **{"step": 0, "first_index": 0, "frames": 4, "started_ms": 5.0, "total_ms": 100.0},
-        **{"read_ms": 1.0, "prep_ms": 2.0, "exec_ms": 4.0, "sink_ms": 8.0},
+        work_ms={"decode": 1.0, "preprocess": 2.0, "model": 4.0, "sink": 8.0},
     )
     assert step.service_ms == 15.0
 
@@ -147,9 +148,9 @@ def test_records_take_over_what_the_runtime_counted() -> None:
         **{"name": "model", "workers": 2, "items": 3},
         **{"busy_seconds": 1.0, "starved_seconds": 2.0, "blocked_seconds": 3.0},
     )
-    assert StageRecord.of(stage).model_dump() == {
-        **{"name": "model", "workers": 2, "items": 3},
-        **{"busy_seconds": 1.0, "starved_seconds": 2.0, "blocked_seconds": 3.0},
+    assert StageRecord.of(stage, "model", moved_bytes=7).model_dump() == {
+        **{"name": "model", "role": "model", "workers": 2, "items": 3, "dropped": {}},
+        **{"busy_seconds": 1.0, "starved_seconds": 2.0, "blocked_seconds": 3.0, "moved_bytes": 7},
     }
     queue = QueueStatistics(
         **{"name": "decode", "capacity": 4, "puts": 9, "gets": 8, "elapsed_seconds": 7.0},
@@ -162,10 +163,11 @@ def test_records_take_over_what_the_runtime_counted() -> None:
     assert (found.wait_ms_p50, found.wait_ms_p95) == (1.0, 3.0)
 
 
-def test_a_stage_of_another_name_is_no_stage_of_a_session() -> None:
+def test_a_stage_has_any_name_and_one_of_the_roles() -> None:
     stage = StageStatistics(
         **{"name": "decoder", "workers": 1, "items": 0},
         **{"busy_seconds": 0.0, "starved_seconds": 0.0, "blocked_seconds": 0.0},
     )
     with pytest.raises(ValidationError, match="'decode', 'preprocess', 'transfer'"):
-        StageRecord.of(stage)
+        StageRecord.of(stage, "decoder")
+    assert StageRecord.of(stage, "decode").name == "decoder"

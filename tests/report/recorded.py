@@ -9,18 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.profiling.provenance import Machine, Provenance
-from headrace.profiling.session import (
-    DecodeCounters,
-    GopLengths,
-    QueueRecord,
-    Session,
-    SourceSummary,
-    StageName,
-    StageRecord,
-)
+from headrace.profiling.flow import QueueRecord, StageRecord
+from headrace.profiling.inputs import DecodeCounters, GopLengths, SourceSummary
+from headrace.profiling.session import Session
+from headrace.profiling.setup import Setup
+from headrace.profiling.stages import Role
 from headrace.profiling.steps import Step, Steps
 
-STAGES: Final[tuple[StageName, ...]] = ("decode", "preprocess", "model", "sink")
+STAGES: Final[tuple[Role, ...]] = ("decode", "preprocess", "model", "sink")
 QUEUE_NAMES: Final = STAGES[:-1]
 """A queue is called like the stage that fills it."""
 CAPACITY: Final = 4
@@ -107,7 +103,15 @@ def record(
     provenance |= {name: changes.pop(name) for name in provenance if name in changes}
     fields: dict[str, Any] = {
         "provenance": Provenance(**provenance),
-        "source": SOURCE.model_copy(update={"frames": in_video}),
+        "setup": Setup(
+            **{
+                name: value
+                for name, value in provenance["configuration"].items()
+                if name in Setup.model_fields and value is not None
+            },
+            draws_video=True,
+        ),
+        "inputs": (SOURCE.model_copy(update={"frames": in_video}),),
         "outcome": "complete",
         "wall_seconds": round(float(puts[-1].max()) / 1e3 + 0.12, 6) if steps else 0.4,
         "warmup_steps": warmup_steps,
@@ -168,10 +172,7 @@ def _steps(
             first_index=step * batch_size,
             frames=min(batch_size, in_video - step * batch_size),
             started_ms=round(gets[0, step], 6),
-            read_ms=services[0, step],
-            prep_ms=services[1, step],
-            exec_ms=services[2, step],
-            sink_ms=services[3, step],
+            work_ms={stage: services[place, step] for place, stage in enumerate(STAGES)},
             total_ms=round(puts[-1, step] - gets[0, step], 6),
         )
         for step in range(services.shape[1])
@@ -187,6 +188,7 @@ def _stages(
     return tuple(
         StageRecord(
             name=name,
+            role=name,
             workers=1,
             items=services.shape[1],
             busy_seconds=services[place].sum() / 1e3,

@@ -42,7 +42,7 @@ def test_stage_times_are_those_of_the_steps_after_warm_up() -> None:
     session = record(steps=20)
     found = trace(session, "stage-times", "model")
     assert found.x == tuple(range(3, 20))
-    assert found.y == tuple(round(each, 3) for each in session.steps.exec_ms[3:])
+    assert found.y == tuple(round(each, 3) for each in session.steps.work_ms["model"][3:])
 
 
 def test_long_runs_are_drawn_as_means_of_equally_many_steps() -> None:
@@ -51,14 +51,14 @@ def test_long_runs_are_drawn_as_means_of_equally_many_steps() -> None:
     found = trace(session, "stage-times", "decode")
     assert "each bar the mean of 5 steps" in chart.reading
     assert (len(found.x), found.x[:2]) == (200, (3, 8))
-    assert found.y[0] == pytest.approx(sum(session.steps.read_ms[3:8]) / 5, abs=1e-3)
+    assert found.y[0] == pytest.approx(sum(session.steps.work_ms["decode"][3:8]) / 5, abs=1e-3)
 
 
 def test_a_group_cut_short_is_divided_by_its_own_size() -> None:
     session = record(steps=484, warmup_steps=3)
     found = trace(session, "stage-times", "sink")
     assert len(found.x) == 161
-    assert found.y[-1] == pytest.approx(session.steps.sink_ms[-1], abs=1e-3)
+    assert found.y[-1] == pytest.approx(session.steps.work_ms["sink"][-1], abs=1e-3)
 
 
 def test_the_frame_rate_is_drawn_second_by_second() -> None:
@@ -84,8 +84,9 @@ def test_the_histogram_counts_every_measured_step_once() -> None:
 
 def test_one_outlier_does_not_make_endless_bars() -> None:
     session = record()
-    times = (*session.steps.exec_ms[:-1], 1e9)
-    steps = session.steps.model_copy(update={"exec_ms": times})
+    work = session.steps.work_ms
+    work = {**work, "model": (*work["model"][:-1], 1e9)}
+    steps = session.steps.model_copy(update={"work_ms": work})
     session = session.model_copy(update={"steps": steps})
     assert len(trace(session, "service-times", "steps").y) <= 60
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 import pytest
 
-from headrace.profiling.findings import Finding
+from headrace.profiling.findings.finding import Finding
 from headrace.report.drawing import PLAIN, Chart, bar, draw
 from headrace.report.experiment import (
     Experiment,

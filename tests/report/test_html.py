@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from plotly.offline import get_plotlyjs
 
-from headrace.profiling.session import DamagedFrame, Session
+from headrace.profiling.inputs import LostFrame
+from headrace.profiling.session import Session
 from headrace.report.html import render_html
 from report.recorded import SOURCE, record
 
@@ -52,13 +53,13 @@ class Reader(HTMLParser):
 def hostile() -> Session:
     session = record(
         steps=60,
-        source=SOURCE.model_copy(update={"path": HOSTILE}),
+        inputs=(SOURCE.model_copy(update={"path": HOSTILE}),),
         configuration={"model": HOSTILE, HOSTILE: HOSTILE},
         command=("headrace", "run", HOSTILE),
         versions={HOSTILE: HOSTILE},
         outcome="failed",
         error=HOSTILE,
-        damaged=(DamagedFrame(index=7, pts_seconds=0.2, reason=HOSTILE),),
+        lost=(LostFrame(index=7, pts_seconds=0.2, cause=HOSTILE),),
         outputs=(HOSTILE,),
     )
     queues = tuple(queue.model_copy(update={"name": HOSTILE}) for queue in session.queues)
@@ -148,17 +149,17 @@ def test_numbers_stay_with_their_units() -> None:
 
 def test_damaged_frames_are_listed() -> None:
     damaged = (
-        DamagedFrame(index=1200, pts_seconds=40.04, reason="error while decoding MB 12 3"),
-        DamagedFrame(index=1201, pts_seconds=None, reason="concealed"),
+        LostFrame(index=1200, pts_seconds=40.04, cause="error while decoding MB 12 3"),
+        LostFrame(index=1201, pts_seconds=None, cause="concealed"),
     )
-    text = Reader(render_html(record(steps=20, damaged=damaged))).text
+    text = Reader(render_html(record(steps=20, lost=damaged))).text
     rows = " ".join(text[text.find("Damaged frames") :].split())
     assert "index time reason 1,200 40.040 s error while decoding MB 12 3 1,201 unknown" in rows
 
 
 def test_thousands_of_damaged_frames_are_counted_not_listed() -> None:
-    damaged = tuple(DamagedFrame(index=i, pts_seconds=None, reason="lost") for i in range(2000))
-    text = Reader(render_html(record(steps=20, damaged=damaged))).text
+    damaged = tuple(LostFrame(index=i, pts_seconds=None, cause="lost") for i in range(2000))
+    text = Reader(render_html(record(steps=20, lost=damaged))).text
     assert text.count("lost") == 500
     assert "The first 500 of 2,000; session.json lists them all." in text
 

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.profiling.provenance import Gpu
-from headrace.profiling.session import DamagedFrame
+from headrace.profiling.inputs import LostFrame
 from headrace.report.text import render_setup, render_text
 from report.recorded import MACHINE, SOURCE, record
 
@@ -15,11 +15,11 @@ Bound by the model: busy 100 % of the time; decoding comes next with 29 %.
   - The queue before it was 99 % full on average, as before a bottleneck.
   - The queue after it was 0 % full on average, as after a bottleneck.
   - Frames decoded per frame delivered: 1.00.
-  Try next: A smaller model than resnet50.
+  Try next: A smaller model than resnet50; what it brings is not known before it is tried.
 
 Totals
   Frames                  4,500            in 282 steps, of 4,500 in the video
-  Wall time               69.2 s           4.9 s of it start-up, 3 warm-up steps included
+  Run                     69.2 s           4.9 s of it to warm up, 3 steps
   Throughput              69.5 frames/s    after start-up; 2.32 × the speed the video plays at
   Service time            353 ms           median work per step, waits left out; p95 388 ms
   FPS CV                  0.110            below 0.05 is steady; a step adds 16 frames at once
@@ -45,7 +45,7 @@ FAILED = """\
 videos/street.mp4 · resnet50 on cpu · failed: cannot decode videos/street.mp4 at frame 320
 
 Bound by start-up: 4.9 s of 9.0 s (54 %) passed before the first measured step.
-  - The warm-up, 3 steps, is part of it.
+  - In the run: 4.9 s, the warm-up of 3 steps among it.
   Try next: Judge the speed by a longer video: start-up is paid once per run.
 
 Bound by the model: busy 98 % of the time; decoding comes next with 20 %.
@@ -54,11 +54,11 @@ Bound by the model: busy 98 % of the time; decoding comes next with 20 %.
   - The queue after it was 0 % full on average, as after a bottleneck.
   - Frames decoded per frame delivered: 1.00.
   - Only 17 steps after warm-up: a hint, not a measurement.
-  Try next: A smaller model than resnet50.
+  Try next: A smaller model than resnet50; what it brings is not known before it is tried.
 
 Totals
   Frames                  320               in 20 steps, of 4,500 in the video
-  Wall time               9.0 s             4.9 s of it start-up, 3 warm-up steps included
+  Run                     9.0 s             4.9 s of it to warm up, 3 steps
   Throughput              67.8 frames/s     after start-up; 2.26 × the speed the video plays at
   Service time            359 ms            median work per step, waits left out; p95 n too small
   FPS CV                  n too small       2 whole seconds, 10 are needed
@@ -88,12 +88,12 @@ INTERRUPTED = """\
 videos/street.mp4 · resnet50 on cpu · interrupted
 
 Too short to tell what bound the run: 0 steps after warm-up, 10 is the least.
-  Try next: Run a longer video, or a smaller --batch-size for more steps.
+  Try next: Let it run longer before Ctrl-C.
 
 Totals
-  Frames     0      in 0 steps, of 4,500 in the video
-  Wall time  0.4 s  0.4 s of it start-up
-  Read       0 MB   0 packets, 0 seeks, 1 open
+  Frames  0      in 0 steps, of 4,500 in the video
+  Run     0.4 s  0.4 s of it until the first measured step
+  Read    0 MB   0 packets, 0 seeks, 1 open
 
 Files
   annotated.mp4
@@ -132,8 +132,8 @@ def test_a_failed_run_is_this_text() -> None:
         steps=20,
         outcome="failed",
         error="cannot decode videos/street.mp4 at frame 320",
-        damaged=tuple(
-            DamagedFrame(index=index, pts_seconds=None if index == 3 else index / 3, reason=reason)
+        lost=tuple(
+            LostFrame(index=index, pts_seconds=None if index == 3 else index / 3, cause=reason)
             for index, reason in enumerate(["bad slice"] * 7)
         ),
         outputs=(),
@@ -165,7 +165,7 @@ def test_lines_fit_a_console_of_100_columns(steps: int) -> None:
 
 def test_names_cannot_steer_the_terminal() -> None:
     name = "a\x1b[2Jb\nc\rd\u202ee.mp4"
-    session = record(steps=0, source=SOURCE.model_copy(update={"path": name}), error=name)
+    session = record(steps=0, inputs=(SOURCE.model_copy(update={"path": name}),), error=name)
     first = render_text(session).split("\n")[0]
     assert first.startswith(r"a\x1b[2Jb\nc\rd\u202ee.mp4 · resnet50")
     assert "\x1b" not in render_text(session)

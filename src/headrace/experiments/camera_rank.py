@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
 from headrace.experiments.delivery import collate_counted
-from headrace.experiments.usage import cpu_seconds
+from headrace.profiling.usage import cpu_seconds
 from headrace.runtime.ordered import ordered_streams
 from headrace.training.cameras.batch import Cell
 from headrace.training.cameras.camera_set import CameraSet

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from headrace.experiments.camera_rank import CameraWay
 from headrace.experiments.cameras import CameraRun, CamerasRecord
-from headrace.profiling.findings import Finding
+from headrace.profiling.findings.finding import Finding
 from headrace.report.drawing import MARK, PLAIN, Chart, draw
 from headrace.report.experiment import Experiment, Table
 from headrace.report.numbers import counted, decimal, percent

@@ -15,7 +15,7 @@ from headrace.experiments.sampling_rows import (
     rows_of,
     saturation,
 )
-from headrace.profiling.findings import Finding
+from headrace.profiling.findings.finding import Finding
 from headrace.profiling.provenance import Machine
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw
 from headrace.report.experiment import Experiment, Table

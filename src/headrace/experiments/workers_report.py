@@ -7,7 +7,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from headrace.experiments.workers import Epoch, WorkersRecord
-from headrace.profiling.findings import Finding
+from headrace.profiling.findings.finding import Finding
 from headrace.report.drawing import MARK, PLAIN, Chart, draw
 from headrace.report.experiment import Experiment, Table
 from headrace.report.numbers import counted, decimal, megabytes, percent, seconds

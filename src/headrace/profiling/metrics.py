@@ -10,7 +10,8 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headrace.profiling.session import Session
+from headrace.profiling.session import Pace, Session
+from headrace.profiling.stages import Role
 
 P95_SAMPLES: Final = 90
 """Fewer samples cannot show a p95: with 99 % confidence the largest of 90 is above it
@@ -67,18 +68,28 @@ class PerSecond:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StageCost:
-    """Mean milliseconds a step spends in each kind of work."""
+class Latency:
+    """How old results were when they came out, and since when that is counted."""
 
-    read_ms: float
-    prep_ms: float
-    exec_ms: float
-    sink_ms: float
+    base: Pace
+    """`schedule`, `arrival` or `capture`."""
+    ms: Distribution
+    """Of the newest frame of each step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Mean milliseconds a step spends in each stage."""
+
+    stages: dict[str, float]
+    """Stage → milliseconds, in the order the frames take."""
+    roles: dict[Role, float]
+    """The same, stages of one role added up."""
 
     @property
     def ratio(self) -> tuple[float, float, float] | None:
         """L_dec : L_prep : L_inf with the smallest that is not 0 as 1; None when all are 0."""
-        costs = (self.read_ms, self.prep_ms, self.exec_ms)
+        costs = [self.roles.get(role, 0.0) for role in ("decode", "preprocess", "model")]
         unit = min((cost for cost in costs if cost > 0), default=None)
         if unit is None:
             return None
@@ -95,10 +106,12 @@ class Metrics:
     """Frames in these steps."""
     startup_seconds: float
     """From the start of the run to its first step, or to the end of the warm-up."""
-    cost: StageCost | None
+    cost: Cost | None
     service_ms: Distribution | None
-    """Work per step: read + prep + exec + sink, waits left out. A file at full speed has no
-    latency: how long a step waits only tells how long the queues are."""
+    """Work per step, all stages together, waits left out. A file at full speed has no latency: how
+    long a step waits only tells how long the queues are."""
+    latency: Latency | None
+    """None at full speed."""
     interval_ms: Distribution | None
     """Between one output and the next."""
     fps_mean: float | None
@@ -121,12 +134,7 @@ class Metrics:
         """Computes them all; about 20 ms for 100,000 steps."""
         steps, skip = session.steps, session.warmup_steps
         frames = np.asarray(steps.frames[skip:], dtype=np.int64)
-        costs = np.asarray(
-            [
-                column[skip:]
-                for column in (steps.read_ms, steps.prep_ms, steps.exec_ms, steps.sink_ms)
-            ]
-        )
+        work = {stage: np.asarray(column[skip:]) for stage, column in steps.work_ms.items()}
         ends = _ends_seconds(session)
         outputs = ends[skip:]
         intervals_ms = Distribution.of(np.diff(outputs) * 1e3)
@@ -135,8 +143,9 @@ class Metrics:
             steps=len(frames),
             frames=int(frames.sum()),
             startup_seconds=_startup_seconds(session, ends),
-            cost=_cost(costs),
-            service_ms=Distribution.of(costs.sum(axis=0)),
+            cost=_cost(session, work),
+            service_ms=Distribution.of(sum(work.values(), np.zeros(len(frames)))),
+            latency=_latency(session),
             interval_ms=intervals_ms,
             fps_mean=_fps_mean(outputs, frames),
             per_second=per_second,
@@ -162,11 +171,24 @@ def _startup_seconds(session: Session, ends: NDArray[np.float64]) -> float:
     return float(ends[: session.warmup_steps][-1])
 
 
-def _cost(costs: NDArray[np.float64]) -> StageCost | None:
-    if not costs.size:
+def _cost(session: Session, work: dict[str, NDArray[np.float64]]) -> Cost | None:
+    if not all(map(len, work.values())) or not work:
         return None
-    read_ms, prep_ms, exec_ms, sink_ms = (float(mean) for mean in costs.mean(axis=1))
-    return StageCost(read_ms=read_ms, prep_ms=prep_ms, exec_ms=exec_ms, sink_ms=sink_ms)
+    stages = {stage: float(column.mean()) for stage, column in work.items()}
+    roles: dict[Role, float] = {}
+    for stage in session.stages:
+        roles[stage.role] = roles.get(stage.role, 0.0) + stages.get(stage.name, 0.0)
+    return Cost(stages=stages, roles=roles)
+
+
+def _latency(session: Session) -> Latency | None:
+    arrived = session.steps.arrived_ms[session.warmup_steps :]
+    ends = _ends_seconds(session)[session.warmup_steps :] * 1e3
+    waited = [end - at for end, at in zip(ends.tolist(), arrived, strict=True) if at is not None]
+    spread = Distribution.of(waited)
+    if spread is None or session.pace == "full_speed":
+        return None
+    return Latency(base=session.pace, ms=spread)
 
 
 def _fps_mean(outputs: NDArray[np.float64], frames: NDArray[np.int64]) -> float | None:

@@ -6,49 +6,59 @@ import re
 from typing import Final
 
 from headrace.profiling.session import Session
+from headrace.profiling.stages import ROLES, Role
 
-METRICS_COLUMNS: Final = (
-    "step",
-    "read_latency_ms",
-    "prep_latency_ms",
-    "exec_latency_ms",
-    "total_step_latency_ms",
-    "loss",
-    "first_index",
-    "frames",
-    "sink_latency_ms",
-    "started_ms",
-)
-"""The header, in this order. `Step` says what each holds; a name ends in `_latency_ms` because
-tools that read these files look for it, though a stage at full speed has a service time only."""
+_FIRST: Final[tuple[Role, ...]] = ("decode", "preprocess", "model")
+"""Roles whose columns tools look for; they are there, if empty, in every table."""
 
 _LONGEST_MODEL_NAME = 100
 
 
-def metrics_csv(session: Session) -> str:
-    """One line per step under `METRICS_COLUMNS`, warm-up included, times to the microsecond.
+def metrics_columns(session: Session) -> tuple[str, ...]:
+    """Return the header: first what tools look for, then the rest.
 
-    `loss` is empty at inference.
+    `Step` says what each holds; a name ends in `_latency_ms` because tools that read these files
+    look for it, though a stage at full speed has a service time only.
+    """
+    others = [stage.role for stage in session.stages if stage.role not in _FIRST]
+    return (
+        "step",
+        *(_column(role) for role in _FIRST),
+        *("total_step_latency_ms", "loss", "first_index", "frames"),
+        *dict.fromkeys(map(_column, others)),
+        *("started_ms", "input"),
+    )
+
+
+def metrics_csv(session: Session) -> str:
+    """One line per step under `metrics_columns`, warm-up included, times to the microsecond.
+
+    `loss` is empty at inference, and the time of a role that no stage plays.
     """
     table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(METRICS_COLUMNS)
+    writer = csv.DictWriter(table, metrics_columns(session), restval="", lineterminator="\n")
+    writer.writeheader()
     for row in session.steps.rows():
+        work: dict[Role, float] = {}
+        for stage in session.stages:
+            work[stage.role] = work.get(stage.role, 0.0) + row.work_ms.get(stage.name, 0.0)
         writer.writerow(
-            (
-                row.step,
-                f"{row.read_ms:.3f}",
-                f"{row.prep_ms:.3f}",
-                f"{row.exec_ms:.3f}",
-                f"{row.total_ms:.3f}",
-                "" if row.loss is None else f"{row.loss:.6g}",
-                row.first_index,
-                row.frames,
-                f"{row.sink_ms:.3f}",
-                f"{row.started_ms:.3f}",
-            )
+            {
+                "step": row.step,
+                "total_step_latency_ms": f"{row.total_ms:.3f}",
+                "loss": "" if row.loss is None else f"{row.loss:.6g}",
+                "first_index": row.first_index,
+                "frames": row.frames,
+                "started_ms": f"{row.started_ms:.3f}",
+                "input": row.input,
+                **{_column(role): f"{milliseconds:.3f}" for role, milliseconds in work.items()},
+            }
         )
     return table.getvalue()
+
+
+def _column(role: Role) -> str:
+    return f"{ROLES[role].column}_latency_ms"
 
 
 def metrics_file_name(model: str, process_id: int) -> str:

@@ -1,7 +1,7 @@
-"""The steps of a run, one batch each, kept as columns."""
+"""The steps of a session, one batch each, kept as columns."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Self
 
 from pydantic import (
@@ -17,37 +17,42 @@ from pydantic import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One batch on its way from the decoder to the sink. Times are milliseconds of wall clock."""
+    """One batch on its way from the first stage to the last. Times are milliseconds."""
 
     step: int
     """0-based, in order of output; warm-up steps come first and count."""
+    input: int = 0
+    """Which of the session's inputs its frames are from."""
     first_index: int
-    """Index of the first frame of the batch in the video."""
+    """Index of the first frame of the batch in its video."""
     frames: int
-    """Frames in the batch; only the last batch may be smaller than the others."""
+    """Frames in the batch."""
     started_ms: float
-    """When its decoding began, since the start of the run."""
-    read_ms: float
-    """Reading packets and decoding them."""
-    prep_ms: float
-    """From decoded frames to the tensor the model takes."""
-    exec_ms: float
-    """The model, until its output is there: on a GPU until the work is complete."""
-    sink_ms: float
-    """Drawing and writing the result."""
+    """When work on it began, since the start of the run."""
+    work_ms: Mapping[str, float] = field(default_factory=dict)
+    """Stage → wall clock it worked on the step; on a GPU until the work is complete."""
     total_ms: float
-    """From `started_ms` until the sink returned, the waits in the queues included: the step came
-    out at `started_ms + total_ms`. At full speed this grows with the queues; not a latency."""
+    """From `started_ms` until the last stage returned, the waits in the queues included: the step
+    came out at `started_ms + total_ms`. At full speed this grows with the queues; not a latency."""
+    arrived_ms: float | None = None
+    """When its newest frame arrived, since the start of the run, by the session's `pace`; None at
+    full speed, where there is no latency."""
     loss: float | None = None
     """Training loss; None at inference. May be NaN or infinite: a run that diverged is kept."""
 
     @property
     def service_ms(self) -> float:
         """The work spent on the step in all stages, waits left out."""
-        return self.read_ms + self.prep_ms + self.exec_ms + self.sink_ms
+        return sum(self.work_ms.values())
+
+    @property
+    def ended_ms(self) -> float:
+        """When it came out, since the start of the run."""
+        return self.started_ms + self.total_ms
 
 
 _Milliseconds = tuple[NonNegativeFloat, ...]
+_COLUMNS = ("step", "input", "first_index", "frames", "started_ms", "total_ms", "arrived_ms", "loss")
 
 
 class Steps(BaseModel):
@@ -58,26 +63,30 @@ class Steps(BaseModel):
     )
 
     step: tuple[NonNegativeInt, ...] = ()
+    input: tuple[NonNegativeInt, ...] = ()
     first_index: tuple[NonNegativeInt, ...] = ()
     frames: tuple[Annotated[int, Field(ge=1)], ...] = ()
     started_ms: _Milliseconds = ()
-    read_ms: _Milliseconds = ()
-    prep_ms: _Milliseconds = ()
-    exec_ms: _Milliseconds = ()
-    sink_ms: _Milliseconds = ()
+    work_ms: dict[str, _Milliseconds] = {}
+    """One column per stage."""
     total_ms: _Milliseconds = ()
+    arrived_ms: tuple[NonNegativeFloat | None, ...] = ()
     loss: tuple[Annotated[float, AllowInfNan(True)] | None, ...] = ()
 
     @classmethod
     def of(cls, rows: Iterable[Step]) -> Self:
-        """The columns of `rows`."""
+        """The columns of `rows`, whose stages are the same."""
         kept = tuple(rows)
-        return cls(**{name: tuple(getattr(row, name) for row in kept) for name in _COLUMNS})
+        columns = {name: tuple(getattr(row, name) for row in kept) for name in _COLUMNS}
+        stages = kept[0].work_ms if kept else ()
+        work = {stage: tuple(row.work_ms[stage] for row in kept) for stage in stages}
+        return cls(**columns, work_ms=work)
 
     def rows(self) -> Iterator[Step]:
         """The steps, one at a time."""
-        for values in zip(*(getattr(self, name) for name in _COLUMNS), strict=True):
-            yield Step(**dict(zip(_COLUMNS, values, strict=True)))
+        for k, values in enumerate(zip(*(getattr(self, name) for name in _COLUMNS), strict=True)):
+            work = {stage: column[k] for stage, column in self.work_ms.items()}
+            yield Step(**dict(zip(_COLUMNS, values, strict=True)), work_ms=work)
 
     def __len__(self) -> int:
         return len(self.step)
@@ -85,9 +94,7 @@ class Steps(BaseModel):
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
         lengths = {name: len(getattr(self, name)) for name in _COLUMNS}
+        lengths |= {stage: len(column) for stage, column in self.work_ms.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"all columns need one entry per step, got {lengths}")
         return self
-
-
-_COLUMNS = tuple(field.name for field in fields(Step))

@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 
-from headrace.profiling.findings import stage_loads
+from headrace.profiling.findings.loads import stage_loads
 from headrace.profiling.metrics import Distribution, Metrics, PerSecond
-from headrace.profiling.session import Session, StageName
+from headrace.profiling.session import Session
+from headrace.profiling.stages import Role
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
 from headrace.report.numbers import counted, decimal, milliseconds, percent
 
@@ -19,7 +20,7 @@ _BARS: Final = 240
 """Bars a chart over steps has at most: more than the screen can tell apart only slow it down."""
 
 # Of middling lightness, so that they stand out from a light page and from a dark one.
-_COLORS: Final[dict[StageName, str]] = {
+_COLORS: Final[dict[Role, str]] = {
     "decode": "#4a8ad4",
     "preprocess": "#2fa28c",
     "transfer": "#b0a04a",
@@ -50,7 +51,7 @@ def charts(session: Session, metrics: Metrics) -> Iterator[Chart]:
 def _stage_use(session: Session) -> Chart:
     loads = stage_loads(session)[::-1]  # plotly draws the first category at the bottom
     names = [load.name for load in loads]
-    stage_colors = [_COLORS[name] for name in names]
+    stage_colors = [_COLORS[load.role] for load in loads]
     busy = _share_bar(names, [load.busy for load in loads], "busy", stage_colors)
     busy.update(insidetextfont={"color": _ON_COLOR})
     no_input = _share_bar(names, [load.starved for load in loads], "no input", _NO_INPUT)
@@ -70,16 +71,16 @@ def _stage_use(session: Session) -> Chart:
 def _stage_times(session: Session) -> Chart:
     steps, skip = session.steps, session.warmup_steps
     group = -(-(len(steps) - skip) // _BARS)
-    parts: tuple[tuple[StageName, tuple[float, ...]], ...] = (
-        ("decode", steps.read_ms),
-        ("preprocess", steps.prep_ms),
-        ("model", steps.exec_ms),
-        ("sink", steps.sink_ms),
-    )
     first = list(steps.step[skip::group])
     bars = [
-        bar(name=name, x=first, y=_means(column[skip:], group), color=_COLORS[name])
-        for name, column in parts
+        bar(
+            name=stage.name,
+            x=first,
+            y=_means(steps.work_ms[stage.name][skip:], group),
+            color=_COLORS[stage.role],
+        )
+        for stage in session.stages
+        if stage.name in steps.work_ms
     ]
     figure = draw(bars, height=300, barmode="stack", bargap=0, hovermode="x unified")
     figure.update_traces(hovertemplate="%{y:.1f} ms", width=group, offset=0)
@@ -226,7 +227,7 @@ def _decoded(session: Session) -> Chart:
 
 
 def _share_bar(
-    names: list[StageName], shares: list[float], label: str, color: str | list[str]
+    names: list[str], shares: list[float], label: str, color: str | list[str]
 ) -> go.Bar:
     """One bar per stage, with its share written inside where there is room for it."""
     suffix = "" if label == "busy" else f" {label}"

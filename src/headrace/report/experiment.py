@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from headrace.profiling.findings import Finding
+from headrace.profiling.findings.finding import Finding
 from headrace.profiling.provenance import Machine, Scalar
 from headrace.report.drawing import Chart
 from headrace.report.page import render_page

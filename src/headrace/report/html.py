@@ -2,17 +2,20 @@
 
 import shlex
 
-from headrace.profiling.findings import find, stage_loads
+from headrace.profiling.findings.loads import stage_loads
+from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import P95_SAMPLES, Distribution, Metrics
+from headrace.profiling.inputs import SourceSummary
 from headrace.profiling.session import Session
 from headrace.report.charts import charts
 from headrace.report.numbers import counted, decimal, seconds
 from headrace.report.page import render_page
-from headrace.report.text import configuration_rows, machine_rows
+from headrace.report.text import configuration_rows, machine_rows, title
 from headrace.report.totals import cost_ratio, totals
 
 _PAGE = "report.html.j2"
-_DAMAGED_SHOWN = 500
+_LOST_SHOWN = 500
+_SOURCES_SHOWN = 5
 
 
 def render_html(session: Session) -> str:
@@ -31,11 +34,12 @@ def render_html(session: Session) -> str:
         ratio=cost_ratio(metrics),
         loads=stage_loads(session),
         spreads=_spreads(metrics),
-        source=_source_rows(session),
+        sources=[_source_rows(video) for video in session.inputs[:_SOURCES_SHOWN]],
+        title=title(session),
         machine=machine_rows(session.provenance.machine),
         configuration=configuration_rows(session.provenance.configuration),
         p95_samples=P95_SAMPLES,
-        damaged_shown=_DAMAGED_SHOWN,
+        lost_shown=_LOST_SHOWN,
         command=shlex.join(session.provenance.command),
     )
 
@@ -44,13 +48,13 @@ def _spreads(metrics: Metrics) -> list[tuple[str, Distribution]]:
     named = (
         ("Service time per step", metrics.service_ms),
         ("Interval between outputs", metrics.interval_ms),
+        ("Latency", metrics.latency and metrics.latency.ms),
     )
     return [(name, spread) for name, spread in named if spread is not None]
 
 
-def _source_rows(session: Session) -> list[tuple[str, str]]:
-    """Label and value of what is known about the video."""
-    source = session.source
+def _source_rows(source: SourceSummary) -> list[tuple[str, str]]:
+    """Label and value of what is known about a video."""
     rate = f"{float(source.frame_rate):.6g} frames/s"
     traits = [
         "B-frames" if source.has_b_frames else "no B-frames",

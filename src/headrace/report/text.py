@@ -1,15 +1,19 @@
 """A session as plain text: what the console shows before and after a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
 
-from headrace.profiling.findings import Finding, StageLoad, find, stage_loads
+from headrace.profiling.findings.finding import Finding
+from headrace.profiling.findings.loads import StageLoad, stage_loads
+from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Machine, Scalar
 from headrace.profiling.session import Session
 from headrace.report.numbers import gibibytes, percent
 from headrace.report.totals import cost_ratio, totals
 
-_DAMAGED_SHOWN = 5
+_LOST_SHOWN = 5
+_WIDTH = 100
 
 
 def render_setup(
@@ -41,7 +45,7 @@ def render_text(session: Session) -> str:
         *aligned([(row.label, row.value, row.reading) for row in rows]),
         "",
         *_stages(session),
-        *_damaged(session),
+        *_lost(session),
         *_outputs(session),
     ]
     return "\n".join(map(printable, lines)).rstrip() + "\n"
@@ -82,12 +86,14 @@ def printable(line: str) -> str:
 
 
 def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """Each finding with its evidence and an empty line after it."""
+    """Each finding with its evidence and an empty line after it, wrapped at 100 columns."""
     for finding in findings:
-        yield finding.headline
-        yield from (f"  - {line}" for line in finding.evidence)
+        yield from wrap(finding.headline, _WIDTH)
+        for line in finding.evidence:
+            yield from wrap(line, _WIDTH, initial_indent="  - ", subsequent_indent="    ")
         if finding.change:
-            yield f"  Try next: {finding.change}"
+            said = f"Try next: {finding.change}"
+            yield from wrap(said, _WIDTH, initial_indent="  ", subsequent_indent="    ")
         yield ""
 
 
@@ -101,10 +107,16 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"  {'  '.join(cells)}".rstrip()
 
 
+def title(session: Session) -> str:
+    """What a session is about: its video, or how many they are."""
+    first, *others = [video.path for video in session.inputs] or [session.kind]
+    return f"{first} and {len(others)} more" if others else first
+
+
 def _title(session: Session) -> str:
     settings = session.provenance.configuration
     what = " on ".join(scalar(settings[name]) for name in ("model", "device") if name in settings)
-    words = [session.source.path, *([what] if what else []), session.outcome]
+    words = [title(session), *([what] if what else []), session.outcome]
     return " · ".join(words) + (f": {session.error}" if session.error else "")
 
 
@@ -123,23 +135,23 @@ def _stage_row(load: StageLoad) -> tuple[str, ...]:
     return (load.name, *(percent(share).rjust(8) for share in shares))
 
 
-def _damaged(session: Session) -> Iterator[str]:
-    if not session.damaged:
+def _lost(session: Session) -> Iterator[str]:
+    if not session.lost:
         return
     yield "Damaged frames"
-    shown = session.damaged[:_DAMAGED_SHOWN]
+    shown = session.lost[:_LOST_SHOWN]
     yield from aligned(
         [
             (
-                f"frame {frame.index}",
+                "the whole video" if frame.index is None else f"frame {frame.index}",
                 "" if frame.pts_seconds is None else f"{frame.pts_seconds:.3f} s",
-                frame.reason,
+                frame.cause,
             )
             for frame in shown
         ]
     )
-    if len(session.damaged) > len(shown):
-        yield f"  and {len(session.damaged) - len(shown)} more, listed in the session"
+    if len(session.lost) > len(shown):
+        yield f"  and {len(session.lost) - len(shown)} more, listed in the session"
     yield ""
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from headrace.profiling.metrics import STABILITY_SECONDS, Metrics
 from headrace.profiling.session import Session
+from headrace.profiling.stages import Role
 from headrace.report.numbers import (
     TOO_SMALL,
     count,
@@ -34,7 +35,9 @@ def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
     return (
         _frames(session),
         _wall_time(session, metrics),
+        *_startup(session),
         *_throughput(session, metrics),
+        *_latency(metrics),
         *_service(metrics),
         *_steadiness(session, metrics),
         *_decoding(session, metrics),
@@ -46,7 +49,8 @@ def cost_ratio(metrics: Metrics) -> Total | None:
     if metrics.cost is None or metrics.cost.ratio is None:
         return None
     cost = metrics.cost
-    parts = " : ".join(decimal(part) for part in (cost.read_ms, cost.prep_ms, cost.exec_ms))
+    roles: tuple[Role, ...] = ("decode", "preprocess", "model")
+    parts = " : ".join(decimal(cost.roles.get(role, 0.0)) for role in roles)
     return Total(
         label="L_dec : L_prep : L_inf",
         value=ratio(metrics.cost.ratio),
@@ -60,32 +64,56 @@ def _frames(session: Session) -> Total:
     return Total(
         label="Frames",
         value=count(delivered),
-        reading=f"in {counted(len(steps), 'step')}, of {count(session.source.frames)} in the video",
+        reading=f"in {counted(len(steps), 'step')}{_of_all(session)}",
     )
+
+
+def _of_all(session: Session) -> str:
+    if not session.inputs:
+        return ""
+    videos = "the video" if len(session.inputs) == 1 else counted(len(session.inputs), "video")
+    return f", of {count(sum(video.frames for video in session.inputs))} in {videos}"
 
 
 def _wall_time(session: Session, metrics: Metrics) -> Total:
     warmup = min(session.warmup_steps, len(session.steps))
-    spent = f"{seconds(metrics.startup_seconds)} of it start-up"
-    return Total(
-        label="Wall time",
-        value=seconds(session.wall_seconds),
-        reading=f"{spent}, {counted(warmup, 'warm-up step')} included" if warmup else spent,
-    )
+    spent = f"{seconds(metrics.startup_seconds)} of it until the first measured step"
+    if warmup:
+        spent = f"{seconds(metrics.startup_seconds)} of it to warm up, {counted(warmup, 'step')}"
+    return Total(label="Run", value=seconds(session.wall_seconds), reading=spent)
+
+
+def _startup(session: Session) -> Iterator[Total]:
+    if session.startup:
+        parts = ", ".join(f"{part.name} {seconds(part.seconds)}" for part in session.startup)
+        whole = sum(part.seconds for part in session.startup)
+        yield Total(label="Start-up", value=seconds(whole), reading=f"before the run: {parts}")
 
 
 def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
     if metrics.fps_mean is None:
         return
-    speed = metrics.fps_mean / float(session.source.frame_rate)
-    stride = session.provenance.configuration.get("stride")
-    if isinstance(stride, int):
-        speed *= stride
+    played = ""
+    rates = {video.frame_rate for video in session.inputs}
+    if len(rates) == 1:
+        speed = metrics.fps_mean / float(rates.pop()) * session.setup.stride
+        played = f"; {decimal(speed)} × the speed the video plays at"
     yield Total(
         label="Throughput",
         value=f"{decimal(metrics.fps_mean)} frames/s",
-        reading=f"after start-up; {decimal(speed)} × the speed the video plays at",
+        reading=f"after start-up{played}",
     )
+
+
+def _latency(metrics: Metrics) -> Iterator[Total]:
+    if metrics.latency is not None:
+        spread = metrics.latency.ms
+        yield Total(
+            label="Latency",
+            value=milliseconds(spread.p50),
+            reading=f"median from {metrics.latency.base}, of {counted(spread.count, 'step')}; "
+            f"p95 {milliseconds(spread.p95)}",
+        )
 
 
 def _service(metrics: Metrics) -> Iterator[Total]:
@@ -135,9 +163,9 @@ def _decoding(session: Session, metrics: Metrics) -> Iterator[Total]:
         reading=f"{counted(decode.packets_read, 'packet')}, {counted(decode.seeks, 'seek')}, "
         f"{counted(decode.opens, 'open')}",
     )
-    if session.damaged:
+    if session.lost:
         yield Total(
             label="Damaged",
-            value=counted(len(session.damaged), "frame"),
+            value=counted(len(session.lost), "frame"),
             reading="asked for and not decodable",
         )

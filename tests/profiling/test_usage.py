@@ -5,7 +5,7 @@ import sys
 
 import psutil
 
-from headrace.experiments.usage import cpu_seconds, machine_cpu_seconds, memory_bytes
+from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds, memory_bytes
 
 TICK = 0.01
 """The kernel counts processor time in these."""

@@ -1,0 +1,120 @@
+"""The changes open to a session that a stage bound, each with the gain that the figures predict."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from headrace.profiling.findings.finding import Change, listing
+from headrace.profiling.findings.gains import gain
+from headrace.profiling.findings.loads import StageLoad
+from headrace.profiling.metrics import Metrics
+from headrace.profiling.session import Session
+from headrace.profiling.stages import ROLES
+
+WASTEFUL: Final = 1.5
+"""Frames decoded per frame delivered from which decoding less is worth a re-encoding."""
+SPARSE: Final = 8
+"""Stride from which a GOP as short as the stride is worth its larger file."""
+WORTHWHILE: Final = 1.05
+"""A smaller gain is not told from none."""
+
+
+def best_change(
+    session: Session, metrics: Metrics, top: StageLoad, others: list[StageLoad]
+) -> Change:
+    """Return the change with the largest predicted gain for a session that `top` bound.
+
+    Where no gain is known, the first that is open to it.
+    """
+    match top.role:
+        case "decode":
+            found = _of_decode(session, metrics, top, others)
+        case "preprocess":
+            found = _of_preprocess(session)
+        case "transfer":
+            found = _of_transfer(session)
+        case "model":
+            found = _of_model(session, top, others)
+        case "sink":
+            found = _of_sink(session, top, others)
+    changes = list(found)
+    known = [change for change in changes if change.gain and change.gain >= WORTHWHILE]
+    return max(known, key=lambda change: change.gain or 0) if known else changes[-1]
+
+
+def _of_decode(
+    session: Session, metrics: Metrics, top: StageLoad, others: list[StageLoad]
+) -> Iterator[Change]:
+    stride, videos = session.setup.stride, session.inputs
+    # Between wanted frames that are close, what is decoded extra is the price of any GOP.
+    is_sparse = stride >= SPARSE
+    wasted = (metrics.amplification or 1.0) / (1 if is_sparse else stride)
+    length = stride if is_sparse else 30
+    longest = max((video.gop.mean for video in videos if video.gop), default=None)
+    if wasted >= WASTEFUL and (longest is None or longest > length):
+        yield Change(
+            words="Re-encode the video with a keyframe every "
+            f"{length} frames (ffmpeg -g {length}), so that less is decoded for each frame",
+            gain=gain(top, others, wasted),
+            rests_on=f"{metrics.amplification:.2f} frames are decoded for each that is wanted",
+        )
+        return
+    size = f" than {videos[0].height}×{videos[0].width}" if videos else ""
+    yield Change(
+        words=f"Re-encode the video at a smaller size{size}: half the height and width is a "
+        "quarter of the pixels to decode",
+    )
+
+
+def _of_preprocess(session: Session) -> Iterator[Change]:
+    lighter = {"complex": "medium", "medium": "simple"}.get(session.setup.prep_level or "")
+    if lighter:
+        yield Change(words=f"--prep-level {lighter}: less work per frame, and other pictures")
+        return
+    yield Change(words="Smaller videos: what is resized costs by the pixels it has before")
+
+
+def _of_transfer(session: Session) -> Iterator[Change]:
+    carried = [stage for stage in session.stages if stage.role == "transfer" and stage.busy_seconds]
+    speed = sum(stage.moved_bytes for stage in carried) / 1e9
+    seconds = sum(stage.busy_seconds for stage in carried)
+    said = f"{speed / seconds:.2g} GB/s were carried" if seconds and speed else None
+    yield Change(
+        words=f"--batch-size {2 * session.setup.batch_size}: fewer, larger copies", rests_on=said
+    )
+
+
+def _of_model(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
+    setup, gpus = session.setup, session.provenance.machine.gpus
+    for each in session.alternatives:
+        if each.ms_per_frame:
+            factor = each.baseline_ms_per_frame / each.ms_per_frame
+            yield Change(
+                words=each.option,
+                gain=gain(top, others, factor),
+                rests_on=f"the model took {each.ms_per_frame:.3g} ms a frame so, "
+                f"{each.baseline_ms_per_frame:.3g} as it was",
+            )
+    if setup.device == "cpu" and gpus:
+        yield Change(words=f"--device cuda: this machine has a {gpus[0].name}")
+        return
+    tried = listing([each.option for each in session.alternatives]) if session.alternatives else ""
+    reason = f"tried and no faster: {tried}" if tried else None
+    if setup.smaller_model:
+        yield Change(words=f"--model-name {setup.smaller_model}", rests_on=reason)
+    elif setup.device != "cpu":
+        words = f"--batch-size {2 * setup.batch_size}: a GPU is quicker per frame on larger batches"
+        yield Change(words=words, rests_on=reason)
+    else:
+        yield Change(words=f"A smaller model than {setup.model or 'this one'}", rests_on=reason)
+
+
+def _of_sink(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
+    if session.setup.draws_video:
+        rest = max(others, key=lambda load: load.busy) if others else top
+        yield Change(
+            words="--no-video, if the predictions are what you need",
+            gain=gain(top, others, float("inf")),
+            rests_on=f"{ROLES[rest.role].phrase} comes next, busy {100 * rest.busy:.0f} %",
+        )
+        return
+    yield Change(words="Fewer or faster outputs")

@@ -1,0 +1,60 @@
+"""How busy each stage was while frames flowed."""
+
+from dataclasses import dataclass
+
+from headrace.profiling.flow import QueueRecord, StageRecord
+from headrace.profiling.session import Session
+from headrace.profiling.stages import Role
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageLoad:
+    """How busy one stage was while frames flowed."""
+
+    name: str
+    role: Role
+    workers: int
+    busy: float
+    """Share in [0, 1] of the time from the first step's start to the last step's output, mean
+    over its workers. The stage near 1 sets the pace."""
+    starved: float
+    """Share of the same time without input: what comes before is slower."""
+    blocked: float
+    """Share of the same time without room: what comes after is slower."""
+
+
+def stage_loads(session: Session) -> tuple[StageLoad, ...]:
+    """How busy each stage was, in the order the frames take; empty without steps."""
+    seconds = flow_seconds(session)
+    if not seconds:
+        return ()
+    return tuple(_load(stage, seconds) for stage in session.stages)
+
+
+def flow_seconds(session: Session) -> float:
+    """From the first step's start to the last step's output; 0 without steps."""
+    steps = session.steps
+    if not len(steps):
+        return 0.0
+    return (steps.started_ms[-1] + steps.total_ms[-1] - steps.started_ms[0]) / 1e3
+
+
+def occupancy(queue: QueueRecord, session: Session) -> float:
+    """Mean share of a queue in use while frames flowed; before, it was empty."""
+    return min(1.0, queue.occupancy_mean * queue.elapsed_seconds / flow_seconds(session))
+
+
+def _load(stage: StageRecord, seconds: float) -> StageLoad:
+    whole = stage.workers * seconds
+    busy = min(1.0, stage.busy_seconds / whole)
+    blocked = min(1.0 - busy, stage.blocked_seconds / whole)
+    # What it waited for the first step, before frames flowed, is in its record too.
+    starved = min(1.0 - busy - blocked, stage.starved_seconds / whole)
+    return StageLoad(
+        name=stage.name,
+        role=stage.role,
+        workers=stage.workers,
+        busy=busy,
+        starved=starved,
+        blocked=blocked,
+    )

@@ -1,0 +1,33 @@
+"""Is there enough to judge by?"""
+
+from typing import Final
+
+from headrace.profiling.findings.finding import Finding, counted
+from headrace.profiling.session import Session
+
+FEWEST_STEPS: Final = 10
+"""Fewer measured steps say nothing."""
+
+
+def too_short(session: Session) -> Finding | None:
+    """Return a finding where there are too few steps to say anything of the pace."""
+    measured = max(0, len(session.steps) - session.warmup_steps)
+    if measured >= FEWEST_STEPS and session.stages:
+        return None
+    return Finding(
+        headline="Too short to tell what bound the run: "
+        f"{counted(measured, 'step')} after warm-up, {FEWEST_STEPS} is the least.",
+        change=_change(session),
+    )
+
+
+def _change(session: Session) -> str | None:
+    if session.outcome == "failed":
+        return None  # The error says what to do.
+    if session.outcome == "interrupted":
+        return "Let it run longer before Ctrl-C."
+    frames = sum(session.steps.frames)
+    batch_size = frames // (FEWEST_STEPS + max(1, session.warmup_steps))
+    if 1 <= batch_size < session.setup.batch_size:
+        return f"Run a longer video, or --batch-size {batch_size} for more steps."
+    return "Run a longer video."

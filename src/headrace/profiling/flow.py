@@ -1,0 +1,89 @@
+"""What the stages and the queues between them did with their time."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from headrace.profiling.provenance import Record
+from headrace.profiling.stages import Role
+from headrace.runtime.stage import StageStatistics
+from headrace.runtime.statistics import QueueStatistics
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class StageRecord(Record):
+    """What the workers of one stage did with their time. Seconds are summed over the workers."""
+
+    name: str
+    role: Role
+    """What it does to a frame; several stages may play one role."""
+    workers: PositiveInt
+    items: NonNegativeInt
+    """Batches it finished."""
+    busy_seconds: NonNegativeFloat
+    """At work. Near the run's length for one worker: this stage sets the pace."""
+    starved_seconds: NonNegativeFloat
+    """Waiting for input: what comes before is slower."""
+    blocked_seconds: NonNegativeFloat
+    """Waiting for room: what comes after is slower."""
+    dropped: dict[str, NonNegativeInt] = {}
+    """Cause → items that ended here."""
+    moved_bytes: NonNegativeInt = 0
+    """Bytes it carried to the device; 0 for stages that carry none."""
+
+    @classmethod
+    def of(cls, found: StageStatistics, role: Role, *, moved_bytes: int = 0) -> Self:
+        """The record of a stage that plays `role`."""
+        return cls(
+            name=found.name,
+            role=role,
+            workers=found.workers,
+            items=found.items,
+            busy_seconds=found.busy_seconds,
+            starved_seconds=found.starved_seconds,
+            blocked_seconds=found.blocked_seconds,
+            moved_bytes=moved_bytes,
+        )
+
+
+class QueueRecord(Record):
+    """One bounded queue between two stages."""
+
+    name: str
+    feeds: str | None
+    """The stage that takes from it; None for the one behind the last stage."""
+    capacity: PositiveInt
+    """Batches it can hold."""
+    puts: NonNegativeInt
+    gets: NonNegativeInt
+    elapsed_seconds: NonNegativeFloat
+    """How long it was watched; `occupancy_mean` is over this time."""
+    occupancy_mean: Share
+    """Time-weighted share of the capacity in use. Near 1: what comes after is slower."""
+    occupancy_max: Share
+    starved_seconds: NonNegativeFloat
+    """Consumers waited for input, summed over them."""
+    blocked_seconds: NonNegativeFloat
+    """Producers waited for room, summed over them."""
+    wait_ms_p50: NonNegativeFloat | None
+    """Half of the batches lay in the queue at most this long; None when none came out."""
+    wait_ms_p95: NonNegativeFloat | None
+
+    @classmethod
+    def of(cls, found: QueueStatistics, *, feeds: str | None) -> Self:
+        """The record of a queue in front of the stage `feeds`."""
+        return cls(
+            name=found.name,
+            feeds=feeds,
+            capacity=found.capacity,
+            puts=found.puts,
+            gets=found.gets,
+            elapsed_seconds=found.elapsed_seconds,
+            occupancy_mean=found.mean_occupancy,
+            occupancy_max=found.max_occupancy,
+            starved_seconds=found.starved_seconds,
+            blocked_seconds=found.blocked_seconds,
+            wait_ms_p50=found.wait_ms.p50 if found.wait_ms else None,
+            wait_ms_p95=found.wait_ms.p95 if found.wait_ms else None,
+        )

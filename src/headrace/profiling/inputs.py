@@ -1,0 +1,67 @@
+"""What went into a session: the videos as they were found, what decoding cost, what was lost."""
+
+from fractions import Fraction
+from typing import Literal
+
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from headrace.profiling.provenance import Record, Text
+
+
+class GopLengths(Record):
+    """Frames from one keyframe up to the next."""
+
+    minimum: PositiveInt
+    mean: NonNegativeFloat
+    maximum: PositiveInt
+
+
+class SourceSummary(Record):
+    """The video as it was found."""
+
+    path: Text
+    codec: str
+    height: PositiveInt
+    """Of the coded picture, before rotation."""
+    width: PositiveInt
+    frame_rate: Fraction
+    """Average, frames per second."""
+    frames: NonNegativeInt
+    duration_seconds: NonNegativeFloat
+    gop: GopLengths | None
+    """None when no packet was looked at."""
+    has_b_frames: bool
+    is_vfr: bool
+    """The time between frames varies."""
+    rotation: Literal[0, 90, 180, 270]
+    """Degrees clockwise from the coded to the upright picture."""
+    counted_by: Literal["packets", "decode"]
+    """How `frames` was found: from the packets alone, or by decoding everything."""
+
+
+class DecodeCounters(Record):
+    """What the decoder was made to do."""
+
+    packets_read: NonNegativeInt
+    bytes_read: NonNegativeInt
+    """Of video packets."""
+    frames_decoded: NonNegativeInt
+    """Frames the decoder produced, thrown away or not."""
+    frames_delivered: NonNegativeInt
+    """Frames somebody asked for."""
+    seeks: NonNegativeInt
+    opens: NonNegativeInt
+
+
+class LostFrame(Record):
+    """A frame that was asked for and is damaged, or a whole video: left out, or shown anyway."""
+
+    input: NonNegativeInt = 0
+    """Which of the session's inputs."""
+    index: NonNegativeInt | None
+    """None: the whole video."""
+    pts_seconds: float | None
+    """None when the stream does not tell."""
+    cause: Text
+    is_concealed: bool = False
+    """Whether it was shown as FFmpeg shows it."""
