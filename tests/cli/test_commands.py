@@ -13,7 +13,7 @@ import headrace
 from headrace.cli import main
 from headrace.cli import run as run_command
 from headrace.decode.parity import Parity
-from headrace.live.run import RunConfig
+from headrace.runs.run import RunConfig
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.testing.synth_recipes import write_recipe

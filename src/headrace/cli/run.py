@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from headrace.live.run import RunConfig, Runner
+    from headrace.runs.run import RunConfig, Runner
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
 
@@ -46,7 +46,7 @@ def run(
     ] = False,
 ) -> None:
     """Run a classifier on a video: annotated video, metrics and report in one folder."""
-    from headrace.live.run import RunConfig
+    from headrace.runs.run import RunConfig
 
     config = RunConfig(
         source=source,
@@ -64,7 +64,7 @@ def run(
 
 
 def _execute(config: "RunConfig", *, is_dry: bool, is_quiet: bool) -> None:
-    from headrace.live.run import Runner, configuration
+    from headrace.runs.run import Runner, configuration
     from headrace.profiling.machine import describe_machine, versions
     from headrace.report.folder import write_run
     from headrace.report.text import render_setup

@@ -14,13 +14,13 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, OpenError
-from headrace.live.run import RunConfig, Runner, configuration
+from headrace.runs.run import RunConfig, Runner, configuration
 from headrace.profiling.session import Session
 from headrace.testing import damage
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, Look, SynthClip, Timing, read_number, write_clip
 from headrace.video.stream_index import StreamIndex
-from live.tiny import Brightness, tiny_classifier
+from runs.tiny import Brightness, tiny_classifier
 from media import real_clip
 from weights import mobilenet
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headrace.live.sinks import VideoFile
+from headrace.sinks.video_file import VideoFile
 from report.chromium import Page, browser_page
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headrace.live.overlay import Overlay
+from headrace.sinks.overlay import Overlay
 
 GREY = 200
 

@@ -7,7 +7,7 @@ from itertools import chain
 import pytest
 
 from headrace.errors import DecodeError, OpenError
-from headrace.live.batches import FileBatches
+from headrace.runs.batches import FileBatches
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from headrace.video.stream_index import StreamIndex

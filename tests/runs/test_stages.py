@@ -6,13 +6,13 @@ import av
 import numpy as np
 import pytest
 
-from headrace.live.sinks import VideoFile
-from headrace.live.stages import Shown, stages_of
+from headrace.sinks.video_file import VideoFile
+from headrace.runs.stages import Shown, stages_of
 from headrace.preprocess.levels import build_preprocess
 from headrace.testing.synth import SynthClip, Timing, write_clip
 from headrace.video.frames import FrameBatch
 from headrace.video.stream_index import StreamIndex
-from live.tiny import tiny_classifier
+from runs.tiny import tiny_classifier
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from headrace.errors import BackendError, ConfigError
-from headrace.live.sinks import VideoFile
+from headrace.sinks.video_file import VideoFile
 
 RATE = Fraction(25)
 

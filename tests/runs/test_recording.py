@@ -3,9 +3,9 @@
 import pytest
 
 from headrace.errors import DecodeError
-from headrace.live.batches import FileBatches
-from headrace.live.recording import damaged_frames, stages_and_queues, step_of, summarize
-from headrace.live.stages import Shown
+from headrace.runs.batches import FileBatches
+from headrace.runs.recording import damaged_frames, stages_and_queues, step_of, summarize
+from headrace.runs.stages import Shown
 from headrace.profiling.steps import Step
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Item, Span, Stage

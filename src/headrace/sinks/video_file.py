@@ -1,4 +1,4 @@
-"""Where results go: an annotated video that browsers play."""
+"""An annotated video that browsers play."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

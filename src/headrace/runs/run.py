@@ -1,0 +1,246 @@
+"""One run: decode -> preprocess -> transfer -> model -> sinks, recorded as a session."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import open_index
+from headrace.errors import ConfigError, HeadraceError
+from headrace.models.compute import Compute
+from headrace.models.load import load_classifier
+from headrace.models.model import Model
+from headrace.models.prepare import prepare
+from headrace.models.results import Labels
+from headrace.models.smaller import smaller_model
+from headrace.models.threads import set_threads
+from headrace.preprocess.levels import build_preprocess
+from headrace.profiling.inputs import DecodeCounters
+from headrace.profiling.machine import provenance
+from headrace.profiling.provenance import Provenance
+from headrace.profiling.session import Session
+from headrace.profiling.setup import Setup, StartUpPart
+from headrace.profiling.steps import Step, Steps
+from headrace.runs.alternatives import with_alternatives
+from headrace.runs.batches import FileBatches
+from headrace.runs.options import RunOptions
+from headrace.runs.recording import (
+    ProcessorShare,
+    lost_frames,
+    stages_and_queues,
+    step_of,
+    summarize,
+)
+from headrace.runs.stages import SOURCE, Carrier, stages_of
+from headrace.runs.start import StartWatch
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.pipeline import Pipeline
+from headrace.sinks.annotated import NAME as ANNOTATED
+from headrace.sinks.annotated import AnnotatedVideo
+from headrace.sinks.predictions import PredictionLines
+from headrace.sinks.seen import Sink
+from headrace.video.source import Source
+from headrace.video.stream_index import StreamIndex
+
+Outcome = Literal["complete", "interrupted", "failed"]
+_WARMUP_STEPS: Final = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runner:
+    """One run, ready to start: the source is indexed, the model loaded and warm."""
+
+    options: RunOptions
+    index: StreamIndex
+    model: Model[Labels]
+    command: tuple[str, ...] = ()
+    """The command line, for the record."""
+    startup: tuple[StartUpPart, ...] = ()
+    """What was done until here."""
+    carrier: Carrier | None = None
+    """What takes batches to the device; None where they lie there already."""
+    clock: Clock = SYSTEM_CLOCK
+
+    @classmethod
+    def prepare(
+        cls,
+        options: RunOptions,
+        *,
+        command: Sequence[str] = (),
+        store: IndexStore | None = None,
+        imports_seconds: float | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> "Runner":
+        """Check everything that can be checked before the first frame.
+
+        Args:
+            options: What to run.
+            command: The command line, for the record.
+            store: Where indexes are kept; None means the user's cache folder.
+            imports_seconds: How long the program took to get here, for the record.
+            clock: What measures.
+
+        Raises:
+            ConfigError: unknown model, weights that do not fit, a folder that cannot be written.
+            BackendError: the device is missing, or the model cannot run there.
+            MediaError: the source cannot be opened as video.
+        """
+        watch = StartWatch(clock)
+        if imports_seconds is not None:
+            watch.add("imports", imports_seconds)
+        compute = options.compute
+        with watch.part("index"):
+            index = open_index(Source.of(options.input.source), store)
+        _claim(options.output.out, index.source.path)
+        set_threads(compute.threads)
+        ready = prepare(
+            lambda: load_classifier(compute.model_name, compute.weights),
+            Compute(device=compute.device),
+            batch_size=min(compute.batch_size, _batches(options, index).planned),
+            clock=clock,
+        )
+        watch.add("model", ready.startup.load_seconds)
+        if ready.startup.compile_seconds:
+            watch.add("compile", ready.startup.compile_seconds)
+        watch.add("warm-up", ready.startup.warmup_seconds)
+        return cls(
+            options=options,
+            index=index,
+            model=ready.model,
+            command=tuple(command),
+            startup=tuple(watch.parts),
+            carrier=None if compute.device == "cpu" else Carrier(compute.device),
+            clock=clock,
+        )
+
+    @property
+    def frames_planned(self) -> int:
+        """Frames the run will go through, damage aside."""
+        return _batches(self.options, self.index).planned
+
+    def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
+        """Run to the end, and record it; an interrupt or an error ends it early, recorded too.
+
+        Where the model bound a run on the CPU, other settings of it are tried afterwards, for a
+        tenth of the time the run took and two seconds at most.
+
+        Args:
+            on_step: Called in the caller's thread after each step, for progress.
+
+        Returns:
+            The session; its `outcome` tells how the run ended, `error` why it failed. What was
+            written until then is whole and can be used.
+
+        Raises:
+            ConfigError: a sink cannot be written.
+        """
+        made = provenance(self.options.configuration(), self.command, self.clock)
+        start_ns, share = self.clock.now_ns(), ProcessorShare()
+        outcome: Outcome = "complete"
+        error: str | None = None
+        steps: list[Step] = []
+        batches, sinks = _batches(self.options, self.index), self._sinks()
+        preprocess = build_preprocess(self.options.compute.prep_level, self.model.input)
+        stages = stages_of(preprocess, self.carrier, self.model, sinks)
+        run = Pipeline(source=batches, stages=stages, source_name=SOURCE).run(clock=self.clock)
+        try:
+            with _finishing(sinks), run:
+                for item in run:
+                    steps.append(step_of(item, len(steps), start_ns))
+                    on_step(steps[-1])
+        except KeyboardInterrupt:
+            outcome = "interrupted"
+        except HeadraceError as failure:
+            outcome, error = "failed", str(failure).splitlines()[0]
+        carried = self.carrier.moved_bytes if self.carrier else 0
+        stage_records, queue_records = stages_and_queues(run, {"transfer": carried})
+        session = Session(
+            provenance=made,
+            setup=_setup(self.options, self.model, made),
+            inputs=(summarize(self.index),),
+            outcome=outcome,
+            error=error,
+            wall_seconds=(self.clock.now_ns() - start_ns) / 1e9,
+            startup=self.startup,
+            others_cpu_share=share.of_others(),
+            warmup_steps=_WARMUP_STEPS if len(steps) > 2 * _WARMUP_STEPS else 0,
+            steps=Steps.of(steps),
+            stages=stage_records,
+            queues=queue_records,
+            decode=DecodeCounters(**vars(batches.counters)),
+            lost=lost_frames(batches, self.index),
+            outputs=tuple(name for sink in sinks for name in sink.outputs),
+        )
+        return with_alternatives(session, self.model, self.clock)
+
+    def _sinks(self) -> tuple[Sink, ...]:
+        output = self.options.output
+        lines = PredictionLines(output.out)
+        if not output.video:
+            return (lines,)
+        try:
+            return (AnnotatedVideo(output.out, self.index), lines)
+        except ConfigError:
+            lines.close()
+            raise
+
+
+def _batches(options: RunOptions, index: StreamIndex) -> FileBatches:
+    return FileBatches(
+        index=index,
+        batch_size=options.compute.batch_size,
+        stride=options.input.stride,
+        max_batches=options.input.max_steps,
+        on_error=options.input.on_error,
+    )
+
+
+def _setup(options: RunOptions, model: Model[Labels], made: Provenance) -> Setup:
+    """Return what set the pace, as findings reason about it."""
+    compute = options.compute
+    return Setup(
+        batch_size=compute.batch_size,
+        stride=options.input.stride,
+        device=compute.device,
+        model=model.name,
+        smaller_model=smaller_model(model.name),
+        parameters=model.num_parameters,
+        threads=compute.threads or made.machine.usable_cores,
+        prep_level=compute.prep_level,
+        draws_video=options.output.video,
+    )
+
+
+@contextmanager
+def _finishing(sinks: Sequence[Sink]) -> Iterator[None]:
+    """Close all sinks at the end, whatever it is; what went wrong first is what is raised."""
+    try:
+        yield
+    except BaseException:
+        for sink in sinks:
+            with suppress(ConfigError):
+                sink.close()
+        raise
+    for sink in sinks:
+        sink.close()
+
+
+def _claim(folder: Path, source: Path) -> None:
+    """Make the folder of the results; prove that it can be written to, and not over the source."""
+    probe = folder / ".headrace-write-test"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"")
+        probe.unlink()
+        is_source = (folder / ANNOTATED).exists() and (folder / ANNOTATED).samefile(source)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to the output folder {folder}: {(error.strerror or str(error)).lower()};"
+            " give another one with --out"
+        ) from error
+    if is_source:
+        raise ConfigError(
+            f"the annotated video would replace its source {source}; give another folder with --out"
+        )

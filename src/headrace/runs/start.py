@@ -1,0 +1,27 @@
+"""How long each part of starting took."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headrace.profiling.setup import StartUpPart
+from headrace.runtime.clock import Clock
+
+
+class StartWatch:
+    """Times what is done before the first frame, part by part."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.parts: list[StartUpPart] = []
+        """In the order they were done."""
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Time what is done inside, and call it `name`."""
+        began_ns = self._clock.now_ns()
+        yield
+        self.add(name, (self._clock.now_ns() - began_ns) / 1e9)
+
+    def add(self, name: str, seconds: float) -> None:
+        """Note a part that was timed elsewhere."""
+        self.parts.append(StartUpPart(name=name, seconds=max(0.0, seconds)))

@@ -1,0 +1,1 @@
+"""Where results go: an annotated video, a file of predictions."""
