@@ -4,7 +4,7 @@ import pytest
 
 from headrace.errors import DecodeError
 from headrace.runs.batches import FileBatches
-from headrace.runs.recording import damaged_frames, stages_and_queues, step_of, summarize
+from headrace.runs.recording import lost_frames, stages_and_queues, step_of, summarize
 from headrace.runs.stages import Shown
 from headrace.profiling.steps import Step
 from headrace.runtime.pipeline import Pipeline
@@ -27,10 +27,7 @@ def test_a_step_holds_the_work_of_each_stage_and_all_the_time_it_took():
         first_index=112,
         frames=16,
         started_ms=0.5,
-        read_ms=2.0,
-        prep_ms=0.5,
-        exec_ms=10.0,
-        sink_ms=1.0,
+        work_ms={"decode": 2.0, "preprocess": 0.5, "model": 10.0, "sink": 1.0},
         total_ms=20.0,
     )
 
@@ -52,11 +49,12 @@ def test_damaged_frames_carry_their_times_and_what_is_wrong(tmp_path):
     batches = FileBatches(
         index=index, batch_size=4, damaged=[(15, error), (30, error)], concealed=[18]
     )
-    found = damaged_frames(batches, index)
+    found = lost_frames(batches, index)
     assert [frame.index for frame in found] == [15, 18, 30]
     assert [frame.pts_seconds for frame in found] == pytest.approx([0.5, 0.6, 1.0])
-    assert found[0].reason == found[2].reason == "it is damaged"
-    assert "what FFmpeg shows instead" in found[1].reason
+    assert found[0].cause == found[2].cause == "it is damaged"
+    assert [frame.is_concealed for frame in found] == [False, True, False]
+    assert "what FFmpeg shows instead" in found[1].cause
 
 
 @pytest.mark.parametrize(

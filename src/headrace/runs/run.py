@@ -15,7 +15,7 @@ from headrace.models.model import Model
 from headrace.models.prepare import prepare
 from headrace.models.results import Labels
 from headrace.models.smaller import smaller_model
-from headrace.models.threads import set_threads
+from headrace.models.threads import operation_threads
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.inputs import DecodeCounters
 from headrace.profiling.machine import provenance
@@ -94,13 +94,13 @@ class Runner:
         with watch.part("index"):
             index = open_index(Source.of(options.input.source), store)
         _claim(options.output.out, index.source.path)
-        set_threads(compute.threads)
-        ready = prepare(
-            lambda: load_classifier(compute.model_name, compute.weights),
-            Compute(device=compute.device),
-            batch_size=min(compute.batch_size, _batches(options, index).planned),
-            clock=clock,
-        )
+        with operation_threads(compute.threads):
+            ready = prepare(
+                lambda: load_classifier(compute.model_name, compute.weights),
+                Compute(device=compute.device),
+                batch_size=min(compute.batch_size, _batches(options, index).planned),
+                clock=clock,
+            )
         watch.add("model", ready.startup.load_seconds)
         if ready.startup.compile_seconds:
             watch.add("compile", ready.startup.compile_seconds)
@@ -136,6 +136,10 @@ class Runner:
         Raises:
             ConfigError: a sink cannot be written.
         """
+        with operation_threads(self.options.compute.threads):
+            return with_alternatives(self._run(on_step), self.model, self.clock)
+
+    def _run(self, on_step: Callable[[Step], None]) -> Session:
         made = provenance(self.options.configuration(), self.command, self.clock)
         start_ns, share = self.clock.now_ns(), ProcessorShare()
         outcome: Outcome = "complete"
@@ -156,7 +160,7 @@ class Runner:
             outcome, error = "failed", str(failure).splitlines()[0]
         carried = self.carrier.moved_bytes if self.carrier else 0
         stage_records, queue_records = stages_and_queues(run, {"transfer": carried})
-        session = Session(
+        return Session(
             provenance=made,
             setup=_setup(self.options, self.model, made),
             inputs=(summarize(self.index),),
@@ -173,7 +177,6 @@ class Runner:
             lost=lost_frames(batches, self.index),
             outputs=tuple(name for sink in sinks for name in sink.outputs),
         )
-        return with_alternatives(session, self.model, self.clock)
 
     def _sinks(self) -> tuple[Sink, ...]:
         output = self.options.output
