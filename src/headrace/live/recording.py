@@ -1,6 +1,7 @@
 """From what a run left behind to the parts of its session."""
 
-from headrace.live.batches import FileBatches
+from collections.abc import Sequence
+
 from headrace.live.stages import Shown
 from headrace.profiling.session import (
     DamagedFrame,
@@ -12,9 +13,8 @@ from headrace.profiling.session import (
 from headrace.profiling.steps import Step
 from headrace.runtime.pipeline import Run
 from headrace.runtime.stage import Item
+from headrace.video.loss import Loss
 from headrace.video.stream_index import StreamIndex
-
-_CONCEALED = "the file is damaged there; the picture is what FFmpeg shows instead"
 
 
 def step_of(item: Item[Shown], number: int, start_ns: int) -> Step:
@@ -43,13 +43,12 @@ def stages_and_queues(run: Run) -> tuple[tuple[StageRecord, ...], tuple[QueueRec
     return stages, tuple(QueueRecord.of(queue, feeds=stage) for queue, stage in queues)
 
 
-def damaged_frames(batches: FileBatches, index: StreamIndex) -> tuple[DamagedFrame, ...]:
+def damaged_frames(losses: Sequence[Loss]) -> tuple[DamagedFrame, ...]:
     """Return the frames that were left out, or shown in spite of damage, with their times."""
-    reasons = dict.fromkeys(batches.concealed, _CONCEALED)
-    reasons |= {number: str(error) for number, error in batches.damaged}
     return tuple(
-        DamagedFrame(index=number, pts_seconds=index.seconds(number), reason=reason)
-        for number, reason in sorted(reasons.items())
+        DamagedFrame(index=loss.index, pts_seconds=loss.pts_seconds, reason=loss.cause)
+        for loss in losses
+        if loss.index is not None and loss.pts_seconds is not None
     )
 
 

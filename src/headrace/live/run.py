@@ -9,7 +9,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, HeadraceError
-from headrace.live.batches import FileBatches
+from headrace.extraction.frames import FrameReader
 from headrace.live.recording import damaged_frames, stages_and_queues, step_of, summarize
 from headrace.live.sinks import VideoFile
 from headrace.live.stages import stages_of
@@ -27,6 +27,9 @@ from headrace.video.stream_index import StreamIndex
 ANNOTATED = "annotated.mp4"
 """Name of the annotated video in the folder of a run."""
 
+_AHEAD_BYTES = 1 << 30
+"""For frames that are decoded before their step is due; at least four batches."""
+
 Outcome = Literal["complete", "interrupted", "failed"]
 
 _CHOICES = {"prep_level": PrepLevel, "device": Device, "on_error": OnError}
@@ -43,8 +46,8 @@ class RunConfig:
     weights: str = "DEFAULT"
     """`DEFAULT` (torchvision's own), `none` (random), or the path of a checkpoint."""
     batch_size: int = 16
-    """Frames in a step. Up to ten batches of full-size frames are in memory at a time: 1.0 GB at
-    1920x1080 and 16."""
+    """Frames in a step. Up to ten batches of full-size frames are in memory at a time (1.0 GB at
+    1920x1080 and 16), and up to 1 GiB of frames, or four batches, that are decoded ahead."""
     prep_level: PrepLevel = "medium"
     """How much preprocessing is done: see headrace.preprocess.levels."""
     device: Device = "cpu"
@@ -116,7 +119,7 @@ class Runner:
     @property
     def frames_planned(self) -> int:
         """Frames the run will go through, damage aside."""
-        return self._batches().planned
+        return self._batches().frames_planned
 
     def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
         """Run to the end, and record it; an interrupt or an error ends it early, recorded too.
@@ -162,17 +165,19 @@ class Runner:
             stages=stage_records,
             queues=queue_records,
             decode=DecodeCounters(**vars(batches.counters)),
-            damaged=damaged_frames(batches, self.index),
+            damaged=damaged_frames(batches.losses),
             outputs=(ANNOTATED,) if video.path.exists() else (),
         )
 
-    def _batches(self) -> FileBatches:
+    def _batches(self) -> FrameReader:
         config = self.config
-        return FileBatches(
-            index=self.index,
+        height, width = self.index.info.upright_size
+        return FrameReader(
+            [self.index],
             batch_size=config.batch_size,
             stride=config.stride,
             max_batches=config.max_steps,
+            memory_budget=max(_AHEAD_BYTES, 4 * config.batch_size * height * width * 3),
             on_error=config.on_error,
         )
 
