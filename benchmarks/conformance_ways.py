@@ -153,7 +153,7 @@ def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
             if asked >= task.planned or clock.is_over():
                 break
         for bad in loader.quarantined:
-            judge.refused(range(len(judge)) if bad.index is None else [bad.index], bad.error)
+            judge.refused(range(len(judge)) if bad.index is None else [bad.index], bad.cause)
 
 
 def by_clip(task: Task, index: StreamIndex, judge: Judge) -> None:
@@ -202,10 +202,14 @@ def in_order(task: Task, index: StreamIndex, judge: Judge, *, workers: int = 1) 
             if clock.is_over():
                 reached = came[-1] + 1 if came else 0
                 break
-    refused = {n: bad.error for bad in reader.damaged for n in bad.indices or range(len(judge))}
-    refused = {n: error for n, error in refused.items() if n < reached}
-    for n, error in refused.items():
-        judge.refused([n], error)
+    refused = {
+        n: loss.cause
+        for loss in reader.losses
+        for n in (range(len(judge)) if loss.index is None else [loss.index])
+        if n < reached
+    }
+    for n, cause in refused.items():
+        judge.refused([n], cause)
     judge.left_out(sorted(set(range(reached)) - set(came) - set(refused)))
     if came != sorted(set(came)):
         judge.tally.is_wrong("frames come twice, or out of order")

@@ -261,14 +261,14 @@ def test_a_damaged_file_ends_a_run_with_what_was_done(call, good, tmp_path):
 RUN_UNTIL_STEP_3 = """
 import signal, sys, os
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
-from headrace.live import batches
-each = batches.FileBatches.__iter__
+from headrace.extraction.frames import FrameReader
+each = FrameReader.__iter__
 def interrupting(self):
     for number, batch in enumerate(each(self)):
         if number == 3:
             os.kill(os.getpid(), signal.SIGINT)
         yield batch
-batches.FileBatches.__iter__ = interrupting
+FrameReader.__iter__ = interrupting
 from headrace.cli import main
 main(sys.argv[1:])
 """

@@ -142,7 +142,7 @@ def test_interlaced_video_is_refused(scanned):
     index = scanned("h264")
     interlaced = replace(index, info=replace(index.info, is_interlaced=True))
     with pytest.raises(BackendError, match=r"h264 in yuv420p, interlaced; .* leave gpu out"):
-        Nvdec(0, interlaced)
+        open_decoder(interlaced, gpu=0)
 
 
 def test_an_ffmpeg_without_nvdec_is_refused(scanned, monkeypatch):

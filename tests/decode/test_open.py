@@ -4,6 +4,7 @@ from contextlib import closing
 
 import pytest
 
+from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder, open_index
 from headrace.decode.protocol import DecodeJob
@@ -22,7 +23,7 @@ def test_a_decoder_opens_from_a_path_or_an_index(tmp_path):
 
 def test_an_unknown_backend_is_refused_by_name(tmp_path):
     with pytest.raises(BackendError, match="no backend 'gpu'; there is pyav"):
-        open_decoder(tmp_path / "clip.mp4", backend="gpu")
+        open_decoder(tmp_path / "clip.mp4", decoding=Decoding(backend="gpu"))
 
 
 def test_opening_touches_no_video_until_a_job_runs(tmp_path):

@@ -61,7 +61,7 @@ def test_a_reader_begins_a_new_batch(clip):
     assert np.concatenate([batch.index for batch in batches]).tolist() == list(range(len(index)))
     came = [batch.frames.shape[1:3] for batch in batches for _ in batch.index]
     assert came == sizes
-    assert reader.damaged == []
+    assert reader.losses == []
 
 
 def test_a_loader_gives_all_in_its_size(clip, tmp_path):

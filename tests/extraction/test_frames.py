@@ -98,11 +98,11 @@ def test_bad_media_is_left_out_and_listed_when_asked(clips, store, tmp_path):
     videos = [tmp_path / "gone.mp4", bad, clips[0]]
     reader = FrameReader(videos, on_error="skip", workers=2, store=store)
     found = numbers(reader)
-    gone, damaged = sorted(reader.damaged, key=lambda d: d.video)
-    assert (gone.video, gone.indices) == (0, ())
-    assert damaged.video == 1
-    assert isinstance(damaged.error, DecodeError)
-    assert set(found) == {(1, n) for n in range(75)} - {(1, n) for n in damaged.indices} | {
+    gone, *damaged = reader.losses
+    assert (gone.source, gone.index) == (str(videos[0]), None)
+    assert {(loss.source, loss.is_concealed) for loss in damaged} == {(str(bad), False)}
+    assert all("cannot be decoded" in loss.cause for loss in damaged)
+    assert set(found) == {(1, n) for n in range(75)} - {(1, loss.index) for loss in damaged} | {
         (2, n) for n in range(30)
     }
 

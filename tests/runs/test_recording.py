@@ -2,8 +2,6 @@
 
 import pytest
 
-from headrace.errors import DecodeError
-from headrace.runs.batches import FileBatches
 from headrace.runs.recording import lost_frames, stages_and_queues, step_of, summarize
 from headrace.runs.stages import Shown
 from headrace.profiling.steps import Step
@@ -11,6 +9,7 @@ from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Item, Span, Stage
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.video.loss import Loss
 from headrace.video.stream_index import StreamIndex
 
 
@@ -45,16 +44,15 @@ def test_every_queue_names_the_stage_it_feeds_and_the_last_one_none():
 
 def test_damaged_frames_carry_their_times_and_what_is_wrong(tmp_path):
     index = StreamIndex.scan(write_clip(tmp_path / "clip", SynthClip()))
-    error = DecodeError("it is damaged", source="clip.mp4", missing=(15, 30))
-    batches = FileBatches(
-        index=index, batch_size=4, damaged=[(15, error), (30, error)], concealed=[18]
-    )
-    found = lost_frames(batches, index)
+    causes = {15: "it is damaged", 18: "what FFmpeg shows instead", 30: "it is damaged"}
+    losses = [
+        Loss.at(index, number, cause, is_concealed=number == 18) for number, cause in causes.items()
+    ]
+    found = lost_frames(losses)
     assert [frame.index for frame in found] == [15, 18, 30]
     assert [frame.pts_seconds for frame in found] == pytest.approx([0.5, 0.6, 1.0])
-    assert found[0].cause == found[2].cause == "it is damaged"
+    assert [frame.cause for frame in found] == list(causes.values())
     assert [frame.is_concealed for frame in found] == [False, True, False]
-    assert "what FFmpeg shows instead" in found[1].cause
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,13 @@ def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
     frames = np.zeros((2, 96, 128, 3), np.uint8)
     frames[1] = 255
     wanted = np.array([3, 5])
-    batch = FrameBatch(frames=frames, video=0, index=wanted, pts_seconds=index.seconds_of(wanted))
+    batch = FrameBatch(
+        frames=frames,
+        video=0,
+        index=wanted,
+        pts=index.pts[wanted],
+        time_base=index.info.time_base,
+    )
     with closing(AnnotatedVideo(tmp_path, index)) as video:
         preprocess = build_preprocess("simple", classifier.input)
         stages = stages_of(preprocess, None, classifier, [video])

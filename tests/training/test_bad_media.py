@@ -161,7 +161,7 @@ def test_what_is_bad_can_be_listed(loader, videos, tmp_path):
     damaged = [one.index for one in bad if one.source == str(videos[2])]
     assert damaged == sorted(set(damaged))
     assert 16 <= damaged[0] <= damaged[-1] < 24
-    assert all("cannot be decoded" in one.error for one in bad)
+    assert all("cannot be decoded" in one.cause for one in bad)
     list(loader(videos, on_error="skip", sampling=Permutation(), quarantine=path))
     again = loader(videos, on_error="skip", sampling=Permutation(), quarantine=path)
     assert again.quarantined == each.quarantined
@@ -175,7 +175,7 @@ def test_a_video_that_went_is_listed_as_one(loader, folder, tmp_path):
     list(each)
     [bad] = each.quarantined
     assert (bad.source, bad.index) == (str(paths[1]), None)
-    assert "has changed" in bad.error
+    assert "has changed" in bad.cause
 
 
 def test_a_repaired_file_leaves_quarantine(loader, folder, tmp_path):

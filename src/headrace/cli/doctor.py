@@ -46,8 +46,8 @@ def doctor(
 def _describe(json: bool) -> None:
     import torch  # noqa: F401 - GPUs are listed through it once it is loaded
 
+    from headrace.decode.decoding import BACKENDS
     from headrace.decode.index_store import IndexStore
-    from headrace.decode.open import BACKENDS
     from headrace.profiling.extras import extras
     from headrace.profiling.machine import describe_machine, versions
     from headrace.report.text import render_setup

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
-from headrace.decode.protocol import DecodeJob, Stack
+from headrace.decode.protocol import DecodeJob
+from headrace.decode.reading import read_whole
 from headrace.errors import ConfigError
 from headrace.sampling.boundary import Boundary, clip_indices
 from headrace.video.frames import Clip
@@ -70,15 +71,13 @@ def load_clip(
         wanted = clip_indices(len(index), start, num_frames, stride, boundary)
         different, place = np.unique(wanted, return_inverse=True)
         job = DecodeJob(tuple(different.tolist()), goes_on=False, conceals=on_error == "conceal")
-        stack = Stack(len(different))
-        for _ in decoder.run(job, stack):
-            pass
-        concealed = np.isin(wanted, list(decoder.concealed))
+        frames, concealed = read_whole(decoder, [job])
     return Clip(
-        frames=stack.frames if len(different) == len(wanted) else stack.frames[place],
+        frames=frames if len(different) == len(wanted) else frames[place],
         index=wanted,
-        pts_seconds=index.seconds_of(wanted),
+        pts=index.pts[wanted],
+        time_base=index.info.time_base,
         frame_rate=index.frame_rate,
         source=str(index.source),
-        is_concealed=concealed,
+        is_concealed=np.isin(wanted, list(concealed)),
     )

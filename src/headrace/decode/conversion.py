@@ -1,38 +1,61 @@
-"""Where the frames of one job go when they have come, and which could not be converted."""
+"""The seam where a decoded frame meets its converter: into which memory, and what does not fit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Generic, Protocol
 
-import numpy as np
 from av.video.frame import VideoFrame
-from numpy.typing import NDArray
 
-from headrace.decode.convert import FrameConverter
-from headrace.decode.protocol import Out, Stack
+from headrace.decode.pixels import Out, Pixels, Stack
 from headrace.errors import DecodeError
 
 
-class Conversion:
+class Converter(Protocol[Pixels]):
+    """Makes decoded frames of one stream, on the CPU or on a device, into pixels. Not thread-safe.
+
+    A backend that keeps frames on its device brings one whose pixels are tensors there.
+    """
+
+    def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
+        """Return the shape of the pixels that a frame becomes.
+
+        Raises:
+            DecodeError: it cannot be made into what is asked for.
+        """
+        ...
+
+    def new(self, shape: tuple[int, ...]) -> Pixels:
+        """Return memory for pixels of `shape`, of any content, where frames are converted to."""
+        ...
+
+    def convert(self, frame: VideoFrame, out: Pixels | None) -> Pixels:
+        """Return a frame as uint8 pixels, in `out` if it is given. Raises as `shape_of` does."""
+        ...
+
+
+class Conversion(Generic[Pixels]):
     """Converts the frames of one job into their places. A frame may come again: the last counts."""
 
-    def __init__(self, converter: FrameConverter, wanted: Sequence[int], out: Out | None) -> None:
-        """Convert nothing yet; without `out` each frame becomes an array of its own."""
-        self._converter = converter
+    def __init__(
+        self, converter: Converter[Pixels], wanted: Sequence[int], out: Out[Pixels] | None
+    ) -> None:
+        """Convert nothing yet; without `out` each frame gets memory of its own."""
+        self._converter: Converter[Pixels] = converter
         self._slots = {number: slot for slot, number in enumerate(wanted)}
-        self._out = out
+        self._out: Out[Pixels] | None = out
         self.refused: dict[int, DecodeError] = {}
         """Frames that could not be converted, and why."""
 
-    def pixels(self, number: int, frame: VideoFrame) -> NDArray[np.uint8] | None:
+    def pixels(self, number: int, frame: VideoFrame) -> Pixels | None:
         """Return a frame converted, in its place; None if it cannot be, and a note in `refused`."""
-        slot, out = self._slots[number], self._out
+        slot, out, converter = self._slots[number], self._out, self._converter
         try:
             if isinstance(out, Stack):
-                place: NDArray[np.uint8] | None = out.place(slot, self._converter.shape_of(frame))
+                place: Pixels | None = out.place(slot, converter.shape_of(frame), converter.new)
             else:
                 place = None if out is None else out[slot]
-            pixels = self._converter.convert(frame, place)
+            pixels: Pixels = converter.convert(frame, place)
         except DecodeError as error:
             self.refused[number] = error
             return None

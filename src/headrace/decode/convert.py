@@ -13,7 +13,7 @@ from headrace.video.shape import Crop, FrameShape, Orientation
 
 
 class FrameConverter:
-    """Converts frames of one stream. Not thread-safe: one per decoder.
+    """Converts frames of one stream to arrays: a `Converter`. Not thread-safe: one per decoder.
 
     Matrix (BT.601, 709, 2020) and range are taken from each frame's own tags; untagged means
     BT.601 limited range, as in FFmpeg. 10-bit becomes 8-bit. Shrinking averages areas, which costs
@@ -48,6 +48,10 @@ class FrameConverter:
         """Return the shape of the array that a frame becomes. Raises as `output_size` does."""
         return self._shape.array_shape(self.output_size(frame))
 
+    def new(self, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+        """Return an array of `shape`, of any content."""
+        return np.empty(shape, np.uint8)
+
     def convert(self, frame: VideoFrame, out: NDArray[np.uint8] | None) -> NDArray[np.uint8]:
         """Return `frame` as uint8 in the layout of the shape, written into `out` if it is given.
 
@@ -58,7 +62,7 @@ class FrameConverter:
         size = self.output_size(frame)
         expected = self._shape.array_shape(size)
         if out is None:
-            out = np.empty(expected, np.uint8)
+            out = self.new(expected)
         elif out.shape != expected:
             raise DecodeError(
                 f"frames of {self._source} change their size on the way: from "

@@ -17,6 +17,7 @@ from av.video.frame import PictureType, VideoFrame
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
+from headrace.decode.capabilities import Capabilities
 from headrace.errors import BackendError
 from headrace.video.codec import (
     CODECS_MADE_ANEW,
@@ -29,12 +30,15 @@ from headrace.video.door import describe
 from headrace.video.planes import rows_of
 from headrace.video.stream_index import StreamIndex
 
-_CODECS = CODECS_MADE_ANEW - {"av1"}
-"""FFmpeg decodes AV1 by libdav1d; its own decoder does not start on NVDEC through PyAV 18.1."""
-
-_PIXEL_FORMATS = ("yuv420p", "yuvj420p", "yuv420p10le")
-"""What GPUs are asked for; which of them they decode depends on codec and GPU. Frames come down as
-NV12 or P010, which hold the same."""
+CAPABILITIES = Capabilities(
+    # FFmpeg decodes AV1 by libdav1d; its own decoder does not start on NVDEC through PyAV 18.1.
+    codecs=tuple(sorted(CODECS_MADE_ANEW - {"av1"})),
+    # Frames come down as NV12 or P010, which hold the same.
+    pixel_formats=("yuv420p", "yuvj420p", "yuv420p10le"),
+    # Of two fields one is no picture to hold against the CPU's.
+    has_interlaced=False,
+)
+"""What GPUs are asked for; which of it they decode, and up to which size, depends on the GPU."""
 
 
 class Nvdec:
@@ -47,29 +51,13 @@ class Nvdec:
 
         Args:
             gpu: Its number, as torch counts those that CUDA_VISIBLE_DEVICES leaves.
-            index: The frames there are.
-
-        Raises:
-            BackendError: GPUs do not decode such video.
+            index: The frames there are, of what GPUs are asked for: see `CAPABILITIES`.
         """
         self._gpu = gpu
         self._index = index
         self._converter = VideoReformatter()
         self._keyframes: dict[int, VideoPacket] = {}
         self._needs_check = True
-        info = index.info
-        # Of two fields one is no picture to hold against another.
-        if (
-            info.codec not in _CODECS
-            or info.pixel_format not in _PIXEL_FORMATS
-            or info.is_interlaced
-        ):
-            fields = ", interlaced" if info.is_interlaced else ""
-            raise BackendError(
-                f"{self._asked}, which is {info.codec} in {info.pixel_format}{fields}; GPUs are "
-                f"asked for {', '.join(_PIXEL_FORMATS)} in {', '.join(sorted(_CODECS))}, "
-                "not interlaced; leave gpu out, or encode the file anew"
-            )
 
     @property
     def _asked(self) -> str:

@@ -1,21 +1,18 @@
 """Opening a video for decoding: its index, then a decoder of the chosen backend."""
 
 import os
-from typing import Literal, get_args
 
+from headrace.decode import nvdec
+from headrace.decode.capabilities import Capabilities
+from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
+from headrace.decode.pixels import Array
 from headrace.decode.protocol import Decoder
 from headrace.decode.pyav import PyavDecoder
-from headrace.errors import BackendError
+from headrace.errors import ConfigError
 from headrace.video.shape import FrameShape
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
-
-Backend = Literal["pyav"]
-"""Decoding backends there are."""
-
-BACKENDS: tuple[Backend, ...] = get_args(Backend)
-"""Their names."""
 
 
 def open_index(
@@ -30,14 +27,19 @@ def open_index(
     return (store or IndexStore()).load(Source.of(source))
 
 
+def capabilities_of(decoding: Decoding) -> Capabilities:
+    """Return what can be decoded that way; the CPU decodes all that FFmpeg has a decoder for."""
+    return Capabilities() if decoding.gpu is None else nvdec.CAPABILITIES
+
+
 def open_decoder(
     source: StreamIndex | Source | str | os.PathLike[str],
     shape: FrameShape | None = None,
+    decoding: Decoding | None = None,
     *,
-    backend: Backend = "pyav",
     gpu: int | None = None,
     store: IndexStore | None = None,
-) -> Decoder:
+) -> Decoder[Array]:
     """Return a decoder of `source`, for one thread; the caller closes it.
 
     The file itself is opened by the first job.
@@ -45,16 +47,19 @@ def open_decoder(
     Args:
         source: The video, or its index.
         shape: What frames are made into; None keeps them as they are.
-        backend: What decodes.
-        gpu: Number of the NVIDIA GPU that decodes; None: the CPU does. Frames come down to it.
+        decoding: What decodes, and where; None: PyAV, on the CPU.
+        gpu: Short for `Decoding.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes.
         store: Where indexes are kept; None means the user's cache folder.
 
     Raises:
-        BackendError: there is no such backend, or GPUs do not decode such video.
+        BackendError: such video cannot be decoded that way.
+        ConfigError: both `decoding` and `gpu` are given.
         OpenError: it cannot be opened as video.
         ScanError: no frame can be found in it.
     """
-    if backend not in BACKENDS:
-        raise BackendError(f"no backend {backend!r}; there is {', '.join(BACKENDS)}")
+    if decoding is not None and gpu is not None:
+        raise ConfigError(f"give decoding or gpu, got both: {decoding} and gpu={gpu}")
+    decoding = decoding or Decoding.on_gpu(gpu)
     index = source if isinstance(source, StreamIndex) else open_index(source, store)
-    return PyavDecoder(index, shape, gpu=gpu)
+    capabilities_of(decoding).check(decoding, index)
+    return PyavDecoder(index, shape, decoding)

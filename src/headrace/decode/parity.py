@@ -5,10 +5,11 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.decode.convert import FrameConverter
-from headrace.decode.open import BACKENDS, Backend, open_decoder, open_index
+from headrace.decode.decoding import BACKENDS, Backend, Decoding
+from headrace.decode.open import open_decoder, open_index
+from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.witness import plain_frames_from
 from headrace.errors import DecodeError
@@ -19,8 +20,8 @@ from headrace.video.stream_index import StreamIndex
 _GOLDEN_RATIO = 0.618_033_988_749_895
 
 
-def _open(index: StreamIndex, backend: Backend) -> Decoder:
-    return open_decoder(index, backend=backend)
+def _open(index: StreamIndex, backend: Backend) -> Decoder[Array]:
+    return open_decoder(index, decoding=Decoding(backend=backend))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ def check_parity(
     source: Source | str,
     *,
     num_frames: int = 32,
-    open_backend: Callable[[StreamIndex, Backend], Decoder] = _open,
+    open_backend: Callable[[StreamIndex, Backend], Decoder[Array]] = _open,
 ) -> Iterator[Parity]:
     """Compare `num_frames` scattered frames, one Parity for each backend.
 
@@ -76,17 +77,17 @@ def check_parity(
         )
 
 
-def _plain(index: StreamIndex, kept: set[int]) -> dict[int, NDArray[np.uint8]]:
+def _plain(index: StreamIndex, kept: set[int]) -> dict[int, Array]:
     """Return frames as a bare PyAV loop gives them, from the first packet to the last."""
     converter = FrameConverter(FrameShape(), index.info.orientation, str(index.source))
-    frames: dict[int, NDArray[np.uint8]] = {}
+    frames: dict[int, Array] = {}
     for number, frame in plain_frames_from(index, 0, DecodeCounters()):
         if number in kept and not frame.is_corrupt:
             frames[number] = converter.convert(frame, None)
     return frames
 
 
-def _seek(decoder: Decoder, index: int) -> list[NDArray[np.uint8]]:
+def _seek(decoder: Decoder[Array], index: int) -> list[Array]:
     """Return the frame, or nothing when it cannot be decoded."""
     try:
         return [frame for _, frame in decoder.run(DecodeJob((index,)))]

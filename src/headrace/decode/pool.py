@@ -6,13 +6,15 @@ from collections.abc import Hashable
 from types import TracebackType
 from typing import Any
 
+from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.open import open_decoder
+from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.errors import BackendError, ConfigError
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
-_OPTIONS = ("_shape", "_max_open", "_keeps_codecs", "_gpu")
+_OPTIONS = ("_shape", "_max_open", "_keeps_codecs", "_decoding")
 
 
 class DecoderPool:
@@ -32,7 +34,7 @@ class DecoderPool:
         max_open: int = 4,
         *,
         keeps_codecs: bool = False,
-        gpu: int | None = None,
+        decoding: Decoding = ON_CPU,
     ) -> None:
         """Open nothing yet.
 
@@ -40,7 +42,7 @@ class DecoderPool:
             shape: What frames are made into.
             max_open: Files.
             keeps_codecs: Whether decoders that wait keep what they have decoded.
-            gpu: Number of the NVIDIA GPU that decodes; None: the CPU does.
+            decoding: What decodes, and where.
 
         Raises:
             ConfigError: `max_open` is below 1.
@@ -50,7 +52,7 @@ class DecoderPool:
         self._shape = shape
         self._max_open = max_open
         self._keeps_codecs = keeps_codecs
-        self._gpu = gpu
+        self._decoding = decoding
         self._home = os.getpid()
         self._start_empty()
 
@@ -60,7 +62,7 @@ class DecoderPool:
         self._leave_inherited()
         return sum((each.counters for each in tuple(self._open.values())), self._closed)
 
-    def decoder(self, index: StreamIndex, reader: Hashable = None) -> Decoder:
+    def decoder(self, index: StreamIndex, reader: Hashable = None) -> Decoder[Array]:
         """Return the decoder of a video; valid until the next call, when its codec may rest.
 
         Whoever reads streams in several places names each `reader`: it has a decoder of its own,
@@ -70,10 +72,11 @@ class DecoderPool:
             BackendError: it is to decode on a GPU, in a process that was forked.
         """
         self._leave_inherited()
-        if self._gpu is not None and self._home != os.getpid():
+        gpu = self._decoding.gpu
+        if gpu is not None and self._home != os.getpid():
             raise BackendError(
-                f"GPU {self._gpu} was asked for in a process that was forked, where CUDA does not "
-                "work; start workers anew: DataLoader(..., multiprocessing_context='spawn')"
+                f"GPU {gpu} was asked for in a process that was forked, where CUDA does not work; "
+                "start workers anew: DataLoader(..., multiprocessing_context='spawn')"
             )
         key = id(index) if reader is None else reader
         if key in self._open and self._open[key].index is not index:
@@ -84,7 +87,7 @@ class DecoderPool:
         if key not in self._open:
             while len(self._open) >= self._max_open:
                 self._close(next(iter(self._open)))
-            self._open[key] = open_decoder(index, self._shape, gpu=self._gpu)
+            self._open[key] = open_decoder(index, self._shape, self._decoding)
         self._open.move_to_end(key)
         return self._open[key]
 
@@ -117,9 +120,9 @@ class DecoderPool:
             # Kept: freeing one would wait for threads that were not forked (a crop has some).
             self._start_empty((*self._inherited, *self._open.values()))
 
-    def _start_empty(self, inherited: tuple[Decoder, ...] = ()) -> None:
+    def _start_empty(self, inherited: tuple[Decoder[Array], ...] = ()) -> None:
         self._pid = os.getpid()
-        self._open: OrderedDict[Hashable, Decoder] = OrderedDict()
+        self._open: OrderedDict[Hashable, Decoder[Array]] = OrderedDict()
         self._closed = DecodeCounters()
         self._inherited = inherited
 

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, Protocol, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
+from headrace.decode.pixels import Out, Pixels
 from headrace.errors import ConfigError
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
@@ -18,48 +16,14 @@ be shown as FFmpeg shows it, and be marked in the result. A file that cannot be 
 by both of the latter."""
 
 
-def check_on_error(on_error: OnError) -> None:
-    """Do nothing if there is such a policy.
+def check_on_error(on_error: str, choices: Sequence[str] = get_args(OnError)) -> None:
+    """Do nothing if `on_error` is one of the policies that are offered.
 
     Raises:
-        ConfigError: there is not.
+        ConfigError: it is not.
     """
-    if on_error not in get_args(OnError):
-        raise ConfigError(
-            f"on_error must be one of {', '.join(get_args(OnError))}, got {on_error!r}"
-        )
-
-
-class Stack:
-    """Frames of one size in one array, as large as the first that comes: an `Out`."""
-
-    def __init__(self, count: int) -> None:
-        """Take no memory yet, for `count` frames."""
-        self._count = count
-        self._frames: NDArray[np.uint8] | None = None
-        self.misfits: list[int] = []
-        """Places of frames that came in another size than the first."""
-        self.first = 0
-        """Place of the first frame of the next job; set it to fill a stack by several."""
-
-    @property
-    def frames(self) -> NDArray[np.uint8]:
-        """uint8 [count, H, W, 3]; [count, 0, 0, 3] when none came."""
-        return np.empty((self._count, 0, 0, 3), np.uint8) if self._frames is None else self._frames
-
-    def place(self, number: int, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-        """Return where frame `number` of the job goes, whose array has `shape`."""
-        if self._frames is None:
-            self._frames = np.empty((self._count, *shape), np.uint8)
-        if self._frames.shape[1:] != shape:
-            self.misfits.append(self.first + number)
-        place: NDArray[np.uint8] = self._frames[self.first + number]
-        return place
-
-
-Out = NDArray[np.uint8] | Sequence[NDArray[np.uint8]] | Stack
-"""Where frames are written: uint8 [wanted, H, W, 3], or one uint8 [H, W, 3] for each of them; or a
-stack, where their size is not known before."""
+    if on_error not in choices:
+        raise ConfigError(f"on_error must be one of {', '.join(choices)}, got {on_error!r}")
 
 
 @dataclass(frozen=True)
@@ -118,8 +82,11 @@ class DecodeCounters:
         )
 
 
-class Decoder(Protocol):
-    """Decodes jobs of one stream into one shape. Belongs to one thread."""
+class Decoder(Protocol[Pixels]):
+    """Decodes jobs of one stream into one shape. Belongs to one thread.
+
+    `Decoder[Array]` hands out arrays on the CPU, `Decoder[torch.Tensor]` tensors on its device.
+    """
 
     @property
     def index(self) -> StreamIndex:
@@ -141,13 +108,11 @@ class Decoder(Protocol):
         """Indices of those frames of the last job that are damaged and were delivered anyway."""
         ...
 
-    def run(
-        self, job: DecodeJob, out: Out | None = None
-    ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    def run(self, job: DecodeJob, out: Out[Pixels] | None = None) -> Iterator[tuple[int, Pixels]]:
         """Yield (index, frame) for every wanted frame, in order; concealed ones come last.
 
         A frame is uint8 [H, W, 3] in [0, 255], RGB, upright. With `out`, the frame of
-        `job.wanted[k]` is written to `out[k]`, which is yielded; without, each frame is an array
+        `job.wanted[k]` is written to `out[k]`, which is yielded; without, each frame has memory
         of its own.
 
         Raises:

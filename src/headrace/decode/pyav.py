@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any, Generic, overload
 
-import numpy as np
 from av.video.frame import VideoFrame
-from numpy.typing import NDArray
 
 from headrace.decode.conceal import concealed
-from headrace.decode.conversion import Conversion
+from headrace.decode.conversion import Conversion, Converter
 from headrace.decode.convert import FrameConverter
+from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.feed import WrongPacketError
 from headrace.decode.index_store import keep_verdicts
 from headrace.decode.nvdec import Nvdec
 from headrace.decode.passage import Passage
-from headrace.decode.protocol import DecodeCounters, DecodeJob, Out
+from headrace.decode.pixels import Array, Out, Pixels
+from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.witness import certain_span, find_out
 from headrace.errors import BackendError, DecodeError
 from headrace.video.door import at_the_door
@@ -26,14 +27,12 @@ from headrace.video.planes import digest_of
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
-_Frames = Iterator[tuple[int, NDArray[np.uint8]]]
-
 _GOPS_BACK = (1, 3)
 """How many keyframes to go back where the stream announces entries that prove not to be clean: one
 with periodic intra refresh becomes whole only one keyframe later, or two."""
 
 
-class PyavDecoder:
+class PyavDecoder(Generic[Pixels]):
     """Decodes jobs of one stream. Not thread-safe: one per thread.
 
     A job that follows the last one closely goes on without a seek. Frames nobody asked for and no
@@ -43,14 +42,38 @@ class PyavDecoder:
     question finds out once, and what it found is kept with the index.
     """
 
+    @overload
     def __init__(
-        self, index: StreamIndex, shape: FrameShape | None = None, *, gpu: int | None = None
+        self: PyavDecoder[Array],
+        index: StreamIndex,
+        shape: FrameShape | None = None,
+        decoding: Decoding = ...,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        index: StreamIndex,
+        shape: FrameShape | None,
+        decoding: Decoding,
+        converter: Converter[Pixels],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        index: StreamIndex,
+        shape: FrameShape | None = None,
+        decoding: Decoding = ON_CPU,
+        converter: Converter[Pixels] | None = None,
     ) -> None:
+        """Open nothing yet; `converter` makes the pixels, arrays unless it is given."""
         self._index = index
-        self._nvdec = None if gpu is None else Nvdec(gpu, index)
+        self._nvdec = None if decoding.gpu is None else Nvdec(decoding.gpu, index)
         self._shape = shape or FrameShape()
         self._counters = DecodeCounters()
-        self._converter = FrameConverter(self._shape, index.info.orientation, str(index.source))
+        upright = index.info.orientation
+        made: Any = converter or FrameConverter(self._shape, upright, str(index.source))
+        self._converter: Converter[Pixels] = made
         self._passage = Passage(index, self._counters, self._nvdec)
         self._depth = 0
         """GOPs before its own at which decoding a frame last had to begin."""
@@ -76,7 +99,7 @@ class PyavDecoder:
         """Indices of those frames of the last job that are damaged and were delivered anyway."""
         return frozenset(self._concealed)
 
-    def run(self, job: DecodeJob, out: Out | None = None) -> _Frames:
+    def run(self, job: DecodeJob, out: Out[Pixels] | None = None) -> Iterator[tuple[int, Pixels]]:
         """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
         try:
             with at_the_door(DecodeError, self._index.source, "decode"):
@@ -86,13 +109,13 @@ class PyavDecoder:
             self.rest()
             raise
 
-    def _run(self, job: DecodeJob, out: Out | None) -> _Frames:
+    def _run(self, job: DecodeJob, out: Out[Pixels] | None) -> Iterator[tuple[int, Pixels]]:
         self._index.check(job.wanted[0])
         self._index.check(job.wanted[-1])
         self._index.check_unchanged(job.wanted[0])
         self._concealed.clear()
         lost: list[int] = []
-        conversion = Conversion(self._converter, job.wanted, out)
+        conversion: Conversion[Pixels] = Conversion(self._converter, job.wanted, out)
         for number, pixels in self._found(job, conversion, lost):
             self._counters.frames_delivered += 1
             yield number, pixels
@@ -118,7 +141,9 @@ class PyavDecoder:
         """Release the file and the codec."""
         self._passage.close()
 
-    def _found(self, job: DecodeJob, conversion: Conversion, lost: list[int]) -> _Frames:
+    def _found(
+        self, job: DecodeJob, conversion: Conversion[Pixels], lost: list[int]
+    ) -> Iterator[tuple[int, Pixels]]:
         """Yield the wanted frames in order; add those that are damaged to `lost`.
 
         Each is converted when it comes, while the processor still has it at hand, and delivered
@@ -136,7 +161,7 @@ class PyavDecoder:
                 if number not in wanted[:1]:
                     break  # Another thread has found out meanwhile that it is damaged.
                 due = iter(wanted)
-                came: deque[tuple[int, NDArray[np.uint8] | None]] = deque()
+                came: deque[tuple[int, Pixels | None]] = deque()
                 for found, frame in self._by(gop, wanted, skips=skips, goes_on=job.goes_on):
                     if found != next(due) or not self._is_right(found, frame):
                         # Another way brings this one, or the one that is lost before it.
@@ -159,9 +184,9 @@ class PyavDecoder:
     def _confirmed(
         self,
         left: deque[int],
-        came: deque[tuple[int, NDArray[np.uint8] | None]],
+        came: deque[tuple[int, Pixels | None]],
         lost: list[int],
-    ) -> _Frames:
+    ) -> Iterator[tuple[int, Pixels]]:
         """Yield the first frame that came; those wanted before it are damaged."""
         number, pixels = came.popleft()
         while left[0] != number:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.open import open_decoder
+from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import MediaError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -132,7 +133,7 @@ def _probe(
         decoder.close()
 
 
-def _run(decoder: Decoder, wanted: tuple[int, ...], clock: Clock) -> _Run:
+def _run(decoder: Decoder[Array], wanted: tuple[int, ...], clock: Clock) -> _Run:
     """Time one job of a decoder that has rested, as it has where jobs go from file to file."""
     decoder.rest()
     counters = decoder.counters

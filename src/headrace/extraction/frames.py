@@ -2,79 +2,82 @@
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from functools import partial
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
+from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder, open_index
-from headrace.decode.protocol import (
-    DecodeCounters,
-    DecodeJob,
-    Decoder,
-    OnError,
-    Stack,
-    check_on_error,
+from headrace.decode.pixels import Array
+from headrace.decode.protocol import DecodeCounters, Decoder, OnError, check_on_error
+from headrace.errors import ConfigError, MediaError
+from headrace.extraction.assembly import FilledPart, assembled, fill, fill_by_size
+from headrace.extraction.room import ReadingRoom
+from headrace.extraction.tasks import (
+    ReadingTask,
+    batches_of_one_stretch,
+    batches_over_stretches,
 )
-from headrace.errors import ConfigError, DecodeError, MediaError
-from headrace.planning.stretches import Stretch, in_order
-from headrace.runtime.affinity import available_cores
+from headrace.planning.stretches import in_order
 from headrace.runtime.ordered import ordered_streams
+from headrace.sizes import check_integers
 from headrace.video.frames import FrameBatch
+from headrace.video.loss import Loss
 from headrace.video.shape import FrameShape
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
-_BATCH_BYTES = 8 << 20
-_BATCH_FRAMES = 32
 _SHORT_STRETCH = 64
 """Frames below which a stretch is not worth the seek it costs."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Damage:
-    """Media that was left out because it cannot be decoded."""
-
-    video: int
-    """Place of the video in the list that was asked for."""
-    indices: tuple[int, ...]
-    """Frames left out; empty when it is the whole video."""
-    error: MediaError
-    """What was wrong."""
+Video = StreamIndex | Source | str | os.PathLike[str]
+"""A video, or what is known of it."""
 
 
 class FrameReader:
     """Reads every frame of its videos, in order: iterate it for FrameBatch after FrameBatch.
 
-    A batch holds up to 32 consecutive frames of one video and one size. Different stretches are
-    decoded at the same time, one thread and one decoder each; they come out in the order of the
-    videos whatever finishes first.
+    A batch holds consecutive frames of one video and one size: up to 32 of them; or, if
+    `batch_size` is given, exactly so many, but for the last of each video and for frames that are
+    damaged. Different stretches are decoded at the same time, one thread and one decoder each;
+    they come out in the order of the videos whatever finishes first.
     """
 
     def __init__(
         self,
-        videos: Sequence[Source | str | os.PathLike[str]],
+        videos: Sequence[Video],
         *,
         size: tuple[int, int] | None = None,
         stride: int = 1,
+        batch_size: int | None = None,
+        max_batches: int | None = None,
         workers: int | None = None,
         memory_budget: int = 1 << 30,
         on_error: OnError = "raise",
+        decoding: Decoding = ON_CPU,
         store: IndexStore | None = None,
     ) -> None:
         """Plan the reading; nothing is opened yet.
 
         Args:
-            videos: What to read, in this order.
+            videos: What to read, in this order; a StreamIndex is not looked up again.
             size: (height, width) of the frames; None keeps each video's own.
             stride: 1 means every frame.
-            workers: Decoding threads; None means one for each core this process may use.
-            memory_budget: Bytes that decoded frames may hold while they wait for their turn.
-            on_error: Whether bad media ends the reading or is left out and listed in `damaged`; or,
-                with `conceal`, damaged frames come as FFmpeg shows them, marked.
+            batch_size: Frames in a batch. All of one video then have one size: that of its first
+                frame, unless `size` is given. None begins a new batch where the size changes.
+            max_batches: Where to stop, counting batches that damage leaves empty; it needs a
+                `batch_size`. None means at the end of the last video.
+            workers: Decoding threads; None means one for each core this process may use, or as
+                many as there is memory for.
+            memory_budget: Bytes that decoded frames may hold while they wait for their turn; the
+                batch that is being put together comes on top.
+            on_error: Whether bad media ends the reading, behind the good frames before it, or is
+                left out and listed in `losses`; or, with `conceal`, damaged frames come as FFmpeg
+                shows them, marked and listed.
+            decoding: What decodes, and where.
             store: Where indexes are kept; None means the user's cache folder.
 
         Raises:
@@ -83,89 +86,150 @@ class FrameReader:
         check_on_error(on_error)
         if stride < 1:
             raise ConfigError(f"stride must be >= 1, got {stride}")
-        self._sources = [Source.of(video) for video in videos]
+        check_integers(1, batch_size=batch_size, max_batches=max_batches, workers=workers)
+        if max_batches is not None and batch_size is None:
+            raise ConfigError(f"max_batches={max_batches} needs a batch_size; give both")
+        self._videos = [
+            video if isinstance(video, StreamIndex) else Source.of(video) for video in videos
+        ]
         self._shape = FrameShape(size=size)
         self._stride = stride
-        self._workers = len(available_cores()) if workers is None else workers
+        self._batch_size = batch_size
+        self._max_batches = max_batches
+        self._workers = workers
         self._memory_budget = memory_budget
         self._on_error: OnError = on_error
+        self._decoding = decoding
         self._store = store or IndexStore()
         self._costs: list[DecodeCounters] = [DecodeCounters()]
-        self.damaged: list[Damage] = []
-        """What was left out so far, in no particular order."""
+        self.losses: list[Loss] = []
+        """What was left out or concealed so far, in order; whole videos as soon as they are known
+        to be bad."""
 
     @property
     def counters(self) -> DecodeCounters:
         """What decoding cost so far, over all threads."""
         return sum(self._costs, DecodeCounters())
 
+    @property
+    def frames_planned(self) -> int:
+        """Frames that will be delivered, damage aside. Looks up the index of every video."""
+        return sum(num_frames for _, _, num_frames in self._wanted(self._indexes()))
+
     def __iter__(self) -> Generator[FrameBatch, None, None]:
         """Yield the frames of every video, in order.
 
         Raises:
             MediaError: at the place of bad media, when `on_error` is `raise`.
-            ConfigError: the memory budget is too small for one frame of each worker.
+            ConfigError: the memory budget is too small for a batch, or for one frame of each
+                worker.
         """
         indexes = self._indexes()
         first = next(indexes, None)
-        frames_per_batch, capacity = self._batching(first)
-        known = indexes if first is None else chain([first], indexes)
-        return ordered_streams(
-            lambda: self._worker(frames_per_batch),
-            self._plan(known, frames_per_batch * capacity),
-            workers=self._workers,
-            capacity=capacity,
+        if first is None:
+            return
+        room = self._room(first[1])
+        parts = ordered_streams(
+            self._worker,
+            self._plan(chain([first], indexes), room),
+            workers=room.workers,
+            capacity=room.jobs,
             name="decode",
         )
+        # Left early, or at an error: threads are joined.
+        with closing(parts):
+            yield from self._assemble(parts)
+
+    def _assemble(self, parts: Iterator[FilledPart]) -> Iterator[FrameBatch]:
+        waiting: list[FilledPart] = []
+        for part in parts:
+            waiting.append(part)
+            error, stop = part.reading.error, None
+            if self._on_error == "raise" and error is not None and part.reading.lost:
+                stop = part.reading.lost[0]
+            else:
+                self.losses += part.reading.losses()
+            if part.is_last or stop is not None:
+                batch = assembled(waiting, stop=stop)
+                waiting = []
+                if batch is not None:
+                    yield batch
+            if stop is not None and error is not None:
+                raise error
 
     def _indexes(self) -> Iterator[tuple[int, StreamIndex]]:
-        for video, source in enumerate(self._sources):
+        for number, video in enumerate(self._videos):
             try:
-                yield video, open_index(source, self._store)
+                if isinstance(video, Source):
+                    video = open_index(video, self._store)
+                yield number, video
             except MediaError as error:
-                self._note(video, (), error)
+                if self._on_error == "raise":
+                    raise
+                self.losses.append(Loss(source=error.source, index=None, cause=str(error)))
 
-    def _plan(self, indexes: Iterator[tuple[int, StreamIndex]], most: int) -> Iterator[Stretch]:
-        """Keep a video on one thread while there are others to go round, and memory for it.
-
-        `most` is the number of frames of one stretch that may wait for their turn.
-        """
+    def _wanted(
+        self, indexes: Iterator[tuple[int, StreamIndex]]
+    ) -> Iterator[tuple[int, StreamIndex, int]]:
+        """Yield (video, index, number of frames to read)."""
+        batches = self._max_batches
         for video, index in indexes:
-            share = len(index) if len(self._sources) >= self._workers else len(index) // 8
-            at_least = max(_SHORT_STRETCH, min(share, most))
-            yield from in_order(video, index, stride=self._stride, at_least=at_least)
+            num_frames = len(range(0, len(index), self._stride))
+            if batches is not None and self._batch_size is not None:
+                num_frames = min(num_frames, batches * self._batch_size)
+                batches -= -(-num_frames // self._batch_size)
+            yield video, index, num_frames
+            if batches == 0:
+                return
 
-    def _batching(self, first: tuple[int, StreamIndex] | None) -> tuple[int, int]:
-        """Return frames per batch, and batches of one stretch that may wait."""
-        upright = first[1].info.upright_size if first else (1, 1)
-        height, width = self._shape.output_size(upright)
-        frame_bytes = height * width * 3
-        frames = max(1, min(_BATCH_FRAMES, _BATCH_BYTES // frame_bytes))
-        # One stretch is delivered while `workers` more run or wait: runtime/ordered.py.
-        capacity = self._memory_budget // (frames * frame_bytes * (self._workers + 1))
-        if capacity < 1:
-            raise ConfigError(
-                f"a memory budget of {self._memory_budget} bytes does not hold {frames} frames "
-                f"of {height}x{width} for each of {self._workers} workers; "
-                "raise it, or ask for a smaller size or fewer workers"
+    def _plan(
+        self, indexes: Iterator[tuple[int, StreamIndex]], room: ReadingRoom
+    ) -> Iterator[ReadingTask]:
+        """Keep a video on one thread while there are others to go round, and memory for it."""
+        for video, index, num_frames in self._wanted(indexes):
+            share = num_frames if len(self._videos) >= room.workers else num_frames // 8
+            at_least = max(_SHORT_STRETCH, min(share, room.job_frames * room.jobs))
+            stretches = in_order(
+                video, index, stride=self._stride, at_least=at_least, most=num_frames
             )
-        return frames, capacity
+            if self._batch_size is None:
+                yield from batches_of_one_stretch(stretches, batch_size=room.job_frames)
+            else:
+                yield from batches_over_stretches(
+                    stretches,
+                    num_frames,
+                    batch_size=self._batch_size,
+                    most=room.job_frames,
+                    new=partial(_memory, self._shape_of(index)),
+                )
+
+    def _room(self, index: StreamIndex) -> ReadingRoom:
+        return ReadingRoom.of(
+            self._shape.output_size(index.info.upright_size),
+            batch_size=self._batch_size,
+            workers=self._workers,
+            budget=self._memory_budget,
+        )
+
+    def _shape_of(self, index: StreamIndex) -> FrameShape:
+        """Return what frames of a video are made into: all of one size, where batches are exact."""
+        is_free = self._batch_size is None or self._shape.size is not None
+        return self._shape if is_free else FrameShape(size=index.info.upright_size)
 
     @contextmanager
-    def _worker(self, frames_per_batch: int) -> Iterator[Callable[[Stretch], Iterator[FrameBatch]]]:
+    def _worker(self) -> Iterator[Callable[[ReadingTask], Iterator[FilledPart]]]:
         """Keep one decoder open: the next stretch is likely of the same video."""
-        current: Decoder | None = None
+        current: Decoder[Array] | None = None
 
-        def run(stretch: Stretch) -> Iterator[FrameBatch]:
+        def run(task: ReadingTask) -> Iterator[FilledPart]:
             nonlocal current
-            if current is None or current.index is not stretch.index:
+            index = task.stretch.index
+            if current is None or current.index is not index:
                 if current is not None:
                     current.close()
-                current = open_decoder(stretch.index, self._shape)
+                current = open_decoder(index, self._shape_of(index), self._decoding)
                 self._costs.append(current.counters)
-            for at in range(0, len(stretch.wanted), frames_per_batch):
-                wanted = stretch.wanted[at : at + frames_per_batch]
-                yield from self._decode(current, stretch.video, wanted)
+            yield from self._decode(current, task)
 
         try:
             yield run
@@ -173,53 +237,23 @@ class FrameReader:
             if current is not None:
                 current.close()
 
-    def _decode(
-        self, decoder: Decoder, video: int, wanted: tuple[int, ...]
-    ) -> Iterator[FrameBatch]:
-        """Yield the frames as one batch; as several where they change their size on the way."""
-        while wanted:
-            stack = Stack(len(wanted))
-            slot = {index: k for k, index in enumerate(wanted)}
-            good = np.zeros(len(wanted), np.bool_)
-            left: tuple[int, ...] = ()
-            try:
-                job = DecodeJob(wanted, conceals=self._on_error == "conceal")
-                for index, _ in decoder.run(job, stack):
-                    good[slot[index]] = True
-            except DecodeError as error:
-                # From the first of another size on, all belong in a later batch.
-                stop = min((k for k in stack.misfits if k), default=len(wanted))
-                left = wanted[stop:]
-                good[stop:] = False
-                damaged = tuple(index for index in error.missing if index not in left)
-                if damaged:
-                    self._note(video, damaged, error)
-            if good.any():
-                yield _batch(decoder, video, np.array(wanted, np.int64), stack.frames, good)
-            wanted = left
-
-    def _note(self, video: int, indices: tuple[int, ...], error: MediaError) -> None:
-        if self._on_error == "raise":
-            raise error
-        self.damaged.append(Damage(video=video, indices=indices, error=error))
+    def _decode(self, decoder: Decoder[Array], task: ReadingTask) -> Iterator[FilledPart]:
+        conceals = self._on_error == "conceal"
+        video, number, batch = task.stretch.video, -1, np.zeros(0, np.uint8)
+        for part in task.parts:
+            if self._batch_size is None:
+                yield from fill_by_size(decoder, video, part.wanted, conceals=conceals)
+                continue
+            if part.batch != number:
+                number, shared = part.batch, task.shared.get(part.batch)
+                batch = _memory(decoder.shape, part.batch_frames) if shared is None else shared
+            yield fill(decoder, video, part, batch, conceals=conceals)
 
 
-def _batch(
-    decoder: Decoder,
-    video: int,
-    wanted: NDArray[np.int64],
-    frames: NDArray[np.uint8],
-    good: NDArray[np.bool_],
-) -> FrameBatch:
-    if not good.all():
-        frames, wanted = frames[good], wanted[good]
-    return FrameBatch(
-        frames=frames,
-        video=video,
-        index=wanted,
-        pts_seconds=decoder.index.seconds_of(wanted),
-        is_concealed=np.isin(wanted, list(decoder.concealed)),
-    )
+def _memory(shape: FrameShape, num_frames: int) -> Array:
+    """Return memory for frames of a shape that has a size; it is taken page by page when used."""
+    assert shape.size is not None
+    return np.empty((num_frames, *shape.array_shape(shape.size)), np.uint8)
 
 
 def read_frames(

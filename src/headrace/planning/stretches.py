@@ -43,16 +43,16 @@ def stretches(
 
 
 def in_order(
-    video: int, index: StreamIndex, *, stride: int = 1, at_least: int = 1
+    video: int, index: StreamIndex, *, stride: int = 1, at_least: int = 1, most: int | None = None
 ) -> Iterator[Stretch]:
-    """Plan every `stride`-th frame of one video, in order.
+    """Plan every `stride`-th frame of one video, in order; only the first `most` if it is given.
 
     Raises:
         ConfigError: `stride` is below 1.
     """
     if stride < 1:
         raise ConfigError(f"stride must be >= 1, got {stride}")
-    return stretches(video, index, np.arange(0, len(index), stride), at_least=at_least)
+    return stretches(video, index, np.arange(0, len(index), stride)[:most], at_least=at_least)
 
 
 def _by_gop(gops: NDArray[np.int64], wanted: NDArray[np.int64]) -> Iterator[tuple[int, list[int]]]:

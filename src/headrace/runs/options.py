@@ -39,8 +39,8 @@ class ComputeOptions:
     weights: str = "DEFAULT"
     """`DEFAULT` (torchvision's own), `none` (random), or the path of a checkpoint."""
     batch_size: int = 16
-    """Frames in a step. Up to ten batches of full-size frames are in memory at a time: 1.0 GB at
-    1920x1080 and 16."""
+    """Frames in a step. Decoded frames that wait for the model take up to 1 GiB, four batches where
+    these are larger; ten batches more are on their way through the stages."""
     prep_level: PrepLevel = "medium"
     """How much preprocessing is done: see headrace.preprocess.levels."""
     device: Device = "cpu"

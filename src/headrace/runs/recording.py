@@ -1,6 +1,6 @@
 """From what a run left behind to the parts of its session."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from headrace.profiling.flow import QueueRecord, StageRecord
@@ -8,13 +8,13 @@ from headrace.profiling.inputs import GopLengths, LostFrame, SourceSummary
 from headrace.profiling.stages import ROLES, Role
 from headrace.profiling.steps import Step
 from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds
-from headrace.runs.batches import FileBatches
 from headrace.runs.stages import Shown
 from headrace.runtime.pipeline import Run
 from headrace.runtime.stage import Item
+from headrace.video.loss import Loss
+from headrace.video.loss import Loss
 from headrace.video.stream_index import StreamIndex
 
-_CONCEALED = "the file is damaged there; the picture is what FFmpeg shows instead"
 _LEAST_SECONDS: Final = 0.5
 """Of processor time, below which the share of other programs says nothing."""
 
@@ -49,18 +49,16 @@ def stages_and_queues(
     return stages, tuple(QueueRecord.of(queue, feeds=stage) for queue, stage in queues)
 
 
-def lost_frames(batches: FileBatches, index: StreamIndex) -> tuple[LostFrame, ...]:
+def lost_frames(losses: Iterable[Loss]) -> tuple[LostFrame, ...]:
     """Return the frames that were left out, or shown in spite of damage, with their times."""
-    reasons = dict.fromkeys(batches.concealed, _CONCEALED)
-    reasons |= {number: str(error) for number, error in batches.damaged}
     return tuple(
         LostFrame(
-            index=number,
-            pts_seconds=index.seconds(number),
-            cause=reason,
-            is_concealed=number in batches.concealed,
+            index=loss.index,
+            pts_seconds=loss.pts_seconds,
+            cause=loss.cause,
+            is_concealed=loss.is_concealed,
         )
-        for number, reason in sorted(reasons.items())
+        for loss in losses
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
 from headrace.errors import ConfigError, HeadraceError
+from headrace.extraction.frames import FrameReader
 from headrace.models.compute import Compute
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
@@ -24,7 +25,6 @@ from headrace.profiling.session import Session
 from headrace.profiling.setup import Setup, StartUpPart
 from headrace.profiling.steps import Step, Steps
 from headrace.runs.alternatives import with_alternatives
-from headrace.runs.batches import FileBatches
 from headrace.runs.options import RunOptions
 from headrace.runs.recording import (
     ProcessorShare,
@@ -46,6 +46,8 @@ from headrace.video.stream_index import StreamIndex
 
 Outcome = Literal["complete", "interrupted", "failed"]
 _WARMUP_STEPS: Final = 1
+_AHEAD_BYTES: Final = 1 << 30
+"""Of decoded frames that may wait for the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +100,7 @@ class Runner:
             ready = prepare(
                 lambda: load_classifier(compute.model_name, compute.weights),
                 Compute(device=compute.device),
-                batch_size=min(compute.batch_size, _batches(options, index).planned),
+                batch_size=min(compute.batch_size, _reader(options, index).frames_planned),
                 clock=clock,
             )
         watch.add("model", ready.startup.load_seconds)
@@ -118,7 +120,7 @@ class Runner:
     @property
     def frames_planned(self) -> int:
         """Frames the run will go through, damage aside."""
-        return _batches(self.options, self.index).planned
+        return _reader(self.options, self.index).frames_planned
 
     def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
         """Run to the end, and record it; an interrupt or an error ends it early, recorded too.
@@ -145,7 +147,7 @@ class Runner:
         outcome: Outcome = "complete"
         error: str | None = None
         steps: list[Step] = []
-        batches, sinks = _batches(self.options, self.index), self._sinks()
+        batches, sinks = _reader(self.options, self.index), self._sinks()
         preprocess = build_preprocess(self.options.compute.prep_level, self.model.input)
         stages = stages_of(preprocess, self.carrier, self.model, sinks)
         run = Pipeline(source=batches, stages=stages, source_name=SOURCE).run(clock=self.clock)
@@ -174,7 +176,7 @@ class Runner:
             stages=stage_records,
             queues=queue_records,
             decode=DecodeCounters(**vars(batches.counters)),
-            lost=lost_frames(batches, self.index),
+            lost=lost_frames(batches.losses),
             outputs=tuple(name for sink in sinks for name in sink.outputs),
         )
 
@@ -190,12 +192,15 @@ class Runner:
             raise
 
 
-def _batches(options: RunOptions, index: StreamIndex) -> FileBatches:
-    return FileBatches(
-        index=index,
-        batch_size=options.compute.batch_size,
+def _reader(options: RunOptions, index: StreamIndex) -> FrameReader:
+    height, width = index.info.upright_size
+    batch_size = options.compute.batch_size
+    return FrameReader(
+        [index],
+        batch_size=batch_size,
         stride=options.input.stride,
         max_batches=options.input.max_steps,
+        memory_budget=max(_AHEAD_BYTES, 4 * batch_size * height * width * 3),
         on_error=options.input.on_error,
     )
 

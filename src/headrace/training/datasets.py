@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pool import DecoderPool
-from headrace.decode.protocol import DecodeJob, Stack
+from headrace.decode.protocol import DecodeJob
+from headrace.decode.reading import read_whole
 from headrace.errors import ConfigError
 from headrace.planning.stretches import stretches
 from headrace.sampling.boundary import Boundary, clip_indices, clip_span
@@ -63,13 +64,8 @@ class _VideoDataset(PooledDataset[_Item], Generic[_Item]):
     def _read(self, video: int, wanted: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return uint8 [N, H, W, 3], frames `wanted` (ascending, none twice) of a video."""
         index = self._videos.indexes[video]
-        decoder = self._pool.decoder(index)
-        stack = Stack(len(wanted))
-        for stretch in stretches(video, index, wanted):
-            for _ in decoder.run(DecodeJob(stretch.wanted), stack):
-                pass
-            stack.first += len(stretch.wanted)
-        return stack.frames
+        jobs = (DecodeJob(stretch.wanted) for stretch in stretches(video, index, wanted))
+        return read_whole(self._pool.decoder(index), jobs)[0]
 
     def _transformed(self, frames: NDArray[np.uint8]) -> Any:
         """Return frames [..., H, W, 3] as a tensor [..., 3, H, W], through the transform."""

@@ -1,13 +1,16 @@
 """From GOP jobs to frames that are held until their batch is due."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.open import open_decoder
+from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.decode.reading import read
 from headrace.errors import MediaError
 from headrace.planning.lookahead import GopJob
 from headrace.runtime.shelf import Shelf
@@ -36,7 +39,13 @@ class JobDecoder:
     """
 
     def __init__(
-        self, videos: VideoSet, shape: FrameShape, max_open: int, *, conceals: bool = False
+        self,
+        videos: VideoSet,
+        shape: FrameShape,
+        max_open: int,
+        *,
+        conceals: bool = False,
+        decoding: Decoding = ON_CPU,
     ) -> None:
         """Open nothing yet.
 
@@ -45,6 +54,7 @@ class JobDecoder:
             shape: What frames are made into; it has a size.
             max_open: Files that stay open between jobs.
             conceals: Whether damaged frames are delivered as FFmpeg shows them.
+            decoding: What decodes, and where.
         """
         assert shape.size is not None
         self.shape = shape
@@ -54,7 +64,8 @@ class JobDecoder:
         self.buffers = FrameBuffers(shape.array_shape(shape.size))
         """Where frames come from; give them back when they are done with."""
         self._videos = videos
-        self._idle: Shelf[int, Decoder] = Shelf(max_open)
+        self._decoding = decoding
+        self._idle: Shelf[int, Decoder[Array]] = Shelf(max_open)
         self._spent: list[DecodeCounters] = []
 
     @property
@@ -90,28 +101,24 @@ class JobDecoder:
     def _decode(self, job: GopJob) -> tuple[Decoded, DecodeCounters]:
         videos, indices = self._videos.population.locate(np.array(job.frames, np.int64))
         video = int(videos[0])
-        held = {
-            index: (frame, self.buffers.take())
-            for index, frame in zip(indices.tolist(), job.frames, strict=True)
-        }
-        out = [buffer for _, buffer in held.values()]
+        buffers = [self.buffers.take() for _ in job.frames]
+        decoder = self._idle.take(video) or open_decoder(
+            self._videos.indexes[video], self.shape, self._decoding
+        )
+        wanted = DecodeJob(tuple(indices.tolist()), goes_on=False, conceals=self.conceals)
+        reading = read(decoder, wanted, buffers)
         done = Decoded()
-        decoder = self._idle.take(video) or open_decoder(self._videos.indexes[video], self.shape)
-        before = replace(decoder.counters)
-        wanted = DecodeJob(tuple(held), goes_on=False, conceals=self.conceals)
-        try:
-            for index, _ in decoder.run(wanted, out):
-                frame, buffer = held.pop(index)
+        for frame, index, buffer in zip(job.frames, wanted.wanted, buffers, strict=True):
+            if index in reading.came:
                 done.frames[frame] = buffer
-                if index in decoder.concealed:
+                if index in reading.concealed:
                     done.concealed.add(frame)
-        except MediaError as error:
-            for frame, buffer in held.values():
-                done.failures[frame] = error
+            elif reading.error is not None:
+                done.failures[frame] = reading.error
                 self.buffers.give(buffer)
         if done.failures:
             decoder.close()
         else:
             decoder.rest()
             self._idle.put(video, decoder)
-        return done, decoder.counters - before
+        return done, reading.cost

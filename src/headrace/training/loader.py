@@ -26,12 +26,13 @@ from headrace.training.epochs import Epochs, Position
 from headrace.training.fitting import fitted, population_for
 from headrace.training.iteration import still_running
 from headrace.training.open_files import max_open_files
-from headrace.training.quarantine import Quarantine, Quarantined
+from headrace.training.quarantine import Quarantine
 from headrace.training.ranks import agreement, shard_of
 from headrace.training.state import check_identity
 from headrace.training.statistics import LoaderStatistics
 from headrace.training.video_set import VideoSet
 from headrace.training.window import Window
+from headrace.video.loss import Loss
 from headrace.video.shape import FrameShape, Layout
 from headrace.video.source import Source
 
@@ -265,8 +266,8 @@ class FrameLoader:
         return self._videos.left_out
 
     @property
-    def quarantined(self) -> tuple[Quarantined, ...]:
-        """What is known to be bad and left alone: path, place of the frame (None: all), and why."""
+    def quarantined(self) -> tuple[Loss, ...]:
+        """What is known to be bad and left alone: frames, and whole videos."""
         return self._epochs.quarantine.entries
 
     def close(self) -> None:

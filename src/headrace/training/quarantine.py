@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +11,11 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 from headrace.training.video_set import VideoSet
+from headrace.video.loss import Loss
 from headrace.video.source import Fingerprint, Source
 
 _BEGINNING = '{"source"'
 """Of every entry."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Quarantined:
-    """A frame, or a whole video, that is left alone."""
-
-    source: str
-    """Path of the video."""
-    index: int | None
-    """Place of the frame in presentation order; None: all of the video."""
-    error: str
-    """Why."""
 
 
 class Quarantine:
@@ -61,21 +50,19 @@ class Quarantine:
         return self._count
 
     @property
-    def entries(self) -> tuple[Quarantined, ...]:
+    def entries(self) -> tuple[Loss, ...]:
         """What is bad: videos that cannot be opened, then the others in their order."""
-        listed = [
-            Quarantined(source=each.source, index=None, error=str(each))
-            for each in self._videos.left_out
-        ]
-        bad: list[tuple[int, int | None, str]] = []
-        bad.extend((video, None, why) for video, why in self._bad_videos.items())
+        videos = self._videos
+        listed = [Loss(source=each.source, index=None, cause=str(each)) for each in videos.left_out]
+        bad: list[tuple[int, Loss]] = []
+        for video, why in self._bad_videos.items():
+            source = str(videos.indexes[video].source)
+            bad.append((video, Loss(source=source, index=None, cause=why)))
         for frame, why in sorted(self._frames.items()):
-            video, index = (int(each) for each in self._videos.population.locate(np.array(frame)))
+            video, place = (int(each) for each in videos.population.locate(np.array(frame)))
             if video not in self._bad_videos:
-                bad.append((video, index, why))
-        for video, place, why in sorted(bad, key=lambda each: each[0]):
-            source = str(self._videos.indexes[video].source)
-            listed.append(Quarantined(source=source, index=place, error=why))
+                bad.append((video, Loss.at(videos.indexes[video], place, why)))
+        listed.extend(loss for _, loss in sorted(bad, key=lambda each: each[0]))
         return tuple(listed)
 
     def is_bad(self, frames: NDArray[np.int64]) -> NDArray[np.bool_]:

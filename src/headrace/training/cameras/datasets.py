@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils import data
 
+from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pool import DecoderPool
 from headrace.decode.protocol import DecodeJob
+from headrace.decode.reading import read
 from headrace.errors import ConfigError
 from headrace.runtime.limits import files_to_keep_open
 from headrace.sampling.alignment import MISSING
@@ -85,7 +87,9 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
         self._size = self.cameras.common_size() if size is None else size
         files = num_of_set * len(self.cameras.cameras)
         most = files_to_keep_open(files, num_of_file)
-        super().__init__(DecoderPool(FrameShape(size=size), most, keeps_codecs=True, gpu=gpu))
+        decoding = Decoding.on_gpu(gpu)
+        pool = DecoderPool(FrameShape(size=size), most, keeps_codecs=True, decoding=decoding)
+        super().__init__(pool)
         self._collate = CameraCollate(self.cameras)
         self._transform = transform
         self._kept: dict[tuple[int, int], tuple[int, int, NDArray[np.uint8]]] = {}
@@ -180,8 +184,7 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
     ) -> None:
         goes_on = frame + 1 < len(index)
         decoder = self._pool.decoder(index, reader)
-        for _ in decoder.run(DecodeJob((frame,), goes_on=goes_on), [out]):
-            pass
+        read(decoder, DecodeJob((frame,), goes_on=goes_on), [out]).check()
         if not goes_on:
             self._pool.drop(index, reader)
 

@@ -1,14 +1,14 @@
 """The engine of a camera loader: lanes in, batches out, each frame decoded once."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from headrace.decode.decoding import Decoding
 from headrace.decode.open import open_decoder
+from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.decode.reading import Reading, read
 from headrace.errors import MediaError
 from headrace.runtime.clock import Clock
 from headrace.runtime.ordered import ordered_streams
@@ -34,7 +34,7 @@ class CameraEngine:
         batches: int,
         max_idle: int,
         workers: int,
-        gpu: int | None,
+        decoding: Decoding,
         stall_seconds: float | None,
         clock: Clock,
     ) -> None:
@@ -45,7 +45,7 @@ class CameraEngine:
             batches: That may be on their way, besides those the caller has.
             max_idle: Files that may wait open for their next job.
             workers: Decoding threads.
-            gpu: Number of the NVIDIA GPU that decodes; None: the CPU does.
+            decoding: What decodes, and where.
             stall_seconds: How long a worker may be at one job before it is said to hang.
             clock: What measures waiting.
         """
@@ -54,11 +54,11 @@ class CameraEngine:
         self._lanes = lanes
         self._shape = FrameShape(size=lanes.size)
         self._workers = workers
-        self._gpu = gpu
+        self._decoding = decoding
         self._stall_seconds = stall_seconds
         self._turns = Turns()
-        self._idle: Shelf[tuple[int, int], Decoder] = Shelf(max_idle)
-        self._kept: dict[tuple[int, int], tuple[int, NDArray[np.uint8]]] = {}
+        self._idle: Shelf[tuple[int, int], Decoder[Array]] = Shelf(max_idle)
+        self._kept: dict[tuple[int, int], tuple[int, Array]] = {}
         self._spent: list[DecodeCounters] = []
 
     @property
@@ -110,32 +110,25 @@ class CameraEngine:
         """Write the frames of a job where they belong; what cannot be decoded is marked there."""
         place, camera = job.lane
         left = dict(job.wanted)
-        kept = self._kept.pop(job.lane, None)
-        if kept is not None:
-            for step in left.pop(kept[0], []):
-                step.picture(place, camera)[...] = kept[1]
+        last = self._kept.pop(job.lane, None)
+        if last is not None:
+            for step in left.pop(last[0], []):
+                step.picture(place, camera)[...] = last[1]
         index = self._lanes.cameras.clips[job.clip].indexes[camera]
         idle = self._idle.take(job.lane)
-        decoder = idle or open_decoder(index, self._shape, gpu=self._gpu)
-        before = replace(decoder.counters)
-        stays_open = False
+        decoder = idle or open_decoder(index, self._shape, self._decoding)
+        before, stays_open = replace(decoder.counters), False
         try:
+            error: MediaError | None = None
             if left:
                 out = [steps[0].picture(place, camera) for steps in left.values()]
                 wanted = DecodeJob(tuple(left), goes_on=job.goes_on)
-                for frame, pixels in decoder.run(wanted, out):
-                    for step in left.pop(frame)[1:]:
-                        step.picture(place, camera)[...] = pixels
-                    if job.keeps_last:
-                        kept = frame, pixels
-            if job.keeps_last and kept is not None:
-                self._kept[job.lane] = kept[0], kept[1].copy()
-            stays_open = job.goes_on
-        except MediaError as error:
-            for step in (step for steps in left.values() for step in steps):
-                step.is_lost[place, camera] = True
-                step.picture(place, camera)[...] = 0
-                step.errors.append(error)
+                reading = read(decoder, wanted, out)
+                error, last = reading.error, (wanted.wanted[-1], out[-1])
+                _show(reading, job.lane, left, out)
+            if error is None and job.keeps_last and last is not None:
+                self._kept[job.lane] = last[0], last[1].copy()
+            stays_open = error is None and job.goes_on
         finally:
             if stays_open:
                 self._idle.put(job.lane, decoder)
@@ -150,3 +143,21 @@ class CameraEngine:
         first = next(iter(item.wanted), 0)
         source = clip.indexes[item.lane[1]].source
         return f"{len(item.wanted)} frames of {source} (from frame {first})"
+
+
+def _show(
+    reading: Reading,
+    lane: tuple[int, int],
+    wanted: dict[int, list[CameraStep]],
+    pictures: Sequence[Array],
+) -> None:
+    """Copy frames to all batches that show them; mark those that did not come, and leave black."""
+    for (frame, steps), pixels in zip(wanted.items(), pictures, strict=True):
+        if frame in reading.came:
+            for step in steps[1:]:
+                step.picture(*lane)[...] = pixels
+        elif reading.error is not None:
+            for step in steps:
+                step.is_lost[lane] = True
+                step.picture(*lane)[...] = 0
+                step.errors.append(reading.error)

@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 import torch
 
+from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import MediaError
@@ -165,7 +166,7 @@ class CameraLoader:
             batch_bytes = self._lanes * math.prod(size or self._widest()) * 3
             self._ahead = batches_ahead(parse_bytes(memory_budget), batch_bytes, lookahead)
             self._max_open = files_to_keep_open(self._lanes, num_of_file)
-            self._gpu, self._stall_seconds = gpu, stall_seconds
+            self._decoding, self._stall_seconds = Decoding.on_gpu(gpu), stall_seconds
             self._collate = CameraCollate(self._cameras, transform, device, pin_memory=pin_memory)
             self._clock, self._pid = clock, os.getpid()
             self._epoch, self._step = self._at = 0, 0
@@ -312,7 +313,7 @@ class CameraLoader:
             batches=self._ahead,
             max_idle=self._max_idle(),
             workers=self._workers,
-            gpu=self._gpu,
+            decoding=self._decoding,
             stall_seconds=self._stall_seconds,
             clock=self._clock,
         )

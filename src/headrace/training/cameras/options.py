@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from typing import Literal, get_args
 
+from headrace.decode.protocol import check_on_error
 from headrace.errors import ConfigError
 from headrace.sizes import check_integers
 from headrace.training.cameras.batch import Ragged
@@ -45,14 +46,10 @@ def check_options(
     check_integers(
         1, group_num=group_num, workers=workers, lookahead=lookahead, num_of_file=num_of_file
     )
-    for name, choice, choices in (
-        ("on_error", on_error, get_args(OnLost)),
-        ("ragged", ragged, (*get_args(Ragged), None)),
-    ):
-        if choice not in choices:
-            raise ConfigError(
-                f"{name} must be one of {', '.join(map(str, choices))}, got {choice!r}"
-            )
+    check_on_error(on_error, get_args(OnLost))
+    choices = (*get_args(Ragged), None)
+    if ragged not in choices:
+        raise ConfigError(f"ragged must be one of {', '.join(map(str, choices))}, got {ragged!r}")
 
 
 def layout_for(

@@ -7,7 +7,7 @@ from itertools import chain
 import pytest
 
 from headrace.errors import DecodeError, OpenError
-from headrace.runs.batches import FileBatches
+from headrace.extraction.frames import FrameReader
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from headrace.video.stream_index import StreamIndex
@@ -27,8 +27,8 @@ def damaged(tmp_path):
     return damage.damage_packets(whole, tmp_path / "bad.mp4", ordinals=[30])
 
 
-def batches(path, **options) -> FileBatches:
-    return FileBatches(index=StreamIndex.scan(path), **{"batch_size": 8, **options})
+def batches(path, **options) -> FrameReader:
+    return FrameReader([StreamIndex.scan(path)], **{"batch_size": 8, "workers": 2, **options})
 
 
 def numbers(batch) -> list[int]:
@@ -52,8 +52,8 @@ def numbers(batch) -> list[int]:
 def test_every_nth_frame_comes_in_order(good, options, expected):
     read = batches(good, **options)
     assert [numbers(batch) for batch in read] == [list(part) for part in expected]
-    assert read.planned == sum(map(len, expected)) == read.counters.frames_delivered
-    assert read.damaged == []
+    assert read.frames_planned == sum(map(len, expected)) == read.counters.frames_delivered
+    assert read.losses == []
 
 
 def test_times_are_those_of_the_file(tmp_path):
@@ -76,8 +76,8 @@ def test_damage_that_is_skipped_is_left_out_and_listed(damaged):
     found = [numbers(batch) for batch in read]
     assert found[3:5] == [list(range(24, 30)), list(range(36, 40))]
     assert list(chain(*found)) == [*range(30), *range(36, 48)]
-    assert [index for index, _ in read.damaged] == list(range(30, 36))
-    assert all(isinstance(error, DecodeError) for _, error in read.damaged)
+    assert [loss.index for loss in read.losses] == list(range(30, 36))
+    assert all("cannot be decoded" in loss.cause for loss in read.losses)
 
 
 def test_a_batch_without_a_good_frame_does_not_come(damaged):
@@ -88,7 +88,7 @@ def test_a_batch_without_a_good_frame_does_not_come(damaged):
 def test_a_damaged_start_ends_the_reading_at_once(tmp_path, good):
     path = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[0])
     with pytest.raises(DecodeError, match="frame 0"):
-        list(FileBatches(index=StreamIndex.scan(path), batch_size=4))
+        list(batches(path, batch_size=4))
 
 
 def test_frames_that_change_their_size_come_at_the_size_of_the_first(tmp_path):

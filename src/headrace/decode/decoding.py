@@ -1,0 +1,57 @@
+"""What decodes, on which device, and where its frames are left: one value."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from headrace.errors import BackendError, ConfigError
+
+Backend = Literal["pyav"]
+"""Decoding backends there are."""
+
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
+"""Their names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How videos are decoded; the same for all that opens them. Frames are equal bit by bit.
+
+    `Decoding()` decodes on the CPU, `Decoding.on_gpu(0)` on the first GPU.
+
+    Raises:
+        BackendError: there is no such backend.
+        ConfigError: there is no such kind of device.
+    """
+
+    backend: Backend = "pyav"
+    """The library that decodes."""
+    device: str = "cpu"
+    """Where: `cpu`, or `cuda:N`, an NVIDIA GPU by its number, as torch counts those that
+    CUDA_VISIBLE_DEVICES leaves."""
+    keeps_on_device: bool = False
+    """Whether frames stay on the device, as tensors; else they come down to the CPU, as arrays."""
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise BackendError(f"no backend {self.backend!r}; there is {', '.join(BACKENDS)}")
+        if not re.fullmatch(r"cpu|cuda:\d+", self.device):
+            raise ConfigError(f"device must be cpu or cuda:N, as in cuda:0, got {self.device!r}")
+
+    @classmethod
+    def on_gpu(cls, gpu: int | None) -> "Decoding":
+        """Return decoding on NVIDIA GPU number `gpu`, from where frames come down; None: the CPU.
+
+        The one place where what callers type as `gpu=` becomes this value.
+        """
+        return ON_CPU if gpu is None else cls(device=f"cuda:{gpu}")
+
+    @property
+    def gpu(self) -> int | None:
+        """Number of the GPU; None: the CPU decodes."""
+        _, is_numbered, number = self.device.partition(":")
+        return int(number) if is_numbered else None
+
+
+ON_CPU = Decoding()
+"""PyAV on the CPU, which is what decodes unless something else is asked for."""

@@ -1,0 +1,56 @@
+"""Memory for decoded pixels: arrays on the CPU, or tensors on the device that decoded them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+Array = NDArray[np.uint8]
+"""Pixels on the CPU: uint8."""
+
+Pixels = TypeVar("Pixels", NDArray[np.uint8], "torch.Tensor")
+"""Of one decoder all are of one kind: arrays, or uint8 tensors on its device."""
+
+
+class Stack(Generic[Pixels]):
+    """Frames of one size in one array, as large as the first that comes: an `Out`."""
+
+    def __init__(self, count: int) -> None:
+        """Take no memory yet, for `count` frames."""
+        self._count = count
+        self._frames: Pixels | None = None
+        self.misfits: list[int] = []
+        """Places of frames that came in another size than the first."""
+        self.first = 0
+        """Place of the first frame of the next job; set it to fill a stack by several."""
+
+    @property
+    def frames(self) -> Pixels:
+        """uint8 [count, H, W, 3]; ask only when a frame has come."""
+        assert self._frames is not None, "no frame has come"
+        return self._frames
+
+    def place(
+        self,
+        number: int,
+        shape: tuple[int, ...],
+        new: Callable[[tuple[int, ...]], Pixels],
+    ) -> Pixels:
+        """Return where frame `number` of the job goes, of `shape`; `new` takes memory for all."""
+        if self._frames is None:
+            self._frames = new((self._count, *shape))
+        if tuple(self._frames.shape[1:]) != shape:
+            self.misfits.append(self.first + number)
+        place: Pixels = self._frames[self.first + number]
+        return place
+
+
+Out: TypeAlias = Pixels | Sequence[Pixels] | Stack[Pixels]
+"""Where frames are written: uint8 [wanted, H, W, 3], or one uint8 [H, W, 3] for each of them; or a
+stack, where their size is not known before."""

@@ -1,0 +1,102 @@
+"""Reading: a decode job run to its end, with what came of it and what was lost."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from headrace.decode.pixels import Out, Pixels, Stack
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.errors import MediaError
+from headrace.video.loss import Loss
+from headrace.video.stream_index import StreamIndex
+
+_CONCEALED = "the file is damaged there; the picture is what FFmpeg shows instead"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reading:
+    """What became of a job: each frame it wanted came, or is lost."""
+
+    index: StreamIndex
+    """The frames of the video."""
+    wanted: tuple[int, ...]
+    """Indices of the frames that were asked for, ascending."""
+    came: frozenset[int]
+    """Those that were written where they belong."""
+    concealed: frozenset[int]
+    """Those that came although they are damaged, as FFmpeg shows them."""
+    error: MediaError | None
+    """Why others did not come; None where all did."""
+    cost: DecodeCounters
+    """What the job cost."""
+
+    @property
+    def lost(self) -> tuple[int, ...]:
+        """Indices of those that did not come, ascending."""
+        return tuple(index for index in self.wanted if index not in self.came)
+
+    def check(self) -> None:
+        """Do nothing if all came.
+
+        Raises:
+            MediaError: what kept one from coming.
+        """
+        if self.error is not None:
+            raise self.error
+
+    def losses(self) -> list[Loss]:
+        """Return a loss for each frame that did not come, or is concealed, in their order."""
+        return [
+            Loss.at(self.index, number, _CONCEALED, is_concealed=True)
+            if number in self.came
+            else Loss.at(self.index, number, str(self.error))
+            for number in self.wanted
+            if number not in self.came or number in self.concealed
+        ]
+
+
+def read(decoder: Decoder[Pixels], job: DecodeJob, out: Out[Pixels]) -> Reading:
+    """Decode a job into `out`: the frame of `job.wanted[k]` goes to `out[k]`.
+
+    Bad media is no exception but part of what is returned; memory of frames that did not come
+    holds anything.
+
+    Raises:
+        BackendError: the device cannot decode the video.
+    """
+    before = replace(decoder.counters)
+    came: list[int] = []
+    error: MediaError | None = None
+    try:
+        for index, _ in decoder.run(job, out):
+            came.append(index)
+    except MediaError as failure:
+        error = failure
+    return Reading(
+        index=decoder.index,
+        wanted=job.wanted,
+        came=frozenset(came),
+        concealed=decoder.concealed.intersection(came),
+        error=error,
+        cost=decoder.counters - before,
+    )
+
+
+def read_whole(
+    decoder: Decoder[Pixels], jobs: Iterable[DecodeJob]
+) -> tuple[Pixels, frozenset[int]]:
+    """Return the frames of all jobs, one after the other, and the indices of concealed ones.
+
+    They lie in memory of their own, uint8 [frames, H, W, 3], as large as the first.
+
+    Raises:
+        MediaError: a frame did not come.
+    """
+    jobs = tuple(jobs)
+    stack: Stack[Pixels] = Stack(sum(len(job.wanted) for job in jobs))
+    concealed: frozenset[int] = frozenset()
+    for job in jobs:
+        reading = read(decoder, job, stack)
+        reading.check()
+        concealed |= reading.concealed
+        stack.first += len(job.wanted)
+    return stack.frames, concealed
