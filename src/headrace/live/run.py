@@ -15,7 +15,8 @@ from headrace.live.sinks import VideoFile
 from headrace.live.stages import stages_of
 from headrace.models.load import Classifier, Device, load_classifier
 from headrace.models.predict import warm_up
-from headrace.preprocess.levels import PrepLevel, build_preprocess
+from headrace.preprocess.levels import build_preprocess
+from headrace.preprocess.operations import PrepLevel
 from headrace.profiling.machine import provenance
 from headrace.profiling.session import DecodeCounters, Session
 from headrace.profiling.steps import Step, Steps
