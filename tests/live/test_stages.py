@@ -34,7 +34,7 @@ def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
         prepared = stages[0].function(batch)
         assert prepared.tensor.shape == (2, 3, 8, 8)
         predicted = stages[1].function(prepared)
-        assert predicted.prediction.labels == ("dark", "light")
+        assert predicted.labels.names == (("dark",), ("light",))
         assert predicted.batch is prepared.batch is batch
         assert stages[2].function(predicted) == Shown(first_index=3, frames=2)
     with av.open(str(tmp_path / "out.mp4")) as container:

@@ -3,7 +3,9 @@
 import torch
 from torch import nn
 
-from headrace.models.load import Classifier
+from headrace.models.model import Model
+from headrace.models.outputs import ClassNames, ToLabels
+from headrace.models.results import Labels
 from headrace.preprocess.spec import InputSpec
 
 
@@ -15,15 +17,14 @@ class Brightness(nn.Module):
         return 20 * torch.stack([0.5 - light, light - 0.5], dim=1)
 
 
-def tiny_classifier(module: nn.Module | None = None) -> Classifier:
+def tiny_classifier(module: nn.Module | None = None) -> Model[Labels]:
     """Return a classifier of 8x8 pictures into "dark" and "light"."""
-    return Classifier(
+    return Model(
         name="tiny",
         module=(module or Brightness()).eval(),
         input=InputSpec(
             resize=8, crop=8, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
         ),
-        labels=("dark", "light"),
+        output=ToLabels(class_names=ClassNames(names=("dark", "light"))),
         origin="tests",
-        device="cpu",
     )

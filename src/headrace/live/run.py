@@ -13,8 +13,11 @@ from headrace.live.batches import FileBatches
 from headrace.live.recording import damaged_frames, stages_and_queues, step_of, summarize
 from headrace.live.sinks import VideoFile
 from headrace.live.stages import stages_of
-from headrace.models.load import Classifier, Device, load_classifier
-from headrace.models.predict import warm_up
+from headrace.models.compute import Compute, Device
+from headrace.models.load import load_classifier
+from headrace.models.model import Model
+from headrace.models.prepare import prepare
+from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.operations import PrepLevel
 from headrace.profiling.machine import provenance
@@ -86,7 +89,7 @@ class Runner:
 
     config: RunConfig
     index: StreamIndex
-    classifier: Classifier
+    classifier: Model[Labels]
     command: tuple[str, ...] = ()
     """The command line, for the record."""
     clock: Clock = SYSTEM_CLOCK
@@ -109,15 +112,17 @@ class Runner:
         """
         index = open_index(Source.of(config.source), store)
         _claim(config.out, index.source.path)
-        classifier = load_classifier(config.model_name, config.weights, config.device)
-        runner = cls(config=config, index=index, classifier=classifier, command=tuple(command))
-        warm_up(classifier, min(config.batch_size, runner.frames_planned))
-        return runner
+        ready = prepare(
+            lambda: load_classifier(config.model_name, config.weights),
+            Compute(device=config.device),
+            batch_size=min(config.batch_size, _batches(config, index).planned),
+        )
+        return cls(config=config, index=index, classifier=ready.model, command=tuple(command))
 
     @property
     def frames_planned(self) -> int:
         """Frames the run will go through, damage aside."""
-        return self._batches().planned
+        return _batches(self.config, self.index).planned
 
     def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
         """Run to the end, and record it; an interrupt or an error ends it early, recorded too.
@@ -137,7 +142,7 @@ class Runner:
         outcome: Outcome = "complete"
         error: str | None = None
         steps: list[Step] = []
-        batches = self._batches()
+        batches = _batches(self.config, self.index)
         video = VideoFile(self.config.out / ANNOTATED, self.index.frame_rate)
         preprocess = build_preprocess(self.config.prep_level, self.classifier.input)
         stages = stages_of(self.index, preprocess, self.classifier, video)
@@ -167,15 +172,15 @@ class Runner:
             outputs=(ANNOTATED,) if video.path.exists() else (),
         )
 
-    def _batches(self) -> FileBatches:
-        config = self.config
-        return FileBatches(
-            index=self.index,
-            batch_size=config.batch_size,
-            stride=config.stride,
-            max_batches=config.max_steps,
-            on_error=config.on_error,
-        )
+
+def _batches(config: RunConfig, index: StreamIndex) -> FileBatches:
+    return FileBatches(
+        index=index,
+        batch_size=config.batch_size,
+        stride=config.stride,
+        max_batches=config.max_steps,
+        on_error=config.on_error,
+    )
 
 
 def _claim(folder: Path, source: Path) -> None:

@@ -7,8 +7,9 @@ import torch
 
 from headrace.live.overlay import Overlay
 from headrace.live.sinks import VideoFile
-from headrace.models.load import Classifier
-from headrace.models.predict import Prediction, predict
+from headrace.models.model import Model
+from headrace.models.results import Labels
+from headrace.models.transfer import transfer
 from headrace.preprocess.levels import Preprocess
 from headrace.runtime.stage import Stage
 from headrace.video.frames import FrameBatch
@@ -29,7 +30,7 @@ class Predicted:
     """A batch and what the model saw in it."""
 
     batch: FrameBatch
-    prediction: Prediction
+    labels: Labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ class Shown:
 
 
 def stages_of(
-    index: StreamIndex, preprocess: Preprocess, classifier: Classifier, video: VideoFile
+    index: StreamIndex, preprocess: Preprocess, classifier: Model[Labels], video: VideoFile
 ) -> list[Stage[Any, Any]]:
     """Return the stages that take the batches of a file to its annotated video.
 
@@ -55,13 +56,14 @@ def stages_of(
         return Prepared(batch=batch, tensor=preprocess(batch.frames))
 
     def infer(prepared: Prepared) -> Predicted:
-        return Predicted(batch=prepared.batch, prediction=predict(classifier, prepared.tensor))
+        moved = transfer(prepared.tensor, classifier.compute.device)
+        return Predicted(batch=prepared.batch, labels=classifier.run(moved.tensor))
 
     def show(predicted: Predicted) -> Shown:
-        batch, seen = predicted.batch, predicted.prediction
+        batch, seen = predicted.batch, predicted.labels
         for k, frame in enumerate(batch.frames):
-            note = f"{seen.confidence[k]:.0%}   #{batch.index[k]}"
-            picture = overlay.draw(frame, seen.labels[k], note)
+            note = f"{seen.confidence[k][0]:.0%}   #{batch.index[k]}"
+            picture = overlay.draw(frame, seen.names[k][0], note)
             video.write(picture, batch.pts_seconds[k] - start_seconds)
         return Shown(first_index=int(batch.index[0]), frames=len(batch))
 
