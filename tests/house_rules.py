@@ -42,7 +42,7 @@ OWNERS = {
     ),
     "randomness": (
         r"random|secrets|numpy\.random|torch\.(rand\w*|(manual_)?seed|normal|bernoulli|multinomial)",
-        ["sampling/*", "models/load.py", "testing/*"],
+        ["sampling/*", "models/weights.py", "testing/*"],
     ),
     "printing": (r"builtins\.print", ["cli/*"]),
     "the environment": (r"os\.(environb?|getenvb?|putenv|unsetenv)", ["cli/*"]),

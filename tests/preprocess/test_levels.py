@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 import torch
 from torchvision.models import EfficientNet_B0_Weights, MobileNet_V2_Weights
+from torchvision.models.video import MViT_V1_B_Weights, R3D_18_Weights
+from torchvision.transforms.v2 import InterpolationMode
+from torchvision.transforms.v2 import functional as ops
 
+from decode.gpus import needs_gpu
 from headrace.decode.clips import load_clip
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
 from headrace.preprocess.levels import build_preprocess
+from headrace.preprocess.operations import operations
 from headrace.preprocess.spec import InputSpec
 from media import real_clip
 
@@ -92,3 +97,110 @@ def test_levels_differ(frames):
 def test_a_level_that_is_not_there_is_refused():
     with pytest.raises(ConfigError, match="prep_level is 'hard'; there is simple, medium, complex"):
         build_preprocess("hard", SPEC)
+
+
+def written_out(level: str, frames: np.ndarray) -> torch.Tensor:
+    """Return what a level gives, by torchvision's functions one after the other."""
+    bilinear = InterpolationMode.BILINEAR
+    pictures = torch.from_numpy(frames).permute(0, 3, 1, 2)
+    if level == "simple":
+        pictures = ops.resize(pictures, [224, 224], bilinear, antialias=True)
+    else:
+        if level == "complex":
+            pictures = ops.gaussian_blur(pictures, [5, 5])
+            pictures = ops.adjust_sharpness(ops.autocontrast(pictures), 1.5)
+        pictures = ops.resize(pictures, [256], bilinear, antialias=True)
+        pictures = ops.center_crop(pictures, [224, 224])
+    scaled = ops.to_dtype(pictures, torch.float32, scale=True)
+    return ops.normalize(scaled, list(SPEC.mean), list(SPEC.std))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_level_is_its_operations_to_the_bit_from_an_array_and_from_a_tensor(frames, level):
+    preprocess = build_preprocess(level, SPEC)
+    assert torch.equal(preprocess(frames), written_out(level, frames))
+    assert torch.equal(preprocess(torch.from_numpy(frames)), written_out(level, frames))
+
+
+def test_the_operations_of_a_level_can_be_read():
+    assert [step.name for step in operations("complex", SPEC)] == [
+        "blur, Gaussian 5x5",
+        "stretch each channel to the full range",
+        "sharpen by 1.5",
+        "resize to 256, the short side (bilinear, antialiased)",
+        "cut the centre, 224x224",
+        "scale to 0..1",
+        "normalise by mean [0.485, 0.456, 0.406] and std [0.229, 0.224, 0.225]",
+    ]
+    names = [step.name for step in operations("simple", SPEC)]
+    assert names[0] == "resize to 224x224, aspect not kept (bilinear, antialiased)"
+
+
+@needs_gpu
+@pytest.mark.parametrize(("interpolation", "levels"), [("bilinear", 1), ("bicubic", 3)])
+@pytest.mark.parametrize(("level", "more"), [("simple", 0), ("medium", 0), ("complex", 3)])
+def test_a_gpu_gives_what_the_cpu_gives_within_its_roundings(
+    frames, level, more, interpolation, levels
+):
+    preprocess = build_preprocess(level, replace(SPEC, interpolation=interpolation))
+    on_cpu, on_gpu = preprocess(frames), preprocess(torch.from_numpy(frames).cuda())
+    assert on_gpu.device.type == "cuda"
+    off = (on_cpu - on_gpu.cpu()).abs()
+    assert float(off.max()) <= (levels + more) * GREY_LEVEL * 1.001
+    assert float(off.mean()) < GREY_LEVEL / 4
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_picture_of_a_clip_becomes_what_it_becomes_alone(frames, level):
+    clips = np.stack([frames, frames[::-1]])
+    found = build_preprocess(level, replace(SPEC, num_frames=3))(clips)
+    assert found.shape == (2, 3, 3, 224, 224)
+    alone = build_preprocess(level, SPEC)(frames)
+    for k in range(3):
+        assert torch.equal(found[0, :, k], alone[k])
+        assert torch.equal(found[1, :, k], alone[2 - k])
+
+
+@pytest.mark.parametrize(
+    ("preset", "resize"), [(R3D_18_Weights.DEFAULT, (128, 171)), (MViT_V1_B_Weights.DEFAULT, 256)]
+)
+def test_medium_is_what_the_weights_of_a_video_model_were_evaluated_with(frames, preset, resize):
+    theirs = preset.transforms()
+    spec = InputSpec(
+        resize=resize,
+        crop=theirs.crop_size[0],
+        mean=tuple(theirs.mean),
+        std=tuple(theirs.std),
+        interpolation="bilinear",
+        antialias=False,
+        num_frames=3,
+    )
+    found = build_preprocess("medium", spec)(frames[None])
+    expected = theirs(torch.from_numpy(frames[None]).permute(0, 1, 4, 2, 3))
+    assert found.shape == expected.shape
+    assert float((found - expected).abs().max()) <= 1.001 / 255 / min(spec.std)
+
+
+def test_a_model_that_takes_pictures_as_they_are_gets_them_so(frames):
+    spec = InputSpec(
+        resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
+    )
+    expected = torch.from_numpy(frames).permute(0, 3, 1, 2) / 255
+    for level in ("simple", "medium"):
+        assert torch.allclose(build_preprocess(level, spec)(frames), expected, atol=1e-7)
+    assert build_preprocess("complex", spec)(frames).shape == expected.shape
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "num_frames", "words"),
+    [
+        ((3, 8, 8, 3), np.float32, None, r"single pictures, uint8 \[N, H, W, 3\]; got float32"),
+        ((1, 3, 8, 8, 3), np.uint8, None, r"single pictures.*; got uint8 \[1, 3, 8, 8, 3\]"),
+        ((3, 3, 8, 8), np.uint8, None, r"single pictures.*; got uint8 \[3, 3, 8, 8\]"),
+        ((3, 8, 8, 3), np.uint8, 3, r"clips, uint8 \[N, T, H, W, 3\]; got uint8 \[3, 8, 8, 3\]"),
+    ],
+)
+def test_frames_that_are_not_what_the_model_takes_are_refused(shape, dtype, num_frames, words):
+    preprocess = build_preprocess("medium", replace(SPEC, num_frames=num_frames))
+    with pytest.raises(ConfigError, match=words):
+        preprocess(np.zeros(shape, dtype))

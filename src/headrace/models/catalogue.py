@@ -1,0 +1,93 @@
+"""The models of torchvision: by task and name, with the weights there are and what they take."""
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from torchvision import models
+from torchvision.models import WeightsEnum
+
+from headrace.errors import ConfigError
+from headrace.preprocess.spec import InputSpec
+
+Task = Literal["classification", "detection", "video"]
+"""What a model does: the classes of a picture, the objects in it, the classes of a clip."""
+
+_MODULES: Final = {
+    "classification": models,
+    "detection": models.detection,
+    "video": models.video,
+}
+_SHOWN = 3
+_CLIP_FRAMES: Final = {"s3d": 128, "swin3d_t": 32, "swin3d_s": 32, "swin3d_b": 32}
+"""Frames of the clips that torchvision's accuracy was measured with; 16 for the others."""
+
+
+def names_of(task: Task) -> list[str]:
+    """Return the names of torchvision's models for a task, sorted."""
+    return models.list_models(module=_MODULES[task])
+
+
+def task_of(name: str) -> Task:
+    """Return what the model `name` does.
+
+    Raises:
+        ConfigError: torchvision has no such model.
+    """
+    for task in get_args(Task):
+        if name in names_of(task):
+            return task
+    known = [name for task in get_args(Task) for name in names_of(task)]
+    raise ConfigError(f"torchvision has no model {name!r}; {_close(name, known)}")
+
+
+def check_name(name: str, task: Task) -> None:
+    """Raise ConfigError where torchvision has no model `name` for the task."""
+    known = names_of(task)
+    if name in known:
+        return
+    others = [other for other in get_args(Task) if name in names_of(other)]
+    but = f" (it is a {others[0]} model)" if others else ""
+    raise ConfigError(f"torchvision has no {task} model {name!r}{but}; {_close(name, known)}")
+
+
+def preset_of(name: str, weights: str) -> WeightsEnum:
+    """Return torchvision's description of the weights: by file name when it is one of its own."""
+    return own_preset(name, weights) or models.get_model_weights(name).DEFAULT
+
+
+def own_preset(name: str, weights: str) -> WeightsEnum | None:
+    """Return torchvision's description of the weights whose file has this name, if one has."""
+    file = Path(weights).name
+    offered = models.get_model_weights(name)
+    return next((own for own in offered if own.url.endswith(f"/{file}")), None)
+
+
+def input_of(name: str, preset: WeightsEnum) -> InputSpec:
+    """Return what the model `name` was trained to see."""
+    task, transforms = task_of(name), preset.transforms()
+    if task == "detection":
+        # They resize and normalise by themselves: boxes are told in the picture as it came.
+        return InputSpec(
+            resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
+        )
+    size = transforms.resize_size
+    is_video = task == "video"
+    return InputSpec(
+        resize=size[0] if len(size) == 1 else tuple(size),
+        crop=transforms.crop_size[0],
+        mean=tuple(transforms.mean),
+        std=tuple(transforms.std),
+        interpolation=transforms.interpolation.value,
+        antialias=not is_video,
+        num_frames=_CLIP_FRAMES.get(name, 16) if is_video else None,
+    )
+
+
+def _close(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=_SHOWN) or known[:_SHOWN]
+    return (
+        f"did you mean {', '.join(close)}? "
+        f"({len(known)} of them; torchvision.models.list_models() has all)"
+    )

@@ -1,0 +1,84 @@
+"""Reading a checkpoint: names to tensors, nothing in it executed, and whether they fit a model."""
+
+import re
+import struct
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+
+from headrace.errors import ConfigError
+
+NO_CHECKPOINT = (
+    *(RuntimeError, ValueError, EOFError, LookupError, TypeError, AssertionError),
+    *(UnpicklingError, struct.error),
+)
+"""What reading a file that PyTorch did not write was seen to raise."""
+
+_SHOWN = 3
+_WRAPPERS = re.compile(r"^((module|_orig_mod)\.)+")
+"""What DataParallel and torch.compile put before the names of a state dict."""
+_OLD_DENSENET = re.compile(r"(?<=denselayer)(\d+\.(?:norm|conv))\.(?=[12]\.)")
+"""Names in torchvision's own files of DenseNets hold a dot that the models no longer have."""
+
+
+def read_state(path: Path) -> dict[str, torch.Tensor]:
+    """Return the state dict of a checkpoint. Nothing in the file is executed.
+
+    It is a state dict, or a dict that holds one as `state_dict` or `model`.
+
+    Raises:
+        ConfigError: the file cannot be read, is no checkpoint, or holds no state dict.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            content: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the weights file {path}: {(error.strerror or str(error)).lower()}; "
+            "give a checkpoint, DEFAULT or none"
+        ) from error
+    except NO_CHECKPOINT as error:
+        raise ConfigError(
+            f"the weights file {path} is no checkpoint that can be read safely "
+            f"({type(error).__name__}); save a state dict with torch.save(model.state_dict(), path)"
+        ) from error
+    if isinstance(content, Mapping):
+        content = next((content[k] for k in ("state_dict", "model") if k in content), content)
+    if not isinstance(content, Mapping) or not all(
+        isinstance(key, str) and isinstance(value, torch.Tensor) for key, value in content.items()
+    ):
+        raise ConfigError(
+            f"the weights file {path} holds no state dict (names to tensors); "
+            "save one with torch.save(model.state_dict(), path)"
+        )
+    return {_OLD_DENSENET.sub(r"\1", _WRAPPERS.sub("", k)): v for k, v in content.items()}
+
+
+def check_fit(
+    expected: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor], name: str, path: Path
+) -> None:
+    """Raise ConfigError where the tensors of a checkpoint are not those of the model `name`."""
+    wrong = [
+        # Counts of batches are missing in old files; nothing is computed from them.
+        *(
+            f"{key} is missing"
+            for key in expected
+            if key not in state and not key.endswith("num_batches_tracked")
+        ),
+        *(f"{key} is not in the model" for key in state if key not in expected),
+        *(
+            f"{key} is {list(value.shape)}, the model has {list(expected[key].shape)}"
+            for key, value in state.items()
+            if key in expected and value.shape != expected[key].shape
+        ),
+    ]
+    if wrong:
+        more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        raise ConfigError(
+            f"the weights in {path} do not fit {name}: {'; '.join(wrong[:_SHOWN])}{more}; "
+            "give the model they were made for with --model-name"
+        )

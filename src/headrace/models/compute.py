@@ -1,0 +1,61 @@
+"""Where a model runs and how: device, precision, compilation, memory layout, warm-up."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+from headrace.errors import BackendError, ConfigError
+
+Device = Literal["cpu", "cuda"]
+Precision = Literal["float32", "float16", "bfloat16"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute:
+    """Where a model runs and how."""
+
+    device: Device = "cpu"
+    precision: Precision = "float32"
+    """Below float32 by autocast: weights stay in float32, and what can be computed in fewer bits
+    is. Slower, not faster, on a CPU that has no instructions for it."""
+    compile: bool = False
+    """Whether torch.compile makes code for it first: seconds to minutes, once for each shape of a
+    batch. Needs a C++ compiler, on a GPU Triton."""
+    channels_last: bool = False
+    """Whether weights and batches lie with the channels last in memory: faster on some models,
+    slower on others; the same results but for rounding."""
+    warmup_batches: int = 1
+    """Batches of zeros that are run before the first real one, which would pay for set-up."""
+
+    def __post_init__(self) -> None:
+        for name, choices in (("device", Device), ("precision", Precision)):
+            if getattr(self, name) not in get_args(choices):
+                raise ConfigError(
+                    f"{name} must be one of {', '.join(get_args(choices))}, "
+                    f"got {getattr(self, name)!r}"
+                )
+        if self.warmup_batches < 1:
+            raise ConfigError(f"warmup_batches must be >= 1, got {self.warmup_batches}")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype that autocast computes in, where it does."""
+        dtype: torch.dtype = getattr(torch, self.precision)
+        return dtype
+
+
+def check_available(compute: Compute) -> None:
+    """Raise BackendError where this machine has not what was asked for."""
+    if compute.device == "cpu":
+        return
+    if not torch.cuda.is_available():
+        raise BackendError(
+            "device cuda was asked for, and PyTorch sees no CUDA device; "
+            "use --device cpu, or install a driver and a CUDA build of PyTorch"
+        )
+    if compute.precision == "bfloat16" and not torch.cuda.is_bf16_supported():
+        raise BackendError(
+            f"precision bfloat16 was asked for, and {torch.cuda.get_device_name()} has none; "
+            "use float16"
+        )

@@ -1,0 +1,86 @@
+"""What layers inside a model give, by the layers' names."""
+
+import difflib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import nn
+
+from headrace.errors import ConfigError
+
+_SHOWN = 3
+
+
+class LayerTap(nn.Module):
+    """A model that gives what some of its layers give, and does not run further than needed.
+
+    Layers are taken by name, as `named_modules()` tells them: "layer4" of a ResNet, "features.18"
+    of a MobileNetV2, "encoder.layers.encoder_layer_11" of a ViT. Of a layer that is run several
+    times the first is given. Any module of any model will do, as long as it gives a tensor; where
+    it gives several, the first is taken. torch.compile takes it whole, without a break.
+
+    Raises:
+        ConfigError: there is no layer of that name, or none was asked for; later, when it is run: a
+            layer was not run, or gives no tensor.
+    """
+
+    def __init__(self, module: nn.Module, layers: Sequence[str]) -> None:
+        super().__init__()
+        known = {name: inner for name, inner in module.named_modules() if name}
+        for layer in layers:
+            if layer not in known:
+                raise ConfigError(_no_such(layer, known))
+        if not layers:
+            raise ConfigError(f"no layer was asked for; there are {', '.join(_top(known))}")
+        self.module = module
+        self._layers = tuple(dict.fromkeys(layers))
+        self._found: dict[str, torch.Tensor] = {}
+        for layer in self._layers:
+            known[layer].register_forward_hook(self._keep(layer))
+
+    def forward(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return the name of each layer -> what it gives, in the order they were asked for."""
+        self._found = {}
+        with suppress(_AllFoundError):
+            self.module(batch)
+        found, self._found = self._found, {}
+        missing = [layer for layer in self._layers if layer not in found]
+        if missing:
+            raise ConfigError(
+                f"the model did not run its layer {missing[0]}, which serves training only; "
+                "choose another"
+            )
+        return {layer: found[layer] for layer in self._layers}
+
+    def _keep(self, layer: str) -> Callable[[nn.Module, Any, Any], None]:
+        def hook(module: nn.Module, given: Any, output: Any) -> None:
+            if layer in self._found:
+                return
+            first = output[0] if isinstance(output, tuple | list) and output else output
+            if not isinstance(first, torch.Tensor):
+                raise ConfigError(
+                    f"layer {layer} gives {type(first).__name__}, not a tensor; "
+                    "choose a layer inside it"
+                )
+            # What follows may work in place: ReLU does.
+            self._found[layer] = first.clone()
+            if len(self._found) == len(self._layers):
+                raise _AllFoundError
+
+        return hook
+
+
+class _AllFoundError(Exception):
+    """Ends the run of a model whose further layers nobody asked for."""
+
+
+def _no_such(layer: str, known: dict[str, nn.Module]) -> str:
+    close = difflib.get_close_matches(layer, known, n=_SHOWN)
+    advice = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(_top(known))}"
+    return f"the model has no layer {layer!r}; {advice} ({len(known)} with those inside them)"
+
+
+def _top(known: dict[str, nn.Module]) -> list[str]:
+    return [name for name in known if "." not in name]

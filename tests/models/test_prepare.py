@@ -1,0 +1,166 @@
+"""Making a model ready: on its device, compiled, warm, each part timed."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from decode.gpus import needs_no_gpu
+from headrace.errors import BackendError, ConfigError
+from headrace.models.compute import Compute
+from headrace.models.load import load_classifier, load_detector, load_features
+from headrace.models.prepare import StartUp, compile_module, prepare
+from headrace.testing.fake_clock import FakeClock
+from models.tiny import Failing, Mean, tiny
+
+
+class Recording(Mean):
+    """Keeps the shape of each batch, and takes a quarter of a second for it."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.shapes: list[tuple[int, ...]] = []
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        self.clock.advance(0.25)
+        self.shapes.append(tuple(batch.shape))
+        return super().forward(batch)
+
+
+def test_each_part_of_the_start_is_timed_apart():
+    clock = FakeClock()
+    module = Recording(clock)
+
+    def load():
+        clock.advance(3.0)
+        return tiny(module)
+
+    def compiler(given: nn.Module) -> nn.Module:
+        clock.advance(20.0)
+        return given
+
+    compute = Compute(compile=True, warmup_batches=2)
+    ready = prepare(load, compute, batch_size=5, clock=clock, compiler=compiler)
+    # The batch that makes a compiler work is no warm-up.
+    assert ready.startup == StartUp(load_seconds=3.0, compile_seconds=20.25, warmup_seconds=0.5)
+    assert module.shapes == [(5, 3, 4, 4)] * 3
+    assert ready.model.compute == compute
+
+
+def test_without_compilation_none_is_done_and_it_took_no_time():
+    clock = FakeClock()
+    module = Recording(clock)
+    ready = prepare(
+        lambda: tiny(module), Compute(), batch_size=1, clock=clock, compiler=lambda given: Failing()
+    )
+    assert ready.startup == StartUp(load_seconds=0, compile_seconds=0, warmup_seconds=0.25)
+
+
+def test_warming_up_runs_the_model_on_one_batch_of_its_size_and_changes_no_result():
+    loaded = load_classifier("squeezenet1_1", "none")
+    before = {key: value.clone() for key, value in loaded.module.state_dict().items()}
+    seen = []
+    loaded.module.register_forward_pre_hook(lambda module, given: seen.append(given[0].shape))
+    model = prepare(lambda: loaded, Compute(), batch_size=2).model
+    assert seen == [(2, 3, 224, 224)]
+    assert all(value.equal(before[key]) for key, value in model.module.state_dict().items())
+
+
+def test_a_model_that_takes_pictures_as_they_are_is_warmed_up_with_their_size():
+    loaded = load_detector("ssdlite320_mobilenet_v3_large", "none")
+    seen = []
+    loaded.module.register_forward_pre_hook(lambda module, given: seen.append(given[0].shape))
+    prepare(lambda: loaded, Compute(), batch_size=2, picture_size=(90, 160))
+    assert seen == [(2, 3, 90, 160)]
+
+
+def test_a_model_that_cannot_run_is_an_error_of_one_line_that_names_what_to_change():
+    expected = "tiny cannot run on cpu with batches of 64: out of memory; use a smaller --batch"
+    with pytest.raises(BackendError, match=expected) as caught:
+        prepare(lambda: tiny(Failing()), Compute(), batch_size=64)
+    assert "story" not in str(caught.value)
+    with pytest.raises(BackendError, match=r"on cpu in float16 with .*, float32 or another --dev"):
+        prepare(lambda: tiny(Failing()), Compute(precision="float16"), batch_size=64)
+
+
+def test_a_batch_that_no_memory_holds_is_such_an_error():
+    with pytest.raises(BackendError, match="tiny cannot run on cpu with batches of 1000000000000"):
+        prepare(lambda: tiny(Mean()), Compute(), batch_size=10**15)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no g++\nat all"), FileNotFoundError(2, "no cc")])
+def test_a_model_that_cannot_be_compiled_is_an_error_that_says_what_to_install(error):
+    def compiler(module: nn.Module) -> nn.Module:
+        raise error
+
+    expected = r"tiny cannot be compiled on cpu for batches of 2: .*no .*; install .* leave out"
+    with pytest.raises(BackendError, match=expected) as caught:
+        prepare(lambda: tiny(Mean()), Compute(compile=True), batch_size=2, compiler=compiler)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_that_fails_while_it_is_compiled_is_such_an_error():
+    with pytest.raises(BackendError, match="cannot be compiled on cpu for batches of 2: out of"):
+        prepare(lambda: tiny(Failing()), Compute(compile=True), batch_size=2, compiler=lambda m: m)
+
+
+def test_torch_compile_takes_a_model_and_its_layers_whole():
+    """In a process of its own: the compiler keeps threads."""
+    code = """
+import torch
+from headrace.models.compute import Compute
+from headrace.models.load import load_features
+from headrace.models.prepare import prepare
+
+def load():
+    return load_features("squeezenet1_1", ["features.3", "features.4"], "none")
+
+def whole(module):
+    return torch.compile(module, backend="eager", fullgraph=True)
+
+batch = torch.ones(2, 3, 224, 224)
+plain = load().run(batch)
+compiled = prepare(load, Compute(compile=True), batch_size=2, compiler=whole).model.run(batch)
+assert list(compiled.layers) == list(plain.layers) == ["features.3", "features.4"]
+assert all((compiled.layers[k] == plain.layers[k]).all() for k in plain.layers)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_compiler_is_that_of_torch():
+    """It makes code when the module is first run, which is not done here: that takes long."""
+    assert isinstance(compile_module(Mean()), torch._dynamo.OptimizedModule)
+
+
+@needs_no_gpu
+def test_a_device_that_is_not_there_is_refused_before_anything_is_loaded():
+    def load():
+        raise AssertionError("loaded")
+
+    with pytest.raises(BackendError, match="PyTorch sees no CUDA device; use --device cpu"):
+        prepare(load, Compute(device="cuda"), batch_size=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"device": "tpu"}, "device must be one of cpu, cuda, got 'tpu'"),
+        ({"precision": "int8"}, "precision must be one of float32, float16, bfloat16, got 'int8'"),
+        ({"warmup_batches": 0}, "warmup_batches must be >= 1, got 0"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options, words):
+    with pytest.raises(ConfigError, match=words):
+        Compute(**options)
+
+
+def test_a_layer_that_gives_nothing_is_found_while_the_model_warms_up():
+    def load():
+        return load_features("googlenet", ["inception3a.branch1", "fc", "aux1"], "none")
+
+    with pytest.raises(ConfigError, match="did not run its layer aux1"):
+        prepare(load, Compute(), batch_size=1)

@@ -1,0 +1,154 @@
+"""The weights that were asked for, or an error that says why not."""
+
+import re
+
+import pytest
+import torch
+from torchvision import models
+
+from headrace.models.load import load_classifier, load_clip_classifier, load_detector
+from headrace.models.outputs import ClassNames
+from models.refusals import refused
+from weights import mobilenet
+
+
+def shapes_of(name: str, **options: object) -> dict[str, torch.Tensor]:
+    """Return a state dict of zeros that fits the model and takes no room on disk."""
+    state = models.get_model(name, weights=None, **options).state_dict()
+    return {key: value.new_zeros(()).expand(value.shape) for key, value in state.items()}
+
+
+def classes(model) -> ClassNames:
+    return model.output.class_names
+
+
+def scores(model) -> torch.Tensor:
+    with torch.inference_mode():
+        return model.module(torch.rand(1, 3, model.input.crop, model.input.crop))
+
+
+def test_real_weights_come_with_their_labels_and_their_own_preset():
+    model = load_classifier("mobilenet_v2", str(mobilenet()))
+    assert (len(classes(model).names), classes(model)[281]) == (1000, "tabby")
+    assert (model.input.resize, model.input.crop) == (256, 224)
+    assert not model.module.training
+    assert model.origin == str(mobilenet())
+
+
+def test_random_weights_are_the_same_each_time_and_have_no_labels():
+    state = torch.random.get_rng_state()
+    one, two = (load_classifier("squeezenet1_1", "none") for _ in range(2))
+    assert torch.equal(next(one.module.parameters()), next(two.module.parameters()))
+    assert (classes(one).names, classes(one)[3], one.origin) == (None, "class 3", "random, seed 0")
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("wrap", [None, "state_dict", "model"])
+@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "module._orig_mod."])
+def test_a_checkpoint_may_be_wrapped_and_prefixed(save, small, wrap, prefix):
+    state = {prefix + key: value for key, value in small.items()}
+    model = load_classifier("squeezenet1_1", save({wrap: state, "epoch": 3} if wrap else state))
+    assert all(torch.equal(model.module.state_dict()[key], small[key]) for key in small)
+
+
+def test_a_checkpoint_in_half_precision_gives_a_model_in_full_precision(save, small):
+    half = {key: value.half() for key, value in small.items()}
+    model = load_classifier("squeezenet1_1", save(half))
+    assert all(value.dtype == torch.float32 for value in model.module.parameters())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["squeezenet1_1", "shufflenet_v2_x0_5", "googlenet", "maxvit_t", "regnet_y_400mf"],
+)
+def test_a_head_with_another_number_of_classes_is_taken_over_without_labels(save, name):
+    options = {"init_weights": False} if name == "googlenet" else {}
+    state = shapes_of(name, num_classes=7, **options)
+    model = load_classifier(name, save(dict(reversed(state.items()))))
+    assert scores(model).shape == (1, 7)
+    assert classes(model).names is None
+
+
+def test_old_files_without_counts_of_batches_are_read(save):
+    state = shapes_of("shufflenet_v2_x0_5")
+    old = {key: value for key, value in state.items() if "num_batches_tracked" not in key}
+    assert len(old) < len(state)
+    assert scores(load_classifier("shufflenet_v2_x0_5", save(old))).shape == (1, 1000)
+
+
+def test_the_names_in_torchvisions_own_files_of_densenets_are_known(save):
+    state = shapes_of("densenet121")
+    old = {re.sub(r"(denselayer\d+\.(?:norm|conv))", r"\1.", key): v for key, v in state.items()}
+    assert "features.denseblock1.denselayer1.norm.1.weight" in old
+    assert load_classifier(
+        "densenet121", save(old, "densenet121-a639ec97.pth")
+    ).output.class_names.names
+
+
+def test_weights_for_larger_pictures_get_a_model_for_them(save):
+    path = save(shapes_of("vit_b_16", image_size=384), "vit_b_16_swag-9ac1b537.pth")
+    model = load_classifier("vit_b_16", path)
+    assert (model.input.crop, model.input.interpolation) == (384, "bicubic")
+    assert model.module.image_size == 384
+
+
+def test_a_model_that_normalises_its_input_again_does_so_as_with_torchvisions_weights():
+    assert load_classifier("googlenet", "none").module.transform_input
+
+
+def test_default_weights_come_from_the_cache_of_torchvision(hub, no_network):
+    default = models.MobileNet_V2_Weights.DEFAULT
+    (hub / default.url.rpartition("/")[2]).symlink_to(mobilenet())
+    model = load_classifier("mobilenet_v2", "DEFAULT")
+    assert model.origin == "torchvision MobileNet_V2_Weights.IMAGENET1K_V2"
+    assert (model.input.resize, classes(model)[281]) == (232, "tabby")
+
+
+def test_default_weights_that_cannot_be_fetched_are_an_error(hub, no_network, capsys):
+    with refused("MobileNet_V2_Weights", "neither from the cache", str(hub.parent), "--weights"):
+        load_classifier("mobilenet_v2", "DEFAULT")
+    assert capsys.readouterr().out == "", "stdout is for results"
+    assert list(hub.iterdir()) == []
+
+
+def test_default_weights_that_are_damaged_in_the_cache_are_an_error(hub, no_network):
+    (hub / models.MobileNet_V2_Weights.DEFAULT.url.rpartition("/")[2]).write_bytes(b"damaged")
+    with refused("neither from the cache", str(hub.parent)):
+        load_classifier("mobilenet_v2", "DEFAULT")
+
+
+@pytest.mark.parametrize(
+    "name", ["ssdlite320_mobilenet_v3_large", "fasterrcnn_mobilenet_v3_large_320_fpn"]
+)
+def test_a_detector_takes_over_another_number_of_classes_without_labels(save, name):
+    state = shapes_of(name, num_classes=5, weights_backbone=None)
+    model = load_detector(name, save(state), threshold=0)
+    assert classes(model).names is None
+    assert {key: value.shape for key, value in model.module.state_dict().items()} == {
+        key: value.shape for key, value in state.items()
+    }
+
+
+def test_a_detector_fetches_no_weights_of_its_backbone(hub, no_network):
+    model = load_detector("fasterrcnn_mobilenet_v3_large_320_fpn", "none")
+    assert model.origin == "random, seed 0"
+    assert list(hub.iterdir()) == []
+
+
+def test_torchvisions_own_files_of_old_detectors_get_the_batch_norms_they_were_made_for(save):
+    """torchvision sets their eps to 0, but only where it loads the file itself."""
+    state = shapes_of("fasterrcnn_resnet50_fpn", weights_backbone=None)
+    for file, eps in (("fasterrcnn_resnet50_fpn_coco-258fb6c6.pth", 0.0), ("mine.pth", 1e-5)):
+        model = load_detector("fasterrcnn_resnet50_fpn", save(state, file))
+        norms = [m for m in model.module.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+        assert {norm.eps for norm in norms} == {eps}
+        assert classes(model)[1] == "person"
+
+
+@pytest.mark.parametrize(("name", "num_classes"), [("r3d_18", 400), ("s3d", 7)])
+def test_a_video_model_takes_its_weights_from_a_checkpoint(save, name, num_classes):
+    model = load_clip_classifier(name, save(shapes_of(name, num_classes=num_classes)))
+    assert (classes(model).names is not None) == (num_classes == 400)
+    batch = torch.rand(1, 3, 14, model.input.crop, model.input.crop)
+    with torch.inference_mode():
+        assert model.module(batch).shape == (1, num_classes)
