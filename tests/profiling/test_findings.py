@@ -63,7 +63,9 @@ def test_the_slowest_stage_is_what_bound_the_run(
 def test_a_transfer_stage_can_bind_too() -> None:
     session = record(PREPROCESS)
     stages = [
-        stage.model_copy(update={"name": "copy", "role": "transfer", "moved_bytes": 10**9}) if stage.name == "preprocess" else stage
+        stage.model_copy(update={"name": "copy", "role": "transfer", "moved_bytes": 10**9})
+        if stage.name == "preprocess"
+        else stage
         for stage in session.stages
     ]
     found = verdict(session.model_copy(update={"stages": tuple(stages), "queues": ()}))
@@ -234,8 +236,7 @@ def tried(session: Session, **ms_per_frame: float) -> Session:
 def test_of_measured_alternatives_the_fastest_is_advised_with_its_figure() -> None:
     session = tried(record(MODEL), batch_size_is_8=7.0, threads_is_1=10.0)
     assert change(MODEL, session) == (
-        "--batch-size 8: up to 2 times as fast "
-        "(the model took 7 ms a frame so, 14 as it was)."
+        "--batch-size 8: up to 2 times as fast (the model took 7 ms a frame so, 14 as it was)."
     )
 
 

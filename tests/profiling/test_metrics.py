@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.profiling.metrics import Distribution, Cost, Metrics
+from headrace.profiling.metrics import Cost, Distribution, Metrics
 from headrace.profiling.session import Session
 from headrace.profiling.stages import ROLES
 from headrace.profiling.steps import Step, Steps

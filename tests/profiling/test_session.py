@@ -80,7 +80,10 @@ def _text(**changes: object) -> str:
         ("", "damaged or cut off, not whole JSON; record it again"),
         (_text()[:-30], "damaged or cut off"),
         ("\x00\x01", "damaged or cut off"),
-        ('{"version": 1, "headrace": "0.1.0"}', "version 1, this headrace reads version 2; read it"),
+        (
+            '{"version": 1, "headrace": "0.1.0"}',
+            "version 1, this headrace reads version 2; read it",
+        ),
         ("[1, 2]", "no headrace session; give the session.json of a run folder"),
         ('{"name": "x", "lockfileVersion": 3, "version": 7}', "no headrace session"),
         (_text(version=1, gpu_clocks=[]), "version 1, this headrace reads version 2; read it with"),

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.profiling.provenance import Machine, Provenance
 from headrace.profiling.flow import QueueRecord, StageRecord
 from headrace.profiling.inputs import DecodeCounters, GopLengths, SourceSummary
+from headrace.profiling.provenance import Machine, Provenance
 from headrace.profiling.session import Session
 from headrace.profiling.setup import Setup
 from headrace.profiling.stages import Role

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.profiling.provenance import Gpu
 from headrace.profiling.inputs import LostFrame
+from headrace.profiling.provenance import Gpu
 from headrace.report.text import render_setup, render_text
 from report.recorded import MACHINE, SOURCE, record
 

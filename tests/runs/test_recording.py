@@ -2,9 +2,9 @@
 
 import pytest
 
+from headrace.profiling.steps import Step
 from headrace.runs.recording import lost_frames, stages_and_queues, step_of, summarize
 from headrace.runs.stages import Shown
-from headrace.profiling.steps import Step
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Item, Span, Stage
 from headrace.testing.fake_clock import FakeClock

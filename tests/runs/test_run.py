@@ -16,18 +16,18 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, OpenError
+from headrace.profiling.findings.verdict import find
+from headrace.profiling.session import Session
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 from headrace.runs.run import Runner
 from headrace.runs.stages import Carrier
-from headrace.profiling.findings.verdict import find
-from headrace.profiling.session import Session
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, Look, SynthClip, Timing, read_number, write_clip
 from headrace.video.stream_index import StreamIndex
-from runs.tiny import Brightness, tiny_classifier
 from media import real_clip
+from runs.tiny import Brightness, tiny_classifier
 from weights import mobilenet
 
 TALL = SynthClip(size=(640, 64), num_frames=30, gop=10)
@@ -46,7 +46,9 @@ def chosen(source: object, out: Path, **options: object) -> RunOptions:
     parts = {"input": InputOptions, "compute": ComputeOptions, "output": OutputOptions}
     given = {"source": str(source), "out": out, **options}
     built = {
-        name: part(**{each.name: given.pop(each.name) for each in fields(part) if each.name in given})
+        name: part(
+            **{each.name: given.pop(each.name) for each in fields(part) if each.name in given}
+        )
         for name, part in parts.items()
     }
     assert not given
@@ -176,7 +178,7 @@ def test_predictions_are_lines_of_json_one_for_each_frame(tmp_path, folder):
     session = tiny_runner(path, folder, batch_size=3, stride=2).run()
     lines = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
     assert [line["index"] for line in lines] == [0, 2, 4, 6]
-    assert [line["pts_seconds"] for line in lines] == pytest.approx([0, 2 / 30, 4 / 30, 6 / 30])
+    assert [line["pts_seconds"] for line in lines] == pytest.approx([0, 2 / 30, 4 / 30, 0.2], abs=1e-6)
     assert {line["label"] for line in lines} <= {"dark", "light"}
     assert all(0.5 <= line["confidence"] <= 1 for line in lines)
     assert "predictions.jsonl" in session.outputs

@@ -7,9 +7,9 @@ import av
 import numpy as np
 import pytest
 
-from headrace.sinks.annotated import AnnotatedVideo
-from headrace.runs.stages import Shown, stages_of
 from headrace.preprocess.levels import build_preprocess
+from headrace.runs.stages import Shown, stages_of
+from headrace.sinks.annotated import AnnotatedVideo
 from headrace.testing.synth import SynthClip, Timing, write_clip
 from headrace.video.frames import FrameBatch
 from headrace.video.stream_index import StreamIndex

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from headrace.runs.options import RunOptions
-    from headrace.runs.run import Runner
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
+    from headrace.runs.options import RunOptions
+    from headrace.runs.run import Runner
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
@@ -63,9 +63,7 @@ def run(
     from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 
     options = RunOptions(
-        input=InputOptions(
-            source=source, stride=stride, max_steps=max_steps, on_error=on_error
-        ),
+        input=InputOptions(source=source, stride=stride, max_steps=max_steps, on_error=on_error),
         compute=ComputeOptions(
             model_name=model_name,
             weights=weights,

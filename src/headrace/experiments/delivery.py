@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, default_collate, get_worker_info
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import StageError
 from headrace.experiments.baseline import SeekPerFrame
-from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds
 from headrace.profiling.provenance import Record
+from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds
 from headrace.runtime.clock import Clock
 from headrace.training.cameras.datasets import CameraStreamDataset
 from headrace.training.datasets import FrameDataset, VideoDataset

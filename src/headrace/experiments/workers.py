@@ -15,9 +15,9 @@ from headrace.errors import ConfigError
 from headrace.experiments.delivery import CountedBatch, collate_counted
 from headrace.experiments.progress import OnProgress, unseen
 from headrace.experiments.record import ExperimentRecord
-from headrace.profiling.usage import cpu_seconds, memory_bytes
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Record
+from headrace.profiling.usage import cpu_seconds, memory_bytes
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.boundary import Boundary
 from headrace.training.datasets import VideoDataset

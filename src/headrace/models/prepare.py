@@ -82,7 +82,7 @@ def prepare(
         model=model,
         startup=StartUp(
             load_seconds=(loaded_ns - begun_ns) / 1e9,
-            compile_seconds=(compiled_ns - loaded_ns) / 1e9,
+            compile_seconds=(compiled_ns - loaded_ns) / 1e9 if compute.compile else 0.0,
             warmup_seconds=(clock.now_ns() - compiled_ns) / 1e9,
         ),
     )

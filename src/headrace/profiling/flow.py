@@ -27,7 +27,7 @@ class StageRecord(Record):
     """Waiting for input: what comes before is slower."""
     blocked_seconds: NonNegativeFloat
     """Waiting for room: what comes after is slower."""
-    dropped: dict[str, NonNegativeInt] = {}
+    dropped: dict[str, NonNegativeInt] = Field(default_factory=dict)
     """Cause → items that ended here."""
     moved_bytes: NonNegativeInt = 0
     """Bytes it carried to the device; 0 for stages that carry none."""

@@ -41,7 +41,7 @@ def provenance(
 
 def process_seconds(clock: Clock = SYSTEM_CLOCK) -> float:
     """Return how long ago this process began: where a program starts, what its imports took."""
-    return max(0.0, clock.wall_seconds() - psutil.Process().create_time())
+    return max(0.0, clock.wall_seconds() - float(psutil.Process().create_time()))
 
 
 def commit() -> str | None:

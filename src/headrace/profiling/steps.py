@@ -52,7 +52,16 @@ class Step:
 
 
 _Milliseconds = tuple[NonNegativeFloat, ...]
-_COLUMNS = ("step", "input", "first_index", "frames", "started_ms", "total_ms", "arrived_ms", "loss")
+_COLUMNS = (
+    "step",
+    "input",
+    "first_index",
+    "frames",
+    "started_ms",
+    "total_ms",
+    "arrived_ms",
+    "loss",
+)
 
 
 class Steps(BaseModel):

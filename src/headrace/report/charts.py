@@ -226,9 +226,7 @@ def _decoded(session: Session) -> Chart:
     )
 
 
-def _share_bar(
-    names: list[str], shares: list[float], label: str, color: str | list[str]
-) -> go.Bar:
+def _share_bar(names: list[str], shares: list[float], label: str, color: str | list[str]) -> go.Bar:
     """One bar per stage, with its share written inside where there is room for it."""
     suffix = "" if label == "busy" else f" {label}"
     return bar(

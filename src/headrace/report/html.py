@@ -4,8 +4,8 @@ import shlex
 
 from headrace.profiling.findings.loads import stage_loads
 from headrace.profiling.findings.verdict import find
-from headrace.profiling.metrics import P95_SAMPLES, Distribution, Metrics
 from headrace.profiling.inputs import SourceSummary
+from headrace.profiling.metrics import P95_SAMPLES, Distribution, Metrics
 from headrace.profiling.session import Session
 from headrace.report.charts import charts
 from headrace.report.numbers import counted, decimal, seconds
@@ -48,7 +48,7 @@ def _spreads(metrics: Metrics) -> list[tuple[str, Distribution]]:
     named = (
         ("Service time per step", metrics.service_ms),
         ("Interval between outputs", metrics.interval_ms),
-        ("Latency", metrics.latency and metrics.latency.ms),
+        ("Latency", metrics.latency.ms if metrics.latency else None),
     )
     return [(name, spread) for name, spread in named if spread is not None]
 

@@ -12,7 +12,6 @@ from headrace.runs.stages import Shown
 from headrace.runtime.pipeline import Run
 from headrace.runtime.stage import Item
 from headrace.video.loss import Loss
-from headrace.video.loss import Loss
 from headrace.video.stream_index import StreamIndex
 
 _LEAST_SECONDS: Final = 0.5

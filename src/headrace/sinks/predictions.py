@@ -12,7 +12,7 @@ NAME = "predictions.jsonl"
 
 
 class PredictionLines:
-    """Appends `{"index": 7, "pts_seconds": 0.233, "label": "cat", "confidence": 0.91}`: a `Sink`."""
+    """Appends `{"index": 7, "pts_seconds": 0.2, "label": "cat", "confidence": 0.9}`: a `Sink`."""
 
     def __init__(self, folder: Path) -> None:
         """Make the file in `folder`; one that lies there is replaced.
