@@ -13,7 +13,7 @@ import headrace
 from headrace.cli import main
 from headrace.cli import run as run_command
 from headrace.decode.parity import Parity
-from headrace.runs.run import RunConfig
+from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.testing.synth_recipes import write_recipe
@@ -61,11 +61,14 @@ def test_a_run_leaves_its_folder_and_says_where(call, tmp_path):
     assert code == 0
     assert "Totals" in out
     assert out.endswith(
-        f"Annotated video: {out_dir}/annotated.mp4\nReport: {out_dir}/report.html\n"
+        f"Annotated video: {out_dir}/annotated.mp4\n"
+        f"Predictions: {out_dir}/predictions.jsonl\n"
+        f"Report: {out_dir}/report.html\n"
     )
     names = sorted(path.name for path in out_dir.iterdir())
     assert [n for n in names if not n.endswith(".csv")] == [
         "annotated.mp4",
+        "predictions.jsonl",
         "report.html",
         "session.json",
     ]
@@ -97,7 +100,8 @@ def test_a_dry_run_checks_and_runs_nothing(call, good, tmp_path):
 
 
 def test_flags_default_to_what_the_library_defaults_to():
-    fields = RunConfig.__dataclass_fields__
+    parts = (InputOptions, ComputeOptions, OutputOptions)
+    fields = {name: field for part in parts for name, field in part.__dataclass_fields__.items()}
     flags = signature(run_command.run).parameters
     assert set(fields) - {"source"} == set(flags) - {"source", "dry_run", "json"}
     for name in set(fields) - {"source"}:

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
-_NAMES = {
+_NAMES: Final = {
     ".mp4": "Annotated video",
     ".jsonl": "Predictions",
-    ".csv": "Steps",
-    ".json": "Session",
     ".html": "Report",
 }
+"""What is said of the files a reader opens, by their endings."""
 
 
 def run(
@@ -109,7 +108,8 @@ def _conclude(session: "Session", out: Path, *, is_quiet: bool) -> None:
     else:
         print(render_text(session))
         for name in session.outputs:
-            print(f"{_NAMES.get(Path(name).suffix, 'File')}: {out / name}")
+            if Path(name).suffix in _NAMES:
+                print(f"{_NAMES[Path(name).suffix]}: {out / name}")
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; what was done is kept in {out}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED)
