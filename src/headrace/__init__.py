@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.decode.clips import load_clip, read_clip
+    from headrace.decode.decoding import Decoding
     from headrace.decode.index_store import IndexStore
     from headrace.decode.open import open_decoder, open_index
     from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from headrace.training.statistics import LoaderStatistics
     from headrace.video.camera_layout import CameraLayout
     from headrace.video.frames import Clip, FrameBatch
+    from headrace.video.loss import Loss
     from headrace.video.manifest import find_videos
     from headrace.video.shape import Crop, FrameShape
     from headrace.video.source import Source
@@ -75,6 +77,7 @@ _HOMES = {
     "DecodeError": "errors",
     "DecodeJob": "decode.protocol",
     "Decoder": "decode.protocol",
+    "Decoding": "decode.decoding",
     "EpochSampler": "training.epoch_sampler",
     "FrameBatch": "video.frames",
     "FrameDataset": "training.datasets",
@@ -85,6 +88,7 @@ _HOMES = {
     "InOrder": "sampling.frames",
     "IndexStore": "decode.index_store",
     "LoaderStatistics": "training.statistics",
+    "Loss": "video.loss",
     "MediaError": "errors",
     "OpenError": "errors",
     "Permutation": "sampling.frames",
@@ -127,6 +131,7 @@ __all__ = [
     "DecodeError",
     "DecodeJob",
     "Decoder",
+    "Decoding",
     "EpochSampler",
     "FrameBatch",
     "FrameDataset",
@@ -137,6 +142,7 @@ __all__ = [
     "InOrder",
     "IndexStore",
     "LoaderStatistics",
+    "Loss",
     "MediaError",
     "OpenError",
     "Permutation",

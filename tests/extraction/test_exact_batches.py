@@ -1,12 +1,13 @@
 """Batches of one file, in order, whatever is wrong with it."""
 
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
 
 import pytest
 
-from headrace.errors import DecodeError, OpenError
+from headrace.errors import ConfigError, DecodeError, OpenError
 from headrace.extraction.frames import FrameReader
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, read_number, write_clip
@@ -113,3 +114,98 @@ def test_a_reading_that_is_given_up_leaves_nothing_open(good):
     reading = iter(batches(good))
     assert len(next(reading)) == 8
     reading.close()
+
+
+LONG = SynthClip(num_frames=400, gop=13, size=(64, 64), b_frames=2)
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory):
+    """Return the index of a clip that is read in several stretches."""
+    return StreamIndex.scan(write_clip(tmp_path_factory.mktemp("long") / "clip", LONG))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize(("batch_size", "stride"), [(1, 3), (16, 1), (17, 1), (150, 1), (64, 5)])
+def test_batches_are_exact_over_the_stretches_that_fill_them(long, batch_size, stride, workers):
+    reader = FrameReader([long], batch_size=batch_size, stride=stride, workers=workers)
+    wanted = list(range(0, 400, stride))
+    assert [numbers(batch) for batch in reader] == [
+        wanted[at : at + batch_size] for at in range(0, len(wanted), batch_size)
+    ]
+    assert reader.counters.frames_delivered == len(wanted)
+
+
+def test_a_batch_larger_than_a_job_is_filled_by_several(long):
+    """The budget holds the batch, and far less than a batch for each thread."""
+    budget = 120 * 64 * 64 * 3
+    reader = FrameReader([long], batch_size=100, workers=4, memory_budget=budget)
+    assert [len(batch) for batch in reader] == [100] * 4
+
+
+def test_a_batch_that_the_budget_does_not_hold_is_refused(long):
+    reader = FrameReader([long], batch_size=100, memory_budget=99 * 64 * 64 * 3)
+    with pytest.raises(ConfigError, match="does not hold a batch of 100 frames of 64x64"):
+        next(iter(reader))
+
+
+def test_a_consumer_that_stands_still_bounds_what_is_decoded(long):
+    frame_bytes, workers = 64 * 64 * 3, 2
+    budget = 60 * frame_bytes
+    reader = FrameReader([long], batch_size=4, workers=workers, memory_budget=budget)
+    with closing(iter(reader)) as read:
+        next(read)
+        held = reader.counters.frames_delivered
+    assert held <= 60 + (workers + 2) * 4
+
+
+def test_every_video_begins_a_new_batch_and_the_last_batch_counts_through_all(good, damaged):
+    videos = [good, damaged, good]
+    options = {"batch_size": 20, "on_error": "skip", "workers": 2}
+    reader = FrameReader(videos, **options)
+    found = [(batch.video, len(batch)) for batch in reader]
+    assert found == [(0, 20), (0, 10), (1, 20), (1, 14), (1, 8), (2, 20), (2, 10)]
+    assert reader.frames_planned == 30 + 48 + 30
+    first = FrameReader(videos, max_batches=4, **options)
+    assert [(batch.video, len(batch)) for batch in first] == found[:4]
+    assert first.frames_planned == 30 + 40
+
+
+def test_concealed_frames_come_and_are_listed_with_their_times(damaged):
+    read = batches(damaged, on_error="conceal")
+    found = list(read)
+    assert [len(batch) for batch in found] == [8] * 6
+    marked = [n for batch in found for n in batch.index[batch.is_concealed].tolist()]
+    assert marked == [loss.index for loss in read.losses] == list(range(30, 36))
+    assert all(loss.is_concealed for loss in read.losses)
+    exact = {n: t for batch in found for n, t in zip(batch.index.tolist(), batch.pts, strict=True)}
+    assert [loss.pts for loss in read.losses] == [exact[n] for n in range(30, 36)]
+    assert {batch.time_base for batch in found} == {loss.time_base for loss in read.losses}
+
+
+def test_a_file_that_goes_while_it_is_read_is_lost_from_there_on_if_it_may_be(good):
+    read = batches(good, on_error="skip")
+    good.unlink()
+    assert list(read) == []
+    assert [loss.index for loss in read.losses] == list(range(30))
+    assert "no such file" in read.losses[0].cause
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be an integer >= 1, got 0"),
+        ({"batch_size": 4, "max_batches": 0}, "max_batches must be an integer >= 1, got 0"),
+        ({"max_batches": 3}, "max_batches=3 needs a batch_size"),
+        ({"workers": 0}, "workers must be an integer >= 1, got 0"),
+    ],
+)
+def test_impossible_batches_are_refused_at_once(options, message):
+    with pytest.raises(ConfigError, match=message):
+        FrameReader(["a.mp4"], **options)
+
+
+def test_asking_how_many_frames_there_are_reads_and_lists_nothing(good, tmp_path):
+    reader = FrameReader([tmp_path / "gone.mp4", good], on_error="skip")
+    assert reader.frames_planned == 30
+    assert (reader.losses, reader.counters.opens) == ([], 0)

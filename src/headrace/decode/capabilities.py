@@ -20,7 +20,7 @@ class Capabilities:
     has_interlaced: bool = True
     """Whether it decodes frames of two fields."""
     can_keep_on_device: bool = False
-    """Whether frames may stay where they are decoded; on the CPU they always do."""
+    """Whether frames may stay on a device that decoded them; on the CPU they always do."""
 
     def check(self, decoding: Decoding, index: StreamIndex) -> None:
         """Do nothing if a video can be decoded that way.
@@ -29,7 +29,8 @@ class Capabilities:
             BackendError: it cannot be; says what can.
         """
         asked = f"{_named(decoding)} was asked for to decode {index.source}"
-        if decoding.keeps_on_device and not self.can_keep_on_device:
+        is_kept = decoding.keeps_on_device and decoding.gpu is not None
+        if is_kept and not self.can_keep_on_device:
             raise BackendError(
                 f"{asked} and to keep its frames there, which the backend {decoding.backend} "
                 "cannot; leave keeps_on_device out, and frames come as arrays"
@@ -48,7 +49,7 @@ class Capabilities:
             fields = ", interlaced" if info.is_interlaced else ""
             raise BackendError(
                 f"{asked}, which is {info.codec} in {info.pixel_format}{size}{fields}; it is asked "
-                f"for {self._words()}; decode on the CPU (leave gpu out), or encode the file anew"
+                f"for {self._words()}; leave gpu out, or encode the file anew"
             )
 
     def _words(self) -> str:

@@ -114,7 +114,7 @@ class FrameReader:
     @property
     def frames_planned(self) -> int:
         """Frames that will be delivered, damage aside. Looks up the index of every video."""
-        return sum(num_frames for _, _, num_frames in self._wanted(self._indexes()))
+        return sum(num_frames for _, _, num_frames in self._wanted(self._indexes([])))
 
     def __iter__(self) -> Generator[FrameBatch, None, None]:
         """Yield the frames of every video, in order.
@@ -124,7 +124,7 @@ class FrameReader:
             ConfigError: the memory budget is too small for a batch, or for one frame of each
                 worker.
         """
-        indexes = self._indexes()
+        indexes = self._indexes(self.losses)
         first = next(indexes, None)
         if first is None:
             return
@@ -157,7 +157,7 @@ class FrameReader:
             if stop is not None and error is not None:
                 raise error
 
-    def _indexes(self) -> Iterator[tuple[int, StreamIndex]]:
+    def _indexes(self, losses: list[Loss]) -> Iterator[tuple[int, StreamIndex]]:
         for number, video in enumerate(self._videos):
             try:
                 if isinstance(video, Source):
@@ -166,7 +166,7 @@ class FrameReader:
             except MediaError as error:
                 if self._on_error == "raise":
                     raise
-                self.losses.append(Loss(source=error.source, index=None, cause=str(error)))
+                losses.append(Loss(source=error.source, index=None, cause=str(error)))
 
     def _wanted(
         self, indexes: Iterator[tuple[int, StreamIndex]]

@@ -8,7 +8,7 @@ from headrace.runtime.affinity import available_cores
 _JOB_BYTES = 8 << 20
 _JOB_FRAMES = 32
 _JOBS_WAITING = 4
-"""At least, where a batch is larger than what fills processor caches well."""
+"""At least, before jobs become larger than that for the sake of whole batches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class ReadingRoom:
             workers = max(1, min(len(available_cores()), most))
         share = budget // (frame_bytes * (workers + 1))
         if batch_size is not None:
-            job = min(batch_size, max(job, share // _JOBS_WAITING))
+            job = max(1, min(batch_size, share, max(job, share // _JOBS_WAITING)))
         if share < job:
             raise ConfigError(
                 f"a memory budget of {budget} bytes does not hold {job} frames "

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.video.timebase import float_seconds
 
 
 def _none_of_them() -> NDArray[np.bool_]:
@@ -47,8 +48,7 @@ class _Pictures:
     @property
     def pts_seconds(self) -> NDArray[np.float64]:
         """float64 [N]: presentation time of each frame, rounded from the ticks."""
-        seconds: NDArray[np.float64] = self.pts * np.float64(self.time_base)
-        return seconds
+        return float_seconds(self.pts, self.time_base)
 
     def __len__(self) -> int:
         return len(self.frames)

@@ -16,6 +16,7 @@ from headrace.video.entry import Trust
 from headrace.video.packets import NO_PTS, PacketTable, StreamInfo, read_packets
 from headrace.video.reference import Reference, read_reference
 from headrace.video.source import Fingerprint, Source
+from headrace.video.timebase import float_seconds
 from headrace.video.verdicts import Verdicts, Witnessed, undamaged
 
 CountBy = Literal["packets", "decode"]
@@ -169,8 +170,7 @@ class StreamIndex:
 
     def seconds_of(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the presentation times of `indices` in seconds, float64 of the same shape."""
-        times: NDArray[np.float64] = self.pts[indices] * np.float64(self.info.time_base)
-        return times
+        return float_seconds(self.pts[indices], self.info.time_base)
 
     @cached_property
     def frame_rate(self) -> Fraction:

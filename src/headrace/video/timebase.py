@@ -2,6 +2,9 @@
 
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 def to_seconds(ticks: int, time_base: Fraction) -> Fraction:
     """Return `ticks` as exact seconds.
@@ -9,6 +12,12 @@ def to_seconds(ticks: int, time_base: Fraction) -> Fraction:
     `time_base` is the length of one tick in seconds.
     """
     return ticks * time_base
+
+
+def float_seconds(ticks: NDArray[np.int64], time_base: Fraction) -> NDArray[np.float64]:
+    """Return `ticks` as float64 seconds, for the border where a user reads them."""
+    seconds: NDArray[np.float64] = ticks * np.float64(time_base)
+    return seconds
 
 
 def to_ticks(seconds: Fraction | float | int, time_base: Fraction) -> int:

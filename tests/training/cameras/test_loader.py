@@ -177,8 +177,8 @@ def test_fewer_open_files_than_cameras_bring_the_same_frames(
 ):
     opened, most_open = set(), []
 
-    def counted(index, shape, *, gpu):
-        decoder = open_decoder(index, shape, gpu=gpu)
+    def counted(*options):
+        decoder = open_decoder(*options)
         opened.add(id(decoder))
         most_open.append(len(opened))
         close = decoder.close

@@ -1,0 +1,120 @@
+"""How videos are decoded is one value, and what cannot be decoded that way is refused before."""
+
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from decode.linear import linear_frames
+from headrace.decode.capabilities import Capabilities
+from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.decode.open import capabilities_of, open_decoder
+from headrace.decode.pixels import Stack
+from headrace.decode.protocol import DecodeJob
+from headrace.decode.pyav import PyavDecoder
+from headrace.decode.reading import read_whole
+from headrace.errors import BackendError, ConfigError
+from headrace.testing.synth import KINDS, write_clip
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+
+ON_GPU = Decoding(device="cuda:0")
+
+
+@pytest.fixture
+def index(tmp_path):
+    return StreamIndex.scan(write_clip(tmp_path / "clip", KINDS["h264"]))
+
+
+def test_the_number_of_a_gpu_becomes_the_value_and_back():
+    assert Decoding.on_gpu(None) == ON_CPU == Decoding()
+    assert Decoding.on_gpu(3) == Decoding(device="cuda:3")
+    assert (ON_CPU.gpu, Decoding(device="cuda:12").gpu) == (None, 12)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda", "cuda:", "cuda:-1", "cpu:0", "mps"])
+def test_another_kind_of_device_is_refused(device):
+    with pytest.raises(ConfigError, match=f"device must be cpu or cuda:N.* got '{device}'"):
+        Decoding(device=device)
+
+
+def test_a_decoding_and_a_gpu_at_once_are_refused(index):
+    with pytest.raises(ConfigError, match="give decoding or gpu, got both"):
+        open_decoder(index, decoding=ON_CPU, gpu=0)
+
+
+@pytest.mark.parametrize(
+    ("capable", "words"),
+    [
+        (Capabilities(codecs=("vp9", "hevc")), "h264 in yuv420p; .* any pixel format in vp9, hevc"),
+        (Capabilities(pixel_formats=("yuv444p",)), "h264 in yuv420p; .* yuv444p in any codec"),
+        (Capabilities(largest=(95, 4096)), r"yuv420p, 96x128; .* at most 95x4096 \(height x"),
+        (Capabilities(largest=(4096, 127)), "yuv420p, 96x128; .* at most 4096x127"),
+    ],
+)
+def test_what_a_backend_does_not_declare_is_refused_with_what_it_does(index, capable, words):
+    with pytest.raises(BackendError, match=f"GPU 0 was asked for to decode .*clip.mp4.*{words}"):
+        capable.check(ON_GPU, index)
+
+
+def test_what_a_backend_declares_is_accepted(index):
+    codecs, formats = ("h264",), ("yuv420p",)
+    Capabilities(codecs=codecs, pixel_formats=formats, largest=(96, 128)).check(ON_GPU, index)
+
+
+def test_the_cpu_refuses_nothing_and_a_gpu_what_is_interlaced(index):
+    interlaced = replace(index, info=replace(index.info, is_interlaced=True))
+    capabilities_of(ON_CPU).check(ON_CPU, interlaced)
+    with pytest.raises(BackendError, match=r"h264 in yuv420p, interlaced; .* not interlaced"):
+        capabilities_of(ON_GPU).check(ON_GPU, interlaced)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_frames_that_cannot_be_kept_on_the_device_are_refused_and_not_brought_down(index, device):
+    decoding = Decoding(device=device, keeps_on_device=True)
+    if device == "cpu":
+        with closing(open_decoder(index, decoding=decoding)):
+            return
+    with pytest.raises(BackendError, match="keep its frames there, which the backend pyav cannot"):
+        open_decoder(index, decoding=decoding)
+
+
+class TensorConverter:
+    """Makes frames into tensors, as a backend that keeps them on its device would."""
+
+    def shape_of(self, frame):
+        return frame.height, frame.width, 3
+
+    def new(self, shape):
+        return torch.empty(shape, dtype=torch.uint8)
+
+    def convert(self, frame, out):
+        out = self.new(self.shape_of(frame)) if out is None else out
+        out.copy_(torch.from_numpy(frame.to_ndarray(format="rgb24")))
+        return out
+
+
+@pytest.mark.parametrize("by_stack", [False, True])
+def test_a_decoder_hands_out_what_its_converter_makes(index, by_stack):
+    wanted = DecodeJob((3, 4, 20), goes_on=False)
+    expected = np.array(linear_frames(index.source.path, FrameShape()))[[3, 4, 20]]
+    with closing(PyavDecoder(index, None, ON_CPU, TensorConverter())) as decoder:
+        if by_stack:
+            frames, concealed = read_whole(decoder, [wanted])
+            assert concealed == frozenset()
+        else:
+            frames = torch.stack([frame for _, frame in decoder.run(wanted)])
+    assert isinstance(frames, torch.Tensor)
+    assert np.array_equal(frames.numpy(), expected)
+
+
+def test_a_stack_takes_its_memory_from_whoever_makes_the_pixels():
+    stack = Stack(2)
+    place = stack.place(1, (4, 6, 3), lambda shape: torch.zeros(shape, dtype=torch.uint8))
+    place[...] = 7
+    assert stack.frames.shape == (2, 4, 6, 3)
+    assert (int(stack.frames[0].sum()), int(stack.frames[1].min())) == (0, 7)
+    stack.place(0, (2, 6, 3), torch.empty)
+    assert stack.misfits == [0]
