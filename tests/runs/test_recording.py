@@ -3,10 +3,16 @@
 import pytest
 
 from headrace.profiling.steps import Step
-from headrace.runs.recording import lost_frames, stages_and_queues, step_of, summarize
+from headrace.runs.recording import (
+    DecodeThreads,
+    lost_frames,
+    stages_and_queues,
+    step_of,
+    summarize,
+)
 from headrace.runs.stages import Shown
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.stage import Item, Span, Stage
+from headrace.runtime.stage import Item, Span, Stage, StageStatistics
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.loss import Loss
@@ -20,13 +26,13 @@ def test_a_step_holds_the_work_of_each_stage_and_all_the_time_it_took():
         Span("model", 6_000_000, 16_000_000),
         Span("sink", 20_000_000, 21_000_000),
     )
-    item = Item(7, Shown(first_index=112, frames=16), spans)
+    item = Item(7, Shown(first_index=112, frames=16, decode_seconds=0.04), spans)
     assert step_of(item, 7, start_ns=500_000) == Step(
         step=7,
         first_index=112,
         frames=16,
         started_ms=0.5,
-        work_ms={"decode": 2.0, "preprocess": 0.5, "model": 10.0, "sink": 1.0},
+        work_ms={"decode": 40.0, "preprocess": 0.5, "model": 10.0, "sink": 1.0},
         total_ms=20.0,
     )
 
@@ -35,11 +41,23 @@ def test_every_queue_names_the_stage_it_feeds_and_the_last_one_none():
     line = [Stage(name=name, function=abs) for name in ("preprocess", "model", "sink")]
     with Pipeline(source=range(5), stages=line, source_name="decode").run(clock=FakeClock()) as run:
         assert [item.value for item in run] == [0, 1, 2, 3, 4]
-    stages, queues = stages_and_queues(run)
+    threads = DecodeThreads(threads=2, busy_seconds=0.0)
+    stages, queues = stages_and_queues(run, decoding=threads, moved_bytes=7)
     assert [stage.name for stage in stages] == ["decode", "preprocess", "model", "sink"]
+    assert [stage.workers for stage in stages] == [2, 1, 1, 1]
     assert [queue.name for queue in queues] == ["decode", "preprocess", "model", "sink"]
     assert [queue.feeds for queue in queues] == ["preprocess", "model", "sink", None]
     assert {queue.puts for queue in queues} == {stage.items for stage in stages} == {5}
+
+
+def test_threads_that_decode_ahead_worked_or_waited_for_room():
+    source = StageStatistics(
+        **{"name": "decode", "workers": 1, "items": 9},
+        **{"busy_seconds": 3.0, "starved_seconds": 0.0, "blocked_seconds": 7.0},
+    )
+    found = DecodeThreads(threads=2, busy_seconds=12.0).record(source)
+    assert (found.name, found.role, found.workers, found.items) == ("decode", "decode", 2, 9)
+    assert (found.busy_seconds, found.starved_seconds, found.blocked_seconds) == (12.0, 0.0, 8.0)
 
 
 def test_damaged_frames_carry_their_times_and_what_is_wrong(tmp_path):

@@ -34,6 +34,7 @@ def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
         index=wanted,
         pts=index.pts[wanted],
         time_base=index.info.time_base,
+        decode_seconds=0.25,
     )
     with closing(AnnotatedVideo(tmp_path, index)) as video:
         preprocess = build_preprocess("simple", classifier.input)
@@ -44,7 +45,7 @@ def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
         seen = stages[1].function(prepared)
         assert seen.labels.names == (("dark",), ("light",))
         assert seen.batch is prepared.batch is batch
-        assert stages[2].function(seen) == Shown(first_index=3, frames=2)
+        assert stages[2].function(seen) == Shown(first_index=3, frames=2, decode_seconds=0.25)
     with av.open(str(tmp_path / "annotated.mp4")) as container:
         times = [frame.time for frame in container.decode(video=0)]
     assert times == pytest.approx([3 / 30, 5 / 30], abs=1e-4), "counted from the first frame"

@@ -9,6 +9,7 @@ from headrace.decode.pixels import Array, Stack
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.decode.reading import Reading, read
 from headrace.planning.batches import BatchPart
+from headrace.runtime.clock import Clock
 from headrace.video.frames import FrameBatch
 
 
@@ -24,30 +25,59 @@ class FilledPart:
     """uint8 [N, H, W, 3]: memory of the whole batch; None where no frame came."""
     is_last: bool
     """Whether the batch is full with it."""
+    seconds: float
+    """How long decoding it took, in its thread."""
 
 
 def fill(
-    decoder: Decoder[Array], video: int, part: BatchPart, batch: Array, *, conceals: bool
+    decoder: Decoder[Array],
+    video: int,
+    part: BatchPart,
+    batch: Array,
+    *,
+    conceals: bool,
+    clock: Clock,
 ) -> FilledPart:
     """Decode a part into its places in `batch`, uint8 [N, H, W, 3]."""
+    began_ns = clock.now_ns()
     job = DecodeJob(part.wanted, conceals=conceals)
     reading = read(decoder, job, batch[part.first : part.stop])
-    return FilledPart(video=video, reading=reading, batch=batch, is_last=part.is_last)
+    return FilledPart(
+        video=video,
+        reading=reading,
+        batch=batch,
+        is_last=part.is_last,
+        seconds=(clock.now_ns() - began_ns) / 1e9,
+    )
 
 
 def fill_by_size(
-    decoder: Decoder[Array], video: int, wanted: tuple[int, ...], *, conceals: bool
+    decoder: Decoder[Array],
+    video: int,
+    wanted: tuple[int, ...],
+    *,
+    conceals: bool,
+    clock: Clock,
 ) -> list[FilledPart]:
     """Decode frames into a batch of their own; into several where they change their size."""
     parts: list[FilledPart] = []
     while wanted:
+        began_ns = clock.now_ns()
         stack: Stack[Array] = Stack(len(wanted))
         reading = read(decoder, DecodeJob(wanted, conceals=conceals), stack)
         # From the first of another size on, all belong in a later batch.
         stop = min((k for k in stack.misfits if k), default=len(wanted))
         frames = stack.frames[:stop] if reading.came else None
         reading = replace(reading, wanted=wanted[:stop])
-        parts.append(FilledPart(video=video, reading=reading, batch=frames, is_last=True))
+        parts.append(
+            FilledPart(
+                video=video,
+                reading=reading,
+                batch=frames,
+                is_last=True,
+                seconds=(clock.now_ns() - began_ns) / 1e9,
+            )
+        )
         wanted = wanted[stop:]
     return parts
 
@@ -79,4 +109,5 @@ def assembled(parts: Sequence[FilledPart], *, stop: int | None = None) -> FrameB
         pts=index.pts[wanted],
         time_base=index.info.time_base,
         is_concealed=np.isin(wanted, concealed),
+        decode_seconds=sum(part.seconds for part in parts),
     )

@@ -22,6 +22,7 @@ from headrace.extraction.tasks import (
     batches_over_stretches,
 )
 from headrace.planning.stretches import in_order
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.ordered import ordered_streams
 from headrace.sizes import check_integers
 from headrace.video.frames import FrameBatch
@@ -59,6 +60,7 @@ class FrameReader:
         on_error: OnError = "raise",
         decoding: Decoding = ON_CPU,
         store: IndexStore | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Plan the reading; nothing is opened yet.
 
@@ -79,6 +81,7 @@ class FrameReader:
                 shows them, marked and listed.
             decoding: What decodes, and where.
             store: Where indexes are kept; None means the user's cache folder.
+            clock: What measures how long decoding takes.
 
         Raises:
             ConfigError: an argument is out of range.
@@ -101,6 +104,9 @@ class FrameReader:
         self._on_error: OnError = on_error
         self._decoding = decoding
         self._store = store or IndexStore()
+        self._clock = clock
+        self.threads = 0
+        """Threads that decode, once it is iterated."""
         self._costs: list[DecodeCounters] = [DecodeCounters()]
         self.losses: list[Loss] = []
         """What was left out or concealed so far, in order; whole videos as soon as they are known
@@ -129,6 +135,7 @@ class FrameReader:
         if first is None:
             return
         room = self._room(first[1])
+        self.threads = room.workers
         parts = ordered_streams(
             self._worker,
             self._plan(chain([first], indexes), room),
@@ -242,12 +249,14 @@ class FrameReader:
         video, number, batch = task.stretch.video, -1, np.zeros(0, np.uint8)
         for part in task.parts:
             if self._batch_size is None:
-                yield from fill_by_size(decoder, video, part.wanted, conceals=conceals)
+                yield from fill_by_size(
+                    decoder, video, part.wanted, conceals=conceals, clock=self._clock
+                )
                 continue
             if part.batch != number:
                 number, shared = part.batch, task.shared.get(part.batch)
                 batch = _memory(decoder.shape, part.batch_frames) if shared is None else shared
-            yield fill(decoder, video, part, batch, conceals=conceals)
+            yield fill(decoder, video, part, batch, conceals=conceals, clock=self._clock)
 
 
 def _memory(shape: FrameShape, num_frames: int) -> Array:

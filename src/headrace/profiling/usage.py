@@ -1,8 +1,12 @@
 """What this process and those it started use of the machine."""
 
 from contextlib import suppress
+from typing import Final
 
 import psutil
+
+_LEAST_SECONDS: Final = 0.5
+"""Of processor time, below which the share of other programs says nothing."""
 
 
 def cpu_seconds() -> float:
@@ -41,3 +45,18 @@ def memory_bytes() -> int:
             found = each.memory_full_info()
             total += getattr(found, "pss", found.uss)
     return total
+
+
+class ProcessorShare:
+    """Watches what share of the processor time other programs take."""
+
+    def __init__(self) -> None:
+        """Begin to watch."""
+        self._own, self._all = cpu_seconds(), machine_cpu_seconds()
+
+    def of_others(self) -> float | None:
+        """Return their share of all that was used since, in [0, 1]; None where it was little."""
+        own, whole = cpu_seconds() - self._own, machine_cpu_seconds() - self._all
+        if whole < _LEAST_SECONDS:
+            return None
+        return min(1.0, max(0.0, 1 - own / whole))

@@ -1,47 +1,87 @@
 """From what a run left behind to the parts of its session."""
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from headrace.profiling.flow import QueueRecord, StageRecord
 from headrace.profiling.inputs import GopLengths, LostFrame, SourceSummary
 from headrace.profiling.stages import ROLES, Role
 from headrace.profiling.steps import Step
-from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds
-from headrace.runs.stages import Shown
+from headrace.runs.stages import SOURCE, Shown
 from headrace.runtime.pipeline import Run
-from headrace.runtime.stage import Item
+from headrace.runtime.stage import Item, StageStatistics
 from headrace.video.loss import Loss
 from headrace.video.stream_index import StreamIndex
 
-_LEAST_SECONDS: Final = 0.5
-"""Of processor time, below which the share of other programs says nothing."""
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeThreads:
+    """What the threads that decode ahead did."""
+
+    threads: int
+    busy_seconds: float
+    """Summed over the threads."""
+
+    def record(self, source: StageStatistics) -> StageRecord:
+        """Return their record, from that of the source that hands out what they decode.
+
+        What they did not work they waited for room; the source waits for them alone.
+        """
+        life = self.threads * (
+            source.busy_seconds + source.starved_seconds + source.blocked_seconds
+        )
+        return StageRecord(
+            name=source.name,
+            role=SOURCE,
+            workers=max(1, self.threads),
+            items=source.items,
+            busy_seconds=self.busy_seconds,
+            starved_seconds=0.0,
+            blocked_seconds=max(0.0, life - self.busy_seconds),
+        )
 
 
 def step_of(item: Item[Shown], number: int, start_ns: int) -> Step:
-    """Return step `number` of a run that began at `start_ns`, from an item its last stage gave."""
+    """Return step `number` of a run that began at `start_ns`, from an item its last stage gave.
+
+    Frames are decoded ahead, in threads of their own: the work on them is not the wait for them.
+    """
     started_ns, ended_ns = item.spans[0].start_ns, item.spans[-1].end_ns
+    work_ms = {span.stage: (span.end_ns - span.start_ns) / 1e6 for span in item.spans}
     return Step(
         step=number,
         first_index=item.value.first_index,
         frames=item.value.frames,
         started_ms=(started_ns - start_ns) / 1e6,
-        work_ms={span.stage: (span.end_ns - span.start_ns) / 1e6 for span in item.spans},
+        work_ms=work_ms | {SOURCE: item.value.decode_seconds * 1e3},
         total_ms=(ended_ns - started_ns) / 1e6,
     )
 
 
 def stages_and_queues(
-    run: Run, moved_bytes: Mapping[Role, int] = {}
+    run: Run, *, decoding: DecodeThreads, moved_bytes: int = 0
 ) -> tuple[tuple[StageRecord, ...], tuple[QueueRecord, ...]]:
     """Return what every stage and queue did, in the order the frames take.
 
-    Stages are called by their roles; `moved_bytes` are those each carried to the device.
+    Stages are called by their roles.
+
+    Args:
+        run: The pipeline that ran.
+        decoding: What the threads behind its source did.
+        moved_bytes: Carried to the device.
     """
     roles: dict[str, Role] = {role: role for role in ROLES}
-    stages = tuple(
-        StageRecord.of(stage, roles[stage.name], moved_bytes=moved_bytes.get(roles[stage.name], 0))
-        for stage in run.stages()
+    source, *others = run.stages()
+    stages = (
+        decoding.record(source),
+        *(
+            StageRecord.of(
+                stage,
+                roles[stage.name],
+                moved_bytes=moved_bytes if stage.name == "transfer" else 0,
+            )
+            for stage in others
+        ),
     )
     fed = [*(stage.name for stage in stages[1:]), None]
     queues = zip(run.queues(), fed, strict=True)
@@ -59,21 +99,6 @@ def lost_frames(losses: Iterable[Loss]) -> tuple[LostFrame, ...]:
         )
         for loss in losses
     )
-
-
-class ProcessorShare:
-    """Watches what share of the processor time other programs take."""
-
-    def __init__(self) -> None:
-        """Begin to watch."""
-        self._own, self._all = cpu_seconds(), machine_cpu_seconds()
-
-    def of_others(self) -> float | None:
-        """Return their share of all that was used since, in [0, 1]; None where it was little."""
-        own, whole = cpu_seconds() - self._own, machine_cpu_seconds() - self._all
-        if whole < _LEAST_SECONDS:
-            return None
-        return min(1.0, max(0.0, 1 - own / whole))
 
 
 def summarize(index: StreamIndex) -> SourceSummary:

@@ -24,10 +24,11 @@ from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Session
 from headrace.profiling.setup import Setup, StartUpPart
 from headrace.profiling.steps import Step, Steps
+from headrace.profiling.usage import ProcessorShare
 from headrace.runs.alternatives import with_alternatives
 from headrace.runs.options import RunOptions
 from headrace.runs.recording import (
-    ProcessorShare,
+    DecodeThreads,
     lost_frames,
     stages_and_queues,
     step_of,
@@ -147,7 +148,7 @@ class Runner:
         outcome: Outcome = "complete"
         error: str | None = None
         steps: list[Step] = []
-        batches, sinks = _reader(self.options, self.index), self._sinks()
+        batches, sinks = _reader(self.options, self.index, self.clock), self._sinks()
         preprocess = build_preprocess(self.options.compute.prep_level, self.model.input)
         stages = stages_of(preprocess, self.carrier, self.model, sinks)
         run = Pipeline(source=batches, stages=stages, source_name=SOURCE).run(clock=self.clock)
@@ -160,8 +161,14 @@ class Runner:
             outcome = "interrupted"
         except HeadraceError as failure:
             outcome, error = "failed", str(failure).splitlines()[0]
-        carried = self.carrier.moved_bytes if self.carrier else 0
-        stage_records, queue_records = stages_and_queues(run, {"transfer": carried})
+        stage_records, queue_records = stages_and_queues(
+            run,
+            decoding=DecodeThreads(
+                threads=batches.threads,
+                busy_seconds=sum(step.work_ms[SOURCE] for step in steps) / 1e3,
+            ),
+            moved_bytes=self.carrier.moved_bytes if self.carrier else 0,
+        )
         return Session(
             provenance=made,
             setup=_setup(self.options, self.model, made),
@@ -192,7 +199,7 @@ class Runner:
             raise
 
 
-def _reader(options: RunOptions, index: StreamIndex) -> FrameReader:
+def _reader(options: RunOptions, index: StreamIndex, clock: Clock = SYSTEM_CLOCK) -> FrameReader:
     height, width = index.info.upright_size
     batch_size = options.compute.batch_size
     return FrameReader(
@@ -202,6 +209,7 @@ def _reader(options: RunOptions, index: StreamIndex) -> FrameReader:
         max_batches=options.input.max_steps,
         memory_budget=max(_AHEAD_BYTES, 4 * batch_size * height * width * 3),
         on_error=options.input.on_error,
+        clock=clock,
     )
 
 

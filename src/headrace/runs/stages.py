@@ -54,6 +54,8 @@ class Shown:
     """Index of its first frame in the video."""
     frames: int
     """How many they were."""
+    decode_seconds: float
+    """How long decoding them took."""
 
 
 def stages_of(
@@ -80,7 +82,12 @@ def stages_of(
     def show(seen: Seen) -> Shown:
         for sink in sinks:
             sink.write(seen)
-        return Shown(first_index=int(seen.batch.index[0]), frames=len(seen.batch))
+        batch = seen.batch
+        return Shown(
+            first_index=int(batch.index[0]),
+            frames=len(batch),
+            decode_seconds=batch.decode_seconds,
+        )
 
     return [
         Stage(name="preprocess", function=prepare),

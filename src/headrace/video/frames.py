@@ -70,3 +70,5 @@ class FrameBatch(_Pictures):
 
     video: int
     """Place of the video in the list that was asked for."""
+    decode_seconds: float = 0.0
+    """How long decoding them took, in the threads that did it; 0 where nobody measured."""
