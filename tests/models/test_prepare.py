@@ -145,19 +145,6 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_loaded():
         prepare(load, Compute(device="cuda"), batch_size=1)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"device": "tpu"}, "device must be one of cpu, cuda, got 'tpu'"),
-        ({"precision": "int8"}, "precision must be one of float32, float16, bfloat16, got 'int8'"),
-        ({"warmup_batches": 0}, "warmup_batches must be >= 1, got 0"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(options, words):
-    with pytest.raises(ConfigError, match=words):
-        Compute(**options)
-
-
 def test_a_layer_that_gives_nothing_is_found_while_the_model_warms_up():
     def load():
         return load_features("googlenet", ["inception3a.branch1", "fc", "aux1"], "none")

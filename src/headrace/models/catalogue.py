@@ -49,7 +49,11 @@ def check_name(name: str, task: Task) -> None:
         return
     others = [other for other in get_args(Task) if name in names_of(other)]
     but = f" (it is a {others[0]} model)" if others else ""
-    raise ConfigError(f"torchvision has no {task} model {name!r}{but}; {_close(name, known)}")
+    module = "" if task == "classification" else f"torchvision.models.{task}"
+    raise ConfigError(
+        f"torchvision has no {task} model {name!r}{but}; {_close(name, known)} "
+        f"({len(known)} in torchvision.models.list_models({module}))"
+    )
 
 
 def preset_of(name: str, weights: str) -> WeightsEnum:
@@ -87,7 +91,4 @@ def input_of(name: str, preset: WeightsEnum) -> InputSpec:
 
 def _close(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, n=_SHOWN) or known[:_SHOWN]
-    return (
-        f"did you mean {', '.join(close)}? "
-        f"({len(known)} of them; torchvision.models.list_models() has all)"
-    )
+    return f"did you mean {', '.join(close)}?"

@@ -24,7 +24,7 @@ class Boxes:
 
     xyxy: tuple[NDArray[np.float32], ...]
     """xyxy[k]: of picture k, float32 [n, 4]: left, top, right, bottom, in pixels of the picture as
-    the model got it; [left, right) and [top, bottom)."""
+    the model got it, from its upper left corner."""
     labels: tuple[tuple[str, ...], ...]
     """Name of the class of each box."""
     scores: tuple[NDArray[np.float32], ...]
