@@ -17,7 +17,7 @@ class _Hanging:
     def __init__(self, decoder, release):
         self._decoder = decoder
         self._release = release
-        self.counters = decoder.counters
+        self.index, self.counters = decoder.index, decoder.counters
         self.close = decoder.close
         self.rest = decoder.rest
         self.concealed = frozenset()

@@ -65,20 +65,13 @@ def read(decoder: Decoder[Pixels], job: DecodeJob, out: Out[Pixels]) -> Reading:
     """
     before = replace(decoder.counters)
     came: list[int] = []
-    error: MediaError | None = None
     try:
         for index, _ in decoder.run(job, out):
             came.append(index)
-    except MediaError as failure:
-        error = failure
-    return Reading(
-        index=decoder.index,
-        wanted=job.wanted,
-        came=frozenset(came),
-        concealed=decoder.concealed.intersection(came),
-        error=error,
-        cost=decoder.counters - before,
-    )
+    except MediaError as error:
+        # Not kept in this frame, which the error itself refers to, as it does to `out`.
+        return _reading(decoder, job, came, error, decoder.counters - before)
+    return _reading(decoder, job, came, None, decoder.counters - before)
 
 
 def read_whole(
@@ -100,3 +93,20 @@ def read_whole(
         concealed |= reading.concealed
         stack.first += len(job.wanted)
     return stack.frames, concealed
+
+
+def _reading(
+    decoder: Decoder[Pixels],
+    job: DecodeJob,
+    came: list[int],
+    error: MediaError | None,
+    cost: DecodeCounters,
+) -> Reading:
+    return Reading(
+        index=decoder.index,
+        wanted=job.wanted,
+        came=frozenset(came),
+        concealed=decoder.concealed.intersection(came),
+        error=error,
+        cost=cost,
+    )
