@@ -23,14 +23,14 @@ from headrace.training.cameras.camera_set import Alignment, CameraSet
 from headrace.training.cameras.lanes import cell_at
 from headrace.training.cameras.options import layout_for
 from headrace.training.collate import Transform, check_gpu
-from headrace.training.pooled import PooledDataset
+from headrace.training.decoding_dataset import DecodingDataset
 from headrace.training.ranks import agreement, shard_of
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
 
-class CameraStreamDataset(PooledDataset[dict[str, Any]]):
+class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
     """Moments of synchronized cameras; batches come from a `CameraStreamSampler`.
 
         cameras = CameraStreamDataset("index_frame.json", num_of_set=4, size=(256, 704))
