@@ -9,7 +9,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import OnError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.clips import RandomClips
-from headrace.sampling.order import Sampler
+from headrace.sampling.sampler import Sampler
 from headrace.training.collate import Transform
 from headrace.training.loader import FrameLoader
 from headrace.video.shape import Layout
@@ -57,8 +57,6 @@ class ClipLoader(FrameLoader):
             lookahead: As there, but the frames of a clip are always planned together.
         """
         clips = RandomClips(num_frames=16, stride=2) if clips is None else clips
-        if lookahead is not None and lookahead >= 1:
-            lookahead = max(lookahead, getattr(clips, "num_frames", 1))
         super().__init__(
             videos,
             batch_size=batch_size,

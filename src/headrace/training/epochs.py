@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.order import Order, Sampler
+from headrace.sampling.order import Order
 from headrace.sampling.population import Population
+from headrace.sampling.sampler import Sampler, check_order
 from headrace.sampling.shards import Shard
 from headrace.sampling.substitutes import ATTEMPTS, substitutes
 from headrace.training.quarantine import Quarantine
@@ -65,8 +65,7 @@ class Epochs:
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise ConfigError(f"batch_size must be >= 1, got {self.batch_size}")
-        if isinstance(self.sampling, Bursts):
-            self.sampling.check_step(self.batch_size, self.shard.ranks)
+        check_order(self.order(0), self.sampling, self.population)
 
     def num_steps(self, slot: int = 0) -> int:
         """Return how many steps an epoch has from `slot` on.

@@ -16,21 +16,20 @@ from headrace.errors import ConfigError, MediaError
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.frames import Uniform
-from headrace.sampling.order import Sampler
+from headrace.sampling.sampler import Sampler
 from headrace.sizes import parse_bytes
 from headrace.training.batch import Batch
 from headrace.training.collate import Collate, Transform, check_device
 from headrace.training.decoding import JobDecoder
 from headrace.training.engine import Engine, Samples
 from headrace.training.epochs import Epochs, Position
-from headrace.training.fitting import fitted, population_for
 from headrace.training.iteration import still_running
 from headrace.training.open_files import max_open_files
 from headrace.training.quarantine import Quarantine, Quarantined
 from headrace.training.ranks import agreement, shard_of
 from headrace.training.state import check_identity
 from headrace.training.statistics import LoaderStatistics
-from headrace.training.video_set import VideoSet
+from headrace.training.video_set import VideoSet, population_for
 from headrace.training.window import Window
 from headrace.video.shape import FrameShape, Layout
 from headrace.video.source import Source
@@ -145,16 +144,18 @@ class FrameLoader:
             check_device(device, pin_memory)
             self._videos = VideoSet.open(videos, skip_bad=on_error != "raise", store=store)
             self._size = self._videos.common_size() if size is None else size
-            sampling, seed = fitted(sampling or Uniform(), seed, self._videos)
+            shard = shard_of(rank, num_replicas, drop_last=drop_last)
+            use = self._videos.use(seed=seed, batch_size=batch_size, ranks=shard.ranks)
+            sampler = self._videos.adapted(Uniform() if sampling is None else sampling, use)
             self._epochs = Epochs(
-                sampling=sampling,
-                population=population_for(sampling, self._videos),
+                sampling=sampler,
+                population=population_for(sampler.traits, self._videos),
                 quarantine=Quarantine(
                     self._videos, None if quarantine is None else Path(quarantine)
                 ),
-                seed=seed,
+                seed=sampler.traits.seed_or(seed or 0),
                 batch_size=batch_size,
-                shard=shard_of(rank, num_replicas, drop_last=drop_last),
+                shard=shard,
                 drop_last=drop_last,
             )
             self._num_steps = self._epochs.num_steps()
@@ -292,15 +293,18 @@ class FrameLoader:
         self.close()
 
     def _widest_window(self, memory_budget: int, lookahead: int | None) -> Window:
-        epochs = self._epochs
+        epochs, traits = self._epochs, self._epochs.sampling.traits
+        clip_frames = traits.num_frames or 1
+        if lookahead is not None and lookahead >= 1:
+            lookahead = max(lookahead, clip_frames)  # those of a clip are planned together
         return Window.of(
             self._videos.population.gop_lengths,
             memory_budget=memory_budget,
             frame_bytes=self._size[0] * self._size[1] * 3,
             held_bytes=self._decoder.buffers.frame_bytes,
             codec_bytes=self._workers * self._videos.codec_bytes,
-            batch_frames=epochs.order(0)[:1].size * epochs.batch_size,
-            each_once=not isinstance(epochs.sampling, Uniform),
+            batch_frames=clip_frames * epochs.batch_size,
+            each_once=not traits.has_replacement,
             lookahead=lookahead,
         )
 
@@ -354,7 +358,7 @@ class FrameLoader:
 
     def _identity(self) -> dict[str, int]:
         """What a state belongs to. Sampling and seed are in the checksum too."""
-        sampling = repr(self._epochs.sampling).encode()
+        sampling = self._epochs.sampling.traits.identity.encode()
         return {
             "seed": self._epochs.seed,
             "videos": len(self._videos.indexes),
