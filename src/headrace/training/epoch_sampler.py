@@ -12,9 +12,8 @@ from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerUse, adapted, check_order
 from headrace.training.datasets import FrameDataset
-from headrace.training.epochs import Position
 from headrace.training.ranks import shard_of
-from headrace.training.state import check_identity
+from headrace.training.state import Position, check_identity
 from headrace.training.video_set import frames_checksum, population_for
 
 _AT_A_TIME = 1024
@@ -91,10 +90,10 @@ class EpochSampler(data.Sampler[int]):
         self._start = Position(epoch=began.epoch)
         self._yielded = 0
         order = self._order(began.epoch)
-        count = self._shard.count(len(order), began.slot)
+        count = self._shard.count(len(order), began.place)
         for start in range(0, count, _AT_A_TIME):
             stop = min(start + _AT_A_TIME, count)
-            for frame in order.at(self._shard.slots(start, stop, len(order), began.slot)).tolist():
+            for frame in order.at(self._shard.slots(start, stop, len(order), began.place)).tolist():
                 self._yielded += 1
                 yield frame
         self._start = Position(epoch=began.epoch + 1)
@@ -121,7 +120,7 @@ class EpochSampler(data.Sampler[int]):
         """
         began = self._began
         length = len(self._order(began.epoch))
-        count = self._shard.count(length, began.slot)
+        count = self._shard.count(length, began.place)
         taken = self._yielded if taken is None else taken
         if not 0 <= taken <= count:
             raise ConfigError(f"{taken} samples cannot be taken from a pass of {count}")
@@ -129,7 +128,7 @@ class EpochSampler(data.Sampler[int]):
         return {
             **self._identity(),
             "epoch": began.epoch + is_done,
-            "slot": 0 if is_done else began.slot + taken * self._shard.ranks,
+            "slot": 0 if is_done else began.place + taken * self._shard.ranks,
         }
 
     def load_state_dict(self, state: dict[str, int]) -> None:
@@ -139,7 +138,7 @@ class EpochSampler(data.Sampler[int]):
             ConfigError: the state is of another sampling, seed or set of videos.
         """
         check_identity(state, self._identity(), "videos in the same order, sampling and seed")
-        self._go_to(Position.of(state))
+        self._go_to(Position.of(state, "slot"))
 
     def _go_to(self, position: Position) -> None:
         self._start = self._began = position

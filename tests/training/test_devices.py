@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from headrace.errors import BackendError, ConfigError
-from headrace.training.collate import check_device
+from headrace.training.devices import check_device
 
 WITHOUT_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 
