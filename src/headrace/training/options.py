@@ -86,6 +86,8 @@ def takes(
             init(self, options(*args, **kwargs))
 
         parameters = _parameters(cast(type, options))
+        # So that a wrong argument is said to be one of what was called.
+        vars(options)["__init__"].__qualname__ = init.__qualname__
         own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         with_arguments.__signature__ = inspect.Signature([own, *parameters])  # type: ignore[attr-defined]
         documented = _documented(cast(type, options))
