@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from headrace.sampling.clips import RandomClips
 from headrace.sampling.sampler import Sampler
+from headrace.training.arguments import takes
 from headrace.training.loader import FrameLoader
-from headrace.training.options import takes
 from headrace.training.sample_options import SampleOptions
 
 
@@ -28,6 +28,7 @@ class ClipLoader(FrameLoader):
             for batch in loader: ...
 
     An epoch of `RandomClips` takes each video once, one of `UniformClips` each clip once.
+    Arguments are the fields of `ClipOptions`, which stands on `SampleOptions` and `LoaderOptions`.
     """
 
     @takes(ClipOptions)

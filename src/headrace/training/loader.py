@@ -8,15 +8,16 @@ from headrace.errors import MediaError
 from headrace.sampling.frames import Uniform
 from headrace.sampling.sampler import Sampler
 from headrace.sizes import parse_bytes
+from headrace.training.arguments import takes
 from headrace.training.batch import Batch
 from headrace.training.decoding import JobDecoder
 from headrace.training.engine import Engine, Samples
 from headrace.training.epochs import Epochs
 from headrace.training.open_files import max_open_files
-from headrace.training.options import takes
 from headrace.training.quarantine import Quarantine, Quarantined
 from headrace.training.ranks import agreement, shard_of
-from headrace.training.resumable import ResumableLoader, Running
+from headrace.training.resumable import ResumableLoader
+from headrace.training.running import Running
 from headrace.training.sample_options import SampleOptions
 from headrace.training.state import Position
 from headrace.training.statistics import LoaderStatistics
@@ -52,6 +53,9 @@ class FrameLoader(ResumableLoader[Samples, Batch]):
     Threads start with the first batch, stay for the next epoch, and end with `close`, with the
     `with` block, or with the loader. One thread may use a loader at a time. A state may be loaded
     with another number of workers or ranks, another budget, batch size and look-ahead.
+
+    Arguments are the fields of `FrameOptions`, which stands on `SampleOptions` and `LoaderOptions`;
+    `help` tells them one by one.
 
     Raises:
         ConfigError: an argument is out of range, the budget does not hold three batches, the

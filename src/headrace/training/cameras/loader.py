@@ -9,15 +9,16 @@ from headrace.errors import MediaError
 from headrace.runtime.limits import files_to_keep_open
 from headrace.runtime.memory import BatchBuffers
 from headrace.sampling.slots import SlotPlan, SlotSchedule, TailCounts
+from headrace.training.arguments import takes
 from headrace.training.cameras.batch import CameraBatch
 from headrace.training.cameras.camera_set import CameraSet
 from headrace.training.cameras.engine import CameraEngine
 from headrace.training.cameras.lanes import CameraStep, Lanes
 from headrace.training.cameras.options import CameraOptions, layout_for
 from headrace.training.cameras.statistics import CameraStatistics
-from headrace.training.options import takes
 from headrace.training.ranks import agreement, shard_of
-from headrace.training.resumable import ResumableLoader, Running
+from headrace.training.resumable import ResumableLoader
+from headrace.training.running import Running
 from headrace.training.state import Position
 from headrace.video.shape import FrameShape
 
@@ -40,6 +41,9 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
     Batches are the same, bit for bit, with any memory budget, look-ahead and number of workers.
     Iterate it once for each epoch. One thread may use a loader at a time. A state may be loaded
     with another number of workers, another budget and look-ahead.
+
+    Arguments are the fields of `CameraOptions`, which stands on `LoaderOptions`; `help` tells them
+    one by one.
 
     Raises:
         BackendError: there is no such GPU.
