@@ -23,8 +23,8 @@ from benchmarks.worker import keep_to_cores, machine_seconds, peak_rss_bytes, ve
 from headrace import open_index
 from headrace.sampling.clips import RandomClips
 from headrace.sampling.frames import Uniform
-from headrace.sampling.order import Sampler
 from headrace.sampling.population import Population
+from headrace.sampling.sampler import Sampler
 
 
 def main() -> None:

@@ -14,10 +14,11 @@ PUBLIC = [
     *("Crop", "DecodeCounters", "DecodeError", "DecodeJob", "Decoder", "Decoding"),
     *("EpochSampler", "FrameBatch", "FrameDataset", "FrameLoader", "FrameReader"),
     *("FrameShape", "HeadraceError", "InOrder", "IndexStore", "LoaderStatistics"),
-    *("Loss", "MediaError", "OpenError", "Permutation", "RandomClips", "ScanError"),
-    *("Session", "Source", "StageError", "StreamIndex", "Uniform"),
-    *("UniformClips", "VideoDataset", "camera_problems", "find_videos", "load_clip"),
-    *("open_decoder", "open_index", "read_clip", "read_frames"),
+    *("Loss", "MediaError", "OpenError", "Order", "Permutation", "Population"),
+    *("RandomClips", "Sampler", "SamplerTraits", "ScanError", "Session", "Source"),
+    *("StageError", "StreamIndex", "Uniform", "UniformClips", "VideoDataset"),
+    *("camera_problems", "find_videos", "load_clip", "open_decoder", "open_index"),
+    *("read_clip", "read_frames"),
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.sampling.order import Sampler
+from headrace.sampling.sampler import Sampler
 
 Requests = NDArray[np.int64]
 """int64 [N, 2]: video and index of each frame of a batch."""

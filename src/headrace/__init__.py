@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from headrace.sampling.bursts import Bursts
     from headrace.sampling.clips import RandomClips, UniformClips
     from headrace.sampling.frames import InOrder, Permutation, Uniform
+    from headrace.sampling.order import Order
+    from headrace.sampling.population import Population
+    from headrace.sampling.sampler import Sampler, SamplerTraits
     from headrace.training.batch import Batch
     from headrace.training.cameras.batch import CameraBatch
     from headrace.training.cameras.camera_set import Alignment, CameraClock, camera_problems
@@ -91,8 +94,12 @@ _HOMES = {
     "Loss": "video.loss",
     "MediaError": "errors",
     "OpenError": "errors",
+    "Order": "sampling.order",
     "Permutation": "sampling.frames",
+    "Population": "sampling.population",
     "RandomClips": "sampling.clips",
+    "Sampler": "sampling.sampler",
+    "SamplerTraits": "sampling.sampler",
     "ScanError": "errors",
     "Session": "profiling.session",
     "Source": "video.source",
@@ -145,8 +152,12 @@ __all__ = [
     "Loss",
     "MediaError",
     "OpenError",
+    "Order",
     "Permutation",
+    "Population",
     "RandomClips",
+    "Sampler",
+    "SamplerTraits",
     "ScanError",
     "Session",
     "Source",

@@ -1,47 +1,49 @@
-"""Where batches may go is checked before anything is decoded."""
+"""Pixels become pictures without a copy, for frames, clips and cameras alike."""
 
+import numpy as np
 import pytest
 import torch
 
-from headrace.errors import BackendError, ConfigError
-from headrace.training.collate import check_device
-
-WITHOUT_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+from headrace.errors import ConfigError
+from headrace.training.collate import Collate
 
 
-@pytest.mark.parametrize("device", [None, "cpu", torch.device("cpu"), "cpu:0", "meta"], ids=str)
-def test_a_device_that_is_here_is_taken(device):
-    check_device(device, pin_memory=False)
+@pytest.mark.parametrize("shape", [(2,), (2, 5)], ids=["frames", "clips or cameras"])
+def test_colour_goes_first_and_no_pixel_is_copied(shape):
+    pixels = np.arange(np.prod(shape) * 4 * 6 * 3, dtype=np.uint8).reshape(*shape, 4, 6, 3)
+    pictures = Collate().pictures(pixels)
+    assert pictures.shape == (*shape, 3, 4, 6)
+    assert np.array_equal(pictures.numpy(), np.moveaxis(pixels, -1, -3))
+    pixels[...] = 7
+    assert (pictures == 7).all()
 
 
-@pytest.mark.parametrize("device", ["", "gpu", "cuda:x", 1.5], ids=str)
-def test_a_name_that_means_no_device_is_refused(device):
-    with pytest.raises(ConfigError, match=f"'cuda' or 'cuda:1', got {device!r}"):
-        check_device(device, pin_memory=False)
+def test_pictures_of_different_sizes_are_transformed_one_by_one_but_not_those_that_are_not_there():
+    seen = []
+
+    def shrink(picture):
+        seen.append(picture.shape)
+        return picture[..., ::2, ::2]
+
+    sizes = [[(4, 6), (2, 2)], [(0, 0), (8, 4)]]
+    pixels = [[np.zeros((*size, 3), np.uint8) for size in row] for row in sizes]
+    pictures = Collate(shrink).pictures(pixels)
+    assert seen == [(3, 4, 6), (3, 2, 2), (3, 8, 4)]
+    assert [[tuple(each.shape) for each in row] for row in pictures] == [
+        [(3, 2, 3), (3, 1, 1)],
+        [(3, 0, 0), (3, 4, 2)],
+    ]
 
 
-def test_a_gpu_that_is_not_here_is_refused():
-    with pytest.raises(
-        BackendError, match=r"'cuda:99' was asked for, torch .* finds .* on the CPU"
-    ):
-        check_device("cuda:99", pin_memory=False)
-    assert not torch.cuda.is_initialized()
+def test_the_transform_comes_after_the_device():
+    devices = []
+    Collate(lambda each: devices.append(each.device.type) or each, "meta").pictures(
+        np.zeros((1, 2, 2, 3), np.uint8)
+    )
+    assert devices == ["meta"]
+    assert Collate().pictures(np.zeros((1, 2, 2, 3), np.uint8)).device == torch.device("cpu")
 
 
-@WITHOUT_CUDA
-@pytest.mark.parametrize("device", ["cuda", torch.device("cuda")], ids=repr)
-def test_a_gpu_where_there_is_none_is_refused(device):
-    with pytest.raises(BackendError, match=r"'cuda' was asked for, torch .* finds no CUDA device"):
-        check_device(device, pin_memory=False)
-
-
-@pytest.mark.parametrize("device", ["vulkan", "hpu"])
-def test_a_device_that_this_torch_cannot_use_is_refused(device):
-    with pytest.raises(BackendError, match=rf"'{device}' was asked for, torch .* cannot use it"):
-        check_device(device, pin_memory=False)
-
-
-@WITHOUT_CUDA
-def test_memory_cannot_be_locked_for_a_gpu_that_is_not_there():
-    with pytest.raises(BackendError, match=r"pin_memory=True was asked for, .* leave it out"):
-        check_device(None, pin_memory=True)
+def test_a_device_that_there_is_not_is_refused_at_once():
+    with pytest.raises(ConfigError, match="one that torch knows"):
+        Collate(device="gpu")

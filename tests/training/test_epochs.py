@@ -11,7 +11,8 @@ from headrace.errors import ConfigError
 from headrace.sampling.frames import Permutation
 from headrace.sampling.population import Population
 from headrace.sampling.shards import Shard
-from headrace.training.epochs import Epochs, Position
+from headrace.training.epochs import Epochs
+from headrace.training.state import Position
 
 POPULATION = Population.of([np.array([5, 5]), np.array([7])])
 
@@ -51,7 +52,7 @@ def epochs(batch_size=4, *, rank=0, ranks=1, drop_last=False, bad=()):
 def test_ranks_step_together_and_end_where_the_next_epoch_begins(
     batch_size, ranks, drop_last, slot
 ):
-    start = Position(epoch=3, slot=slot)
+    start = Position(epoch=3, place=slot)
     steps = [
         list(epochs(batch_size, rank=r, ranks=ranks, drop_last=drop_last).steps(start, 4))
         for r in range(ranks)
@@ -62,7 +63,7 @@ def test_ranks_step_together_and_end_where_the_next_epoch_begins(
         assert len({len(step.slots) for step in together}) == 1
     if steps[0]:
         assert steps[0][-1].after == Position(epoch=4)
-        delivered = [step.after.slot for step in steps[0][:-1]]
+        delivered = [step.after.place for step in steps[0][:-1]]
         assert delivered == sorted(set(delivered))
 
 

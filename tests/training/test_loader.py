@@ -273,7 +273,7 @@ loader = FrameLoader(
 )
 batches = iter(loader)
 next(batches)
-while not loader._engine.room._changed._waiters:
+while not loader._running.engine.room._changed._waiters:
     pass
 1 / 0
 """

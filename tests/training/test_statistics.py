@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from dataclasses import fields
 
 import av
 import pytest
@@ -99,7 +100,7 @@ def test_no_more_files_are_open_than_allowed_and_one_for_each_worker(
 
 
 def test_what_was_not_delivered_has_no_amplification():
-    nothing = dict.fromkeys(LoaderStatistics.__annotations__, 0)
+    nothing = dict.fromkeys((each.name for each in fields(LoaderStatistics)), 0)
     assert LoaderStatistics(**nothing).amplification == 0
     one = LoaderStatistics(**{**nothing, "frames_decoded": 6, "frames_delivered": 4})
     assert one.amplification == 1.5

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from headrace.sampling.bias import LAGS, design_effect, long_run_inflation, mate_lags
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.estimate import measured_mate_lags
-from headrace.sampling.order import Sampler
 from headrace.sampling.population import Population
+from headrace.sampling.sampler import Sampler
 
 _BATCHES_FOR_A_LAG = 2
 """Batches needed for each step up to which mates are counted; with fewer it would be noise."""

@@ -15,10 +15,10 @@ from headrace.experiments.trial import Trial, run_trial
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.costs import DecodeCost
-from headrace.sampling.order import Sampler
 from headrace.sampling.recommendation import Recommendation, recommend
 from headrace.sampling.reencode import Reencode, reencode
 from headrace.sampling.rho import TAKEN_RHO
+from headrace.sampling.sampler import Sampler
 from headrace.sampling.strategies import Budget, CostOf, Noise, Strategy, check_batch, compare
 from headrace.sizes import parse_bytes
 from headrace.training.open_files import max_open_files

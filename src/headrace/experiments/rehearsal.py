@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from headrace.planning.lookahead import look_ahead
 from headrace.sampling.costs import DecodeCost
-from headrace.sampling.order import Sampler
 from headrace.sampling.population import Population
+from headrace.sampling.sampler import Sampler
 
 _SKIPPED = 2
 _COUNTED = 4

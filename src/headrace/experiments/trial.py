@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from headrace.decode.index_store import IndexStore
 from headrace.experiments.mates import MateCounter
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.sampling.order import Sampler
 from headrace.sampling.rho import TAKEN_RHO
+from headrace.sampling.sampler import Sampler
 from headrace.training.loader import FrameLoader
 from headrace.training.statistics import LoaderStatistics
 from headrace.training.video_set import VideoSet

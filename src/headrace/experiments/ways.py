@@ -12,7 +12,7 @@ from headrace.report.numbers import decimal
 from headrace.sampling.bias import design_effect, long_run_inflation, mate_lags
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.frames import Permutation, Uniform
-from headrace.sampling.order import Sampler
+from headrace.sampling.sampler import Sampler
 from headrace.training.datasets import FrameDataset
 from headrace.training.epoch_sampler import EpochSampler
 from headrace.training.loader import FrameLoader

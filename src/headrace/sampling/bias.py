@@ -23,8 +23,8 @@ from headrace.errors import ConfigError
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.costs import DecodeCost, burst_cost, lookahead_cost
 from headrace.sampling.frames import Permutation, Uniform
-from headrace.sampling.order import Sampler
 from headrace.sampling.rho import TAKEN_RHO
+from headrace.sampling.sampler import Sampler
 
 LAGS: Final = 8
 """Steps up to which `assess` tells how batches correlate."""

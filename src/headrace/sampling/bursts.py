@@ -1,6 +1,7 @@
 """Bursts: frames taken a few at a time where they lie together, dealt out far apart."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from headrace.sampling.feistel import Feistel
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
+from headrace.sampling.sampler import SamplerTraits, SamplerUse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,28 @@ class Bursts:
         for name, value in (("frames_per_burst", self.frames_per_burst), ("lanes", self.lanes)):
             if value < 1:
                 raise ConfigError(f"{name} must be >= 1, got {value}")
+
+    @property
+    def traits(self) -> SamplerTraits:
+        """Each frame once an epoch."""
+        return SamplerTraits(
+            identity=repr(self), is_random=True, has_replacement=False, seed=self.seed
+        )
+
+    def adapt(self, use: SamplerUse) -> Self:
+        """Return this with the seed asked for.
+
+        Raises:
+            ConfigError: a step could hold two frames of a burst, or its size is not known.
+        """
+        if self.frames_per_burst > 1:
+            if use.batch_size is None:
+                raise ConfigError(
+                    f"{self} keeps frames of a burst out of one batch, and needs to know how large "
+                    "that is; say batch_size, that of the DataLoader"
+                )
+            self.check_step(use.batch_size, use.ranks)
+        return replace(self, seed=use.seed_for(self.seed))
 
     def order(self, population: Population, epoch: int) -> Order:
         """Return the order of one epoch: as many slots as frames. Reads every GOP length once.

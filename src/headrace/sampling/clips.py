@@ -1,8 +1,8 @@
 """Samplers of clips: at random places, and evenly spaced."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from headrace.sampling.feistel import Feistel
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
+from headrace.sampling.sampler import SamplerTraits, SamplerUse
 
 EachOnce = Literal["videos", "starts"]
 """What comes exactly once in an epoch of random clips."""
@@ -58,6 +59,22 @@ class RandomClips:
         """Frames that a video must have."""
         span = clip_span(self.num_frames, self.stride) + self.temporal_jitter
         return span if self.boundary == "error" else 1
+
+    @property
+    def traits(self) -> SamplerTraits:
+        """Clips, each video or each start once an epoch."""
+        return SamplerTraits(
+            identity=repr(self),
+            is_random=True,
+            has_replacement=False,
+            num_frames=self.num_frames,
+            seed=self.seed,
+            frames_needed=self.frames_needed,
+        )
+
+    def adapt(self, use: SamplerUse) -> Self:
+        """Return this with the seed asked for."""
+        return replace(self, seed=use.seed_for(self.seed))
 
     def order(self, population: Population, epoch: int) -> Order:
         """Return the order of one epoch: as many slots as videos, or as starts.
@@ -118,6 +135,17 @@ class UniformClips:
         """Frames that a video must have."""
         return clip_span(self.num_frames, self.stride) if self.boundary == "error" else 1
 
+    @property
+    def traits(self) -> SamplerTraits:
+        """Clips, in an order without chance."""
+        return SamplerTraits(
+            identity=repr(self),
+            is_random=False,
+            has_replacement=False,
+            num_frames=self.num_frames,
+            frames_needed=self.frames_needed,
+        )
+
     def order(self, population: Population, epoch: int) -> Order:
         """Return the order, the same for every epoch: num_clips slots for each video.
 
@@ -135,24 +163,23 @@ class UniformClips:
 
 
 def check_lengths(
-    clips: RandomClips | UniformClips, lengths: NDArray[np.int64], name: Callable[[int], str]
+    frames_needed: int, lengths: NDArray[np.int64], name: Callable[[int], str]
 ) -> None:
     """Check that no video is too short for its clips.
 
     Args:
-        clips: What is to be sampled.
+        frames_needed: Frames that each must have.
         lengths: int64 [videos]: frames of each.
         name: What to call a video, by its place in `lengths`.
 
     Raises:
         ConfigError: one is; names the shortest.
     """
-    needed = clips.frames_needed
-    too_short = int((lengths < needed).sum())
+    too_short = int((lengths < frames_needed).sum())
     if too_short:
         video = int(lengths.argmin())
         raise ConfigError(
-            f"a clip needs {needed} frames, {name(video)} has {lengths[video]} "
+            f"a clip needs {frames_needed} frames, {name(video)} has {lengths[video]} "
             f"(and {too_short - 1} more are too short): ask for fewer frames, leave "
             "those videos out, or choose boundary 'repeat_last' or 'wrap'"
         )
@@ -173,7 +200,7 @@ def _starts_per_video(
 ) -> NDArray[np.int64]:
     """Return how many frames of each video a clip can start at: int64 [videos], at least 1."""
     lengths = population.frames_per_video
-    check_lengths(clips, lengths, "video {}".format)
+    check_lengths(clips.frames_needed, lengths, "video {}".format)
     return lengths - clips.frames_needed + 1
 
 

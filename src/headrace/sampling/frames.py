@@ -1,16 +1,18 @@
 """Samplers of single frames: in order, with replacement, and each once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.sampling.feistel import Feistel
-from headrace.sampling.line import Over, check_over, line_of
+from headrace.sampling.line import Over, check_over, line_of, over_opened
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
+from headrace.sampling.sampler import SamplerTraits, SamplerUse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +25,11 @@ class InOrder:
     def __post_init__(self) -> None:
         if self.stride < 1:
             raise ConfigError(f"stride must be >= 1, got {self.stride}")
+
+    @property
+    def traits(self) -> SamplerTraits:
+        """Each frame once at most, in an order without chance."""
+        return SamplerTraits(identity=repr(self), is_random=False, has_replacement=False)
 
     def order(self, population: Population, epoch: int) -> Order:
         """Return the order, which is the same for every epoch."""
@@ -51,6 +58,21 @@ class Uniform:
 
     def __post_init__(self) -> None:
         check_over(self.over)
+
+    @property
+    def traits(self) -> SamplerTraits:
+        """Independent draws: a frame may come twice in a row."""
+        return SamplerTraits(
+            identity=repr(self),
+            is_random=True,
+            has_replacement=True,
+            seed=self.seed,
+            needs_durations=self.over == "seconds",
+        )
+
+    def adapt(self, use: SamplerUse) -> Self:
+        """Return this with the seed asked for, and the weights of the videos that were opened."""
+        return replace(self, over=over_opened(self.over, use), seed=use.seed_for(self.seed))
 
     def order(self, population: Population, epoch: int) -> Order:
         """Return the order of one epoch: as many slots as frames.
@@ -88,6 +110,21 @@ class Permutation:
 
     def __post_init__(self) -> None:
         check_over(self.over)
+
+    @property
+    def traits(self) -> SamplerTraits:
+        """A shuffle: what came does not soon come again."""
+        return SamplerTraits(
+            identity=repr(self),
+            is_random=True,
+            has_replacement=False,
+            seed=self.seed,
+            needs_durations=self.over == "seconds",
+        )
+
+    def adapt(self, use: SamplerUse) -> Self:
+        """Return this with the seed asked for, and the weights of the videos that were opened."""
+        return replace(self, over=over_opened(self.over, use), seed=use.seed_for(self.seed))
 
     def order(self, population: Population, epoch: int) -> Order:
         """Return the order of one epoch: as many slots as frames. Raises as `Uniform` does."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.sampling.population import Population
+from headrace.sampling.sampler import SamplerUse
 
 _Word = Literal["frames", "seconds", "videos"]
 
@@ -35,6 +36,13 @@ def check_over(over: Over) -> None:
             f"over must be {', '.join(get_args(_Word))} or a tuple of weights, one for each video, "
             f"got {over!r}"
         )
+
+
+def over_opened(over: Over, use: SamplerUse) -> Over:
+    """Return `over` with the weights of those videos only that could be opened."""
+    if isinstance(over, tuple) and len(over) == use.videos_given:
+        return tuple(over[each] for each in use.videos.tolist())
+    return over
 
 
 def line_of(population: Population, over: Over) -> Line:

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sampling.population import Population
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +43,3 @@ class Order:
                 f"got {slots.min()} to {slots.max()}"
             )
         return self.frames_at(slots)
-
-
-class Sampler(Protocol):
-    """Which frames, in which order; never how they are decoded. A frozen value."""
-
-    def order(self, population: Population, epoch: int) -> Order:
-        """Return the order of one epoch; another epoch has another one, if there is a choice.
-
-        Raises:
-            ConfigError: the sampler cannot sample from such a population.
-        """

@@ -15,8 +15,8 @@ from headrace.sampling.bias import LAGS, Assessment, assess, autocorrelation, bi
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.costs import DecodeCost
 from headrace.sampling.frames import Permutation, Uniform
-from headrace.sampling.order import Sampler
 from headrace.sampling.rho import TAKEN_RHO
+from headrace.sampling.sampler import Sampler
 from headrace.sampling.speed import Speed
 
 _BATCHES_SET_ASIDE = 3

@@ -1,8 +1,13 @@
 """What a loader hands to the training loop."""
 
 from dataclasses import dataclass
+from typing import Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+
+from headrace.training.video_set import VideoSet
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,3 +30,21 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.video)
+
+    @classmethod
+    def of(
+        cls,
+        videos: VideoSet,
+        frames: NDArray[np.int64],
+        pictures: torch.Tensor,
+        is_concealed: NDArray[np.bool_],
+    ) -> Self:
+        """Return the batch of `frames`, ids int64 [N] or [N, T] in `videos`, as `pictures`."""
+        video, index = videos.population.locate(frames)
+        return cls(
+            frames=pictures,
+            video=torch.from_numpy(videos.number[video if video.ndim == 1 else video[:, 0]]),
+            index=torch.from_numpy(index),
+            pts_seconds=torch.from_numpy(videos.pts_seconds(video, index)),
+            is_concealed=torch.from_numpy(is_concealed),
+        )

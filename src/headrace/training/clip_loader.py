@@ -1,19 +1,24 @@
 """ClipLoader: batches of clips, decoded by a plan."""
 
-import os
-from collections.abc import Iterable
+from dataclasses import dataclass
 
-import torch
-
-from headrace.decode.index_store import IndexStore
-from headrace.decode.protocol import OnError
-from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.clips import RandomClips
-from headrace.sampling.order import Sampler
-from headrace.training.collate import Transform
+from headrace.sampling.sampler import Sampler
+from headrace.training.arguments import takes
 from headrace.training.loader import FrameLoader
-from headrace.video.shape import Layout
-from headrace.video.source import Source
+from headrace.training.sample_options import SampleOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipOptions(SampleOptions):
+    """What may be asked of a `ClipLoader`.
+
+    Args:
+        clips: Which clips, in which order; None means `RandomClips(num_frames=16, stride=2)`.
+    """
+
+    batch_size: int = 8
+    clips: Sampler | None = None
 
 
 class ClipLoader(FrameLoader):
@@ -23,62 +28,11 @@ class ClipLoader(FrameLoader):
             for batch in loader: ...
 
     An epoch of `RandomClips` takes each video once, one of `UniformClips` each clip once.
+    Arguments are the fields of `ClipOptions`, which stands on `SampleOptions` and `LoaderOptions`.
     """
 
-    def __init__(
-        self,
-        videos: Iterable[Source | str | os.PathLike[str]],
-        *,
-        clips: Sampler | None = None,
-        batch_size: int = 8,
-        size: tuple[int, int] | None = (256, 256),
-        memory_budget: int | str = "1GiB",
-        hold: Layout = "rgb",
-        lookahead: int | None = None,
-        workers: int | None = None,
-        seed: int | None = None,
-        drop_last: bool = False,
-        transform: Transform | None = None,
-        device: torch.device | str | None = None,
-        pin_memory: bool = False,
-        on_error: OnError = "raise",
-        quarantine: str | os.PathLike[str] | None = None,
-        rank: int | None = None,
-        num_replicas: int | None = None,
-        persistent: bool = True,
-        stall_seconds: float | None = 120.0,
-        store: IndexStore | None = None,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        """Open the index of every video; see `FrameLoader` for all but `clips`.
-
-        Args:
-            clips: Which clips, in which order; None means `RandomClips(num_frames=16, stride=2)`.
-            lookahead: As there, but the frames of a clip are always planned together.
-        """
-        clips = RandomClips(num_frames=16, stride=2) if clips is None else clips
-        if lookahead is not None and lookahead >= 1:
-            lookahead = max(lookahead, getattr(clips, "num_frames", 1))
-        super().__init__(
-            videos,
-            batch_size=batch_size,
-            size=size,
-            sampling=clips,
-            memory_budget=memory_budget,
-            hold=hold,
-            lookahead=lookahead,
-            workers=workers,
-            seed=seed,
-            drop_last=drop_last,
-            transform=transform,
-            device=device,
-            pin_memory=pin_memory,
-            on_error=on_error,
-            quarantine=quarantine,
-            rank=rank,
-            num_replicas=num_replicas,
-            persistent=persistent,
-            stall_seconds=stall_seconds,
-            store=store,
-            clock=clock,
-        )
+    @takes(ClipOptions)
+    def __init__(self, asked: ClipOptions) -> None:
+        """Open the index of every video; 1 ms for one that was seen before. Decodes nothing yet."""
+        clips = RandomClips(num_frames=16, stride=2) if asked.clips is None else asked.clips
+        self._open(asked, clips)

@@ -1,129 +1,49 @@
-"""From the frames of a step to the batch that the training loop is given."""
+"""From the pixels of a step to the pictures that the training loop is given."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.errors import BackendError, ConfigError
-from headrace.sizes import check_integers
-from headrace.training.batch import Batch
-from headrace.training.video_set import VideoSet
+from headrace.training.devices import check_device
 
 Transform = Callable[[torch.Tensor], torch.Tensor]
 """What is made of the uint8 frames of a batch, on their device."""
 
 
-def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
-    """Check that batches can go to `device`, and through page-locked memory if they are to.
-
-    CUDA is not started, so that a process may still be forked.
-
-    Raises:
-        ConfigError: torch knows no such device.
-        BackendError: it is not here, or there is nothing to lock memory for.
-    """
-    if device is not None:
-        _check_device(device)
-    if pin_memory and not torch.cuda.device_count():
-        try:
-            torch.empty(1).pin_memory()
-        except RuntimeError as error:
-            raise BackendError(
-                f"pin_memory=True was asked for, which is for copying to a GPU, and torch finds "
-                f"none; leave it out ({_first_line(error)})"
-            ) from error
-
-
-def check_gpu(gpu: int | None) -> None:
-    """Check that there is a GPU of this number to decode on, or None. CUDA is not started.
-
-    Raises:
-        ConfigError: it is no number of a GPU.
-        BackendError: it is not here.
-    """
-    if gpu is None:
-        return
-    check_integers(0, gpu=gpu)
-    count = torch.cuda.device_count()
-    if gpu >= count:
-        raise BackendError(
-            f"decoding on GPU {gpu} was asked for, torch {torch.__version__} finds "
-            f"{_numbered('GPU 0', f'GPU {count - 1}', count)}; name one that is here, or leave gpu "
-            "out to decode on the CPU"
-        )
-
-
-def _numbered(first: str, last: str, count: int) -> str:
-    return f"{first} to {last}" if count else "no CUDA device"
-
-
-def _check_device(device: torch.device | str) -> None:
-    try:
-        asked = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ConfigError(
-            f"device must be one that torch knows, such as 'cpu', 'cuda' or 'cuda:1', got "
-            f"{device!r}"
-        ) from error
-    if asked.type == "cuda":
-        count = torch.cuda.device_count()
-        if (asked.index or 0) >= count:
-            found = _numbered("'cuda:0'", f"'cuda:{count - 1}'", count)
-            raise BackendError(
-                f"device {str(asked)!r} was asked for, torch {torch.__version__} finds {found}; "
-                "name one that is here, or leave device out for batches on the CPU"
-            )
-        return
-    try:
-        torch.empty(0, device=asked)
-    except (RuntimeError, AssertionError, ImportError) as error:
-        raise BackendError(
-            f"device {str(asked)!r} was asked for, torch {torch.__version__} cannot use it here "
-            f"({_first_line(error)}); leave device out for batches on the CPU"
-        ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:200]
-
-
 @dataclass(frozen=True)
 class Collate:
-    """What happens to the frames of every batch."""
+    """What happens to the pictures of every batch, in this order: pinned, moved, transformed."""
 
-    videos: VideoSet
     transform: Transform | None = None
     device: torch.device | str | None = None
+    """None leaves them on the CPU."""
     pin_memory: bool = False
 
-    def batch(
-        self,
-        frames: NDArray[np.int64],
-        pixels: NDArray[np.uint8],
-        is_concealed: NDArray[np.bool_],
-    ) -> Batch:
-        """Return the batch of `frames`, ids int64 [N] or [N, T], that look like `pixels`.
+    def __post_init__(self) -> None:
+        check_device(self.device, self.pin_memory)
 
-        `pixels`, uint8 [N, H, W, 3] or [N, T, H, W, 3], becomes the batch's own; it is copied only
-        to page-locked memory or to another device.
+    @overload
+    def pictures(self, pixels: NDArray[np.uint8]) -> torch.Tensor: ...
+    @overload
+    def pictures(self, pixels: list[list[NDArray[np.uint8]]]) -> list[list[torch.Tensor]]: ...
+    def pictures(
+        self, pixels: NDArray[np.uint8] | list[list[NDArray[np.uint8]]]
+    ) -> torch.Tensor | list[list[torch.Tensor]]:
+        """Return pixels [..., H, W, 3] as [..., 3, H, W], or each of a list of them.
+
+        They share the memory of `pixels`, which become their own, unless they are pinned or moved.
         """
-        video, index = self.videos.population.locate(frames)
-        pts_seconds = self.videos.pts_seconds(video, index)
-        number = self.videos.number[video if video.ndim == 1 else video[:, 0]]
+        if isinstance(pixels, list):
+            return [[self.pictures(each) for each in row] for row in pixels]
         pictures = torch.from_numpy(pixels).movedim(-1, -3)
         if self.pin_memory:
             pictures = pictures.pin_memory()
         if self.device is not None:
             pictures = pictures.to(self.device, non_blocking=self.pin_memory)
-        if self.transform is not None:
-            pictures = self.transform(pictures)
-        return Batch(
-            frames=pictures,
-            video=torch.from_numpy(number),
-            index=torch.from_numpy(index),
-            pts_seconds=torch.from_numpy(pts_seconds),
-            is_concealed=torch.from_numpy(is_concealed),
-        )
+        if self.transform is None or not pictures.numel():
+            return pictures
+        return self.transform(pictures)

@@ -17,7 +17,7 @@ from headrace.planning.stretches import stretches
 from headrace.sampling.boundary import Boundary, clip_indices, clip_span
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
-from headrace.training.pooled import PooledDataset
+from headrace.training.decoding_dataset import DecodingDataset
 from headrace.training.video_set import VideoSet
 from headrace.video.shape import FrameShape
 from headrace.video.source import Source
@@ -41,7 +41,7 @@ class FrameItem(TypedDict):
     """Presentation time of the frame."""
 
 
-class _VideoDataset(PooledDataset[_Item], Generic[_Item]):
+class _VideoDataset(DecodingDataset[_Item], Generic[_Item]):
     """Videos whose indexes are read once, here, and whose files each process opens for itself.
 
     Workers that are forked share the indexes, those that are spawned are sent them; none reads

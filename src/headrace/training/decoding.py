@@ -14,7 +14,7 @@ from headrace.decode.reading import read
 from headrace.errors import MediaError
 from headrace.planning.lookahead import GopJob
 from headrace.runtime.shelf import Shelf
-from headrace.training.holding import FrameBuffers
+from headrace.training.frame_buffers import FrameBuffers
 from headrace.training.video_set import VideoSet
 from headrace.video.shape import FrameShape
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.protocol import DecodeCounters
 from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.errors import MediaError
 from headrace.planning.lookahead import GopJob, PlannedBatch, look_ahead
@@ -70,6 +71,11 @@ class Engine:
         self._batches = BatchBuffers(_BATCHES)
         self._failed: dict[int, MediaError] = {}
         self._concealed: set[int] = set()
+
+    @property
+    def counters(self) -> DecodeCounters:
+        """What decoding cost so far, over all workers."""
+        return self._decoder.counters
 
     def run(self, steps: Iterable[Step]) -> Generator[Samples, None, None]:
         """Yield the samples of every step, in order, while decoding runs ahead.

@@ -3,19 +3,18 @@
 import zlib
 from collections.abc import Iterator
 
+import numpy as np
 from torch.utils import data
 
 from headrace.errors import ConfigError
-from headrace.sampling.bursts import Bursts
 from headrace.sampling.frames import Permutation
-from headrace.sampling.order import Order, Sampler
+from headrace.sampling.order import Order
 from headrace.sampling.population import Population
+from headrace.sampling.sampler import Sampler, SamplerUse, adapted, check_order
 from headrace.training.datasets import FrameDataset
-from headrace.training.epochs import Position
-from headrace.training.fitting import population_for
 from headrace.training.ranks import shard_of
-from headrace.training.state import check_identity
-from headrace.training.video_set import frames_checksum
+from headrace.training.state import Position, check_identity
+from headrace.training.video_set import frames_checksum, population_for
 
 _AT_A_TIME = 1024
 
@@ -58,21 +57,28 @@ class EpochSampler(data.Sampler[int]):
             ConfigError: `sampling` gives clips, or does not suit these videos or batches; or there
                 is no such rank.
         """
-        self._sampling = Permutation() if sampling is None else sampling
-        if isinstance(frames, Population):
-            self._population, self._videos = frames, frames_checksum(frames)
-        else:
-            self._population = population_for(self._sampling, frames)
-            self._videos = frames.checksum
         self._shard = shard_of(rank, num_replicas, drop_last=drop_last)
-        _check_bursts(self._sampling, batch_size, self._shard.ranks)
-        self._start = self._began = Position()
-        self._yielded = 0
-        if self._order(0)[:1].ndim != 1:
+        population = frames if isinstance(frames, Population) else frames.population
+        use = SamplerUse(
+            videos=np.arange(population.num_videos),
+            videos_given=population.num_videos,
+            batch_size=batch_size,
+            ranks=self._shard.ranks,
+        )
+        self._sampling = adapted(Permutation() if sampling is None else sampling, use)
+        traits = self._sampling.traits
+        if traits.num_frames is not None:
             raise ConfigError(
                 f"EpochSampler gives single frames, and {self._sampling} samples clips; "
                 "use ClipLoader, or VideoDataset for one clip of each video"
             )
+        if isinstance(frames, Population):
+            self._population, self._videos = frames, frames_checksum(frames)
+        else:
+            self._population, self._videos = population_for(traits, frames), frames.checksum
+        check_order(self._order(0), self._sampling, self._population)
+        self._start = self._began = Position()
+        self._yielded = 0
 
     def __len__(self) -> int:
         """How many frames this rank is given in a whole epoch; the same for every rank."""
@@ -84,10 +90,10 @@ class EpochSampler(data.Sampler[int]):
         self._start = Position(epoch=began.epoch)
         self._yielded = 0
         order = self._order(began.epoch)
-        count = self._shard.count(len(order), began.slot)
+        count = self._shard.count(len(order), began.place)
         for start in range(0, count, _AT_A_TIME):
             stop = min(start + _AT_A_TIME, count)
-            for frame in order.at(self._shard.slots(start, stop, len(order), began.slot)).tolist():
+            for frame in order.at(self._shard.slots(start, stop, len(order), began.place)).tolist():
                 self._yielded += 1
                 yield frame
         self._start = Position(epoch=began.epoch + 1)
@@ -114,7 +120,7 @@ class EpochSampler(data.Sampler[int]):
         """
         began = self._began
         length = len(self._order(began.epoch))
-        count = self._shard.count(length, began.slot)
+        count = self._shard.count(length, began.place)
         taken = self._yielded if taken is None else taken
         if not 0 <= taken <= count:
             raise ConfigError(f"{taken} samples cannot be taken from a pass of {count}")
@@ -122,7 +128,7 @@ class EpochSampler(data.Sampler[int]):
         return {
             **self._identity(),
             "epoch": began.epoch + is_done,
-            "slot": 0 if is_done else began.slot + taken * self._shard.ranks,
+            "slot": 0 if is_done else began.place + taken * self._shard.ranks,
         }
 
     def load_state_dict(self, state: dict[str, int]) -> None:
@@ -132,7 +138,7 @@ class EpochSampler(data.Sampler[int]):
             ConfigError: the state is of another sampling, seed or set of videos.
         """
         check_identity(state, self._identity(), "videos in the same order, sampling and seed")
-        self._go_to(Position.of(state))
+        self._go_to(Position.of(state, "slot"))
 
     def _go_to(self, position: Position) -> None:
         self._start = self._began = position
@@ -146,16 +152,5 @@ class EpochSampler(data.Sampler[int]):
         return {
             "videos": self._population.num_videos,
             "frames": self._population.num_frames,
-            "checksum": zlib.crc32(repr(self._sampling).encode(), self._videos),
+            "checksum": zlib.crc32(self._sampling.traits.identity.encode(), self._videos),
         }
-
-
-def _check_bursts(sampling: Sampler, batch_size: int | None, ranks: int) -> None:
-    if not isinstance(sampling, Bursts) or sampling.frames_per_burst == 1:
-        return
-    if batch_size is None:
-        raise ConfigError(
-            f"{sampling} keeps frames of a burst out of one batch, and needs to know how large "
-            "that is; say batch_size, that of the DataLoader"
-        )
-    sampling.check_step(batch_size, ranks)

@@ -9,32 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.order import Order, Sampler
+from headrace.sampling.order import Order
 from headrace.sampling.population import Population
+from headrace.sampling.sampler import Sampler, check_order
 from headrace.sampling.shards import Shard
 from headrace.sampling.substitutes import ATTEMPTS, substitutes
 from headrace.training.quarantine import Quarantine
-
-
-@dataclass(frozen=True, kw_only=True, order=True)
-class Position:
-    """How far training has come; with the seed, all there is to resume from."""
-
-    epoch: int = 0
-    slot: int = 0
-    """Slots of the epoch that all ranks together have delivered."""
-
-    @classmethod
-    def of(cls, state: dict[str, int]) -> "Position":
-        """Return the position that a state says.
-
-        Raises:
-            ConfigError: it says none.
-        """
-        if not {"epoch", "slot"} <= state.keys():
-            raise ConfigError(f"a state says epoch and slot, this one only {', '.join(state)}")
-        return cls(epoch=state["epoch"], slot=state["slot"])
+from headrace.training.state import Position
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,8 +46,7 @@ class Epochs:
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise ConfigError(f"batch_size must be >= 1, got {self.batch_size}")
-        if isinstance(self.sampling, Bursts):
-            self.sampling.check_step(self.batch_size, self.shard.ranks)
+        check_order(self.order(0), self.sampling, self.population)
 
     def num_steps(self, slot: int = 0) -> int:
         """Return how many steps an epoch has from `slot` on.
@@ -86,7 +66,7 @@ class Epochs:
 
     def steps(self, start: Position, epochs: int | None = None) -> Iterator[Step]:
         """Yield every step from `start` on, through `epochs` in all, or without end."""
-        slot = start.slot
+        slot = start.place
         for epoch in count(start.epoch) if epochs is None else range(start.epoch, epochs):
             number = self.num_steps(slot)
             for step in range(number):
@@ -125,7 +105,7 @@ class Epochs:
             epoch=epoch,
             slots=slots,
             frames=self.samples(epoch, slots),
-            after=Position(epoch=epoch + 1) if is_last else Position(epoch=epoch, slot=delivered),
+            after=Position(epoch=epoch + 1) if is_last else Position(epoch=epoch, place=delivered),
         )
 
     @cached_property

@@ -1,6 +1,38 @@
-"""Whether a state may be loaded: it belongs to what it was taken from."""
+"""Where training stands, and whether a state may be loaded: it belongs where it was taken."""
+
+from dataclasses import dataclass
 
 from headrace.errors import ConfigError
+from headrace.sizes import check_integers
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Position:
+    """How far training has come; with the seed, all there is to resume from."""
+
+    epoch: int = 0
+    place: int = 0
+    """In the epoch: slots that all ranks together have delivered, or steps of camera streams."""
+
+    @classmethod
+    def of(cls, state: dict[str, int], place: str) -> "Position":
+        """Return the position that a state says.
+
+        Args:
+            state: As it was saved.
+            place: What it calls the place: "slot" or "step".
+
+        Raises:
+            ConfigError: it says none.
+        """
+        for name in ("epoch", place):
+            if name not in state:
+                raise ConfigError(
+                    f"a state says epoch and {place}, this one only {', '.join(state)}; "
+                    f"{name} must be an integer >= 0, got none"
+                )
+            check_integers(0, **{name: state[name]})
+        return cls(epoch=state["epoch"], place=state[place])
 
 
 def check_identity(state: dict[str, int], mine: dict[str, int], needed: str) -> None:

@@ -4,29 +4,20 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoaderStatistics:
-    """A loader from its creation until now, over all its epochs. Counts are exact."""
+class DeliveryStatistics:
+    """Any loader from its creation until now, over all its epochs. Counts are exact."""
 
     frames_delivered: int
-    """Frames handed to the training loop; a clip counts as its frames."""
+    """Frames handed to the training loop; a clip counts as its frames, a moment of several cameras
+    as a frame of each. Empty slots are not counted."""
     frames_decoded: int
     """Frames the codec gave."""
-    samples_substituted: int
-    """Samples that were bad and replaced by rule."""
-    videos_left_out: int
-    """Videos that cannot be read at all."""
-    frames_quarantined: int
-    """Frames known to be bad, those of bad videos included."""
     seeks: int
     """Jumps inside a file."""
     opens: int
     """Files opened, also again."""
     bytes_read: int
     """Bytes in the packets that were read."""
-    held_bytes: int
-    """Decoded frames that wait for their batch, and room promised to those being decoded."""
-    most_held_bytes: int
-    """The most it ever was. Near the budget: more memory would save decoding."""
     starved_seconds: float
     """The training loop waited for a batch. Near the time of the loop: decoding is the slower side;
     look further ahead (more memory), use more cores, or smaller GOPs."""
@@ -39,3 +30,19 @@ class LoaderStatistics:
         """Frames decoded ÷ frames delivered. Near 1 is as cheap as reading in order; less where a
         frame is delivered twice from one decoding; near half a GOP is naive random access."""
         return self.frames_decoded / self.frames_delivered if self.frames_delivered else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderStatistics(DeliveryStatistics):
+    """What a loader of frames or clips did."""
+
+    samples_substituted: int
+    """Samples that were bad and replaced by rule."""
+    videos_left_out: int
+    """Videos that cannot be read at all."""
+    frames_quarantined: int
+    """Frames known to be bad, those of bad videos included."""
+    held_bytes: int
+    """Decoded frames that wait for their batch, and room promised to those being decoded."""
+    most_held_bytes: int
+    """The most it ever was. Near the budget: more memory would save decoding."""

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
 from headrace.errors import ConfigError, MediaError
+from headrace.sampling.clips import check_lengths
 from headrace.sampling.population import Population
+from headrace.sampling.sampler import Sampler, SamplerTraits, SamplerUse, adapted
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
@@ -79,6 +82,30 @@ class VideoSet:
         """The frames of all these videos under one numbering."""
         return Population.of([index.gop_lengths for index in self.indexes])
 
+    def use(self, *, seed: int | None, batch_size: int, ranks: int) -> SamplerUse:
+        """Return what a sampler of these videos is used for; arguments as for `SamplerUse`."""
+        return SamplerUse(
+            videos=self.number,
+            videos_given=len(self.indexes) + len(self.left_out),
+            seed=seed,
+            batch_size=batch_size,
+            ranks=ranks,
+        )
+
+    def adapted(self, sampler: Sampler, use: SamplerUse) -> Sampler:
+        """Return a sampler for batches of these videos.
+
+        Raises:
+            ConfigError: it is no sampler, or of no such use; or a video is too short for its
+                clips: names the file.
+        """
+        found = adapted(sampler, use)
+        lengths = self.population.frames_per_video
+        check_lengths(
+            found.traits.frames_needed, lengths, lambda video: str(self.indexes[video].source)
+        )
+        return found
+
     def common_size(self) -> tuple[int, int]:
         """Return the (height, width) that all these videos have.
 
@@ -130,6 +157,22 @@ class VideoSet:
             there = video == each
             times[there] = self.indexes[each].seconds_of(index[there])
         return times
+
+
+class Sampled(Protocol):
+    """What frames are drawn from."""
+
+    @property
+    def population(self) -> Population:
+        """Its frames."""
+
+    def timed_population(self) -> Population:
+        """Return the same with durations."""
+
+
+def population_for(traits: SamplerTraits, videos: Sampled) -> Population:
+    """Return the frames of the videos; with durations where a sampler needs them."""
+    return videos.timed_population() if traits.needs_durations else videos.population
 
 
 def frames_checksum(population: Population) -> int:

@@ -10,7 +10,7 @@ from benchmarks.libs import pyav_loop
 from benchmarks.random_access.way import Task
 from benchmarks.random_worker import task_of
 
-from headrace.sampling.order import Sampler
+from headrace.sampling.sampler import Sampler
 from headrace.testing.synth import SynthClip, write_clip
 
 SIZE = (96, 128)

@@ -105,6 +105,7 @@ def test_every_frame_comes_once_in_order_decoded_once(loader, plain, num_ranks, 
     delivered = sum(each.statistics.frames_delivered for each in loaders)
     assert delivered == len(ALL) * len(CAMERAS)
     assert decoded == delivered
+    assert {each.statistics.amplification for each in loaders} == {1.0}
     assert sum(each.statistics.opens for each in loaders) == len(LENGTHS) * len(CAMERAS)
 
 

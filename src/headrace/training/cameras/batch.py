@@ -1,8 +1,8 @@
-"""What a camera loader hands to the training loop, and how it is made of a step's pixels."""
+"""What a camera loader hands to the training loop."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 from headrace.sampling.alignment import MISSING
 from headrace.training.cameras.camera_set import CameraSet
-from headrace.training.collate import Transform, check_device
 
 Ragged = Literal["pad", "list"]
 """What becomes of cameras of different sizes: one tensor, black on the right and below, or a list
@@ -92,44 +91,32 @@ class CameraBatch:
         columns = torch.arange(width, device=device) < sizes[:, :, 1]
         return rows & columns
 
-
-@dataclass(frozen=True)
-class CameraCollate:
-    """What happens to the pictures of every batch."""
-
-    cameras: CameraSet
-    transform: Transform | None = None
-    device: torch.device | str | None = None
-    pin_memory: bool = False
-
-    def __post_init__(self) -> None:
-        check_device(self.device, self.pin_memory)
-
-    def batch(
-        self,
+    @classmethod
+    def of(
+        cls,
+        cameras: CameraSet,
         cells: Sequence[Cell],
-        pixels: NDArray[np.uint8] | list[list[NDArray[np.uint8]]],
+        pictures: torch.Tensor | list[list[torch.Tensor]],
         sizes: NDArray[np.int64],
         is_lost: NDArray[np.bool_],
-    ) -> CameraBatch:
-        """Return the batch of `cells` that look like `pixels`, which become its own.
+    ) -> Self:
+        """Return the batch of N `cells`.
 
         Args:
-            cells: N of them.
-            pixels: uint8 [N, C, H, W, 3], or N lists of C arrays [H, W, 3].
+            cameras: What the cells are of.
+            cells: What each slot shows.
+            pictures: As `frames` has them.
             sizes: int64 [N, C, 2].
             is_lost: bool [N, C]: frames that are damaged.
         """
-        facts = [self._facts(cell) for cell in cells]
+        facts = [_facts(cameras, cell) for cell in cells]
         own = np.stack([is_own for is_own, _ in facts])
         seconds = np.where(is_lost, np.nan, np.stack([times for _, times in facts]))
-        moments = np.array([self._moment(cell) for cell in cells])
-        clips = [self.cameras.clips[c.clip].number if c.clip >= 0 else -1 for c in cells]
-        index = [
-            int(self.cameras.clips[c.clip].moments[c.row]) if c.clip >= 0 else -1 for c in cells
-        ]
-        return CameraBatch(
-            frames=self._pictures(pixels),
+        moments = np.array([_moment(cameras, cell) for cell in cells])
+        clips = [cameras.clips[c.clip].number if c.clip >= 0 else -1 for c in cells]
+        index = [int(cameras.clips[c.clip].moments[c.row]) if c.clip >= 0 else -1 for c in cells]
+        return cls(
+            frames=pictures,
             sizes=torch.from_numpy(sizes),
             valid=torch.from_numpy(own & ~is_lost),
             first_frame=torch.tensor([cell.is_first for cell in cells]),
@@ -140,39 +127,24 @@ class CameraCollate:
             error_ms=torch.from_numpy((seconds - moments[:, None]) * 1000),
         )
 
-    def _facts(self, cell: Cell) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        """Return of each camera whether it has a frame of this moment's own, and its time."""
-        count = len(self.cameras.cameras)
-        if cell.clip < 0:
-            return np.zeros(count, bool), np.full(count, np.nan)
-        clip = self.cameras.clips[cell.clip]
-        frames = clip.frames[cell.row]
-        seconds = [
-            times[frame] if frame != MISSING else np.nan
-            for times, frame in zip(clip.seconds, frames.tolist(), strict=True)
-        ]
-        return clip.is_own[cell.row], np.array(seconds)
 
-    def _moment(self, cell: Cell) -> float:
-        """Return when the first camera's frame was taken, also where it is lost."""
-        if cell.clip < 0:
-            return float("nan")
-        clip = self.cameras.clips[cell.clip]
-        return float(clip.seconds[0][clip.moments[cell.row]])
+def _facts(cameras: CameraSet, cell: Cell) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return of each camera whether it has a frame of this moment's own, and its time."""
+    count = len(cameras.cameras)
+    if cell.clip < 0:
+        return np.zeros(count, bool), np.full(count, np.nan)
+    clip = cameras.clips[cell.clip]
+    frames = clip.frames[cell.row]
+    seconds = [
+        times[frame] if frame != MISSING else np.nan
+        for times, frame in zip(clip.seconds, frames.tolist(), strict=True)
+    ]
+    return clip.is_own[cell.row], np.array(seconds)
 
-    def _pictures(
-        self, pixels: NDArray[np.uint8] | list[list[NDArray[np.uint8]]]
-    ) -> torch.Tensor | list[list[torch.Tensor]]:
-        if isinstance(pixels, list):
-            return [[self._picture(each) for each in row] for row in pixels]
-        return self._picture(pixels)
 
-    def _picture(self, pixels: NDArray[np.uint8]) -> torch.Tensor:
-        picture = torch.from_numpy(pixels).movedim(-1, -3)
-        if self.pin_memory:
-            picture = picture.pin_memory()
-        if self.device is not None:
-            picture = picture.to(self.device, non_blocking=self.pin_memory)
-        if self.transform is None or not picture.numel():
-            return picture
-        return self.transform(picture)
+def _moment(cameras: CameraSet, cell: Cell) -> float:
+    """Return when the first camera's frame was taken, also where it is lost."""
+    if cell.clip < 0:
+        return float("nan")
+    clip = cameras.clips[cell.clip]
+    return float(clip.seconds[0][clip.moments[cell.row]])

@@ -25,7 +25,7 @@ from headrace.sampling.alignment import (
     same_index,
 )
 from headrace.sizes import check_integers
-from headrace.training.cameras.misfit import emptied, misfit
+from headrace.training.cameras.mismatch import mismatch, no_moment_left
 from headrace.video.camera_layout import CameraClip, CameraLayout
 from headrace.video.stream_index import StreamIndex
 
@@ -140,7 +140,7 @@ class CameraSet:
             if len(found):
                 clips.append(found)
             else:
-                bad.append(emptied(found.indexes[0], found.dropped))
+                bad.append(no_moment_left(found.indexes[0], found.dropped))
         if not clips:
             raise ConfigError(f"no clip of {len(bad)} has a frame to deliver; the first: {bad[0]}")
         return cls(cameras=layout.cameras, clips=tuple(clips), left_out=tuple(bad))
@@ -246,7 +246,7 @@ def _problems(
     for camera, index in others:
         seconds = moments, _seconds(camera, index, alignment)
         frames = _frames((first, index), seconds, alignment)[:, 1]
-        why = misfit((first, index), frames, seconds, alignment.sync, alignment.tolerance_ms)
+        why = mismatch((first, index), frames, seconds, alignment.sync, alignment.tolerance_ms)
         if why is not None:
             yield str(why)
 
@@ -330,7 +330,7 @@ def _aligned(
     frames[:, list(lacking)] = MISSING
     if alignment.on_missing == "raise":
         for other in range(1, len(indexes)):
-            error = misfit(
+            error = mismatch(
                 (indexes[0], indexes[other]),
                 frames[:, other],
                 (seconds[0], seconds[other]),

@@ -20,19 +20,20 @@ from headrace.runtime.limits import files_to_keep_open
 from headrace.sampling.alignment import MISSING
 from headrace.sampling.slots import SlotSchedule, Tail
 from headrace.sizes import check_integers
-from headrace.training.cameras.batch import CameraCollate, Cell
+from headrace.training.cameras.batch import CameraBatch, Cell
 from headrace.training.cameras.camera_set import Alignment, CameraSet
 from headrace.training.cameras.lanes import cell_at
 from headrace.training.cameras.options import layout_for
-from headrace.training.collate import Transform, check_gpu
-from headrace.training.pooled import PooledDataset
+from headrace.training.collate import Collate, Transform
+from headrace.training.decoding_dataset import DecodingDataset
+from headrace.training.devices import check_gpu
 from headrace.training.ranks import agreement, shard_of
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
 
-class CameraStreamDataset(PooledDataset[dict[str, Any]]):
+class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
     """Moments of synchronized cameras; batches come from a `CameraStreamSampler`.
 
         cameras = CameraStreamDataset("index_frame.json", num_of_set=4, size=(256, 704))
@@ -90,7 +91,7 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
         decoding = Decoding.on_gpu(gpu)
         pool = DecoderPool(FrameShape(size=size), most, keeps_codecs=True, decoding=decoding)
         super().__init__(pool)
-        self._collate = CameraCollate(self.cameras)
+        self._collate = Collate()
         self._transform = transform
         self._kept: dict[tuple[int, int], tuple[int, int, NDArray[np.uint8]]] = {}
         self._num_of_set = num_of_set
@@ -126,7 +127,8 @@ class CameraStreamDataset(PooledDataset[dict[str, Any]]):
                     self._show(cell, camera, frame, pixels[0, camera])
         sizes = np.broadcast_to(self._size if cell.clip >= 0 else (0, 0), (*pixels.shape[:2], 2))
         is_lost = np.zeros(pixels.shape[:2], bool)
-        batch = self._collate.batch([cell], pixels, sizes.copy(), is_lost)
+        pictures = self._collate.pictures(pixels)
+        batch = CameraBatch.of(self.cameras, [cell], pictures, sizes.copy(), is_lost)
         item = {name: value[0] for name, value in vars(batch).items()}
         if self._transform is not None:
             item["frames"] = self._transform(item["frames"])

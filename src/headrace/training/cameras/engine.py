@@ -35,6 +35,7 @@ class CameraEngine:
         max_idle: int,
         workers: int,
         decoding: Decoding,
+        is_strict: bool,
         stall_seconds: float | None,
         clock: Clock,
     ) -> None:
@@ -46,6 +47,7 @@ class CameraEngine:
             max_idle: Files that may wait open for their next job.
             workers: Decoding threads.
             decoding: What decodes, and where.
+            is_strict: Whether a frame that is lost is an error; else it is marked.
             stall_seconds: How long a worker may be at one job before it is said to hang.
             clock: What measures waiting.
         """
@@ -55,6 +57,7 @@ class CameraEngine:
         self._shape = FrameShape(size=lanes.size)
         self._workers = workers
         self._decoding = decoding
+        self._is_strict = is_strict
         self._stall_seconds = stall_seconds
         self._turns = Turns()
         self._idle: Shelf[tuple[int, int], Decoder[Array]] = Shelf(max_idle)
@@ -70,6 +73,7 @@ class CameraEngine:
         """Yield every batch from `first_step` on, in order; what is lost in it is marked.
 
         Raises:
+            MediaError: a frame is lost, and that is an error.
             StageError: a worker hangs.
         """
         streams = ordered_streams(
@@ -86,6 +90,8 @@ class CameraEngine:
         # Left from the right: threads are joined, files closed.
         with closing(self._lanes.buffers), closing(self._idle), closing(streams):
             for step in streams:
+                if self._is_strict and step.errors:
+                    raise step.errors[0]
                 yield step
                 self.room.give(1)
 

@@ -2,12 +2,17 @@
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from headrace.decode.protocol import check_on_error
 from headrace.errors import ConfigError
-from headrace.sizes import check_integers
+from headrace.sampling.slots import Tail
+from headrace.sizes import check_integers, parse_bytes
 from headrace.training.cameras.batch import Ragged
+from headrace.training.cameras.camera_set import Alignment
+from headrace.training.devices import check_gpu
+from headrace.training.options import LoaderOptions
 from headrace.video.camera_layout import CameraLayout
 
 OnLost = Literal["raise", "mask"]
@@ -16,40 +21,92 @@ OnLost = Literal["raise", "mask"]
 _MOST_AHEAD = 32
 
 
-def batches_ahead(memory_budget: int, batch_bytes: int, lookahead: int | None) -> int:
-    """Return how many batches may be on their way, besides the two of the caller.
+@dataclass(frozen=True, kw_only=True)
+class CameraOptions(LoaderOptions):
+    """What may be asked of a `CameraLoader`.
 
-    Raises:
-        ConfigError: the budget does not hold so many, or not three.
+    Args:
+        layout: The clips; or the path of an index file `{video_dir: {clip: frame_count}}`.
+        group_num: Clips in a batch of this rank: its slots.
+        cameras: Names of the cameras to read, in this order, of an index file; None: all, by name.
+        size: (height, width) of the frames; None keeps that of the cameras, if it is one.
+        ragged: Where cameras differ in size and none is given: `pad` or `list`; None: an error.
+        alignment: Which frames belong together; None means those of the same index.
+        tail: What happens when slots run out of clips: `pad`, `drop` or `refill`.
+        seq_split: Parts that each clip is cut into; each is read by itself, from its own
+            `first_frame` on.
+        shuffle: Read clips in another random order in each epoch.
+        seed: Another one gives other orders.
+        lookahead: Frames of each camera that are decoded ahead; None takes as many as the budget
+            allows, at most 32.
+        memory_budget: Bytes, as a number or like "1GiB", for batches: those decoded ahead, and two
+            more. What codecs need comes on top: some 17 MB for each open file at 1600x900.
+        num_of_file: Files that are open at a time, but at least one more than there are workers;
+            None: all that are being read, as far as half the system's limit goes. With fewer than
+            that, decoders start again at a keyframe, which is counted.
+        gpu: Number of the NVIDIA GPU that decodes; None: the CPU does. Frames come down to the
+            CPU, the same bit by bit; `device` moves batches.
+        transform: Called with the frames of each batch, on their device; with ragged="list", of
+            each picture.
+        on_error: What bad media does. With `mask`, clips that cannot be opened are left out (or a
+            camera is masked, if its alignment masks what is missing), and a frame that cannot be
+            decoded comes black, marked in `valid` and counted. Ranks of torch.distributed then
+            compare what they opened: each must make its loader.
     """
-    fit = memory_budget // batch_bytes - 2
-    if fit < 1 or (lookahead is not None and lookahead > fit):
-        needed = (2 + (lookahead or 1)) * batch_bytes / 2**20
-        raise ConfigError(
-            f"a memory budget of {memory_budget / 2**20:,.1f} MiB does not hold "
-            f"{2 + (lookahead or 1)} batches of {batch_bytes / 2**20:,.1f} MiB (the caller's, the "
-            f"next one, and what is decoded ahead): {needed:,.1f} MiB are needed; raise it, or "
-            "ask for a smaller group_num, size or lookahead"
+
+    layout: CameraLayout | str | os.PathLike[str] = field(kw_only=False)
+    group_num: int = 4
+    cameras: Iterable[str] | None = None
+    size: tuple[int, int] | None = None
+    ragged: Ragged | None = None
+    alignment: Alignment | None = None
+    tail: Tail = "pad"
+    seq_split: int = 1
+    shuffle: bool = False
+    seed: int = 0
+    num_of_file: int | None = None
+    gpu: int | None = None
+    on_error: OnLost = "raise"
+
+    def check(self) -> None:
+        """Refuse what is out of range, or no choice: ConfigError; a GPU that is not here."""
+        check_integers(
+            1,
+            group_num=self.group_num,
+            workers=self.workers,
+            lookahead=self.lookahead,
+            num_of_file=self.num_of_file,
         )
-    return min(fit, _MOST_AHEAD) if lookahead is None else lookahead
+        check_on_error(self.on_error, get_args(OnLost))
+        choices = (*get_args(Ragged), None)
+        if self.ragged not in choices:
+            raise ConfigError(
+                f"ragged must be one of {', '.join(map(str, choices))}, got {self.ragged!r}"
+            )
+        check_gpu(self.gpu)
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether bad media is an error."""
+        return self.on_error == "raise"
 
-def check_options(
-    group_num: int,
-    workers: int,
-    lookahead: int | None,
-    num_of_file: int | None,
-    on_error: OnLost,
-    ragged: Ragged | None,
-) -> None:
-    """Refuse what is out of range, or no choice: ConfigError."""
-    check_integers(
-        1, group_num=group_num, workers=workers, lookahead=lookahead, num_of_file=num_of_file
-    )
-    check_on_error(on_error, get_args(OnLost))
-    choices = (*get_args(Ragged), None)
-    if ragged not in choices:
-        raise ConfigError(f"ragged must be one of {', '.join(map(str, choices))}, got {ragged!r}")
+    def batches_ahead(self, batch_bytes: int) -> int:
+        """Return how many batches may be on their way, besides the two of the caller.
+
+        Raises:
+            ConfigError: the budget does not hold so many, or not three.
+        """
+        budget, lookahead = parse_bytes(self.memory_budget), self.lookahead
+        fit = budget // batch_bytes - 2
+        if fit < 1 or (lookahead is not None and lookahead > fit):
+            needed = (2 + (lookahead or 1)) * batch_bytes / 2**20
+            raise ConfigError(
+                f"a memory budget of {budget / 2**20:,.1f} MiB does not hold "
+                f"{2 + (lookahead or 1)} batches of {batch_bytes / 2**20:,.1f} MiB (the caller's, "
+                f"the next one, and what is decoded ahead): {needed:,.1f} MiB are needed; raise "
+                "it, or ask for a smaller group_num, size or lookahead"
+            )
+        return min(fit, _MOST_AHEAD) if lookahead is None else lookahead
 
 
 def layout_for(

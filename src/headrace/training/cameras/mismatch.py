@@ -10,7 +10,7 @@ from headrace.video.stream_index import StreamIndex
 _POLICIES = "choose on_missing='drop', 'mask' or 'repeat' in Alignment"
 
 
-def misfit(
+def mismatch(
     cameras: tuple[StreamIndex, StreamIndex],
     frames: NDArray[np.int64],
     seconds: tuple[NDArray[np.float64], NDArray[np.float64]],
@@ -53,7 +53,7 @@ def misfit(
     return None
 
 
-def emptied(first: StreamIndex, moments: int) -> DecodeError:
+def no_moment_left(first: StreamIndex, moments: int) -> DecodeError:
     """Return why a clip is left out none of whose moments has a frame of every camera."""
     return DecodeError(
         f"{first.source}: none of its {moments} moments has a frame of every camera; look at the "

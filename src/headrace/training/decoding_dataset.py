@@ -1,4 +1,4 @@
-"""What datasets have in common whose files each process opens for itself."""
+"""DecodingDataset: a dataset whose files each process opens for itself."""
 
 from typing import Self, TypeVar
 
@@ -10,7 +10,7 @@ from headrace.decode.protocol import DecodeCounters
 _Item = TypeVar("_Item")
 
 
-class PooledDataset(Dataset[_Item]):
+class DecodingDataset(Dataset[_Item]):
     """A dataset with a pool of decoders: counted, and closed with it."""
 
     def __init__(self, pool: DecoderPool) -> None:

@@ -1,0 +1,183 @@
+"""Sampler: what is needed to know of a way of sampling, whoever wrote it."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.sampling.order import Order
+from headrace.sampling.population import Population
+from headrace.sizes import check_integers
+
+_ADDRESS = " at 0x"
+"""In what `repr` says of an object that has none of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplerTraits:
+    """What a sampler says of itself; the same for every epoch and every set of videos."""
+
+    identity: str
+    """Samplers of one identity give the same orders of the same videos: a state is resumed only
+    where it is the same. Of a dataclass, `repr(self)`."""
+    is_random: bool
+    """Whether another epoch, or another seed, has another order."""
+    has_replacement: bool
+    """Whether a frame may come again soon after it came. Then fewer frames fill the memory that
+    the engine may use, and it looks further ahead."""
+    num_frames: int | None = None
+    """Frames of a clip, where samples are clips; None: samples are single frames."""
+    seed: int | None = None
+    """What its random draws begin from; None: it has no seed."""
+    needs_durations: bool = False
+    """Whether it asks for `Population.shown_until`, which takes 8 bytes a frame."""
+    frames_needed: int = 1
+    """Frames that each video must have."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.identity, str) or not self.identity or _ADDRESS in self.identity:
+            raise ConfigError(
+                "the identity of a sampler is a text that is the same in the next run, got "
+                f"{self.identity!r}; name all that its order depends on, such as 'every 10th'"
+            )
+        check_integers(1, num_frames=self.num_frames, frames_needed=self.frames_needed)
+        check_integers(0, seed=self.seed)
+
+    def seed_or(self, other: int) -> int:
+        """Return the sampler's seed, or another where it has none."""
+        return other if self.seed is None else self.seed
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SamplerUse:
+    """What a sampler is about to be used for."""
+
+    videos: NDArray[np.int64]
+    """int64 [videos]: places, in the list that was given, of those that could be opened."""
+    videos_given: int
+    """Videos in that list."""
+    seed: int | None = None
+    """The one that was asked for; None: the sampler keeps its own."""
+    batch_size: int | None = None
+    """Samples in a batch of each rank; None: not known."""
+    ranks: int = 1
+    """Processes that share an epoch."""
+
+    def seed_for(self, own: int) -> int:
+        """Return the seed that was asked for, or the sampler's own."""
+        return own if self.seed is None else self.seed
+
+
+class Sampler(Protocol):
+    """Which frames, in which order; never how they are decoded. A value that does not change.
+
+    Any class with these two members is one:
+
+        class EveryTenth:
+            traits = SamplerTraits(identity="every 10th", is_random=False, has_replacement=False)
+
+            def order(self, population: Population, epoch: int) -> Order:
+                return Order(length=-(-population.num_frames // 10), frames_at=lambda n: n * 10)
+
+    One that is to take a loader's `seed`, has something for each video, or limits batches is an
+    `AdaptableSampler` too.
+    """
+
+    @property
+    def traits(self) -> SamplerTraits:
+        """What it says of itself."""
+
+    def order(self, population: Population, epoch: int) -> Order:
+        """Return the order of one epoch: how many samples it has, and which.
+
+        Args:
+            population: The frames of the videos that could be opened.
+            epoch: Counted from 0; another one has another order, if there is a choice.
+
+        Raises:
+            ConfigError: the sampler cannot sample from such a population.
+        """
+
+
+@runtime_checkable
+class AdaptableSampler(Sampler, Protocol):
+    """A sampler that depends on what it is used for."""
+
+    def adapt(self, use: SamplerUse) -> Sampler:
+        """Return the sampler for this use: with its seed, and what belongs to its videos.
+
+        Raises:
+            ConfigError: it is of no such use.
+        """
+
+
+def adapted(sampler: Sampler, use: SamplerUse) -> Sampler:
+    """Return a sampler for a use, after a look at whether it is one.
+
+    Raises:
+        ConfigError: it lacks a member of `Sampler`; it is of no such use; or a seed is asked of one
+            that takes none, and is random.
+    """
+    _check_members(sampler)
+    if isinstance(sampler, AdaptableSampler):
+        sampler = sampler.adapt(use)
+        _check_members(sampler)
+    traits = sampler.traits
+    if traits.is_random and use.seed not in (None, traits.seed):
+        raise ConfigError(
+            f"seed={use.seed} was asked for, and {_name(sampler)} takes none; give it that seed "
+            "itself, or a method `adapt` that returns one with the seed (see AdaptableSampler)"
+        )
+    return sampler
+
+
+def check_order(order: Order, sampler: Sampler, population: Population) -> None:
+    """Check that an order is one, by its length and its first sample.
+
+    Raises:
+        ConfigError: it is none, has no sample, or its samples are not what the sampler says.
+    """
+    name = _name(sampler)
+    if not isinstance(order, Order):
+        raise ConfigError(f"{name}.order must return an Order, got {type(order).__name__}")
+    if not len(order):
+        raise ConfigError(f"{name} has no sample in an epoch; it must have one or more")
+    first = np.asarray(order[:1])
+    num_frames = sampler.traits.num_frames
+    shape, kind = ((1,), "frames") if num_frames is None else ((1, num_frames), "clips")
+    if first.dtype != np.int64 or first.shape != shape:
+        raise ConfigError(
+            f"{name} says in its traits that it samples {kind}, so one slot is int64 {[*shape]}; "
+            f"its order gives {first.dtype} {[*first.shape]}; see num_frames of SamplerTraits"
+        )
+    if first.min() < 0 or first.max() >= population.num_frames:
+        raise ConfigError(
+            f"{name} gives frame {first.max() if first.min() >= 0 else first.min()} first; frame "
+            f"ids are at least 0 and below {population.num_frames}, through all videos"
+        )
+
+
+def _check_members(sampler: object) -> None:
+    name = _name(sampler)
+    if isinstance(sampler, type):
+        raise ConfigError(f"a sampler is needed, and {name} is a class; call it: {name}(...)")
+    lacks = [each for each in ("traits", "order") if not hasattr(sampler, each)]
+    if lacks:
+        raise ConfigError(
+            f"{name} is no sampler: it has no {' and no '.join(f'`{each}`' for each in lacks)}; "
+            "give one such as Uniform(), or add what is missing (see headrace.Sampler)"
+        )
+    traits = sampler.traits  # type: ignore[attr-defined]
+    if not isinstance(traits, SamplerTraits):
+        raise ConfigError(
+            f"`traits` of {name} must be SamplerTraits, got {type(traits).__name__}; a property or "
+            "an attribute, not a method"
+        )
+    if not callable(sampler.order):  # type: ignore[attr-defined]
+        raise ConfigError(f"`order` of {name} must be a method (population, epoch) -> Order")
+
+
+def _name(sampler: object) -> str:
+    return sampler.__name__ if isinstance(sampler, type) else type(sampler).__name__

@@ -1,0 +1,80 @@
+"""Devices: whether batches can go where they were asked to, and video be decoded there."""
+
+import torch
+
+from headrace.errors import BackendError, ConfigError
+from headrace.sizes import check_integers
+
+
+def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
+    """Check that batches can go to `device`, and through page-locked memory if they are to.
+
+    CUDA is not started, so that a process may still be forked.
+
+    Raises:
+        ConfigError: torch knows no such device.
+        BackendError: it is not here, or there is nothing to lock memory for.
+    """
+    if device is not None:
+        _check_device(device)
+    if pin_memory and not torch.cuda.device_count():
+        try:
+            torch.empty(1).pin_memory()
+        except RuntimeError as error:
+            raise BackendError(
+                f"pin_memory=True was asked for, which is for copying to a GPU, and torch finds "
+                f"none; leave it out ({_first_line(error)})"
+            ) from error
+
+
+def check_gpu(gpu: int | None) -> None:
+    """Check that there is a GPU of this number to decode on, or None. CUDA is not started.
+
+    Raises:
+        ConfigError: it is no number of a GPU.
+        BackendError: it is not here.
+    """
+    if gpu is None:
+        return
+    check_integers(0, gpu=gpu)
+    count = torch.cuda.device_count()
+    if gpu >= count:
+        raise BackendError(
+            f"decoding on GPU {gpu} was asked for, torch {torch.__version__} finds "
+            f"{_numbered('GPU 0', f'GPU {count - 1}', count)}; name one that is here, or leave gpu "
+            "out to decode on the CPU"
+        )
+
+
+def _numbered(first: str, last: str, count: int) -> str:
+    return f"{first} to {last}" if count else "no CUDA device"
+
+
+def _check_device(device: torch.device | str) -> None:
+    try:
+        asked = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ConfigError(
+            f"device must be one that torch knows, such as 'cpu', 'cuda' or 'cuda:1', got "
+            f"{device!r}"
+        ) from error
+    if asked.type == "cuda":
+        count = torch.cuda.device_count()
+        if (asked.index or 0) >= count:
+            found = _numbered("'cuda:0'", f"'cuda:{count - 1}'", count)
+            raise BackendError(
+                f"device {str(asked)!r} was asked for, torch {torch.__version__} finds {found}; "
+                "name one that is here, or leave device out for batches on the CPU"
+            )
+        return
+    try:
+        torch.empty(0, device=asked)
+    except (RuntimeError, AssertionError, ImportError) as error:
+        raise BackendError(
+            f"device {str(asked)!r} was asked for, torch {torch.__version__} cannot use it here "
+            f"({_first_line(error)}); leave device out for batches on the CPU"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0][:200]

@@ -1,0 +1,54 @@
+"""What may be asked of every loader."""
+
+from dataclasses import dataclass
+
+import torch
+
+from headrace.decode.index_store import IndexStore
+from headrace.runtime.affinity import available_cores
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.training.collate import Collate, Transform
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderOptions:
+    """What may be asked of every loader.
+
+    Checked where a loader opens, not here: a rank that fails must be heard of by those that would
+    wait for it (`ranks.agreement`).
+
+    Args:
+        workers: Decoding threads, each with a decoder of its own; None means one for each core
+            this process may use.
+        transform: Called with the frames of each batch, on their device.
+        device: Where batches go; None leaves them on the CPU.
+        pin_memory: Copy batches to page-locked memory, so that CUDA copies them in the
+            background.
+        rank: This process among `num_replicas`; None asks torch.distributed, if it is
+            initialised, and is the only one otherwise.
+        num_replicas: Processes that share an epoch; None as for `rank`.
+        stall_seconds: How long a worker may be at one job before it is said to hang; None: for
+            ever.
+        store: Where indexes are kept; None means the user's cache folder.
+        clock: What measures waiting.
+    """
+
+    memory_budget: int | str = "1GiB"
+    lookahead: int | None = None
+    workers: int | None = None
+    transform: Transform | None = None
+    device: torch.device | str | None = None
+    pin_memory: bool = False
+    rank: int | None = None
+    num_replicas: int | None = None
+    stall_seconds: float | None = 120.0
+    store: IndexStore | None = None
+    clock: Clock = SYSTEM_CLOCK
+
+    def num_threads(self) -> int:
+        """Return how many threads decode."""
+        return len(available_cores()) if self.workers is None else self.workers
+
+    def collate(self) -> Collate:
+        """Return what happens to the pictures of a batch. Raises as `Collate` does."""
+        return Collate(self.transform, self.device, self.pin_memory)

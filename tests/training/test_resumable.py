@@ -1,0 +1,121 @@
+"""What all loaders do alike, whatever they deliver."""
+
+import copy
+import os
+import pickle
+from itertools import islice
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.sampling.clips import UniformClips
+from headrace.training.cameras.loader import CameraLoader
+from headrace.training.clip_loader import ClipLoader
+from headrace.training.loader import FrameLoader
+from training.cameras.clips import layout_of, write_layout
+from training.videos import SIZE
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cameras")
+    write_layout(folder)
+    return layout_of(folder)
+
+
+@pytest.fixture(params=["frames", "clips", "cameras"])
+def loader(request, videos, layout, store):
+    """Return a function that opens loaders of one kind."""
+    opened = []
+
+    def open_loader(**options):
+        options = {"size": SIZE, "store": store, "workers": 1, **options}
+        if request.param == "frames":
+            each = FrameLoader(videos, batch_size=30, **options)
+        elif request.param == "clips":
+            clips = UniformClips(num_clips=2, num_frames=5)
+            each = ClipLoader(videos, clips=clips, batch_size=2, **options)
+        else:
+            each = CameraLoader(layout, group_num=2, **options)
+        opened.append(each)
+        return each
+
+    yield open_loader
+    for each in opened:
+        each.close()
+
+
+def pixels(batches):
+    return [batch.frames.numpy().tobytes() for batch in batches]
+
+
+def test_training_goes_on_after_the_batch_a_state_was_taken_at(loader):
+    begun = loader()
+    whole = [*begun, *begun]
+    assert len(whole) == 2 * len(begun)
+    begun = loader()
+    seen = list(islice(begun, 2))
+    resumed = loader()
+    resumed.load_state_dict(begun.state_dict())
+    left = [*resumed, *resumed]
+    assert pixels(seen + left) == pixels(whole)
+    assert resumed.epoch == 2
+
+
+@pytest.mark.parametrize("place", [None, -1, 0.5])
+def test_a_state_that_does_not_say_where_is_refused(loader, place):
+    each = loader()
+    state = each.state_dict()
+    (name,) = {"slot", "step"} & state.keys()
+    del state[name]
+    if place is not None:
+        state[name] = place
+    with pytest.raises(ConfigError, match=f"{name} must be an integer >= 0, got"):
+        each.load_state_dict(state)
+
+
+def test_a_batch_whose_transform_failed_was_not_delivered(loader):
+    fails: list[bool] = []
+
+    def refuse(frames):
+        if fails:
+            raise MemoryError
+        return frames
+
+    each = loader(transform=refuse)
+    batches = iter(each)
+    next(batches)
+    state = each.state_dict()
+    fails.append(True)
+    with pytest.raises(MemoryError):
+        next(batches)
+    assert each.state_dict() == state
+
+
+def test_a_loader_is_neither_copied_nor_sent_to_another_process(loader):
+    for send in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(ConfigError, match=r"threads and open files, .* state_dict\(\) to go"):
+            send(loader())
+
+
+def test_an_iteration_does_not_go_on_in_a_process_that_was_forked(loader):
+    """Its threads are not there; but the loader may be iterated from where it began."""
+    each = loader()
+    batches = iter(each)
+    first = pixels([next(batches)])
+    if (child := os.fork()) == 0:
+        try:
+            next(batches)
+        except ConfigError:
+            os._exit(pixels([next(iter(each))]) != first)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(list(batches)) == len(each) - 1
+
+
+def test_the_default_workers_need_nothing_of_linux(loader, monkeypatch):
+    """Where a process cannot be bound to cores, as on macOS."""
+    expected = pixels(loader())
+    for name in ("sched_getaffinity", "sched_setaffinity"):
+        monkeypatch.delattr(os, name, raising=False)
+    assert pixels(loader(workers=None)) == expected
