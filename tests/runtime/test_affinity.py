@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from headrace.errors import ConfigError
+from headrace.errors import BackendError, ConfigError
 from headrace.runtime.affinity import available_cores, bind, parse_cores
 from runtime.in_time import run_script
 
@@ -64,3 +64,21 @@ print([available_cores(), *seen] == [{core}] * 3)
 """
     done = run_script(script)
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+@pytest.fixture
+def system_without_binding(monkeypatch):
+    """As macOS is."""
+    monkeypatch.delattr(os, "sched_setaffinity")
+    monkeypatch.delattr(os, "sched_getaffinity")
+
+
+@pytest.mark.usefixtures("system_without_binding")
+def test_without_binding_all_cores_are_available():
+    assert available_cores() == parse_cores("all") == set(range(os.cpu_count()))
+
+
+@pytest.mark.usefixtures("system_without_binding")
+def test_without_binding_says_so_where_it_is_asked_for():
+    with pytest.raises(BackendError, match=r"cores \[0\] were asked for, but this system cannot"):
+        bind(frozenset({0}))

@@ -8,10 +8,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from headrace.profiling.findings import stage_loads
-from headrace.profiling.metrics import Distribution, Metrics, PerSecond
+from headrace.profiling.metrics import Metrics, PerSecond
 from headrace.profiling.session import Session, StageName
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
 from headrace.report.numbers import counted, decimal, milliseconds, percent
+from headrace.runtime.distribution import Distribution
 
 _ROOM: Final = {"busy": 0.06, "no input": 0.25, "no room": 0.25}
 """Share from which a bar can hold its words, also on a narrow page."""

@@ -12,11 +12,16 @@ from headrace.errors import BackendError, ConfigError
 def available_cores() -> frozenset[int]:
     """The cores that the calling thread may run on now.
 
-    Raises:
-        BackendError: This system cannot bind a process to cores.
+    All of the machine on a system that cannot bind a process to cores, such as macOS.
     """
-    _require_binding()
+    if not can_bind():
+        return frozenset(range(os.cpu_count() or 1))
     return frozenset(os.sched_getaffinity(0))
+
+
+def can_bind() -> bool:
+    """Whether this system can bind a process to cores."""
+    return hasattr(os, "sched_setaffinity") and hasattr(os, "sched_getaffinity")
 
 
 def parse_cores(text: str) -> frozenset[int]:
@@ -24,7 +29,6 @@ def parse_cores(text: str) -> frozenset[int]:
 
     Raises:
         ConfigError: `text` names no cores; a range runs backwards.
-        BackendError: "all" on a system that cannot bind a process to cores.
     """
     if text.strip() == "all":
         return available_cores()
@@ -50,6 +54,11 @@ def bind(cores: frozenset[int]) -> None:
         ConfigError: `cores` is empty, or the calling thread may not run on one of them.
         BackendError: This system cannot bind a process to cores.
     """
+    if not can_bind():
+        raise BackendError(
+            f"cores {sorted(cores)} were asked for, but this system cannot bind a process to "
+            "cores; leave cores out (Linux can)"
+        )
     available = available_cores()
     if not cores or not cores <= available:
         raise ConfigError(f"cores must be among {sorted(available)}, got {sorted(cores) or 'none'}")
@@ -58,10 +67,3 @@ def bind(cores: frozenset[int]) -> None:
     for thread in psutil.Process().threads():
         with suppress(ProcessLookupError):  # it has just ended
             os.sched_setaffinity(thread.id, cores)
-
-
-def _require_binding() -> None:
-    if not hasattr(os, "sched_setaffinity"):
-        raise BackendError(
-            "this system cannot bind a process to cores; leave cores out (Linux can)"
-        )
