@@ -21,7 +21,7 @@ class QueueStatistics:
     """Items it can hold."""
     puts: int
     gets: int
-    """`puts - gets` items are inside, or were thrown away by a cancel."""
+    """`puts - gets` items are inside, or were dropped for newer ones or thrown away by a cancel."""
     elapsed_seconds: float
     """How long it has been watched; what the seconds below are compared with."""
     mean_occupancy: float
@@ -81,6 +81,10 @@ class QueueMeter:
         self._gets += 1
         self.depth -= 1
         self._waits_ns.append(wait_ns)
+
+    def dropped(self) -> None:
+        """One item went out of the queue to nobody."""
+        self.depth -= 1
 
     def stop(self, now_ns: int) -> None:
         """Nothing after this moment counts."""
