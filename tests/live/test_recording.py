@@ -7,8 +7,9 @@ from headrace.live.batches import FileBatches
 from headrace.live.recording import damaged_frames, stages_and_queues, step_of, summarize
 from headrace.live.stages import Shown
 from headrace.profiling.steps import Step
+from headrace.runtime.item import Item, Span
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.stage import Item, Span, Stage
+from headrace.runtime.stage import Stage
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex

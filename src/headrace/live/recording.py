@@ -10,8 +10,8 @@ from headrace.profiling.session import (
     StageRecord,
 )
 from headrace.profiling.steps import Step
+from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Run
-from headrace.runtime.stage import Item
 from headrace.video.stream_index import StreamIndex
 
 _CONCEALED = "the file is damaged there; the picture is what FFmpeg shows instead"
