@@ -129,8 +129,8 @@ class Desk:
         for waiter in self.waiters:
             waiter.wake()
 
-    def statistics(self, starved_seconds: float) -> StageStatistics:
-        """What was done here so far; `starved_seconds` is what its inbox knows."""
+    def statistics(self, starved_seconds: float, blocked_seconds: float) -> StageStatistics:
+        """What was done here so far; the seconds are what the queues on both sides know."""
         starved_seconds += sum(waiter.waited_ns for waiter in self.waiters) / 1e9
         with self._lock:
             return StageStatistics(
@@ -139,7 +139,7 @@ class Desk:
                 items=self._items,
                 busy_seconds=self._busy_ns / 1e9,
                 starved_seconds=starved_seconds,
-                blocked_seconds=self.outbox.statistics().blocked_seconds,
+                blocked_seconds=blocked_seconds,
                 dropped=self._flow.dropped_at(self.name),
             )
 

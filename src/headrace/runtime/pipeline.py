@@ -111,9 +111,11 @@ class Run:
 
     def stages(self) -> tuple[StageStatistics, ...]:
         """What each stage did so far, the source first; also after the end."""
-        starved = (0.0, *(queue.starved_seconds for queue in self.queues()[:-1]))
+        queues = self.queues()
+        starved = (0.0, *(queue.starved_seconds for queue in queues[:-1]))
         return tuple(
-            desk.statistics(seconds) for desk, seconds in zip(self._desks, starved, strict=True)
+            desk.statistics(starved_seconds, queue.blocked_seconds)
+            for desk, starved_seconds, queue in zip(self._desks, starved, queues, strict=True)
         )
 
     def flow(self) -> FlowStatistics:
