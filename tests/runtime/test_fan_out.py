@@ -75,24 +75,31 @@ def test_a_sink_that_is_stuck_drops_and_holds_nobody_back(overflow, kept):
 
 
 def test_a_sink_that_wants_everything_holds_back_who_puts_but_no_other_sink():
-    slow, other = Gate(), Gate()
-    other.opened.set()
-    last_was_seen = threading.Event()
+    """Both are full when the last result comes: the other has room first, and gets it first."""
+    clock, slow, other, got_last = FakeClock(), Gate(), Gate(), threading.Event()
     sinks = [
         Sink(name="slow", function=slow, capacity=1),
-        Sink(
-            name="other",
-            function=lambda result: other(result) or (result == 2 and last_was_seen.set()),
-        ),
+        Sink(name="other", function=lambda n: other(n) or (n == 2 and got_last.set()), capacity=1),
     ]
-    with FanOut(sinks) as fan:
-        putting = Call(lambda: put_all(fan, range(3)))  # one in its hand, one in the queue, one not
-        happens(last_was_seen)
-        assert slow.got == []
-        slow.opened.set()
-        putting.result()
+
+    def run_it():
+        with FanOut(sinks, clock=clock) as fan:
+            fan.put(0)
+            happens(slow.stuck)
+            happens(other.stuck)
+            fan.put(1)
+            putting = Call(lambda: fan.put(2))
+            other.opened.set()
+            happens(got_last)
+            assert slow.got == []
+            clock.advance(3)
+            slow.opened.set()
+            putting.result()
+        return fan.queues()
+
+    queues = in_time(run_it)
     assert slow.got == other.got == [0, 1, 2]
-    assert fan.queues()[0].blocked_seconds > 0
+    assert [queue.blocked_seconds for queue in queues] == [3.0, 0.0]
 
 
 def failing_at(bad, error):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Generic, TypeVar
 
@@ -74,8 +74,8 @@ class FanOut(Generic[T]):
         names = [sink.name for sink in sinks]
         if len(set(names)) < len(names):
             raise ConfigError(f"sinks need different names, got {', '.join(names)}")
-        self._ended = Waiter(clock)
-        self._lines = [_Line(sink, clock, self._ended.notify) for sink in sinks]
+        self._changed = Waiter(clock)
+        self._lines = [_Line(sink, clock, self._changed.notify) for sink in sinks]
         self._drain_seconds = drain_seconds
         self._clock = clock
         self._threads = ThreadGroup(self._cancel, drain_seconds)
@@ -83,11 +83,14 @@ class FanOut(Generic[T]):
     def put(self, result: T) -> None:
         """Hands a result to all; waits for those that hold everybody back, for no others.
 
-        A sink that has room gets it before one is waited for. For one thread at a time.
+        Each gets it as soon as it has room, whoever else has none. For one thread at a time.
         """
+        start_ns = self._clock.now_ns()
         full = [line for line in self._lines if not line.put_at_once(result)]
-        for line in full:
-            line.put(result)
+        while full:
+            self._wait_for_room(full)
+            blocked_ns = self._clock.now_ns() - start_ns
+            full = [line for line in full if not line.put_at_once(result, blocked_ns)]
 
     def failures(self) -> dict[str, HeadraceError]:
         """Name of each sink that failed so far, and why."""
@@ -99,7 +102,7 @@ class FanOut(Generic[T]):
 
     def queues(self) -> tuple[QueueStatistics, ...]:
         """How the queue of each sink went so far; its `blocked_seconds` is what it held us back."""
-        return tuple(line.queue.statistics() for line in self._lines)
+        return tuple(line.queue_statistics() for line in self._lines)
 
     def __enter__(self) -> "FanOut[T]":
         self._threads.__enter__()
@@ -127,12 +130,15 @@ class FanOut(Generic[T]):
         if error is None and first is not None:
             raise first
 
+    def _wait_for_room(self, lines: "Sequence[_Line[T]]") -> None:
+        self._changed.wait_for(lambda: any(line.has_room() for line in lines))
+
     def _drain(self) -> None:
         for line in self._lines:
             line.queue.close()
         seconds = self._drain_seconds
         until_ns = None if seconds is None else self._clock.now_ns() + round(seconds * 1e9)
-        self._ended.wait_for(lambda: all(line.is_over for line in self._lines), until_ns=until_ns)
+        self._changed.wait_for(lambda: all(line.is_over for line in self._lines), until_ns=until_ns)
 
     def _cancel(self) -> None:
         for line in self._lines:
@@ -142,43 +148,46 @@ class FanOut(Generic[T]):
 class _Line(Generic[T]):
     """One sink with its queue."""
 
-    def __init__(self, sink: Sink[T], clock: Clock, on_end: Callable[[], None]) -> None:
+    def __init__(self, sink: Sink[T], clock: Clock, on_change: Callable[[], None]) -> None:
         self.sink = sink
         self.queue: BoundedQueue[tuple[T]] = BoundedQueue(
             sink.capacity, sink.name, clock=clock, overflow=sink.overflow
         )
         self.error: HeadraceError | None = None
         self.is_over = False
-        self._on_end = on_end
+        self._on_change = on_change
         self._clock = clock
         self._flow = FlowMeter()
-        self._busy_ns = 0
+        self._busy_ns = self._blocked_ns = 0
 
-    def put_at_once(self, result: T) -> bool:
-        """Hand it over unless it had to wait; say whether that is done."""
-        if self.sink.overflow == "wait" and not self.queue.has_room():
+    def has_room(self) -> bool:
+        """Whether it takes a result without a wait."""
+        return self.sink.overflow != "wait" or self.queue.has_room()
+
+    def put_at_once(self, result: T, blocked_ns: int = 0) -> bool:
+        """Hand it over, unless it had to wait; say whether that is done."""
+        if not self.has_room():
             return False
-        self.put(result)
-        return True
-
-    def put(self, result: T) -> None:
+        self._blocked_ns += blocked_ns
         self._flow.arrive()
         try:
             if self.queue.put((result,)) is not None:
                 self._drop(OVERFLOW, 1)
         except Cancelled:
             self._drop(SINK_FAILED, 1)
+        return True
 
     def run(self) -> None:
         try:
             with suppress(Cancelled):
                 for number, (result,) in enumerate(self.queue):
+                    self._on_change()
                     if not self._give(number, result):
                         return
         finally:
             self.queue.cancel()
             self.is_over = True
-            self._on_end()
+            self._on_change()
 
     def count_rest(self) -> None:
         """The thread has ended: what it did not come to is lost."""
@@ -196,6 +205,9 @@ class _Line(Generic[T]):
             blocked_seconds=0.0,
             dropped=self._flow.dropped_at(self.sink.name),
         )
+
+    def queue_statistics(self) -> QueueStatistics:
+        return replace(self.queue.statistics(), blocked_seconds=self._blocked_ns / 1e9)
 
     def _give(self, number: int, result: T) -> bool:
         start_ns = self._clock.now_ns()
