@@ -68,7 +68,7 @@ class Desk:
             return Failure(item.index, explained(error, self.name, item))
         span = Span(self.name, start_ns, self._clock.now_ns())
         self._count_work(span.work_ns)
-        return replace(item, value=value, spans=(*item.spans, span))
+        return Item(item.index, value, (*item.spans, span), item.source, item.parts)
 
     def produce(self, values: Iterator[Any], waiter: Waiter, source: int) -> Result | None:
         """The next value of a source as an item, or its failure; None when there is no more.

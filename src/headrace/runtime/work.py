@@ -22,10 +22,10 @@ _END: Final = object()
 class Work(Protocol):
     """How a stage goes through its items."""
 
-    def take(self, item: Result) -> Generator[Result, None, None]:
+    def take(self, item: Result) -> Iterable[Result]:
         """What comes of one item, in the order it is handed on."""
 
-    def end(self) -> Generator[Result, None, None]:
+    def end(self) -> Iterable[Result]:
         """What comes after the last item."""
 
 
@@ -50,11 +50,10 @@ def run_feed(desk: Desk, source: Merged, number: int) -> None:
 def run_stage(desk: Desk, work: Work, before: Sequence[Desk]) -> None:
     """Work on what the last of the desks `before` hands over, until a failure or the end."""
     try:
-        with suppress(Cancelled):
-            for item in before[-1].outbox:
-                if not _hand_over_all(desk, work.take(item)):
+        with suppress(Cancelled), closing(_results(work, before[-1])) as results:
+            for result in results:
+                if not desk.hand_over(result):
                     return
-            _hand_over_all(desk, work.end())
     finally:
         # However it ended: what comes before has nobody to work for, what comes after knows.
         for each in before:
@@ -71,9 +70,10 @@ def work_of(stage: AnyStage[Any, Any], desk: Desk) -> Work:
     return _OneByOne(desk, stage.function)
 
 
-def _hand_over_all(desk: Desk, results: Generator[Result, None, None]) -> bool:
-    with closing(results):
-        return all(desk.hand_over(result) for result in results)
+def _results(work: Work, before: Desk) -> Generator[Result, None, None]:
+    for item in before.outbox:
+        yield from work.take(item)
+    yield from work.end()
 
 
 class _OneByOne:
@@ -81,14 +81,13 @@ class _OneByOne:
         self._desk = desk
         self._function = function
 
-    def take(self, item: Result) -> Generator[Result, None, None]:
+    def take(self, item: Result) -> Iterable[Result]:
         if isinstance(item, Failure) or item.is_dropped:
-            yield item
-        else:
-            yield self._desk.attempt(self._function, item)
+            return (item,)
+        return (self._desk.attempt(self._function, item),)
 
-    def end(self) -> Generator[Result, None, None]:
-        yield from ()
+    def end(self) -> Iterable[Result]:
+        return ()
 
 
 class _Gathering:
@@ -100,7 +99,7 @@ class _Gathering:
         self._function = function
         self._numbers = _Numbers()
 
-    def take(self, item: Result) -> Generator[Result, None, None]:
+    def take(self, item: Result) -> Iterator[Result]:
         if isinstance(item, Failure):
             yield from self.end()
             yield self._numbers.next_on(item)
@@ -109,7 +108,7 @@ class _Gathering:
         else:
             yield from self._gathered(lambda: self._grouping.take(item))
 
-    def end(self) -> Generator[Result, None, None]:
+    def end(self) -> Iterator[Result]:
         yield from self._gathered(self._grouping.flush)
 
     def _gathered(self, groups: Callable[[], Iterator[Group[Any]]]) -> Iterator[Result]:
@@ -140,7 +139,7 @@ class _Scattering:
         self._function = function
         self._numbers = _Numbers()
 
-    def take(self, item: Result) -> Generator[Result, None, None]:
+    def take(self, item: Result) -> Iterator[Result]:
         if isinstance(item, Failure) or item.is_dropped:
             yield self._numbers.next_on(item)
             return
@@ -158,8 +157,8 @@ class _Scattering:
             if not made:
                 yield self._numbers.next_on(replace(result, value=Dropped(EMPTY)))
 
-    def end(self) -> Generator[Result, None, None]:
-        yield from ()
+    def end(self) -> Iterable[Result]:
+        return ()
 
     def _values(self, value: Any) -> Generator[Any, None, None]:
         yield from self._function(value)
