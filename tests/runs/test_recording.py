@@ -11,8 +11,9 @@ from headrace.runs.recording import (
     summarize,
 )
 from headrace.runs.stages import Shown
+from headrace.runtime.item import Item, Span
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.stage import Item, Span, Stage, StageStatistics
+from headrace.runtime.stage import Stage, StageStatistics
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.loss import Loss

@@ -10,6 +10,7 @@ import pytest
 
 from headrace.runtime.queue import BoundedQueue
 from headrace.runtime.room import Room
+from headrace.runtime.waiter import Waiter
 from headrace.testing.fake_clock import FakeClock
 
 TIMEOUT_SECONDS = 30
@@ -66,8 +67,10 @@ class WatchedClock(FakeClock):
             self._reads.release()
         return super().now_ns()
 
-    def start_waiting(self, on: BoundedQueue[Any] | Room, function: Callable[[], Any]) -> Call:
-        """Starts a `put`, `get` or `take` that has to wait, and comes back when it does wait.
+    def start_waiting(
+        self, on: BoundedQueue[Any] | Room | Waiter, function: Callable[[], Any]
+    ) -> Call:
+        """Starts a `put`, `get`, `take` or wait that has to wait, and comes back when it does.
 
         It reads the clock once under the lock of `on`, and gives that lock up by waiting.
         """
@@ -76,6 +79,8 @@ class WatchedClock(FakeClock):
             pytest.fail("nothing read the clock")
         if isinstance(on, Room):  # takes the lock
             on.give(0)
+        elif isinstance(on, Waiter):
+            on.notify()
         else:
             on.statistics()
         return call

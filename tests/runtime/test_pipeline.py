@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigError, MediaError, StageError
+from headrace.runtime.item import Item, Span
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.stage import Item, Span, Stage
+from headrace.runtime.stage import Stage
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import TIMEOUT_SECONDS, happens, in_time, run_script
 

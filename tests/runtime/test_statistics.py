@@ -1,35 +1,6 @@
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from headrace.runtime.statistics import WAIT_SAMPLES, Quantiles, QueueMeter, nearest_rank
+from headrace.runtime.statistics import WAIT_SAMPLES, QueueMeter
 
 SECOND = 1_000_000_000
-
-
-@pytest.mark.parametrize(
-    ("percent", "expected"), [(1, 1), (10, 1), (11, 2), (50, 5), (90, 9), (91, 10), (100, 10)]
-)
-def test_nearest_rank_is_one_of_the_samples(percent, expected):
-    assert nearest_rank(list(range(1, 11)), percent) == expected
-
-
-@given(samples=st.lists(st.integers(0, 20), min_size=1), percent=st.integers(1, 100))
-def test_nearest_rank_is_the_smallest_sample_that_covers_the_share(samples, percent):
-    def covers(value):
-        return sum(sample <= value for sample in samples) * 100 >= percent * len(samples)
-
-    assert nearest_rank(sorted(samples), percent) == min(filter(covers, samples))
-
-
-def test_quantiles_of_samples_in_any_order():
-    assert Quantiles.of([3.0, 1.0, 2.0, 4.0]) == Quantiles(
-        count=4, mean=2.5, p50=2.0, p90=4.0, p95=4.0, p99=4.0, maximum=4.0
-    )
-
-
-def test_no_samples_have_no_quantiles():
-    assert Quantiles.of([]) is None
 
 
 def test_occupancy_is_weighted_with_time():

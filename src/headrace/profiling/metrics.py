@@ -8,54 +8,14 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from headrace.profiling.session import Pace, Session
 from headrace.profiling.stages import Role
+from headrace.runtime.distribution import Distribution
 
-P95_SAMPLES: Final = 90
-"""Fewer samples cannot show a p95: with 99 % confidence the largest of 90 is above it
-(0.95 ** 90 < 0.01)."""
-P99_SAMPLES: Final = 459
-"""The same for p99 (0.99 ** 459 < 0.01)."""
 STABILITY_SECONDS: Final = 10
 """Whole seconds the spread of the frame rate needs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Distribution:
-    """Where exact samples lie, in their unit; percentiles are samples (nearest rank)."""
-
-    count: int
-    mean: float
-    std: float
-    minimum: float
-    p50: float
-    p90: float
-    p95: float | None
-    """None: n too small, below `P95_SAMPLES`."""
-    p99: float | None
-    """None: n too small, below `P99_SAMPLES`."""
-    maximum: float
-
-    @classmethod
-    def of(cls, samples: ArrayLike) -> Self | None:
-        """The distribution of `samples`, [N]; None when there are none."""
-        values = np.asarray(samples, dtype=np.float64)
-        if not len(values):
-            return None
-        p50, p90, p95, p99 = np.percentile(values, (50, 90, 95, 99), method="inverted_cdf")
-        return cls(
-            count=len(values),
-            mean=float(values.mean()),
-            std=float(values.std()),
-            minimum=float(values.min()),
-            p50=float(p50),
-            p90=float(p90),
-            p95=float(p95) if len(values) >= P95_SAMPLES else None,
-            p99=float(p99) if len(values) >= P99_SAMPLES else None,
-            maximum=float(values.max()),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

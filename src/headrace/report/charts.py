@@ -8,11 +8,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from headrace.profiling.findings.loads import stage_loads
-from headrace.profiling.metrics import Distribution, Metrics, PerSecond
+from headrace.profiling.metrics import Metrics, PerSecond
 from headrace.profiling.session import Session
 from headrace.profiling.stages import Role
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
 from headrace.report.numbers import counted, decimal, milliseconds, percent
+from headrace.runtime.distribution import Distribution
 
 _ROOM: Final = {"busy": 0.06, "no input": 0.25, "no room": 0.25}
 """Share from which a bar can hold its words, also on a narrow page."""

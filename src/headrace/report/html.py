@@ -5,13 +5,14 @@ import shlex
 from headrace.profiling.findings.loads import stage_loads
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.inputs import SourceSummary
-from headrace.profiling.metrics import P95_SAMPLES, Distribution, Metrics
+from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.charts import charts
 from headrace.report.numbers import counted, decimal, seconds
 from headrace.report.page import render_page
 from headrace.report.text import configuration_rows, machine_rows, title
 from headrace.report.totals import cost_ratio, totals
+from headrace.runtime.distribution import P95_SAMPLES, Distribution
 
 _PAGE = "report.html.j2"
 _LOST_SHOWN = 500

@@ -8,8 +8,9 @@ from headrace.profiling.inputs import GopLengths, LostFrame, SourceSummary
 from headrace.profiling.stages import ROLES, Role
 from headrace.profiling.steps import Step
 from headrace.runs.stages import SOURCE, Shown
+from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Run
-from headrace.runtime.stage import Item, StageStatistics
+from headrace.runtime.stage import StageStatistics
 from headrace.video.loss import Loss
 from headrace.video.stream_index import StreamIndex
 

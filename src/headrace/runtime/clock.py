@@ -1,5 +1,6 @@
 """The one place that reads a clock, so that a test can hand in its own."""
 
+import threading
 import time
 from typing import Final, Protocol
 
@@ -13,6 +14,12 @@ class Clock(Protocol):
     def wall_seconds(self) -> float:
         """Seconds since 1970-01-01 UTC; may jump when the machine's clock is set."""
 
+    def wait_until(self, condition: threading.Condition, moment_ns: int) -> None:
+        """Waits in `condition`, held by the caller, for `moment_ns` of `now_ns`.
+
+        Comes back when the condition is notified, too, and may come back for nothing.
+        """
+
 
 class SystemClock:
     """The clock of this machine."""
@@ -24,6 +31,11 @@ class SystemClock:
     def wall_seconds(self) -> float:
         """Seconds since 1970-01-01 UTC."""
         return time.time()
+
+    def wait_until(self, condition: threading.Condition, moment_ns: int) -> None:
+        """Waits in `condition` until it is notified, or that moment has come."""
+        seconds = (moment_ns - self.now_ns()) / 1e9
+        condition.wait(min(max(seconds, 0.0), threading.TIMEOUT_MAX))
 
 
 SYSTEM_CLOCK: Final[Clock] = SystemClock()

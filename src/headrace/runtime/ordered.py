@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from headrace.errors import ConfigError
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.queue import BoundedQueue, Cancelled
 from headrace.runtime.threads import ThreadGroup, iterating
 from headrace.runtime.watch import Watch
@@ -36,6 +37,7 @@ def ordered_streams(
     stall_seconds: float | None = None,
     describe: Callable[[Item], str] = repr,
     on_cancel: Callable[[], None] = lambda: None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Generator[Out, None, None]:
     """Yields all outputs of the first item, then of the second, ..., made by several threads.
 
@@ -59,6 +61,7 @@ def ordered_streams(
             that it hangs, and how long one is waited for at the end. None waits for ever.
         describe: Names an item in that message.
         on_cancel: Called before threads are joined: wakes `items` where it waits for something.
+        clock: Tells how long a worker has been at one output.
 
     Raises:
         StageError: A worker has been at one output for `stall_seconds`. It is left behind.
@@ -72,7 +75,7 @@ def ordered_streams(
             "workers, capacity and lookahead must be >= 1, "
             f"got {workers}, {capacity} and {lookahead}"
         )
-    watch = Watch(stall_seconds, describe)
+    watch = Watch(stall_seconds, describe, clock)
     streams = _OrderedStreams(open_worker, items, capacity, lookahead, name, watch, on_cancel)
     return streams.deliver(workers)
 

@@ -3,41 +3,47 @@
 Every item keeps the number the source gave it, and a stage with several workers puts its results in
 the order of these numbers. A failure takes the place of the item that failed, so the consumer gets
 exactly the items before it, then the error: what it sees does not depend on timing. The stage that
-failed, and every stage the failure passes, stops what comes before it.
-
-This is the one file that may catch every exception: here they change threads.
+failed, and every stage the failure passes, stops what comes before it. An item that is dropped on
+its way keeps its place, too, and the consumer sees why.
 """
 
-import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count, pairwise
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
-from headrace.errors import ConfigError, HeadraceError, StageError
+from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.queue import BoundedQueue, Cancelled
-from headrace.runtime.stage import Item, Span, Stage, StageStatistics
+from headrace.runtime.desk import Desk, Failure
+from headrace.runtime.feed import AnySource, Merged, merged
+from headrace.runtime.flow import FlowMeter, FlowStatistics
+from headrace.runtime.item import Item
+from headrace.runtime.queue import Overflow
+from headrace.runtime.stage import AnyStage, StageStatistics
 from headrace.runtime.statistics import QueueStatistics
-from headrace.runtime.threads import ThreadGroup, iterating
+from headrace.runtime.threads import ThreadGroup
+from headrace.runtime.waiter import Waiter
+from headrace.runtime.work import run_feed, run_stage, work_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
     """A source and the stages its values go through; nothing runs before `run`."""
 
-    source: Iterable[Any]
-    """Read in a thread of its own; a generator is closed there. It must come back from every
-    wait, for a pipeline that ends waits for it."""
-    stages: Sequence[Stage[Any, Any]] = ()
+    source: AnySource
+    """Read in a thread of its own; a generator is closed there. One that waits is a `Feed`, so
+    that it can be woken: a pipeline that ends waits for its source. Several are `Merged`."""
+    stages: Sequence[AnyStage[Any, Any]] = ()
     capacity: int = 2
     """Items that may wait behind the source and behind each stage. 2 evens out small differences
     at little memory and latency; `QueueStatistics` says whether more would help."""
     source_name: str = "source"
     """What spans, statistics and errors call the source."""
+    overflow: Overflow = "wait"
+    """What happens to a value of the source that finds the queue behind it full. One that is
+    dropped keeps its place, with the cause "overflow"; stages always wait, so it is dropped before
+    anything was spent on it."""
 
     def __post_init__(self) -> None:
         names = [self.source_name, *(stage.name for stage in self.stages)]
@@ -67,10 +73,20 @@ class Run:
     """
 
     def __init__(self, pipeline: Pipeline, clock: Clock) -> None:
-        crews = [(pipeline.source_name, 1), *((it.name, it.workers) for it in pipeline.stages)]
-        self._desks = [_Desk(name, workers, pipeline.capacity, clock) for name, workers in crews]
+        self._flow = FlowMeter()
+        source = merged(pipeline.source)
+        crews: list[tuple[str, int, Overflow]] = [
+            (pipeline.source_name, len(source.feeds), pipeline.overflow),
+            *((stage.name, stage.workers, "wait") for stage in pipeline.stages),
+        ]
+        desks = [
+            Desk(name, workers, pipeline.capacity, self._flow, clock, overflow)
+            for name, workers, overflow in crews
+        ]
+        desks[0].waiters = [Waiter(clock) for _ in source.feeds]
+        self._desks = desks
         # Gets no reference to this object, so that a forgotten run is closed at once.
-        self._items = _deliver(pipeline, self._desks)
+        self._items = _deliver(source, pipeline.stages, desks, self._flow)
 
     def __iter__(self) -> "Run":
         return self
@@ -102,6 +118,10 @@ class Run:
             for desk, starved_seconds, queue in zip(self._desks, starved, queues, strict=True)
         )
 
+    def flow(self) -> FlowStatistics:
+        """What became of the items so far: arrived = delivered + dropped + in flight."""
+        return self._flow.statistics()
+
     def queues(self) -> tuple[QueueStatistics, ...]:
         """How the queue behind each stage went so far, called like the stage that fills it.
 
@@ -110,110 +130,25 @@ class Run:
         return tuple(desk.outbox.statistics() for desk in self._desks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """Takes the place of the item that failed."""
-
-    index: int
-    error: HeadraceError
-
-
-_Queue = BoundedQueue[Item[Any] | _Failure]
-_END: Final = object()
-
-
-class _Desk:
-    """Where the workers of one stage call its function, hand over results and count them."""
-
-    def __init__(self, name: str, workers: int, capacity: int, clock: Clock) -> None:
-        self.name = name
-        self.workers = workers
-        self.outbox: _Queue = BoundedQueue(capacity, name, producers=workers, clock=clock)
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._items = 0
-        self._busy_ns = 0
-
-    def attempt(self, function: Callable[[Any], Any], item: Item[Any]) -> Item[Any] | _Failure:
-        """The item with the function's result as its value, or its failure."""
-        start_ns = self._clock.now_ns()
-        try:
-            value = function(item.value)
-        except BaseException as error:  # noqa: BLE001 - it is raised in the consumer's thread
-            return _Failure(item.index, _explained(error, self.name, item))
-        span = Span(self.name, start_ns, self._clock.now_ns())
-        return Item(item.index, value, (*item.spans, span))
-
-    def hand_over(self, result: Item[Any] | _Failure) -> bool:
-        """Puts the result in its place; says whether another may follow."""
-        if isinstance(result, Item):
-            span = result.spans[-1]
-            with self._lock:
-                self._items += 1
-                self._busy_ns += span.end_ns - span.start_ns
-        self.outbox.put(result, place=result.index)
-        return isinstance(result, Item)
-
-    def statistics(self, starved_seconds: float, blocked_seconds: float) -> StageStatistics:
-        with self._lock:
-            return StageStatistics(
-                name=self.name,
-                workers=self.workers,
-                items=self._items,
-                busy_seconds=self._busy_ns / 1e9,
-                starved_seconds=starved_seconds,
-                blocked_seconds=blocked_seconds,
-            )
-
-
-def _explained(error: BaseException, stage: str, item: Item[Any]) -> HeadraceError:
-    if isinstance(error, HeadraceError):
-        error.add_note(f"in stage {stage!r}, item {item.index}")
-        return error
-    message = f"stage {stage!r} failed on item {item.index}: {type(error).__name__}: {error}"
-    failure = StageError(message, stage=stage, item=item.value)
-    failure.__cause__ = error
-    return failure
-
-
-def _deliver(pipeline: Pipeline, desks: Sequence[_Desk]) -> Generator[Item[Any], None, None]:
+def _deliver(
+    source: Merged, stages: Sequence[AnyStage[Any, Any]], desks: Sequence[Desk], flow: FlowMeter
+) -> Generator[Item[Any], None, None]:
     def cancel() -> None:
         for desk in desks:
-            desk.outbox.cancel()
+            desk.cancel()
 
     with ThreadGroup(cancel) as threads:
-        threads.start(desks[0].name, partial(_run_source, desks[0], pipeline.source))
-        for stage, (before, desk) in zip(pipeline.stages, pairwise(desks), strict=True):
-            work = partial(_run_stage, desk, stage.function, before.outbox)
+        for number in range(len(source.feeds)):
+            name = desks[0].name if len(source.feeds) == 1 else f"{desks[0].name}-{number}"
+            threads.start(name, partial(run_feed, desks[0], source, number))
+        for number, stage in enumerate(stages, start=1):
+            desk = desks[number]
+            work = partial(run_stage, desk, work_of(stage, desk), desks[:number])
             for worker in range(stage.workers):
                 threads.start(f"{stage.name}-{worker}", work)
         for item in desks[-1].outbox:
-            if isinstance(item, _Failure):
+            if isinstance(item, Failure):
                 raise item.error
+            if not item.is_dropped:
+                flow.deliver(item.parts)
             yield item
-
-
-def _run_source(desk: _Desk, source: Iterable[Any]) -> None:
-    try:
-        with suppress(Cancelled), iterating(source) as values:
-            for index in count():
-                result = desk.attempt(lambda _: next(values, _END), Item(index, None, ()))
-                if isinstance(result, Item) and result.value is _END:
-                    return
-                if not desk.hand_over(result):
-                    return
-    finally:
-        desk.outbox.close()
-
-
-def _run_stage(desk: _Desk, function: Callable[[Any], Any], inbox: _Queue) -> None:
-    try:
-        with suppress(Cancelled):
-            for item in inbox:
-                result = item if isinstance(item, _Failure) else desk.attempt(function, item)
-                if not desk.hand_over(result):
-                    return
-    finally:
-        # However it ended: what comes before has nobody to work for, what comes after knows.
-        inbox.cancel()
-        desk.outbox.close()

@@ -4,13 +4,18 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar, get_args
 
 from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.statistics import QueueMeter, QueueStatistics
 
 T = TypeVar("T")
+
+Overflow = Literal["wait", "drop_oldest", "drop_newest"]
+"""What happens to an item that finds a queue full: it waits for room; the oldest inside makes room
+for it, so that what comes out is fresh; or it is dropped itself."""
 
 
 class Closed(Exception):  # noqa: N818 - an end, not an error
@@ -21,29 +26,50 @@ class Cancelled(Exception):  # noqa: N818 - an end, not an error
     """Somebody gave up the queue. Stays inside `runtime`: it ends a thread quietly."""
 
 
+@dataclass(slots=True, eq=False)
+class _Entry(Generic[T]):
+    put_ns: int
+    item: T
+    instead: T | None
+    takes_room: bool
+
+
 class BoundedQueue(Generic[T]):
-    """First in, first out; `put` waits for room and `get` waits for an item.
+    """First in, first out; `put` waits for room, or drops, and `get` waits for an item.
 
     Thread-safe, for any number of producers and consumers. `for item in queue` takes items until
     the producers are done; several threads may do so at once and share the items.
     """
 
     def __init__(
-        self, capacity: int, name: str, *, producers: int = 1, clock: Clock = SYSTEM_CLOCK
+        self,
+        capacity: int,
+        name: str,
+        *,
+        producers: int = 1,
+        clock: Clock = SYSTEM_CLOCK,
+        overflow: Overflow = "wait",
     ) -> None:
         """A queue for `capacity` items, open until each of `producers` has closed it.
 
         Raises:
-            ConfigError: `capacity` or `producers` is below 1.
+            ConfigError: `capacity` or `producers` is below 1, or `overflow` is unknown.
         """
         if capacity < 1 or producers < 1:
             raise ConfigError(
                 f"queue {name!r} needs capacity >= 1 and producers >= 1, "
                 f"got {capacity} and {producers}"
             )
+        if overflow not in get_args(Overflow):
+            raise ConfigError(
+                f"overflow of queue {name!r} must be one of {', '.join(get_args(Overflow))}, "
+                f"got {overflow!r}"
+            )
         self._capacity = capacity
+        self._overflow = overflow
         self._clock = clock
-        self._items: deque[tuple[int, T]] = deque()  # (when it was put, item)
+        self._entries: deque[_Entry[T]] = deque()
+        self._with_room: deque[_Entry[T]] = deque()  # those of them that take up room
         self._open_producers = producers
         self._is_cancelled = False
         self._next_place = 0
@@ -54,13 +80,26 @@ class BoundedQueue(Generic[T]):
         self._has_room = threading.Condition(self._lock)
         self._has_items = threading.Condition(self._lock)
 
-    def put(self, item: T, *, place: int | None = None) -> None:
-        """Adds an item; waits while the queue is full.
+    def put(
+        self,
+        item: T,
+        *,
+        place: int | None = None,
+        instead: T | None = None,
+        takes_room: bool = True,
+    ) -> T | None:
+        """Adds an item; one that finds the queue full waits or drops one, as `overflow` says.
 
         Args:
             item: What to hand over.
             place: How many items come before this one. Several producers that number their items
                 thus put them in that order: each waits for its turn. All puts or none have one.
+            instead: What stays in the item's place if it is dropped; None leaves nothing.
+            takes_room: False for what is small and must come through, such as what stays of a
+                dropped item: it enters a full queue at once, and is not counted.
+
+        Returns:
+            The item that was dropped, this one or an older one; None when none was.
 
         Raises:
             Cancelled: The queue was cancelled, also while waiting.
@@ -68,17 +107,20 @@ class BoundedQueue(Generic[T]):
             ConfigError: Another item was put at this place.
         """
         with self._lock:
-            now_ns = self._wait(self._has_room, lambda: self._may_put(place), producers=1)
+            must_wait = takes_room and self._overflow == "wait"
+            now_ns = self._wait(
+                self._has_room, lambda: self._may_put(place, must_wait), producers=1
+            )
             if self._is_cancelled:
                 raise Cancelled
             if not self._open_producers:
                 raise Closed
-            self._items.append((now_ns, item))
             self._next_place += 1
-            self._meter.put()
+            dropped = self._add(_Entry(now_ns, item, instead, takes_room))
             self._has_items.notify()
             # All of them, because only one knows that its turn has come.
             self._has_room.notify_all()
+            return dropped
 
     def get(self, timeout_seconds: float | None = None) -> T:
         """Takes the oldest item; waits while the queue is empty, or as long as it is told to.
@@ -94,14 +136,16 @@ class BoundedQueue(Generic[T]):
                 raise TimeoutError
             if self._is_cancelled:
                 raise Cancelled
-            if not self._items:
+            if not self._entries:
                 raise Closed
-            put_ns, item = self._items.popleft()
-            self._meter.got(now_ns - put_ns)
-            if not self._items and not self._open_producers:
+            entry = self._entries.popleft()
+            if entry.takes_room:
+                self._with_room.popleft()
+                self._meter.got(now_ns - entry.put_ns)
+            if not self._entries and not self._open_producers:
                 self._meter.stop(now_ns)
             self._has_room.notify_all()
-            return item
+            return entry.item
 
     def __iter__(self) -> Iterator[T]:
         """Takes items until the producers are done.
@@ -119,7 +163,7 @@ class BoundedQueue(Generic[T]):
             self._open_producers = max(0, self._open_producers - 1)
             if self._open_producers:
                 return
-            if not self._items:
+            if not self._entries:
                 self._meter.stop(self._clock.now_ns())
             self._has_items.notify_all()
             self._has_room.notify_all()
@@ -129,9 +173,15 @@ class BoundedQueue(Generic[T]):
         with self._lock:
             self._meter.stop(self._clock.now_ns())
             self._is_cancelled = True
-            self._items.clear()
+            self._entries.clear()
+            self._with_room.clear()
             self._has_items.notify_all()
             self._has_room.notify_all()
+
+    def has_room(self) -> bool:
+        """Whether a `put` neither waits nor drops now; true until somebody else puts."""
+        with self._lock:
+            return self._may_put(None, must_wait=True)
 
     def statistics(self) -> QueueStatistics:
         """How it went so far. Sorts the kept waits: some milliseconds when they are many."""
@@ -139,15 +189,39 @@ class BoundedQueue(Generic[T]):
             self._meter.advance(self._clock.now_ns())
             return self._meter.statistics()
 
-    def _may_put(self, place: int | None) -> bool:
+    def _may_put(self, place: int | None, must_wait: bool) -> bool:
         if self._is_cancelled or not self._open_producers:
             return True
         if place is not None and place < self._next_place:
             raise ConfigError(f"place {place} is taken, the next free one is {self._next_place}")
-        return len(self._items) < self._capacity and place in (None, self._next_place)
+        has_room = not must_wait or len(self._with_room) < self._capacity
+        return has_room and place in (None, self._next_place)
+
+    def _add(self, entry: _Entry[T]) -> T | None:
+        """Puts it in the last place; returns the item that was dropped for it."""
+        self._entries.append(entry)
+        if not entry.takes_room:
+            return None
+        dropped: _Entry[T] | None = None
+        if len(self._with_room) == self._capacity:
+            dropped = entry if self._overflow == "drop_newest" else self._with_room.popleft()
+        if dropped is not entry:
+            if dropped is not None:
+                self._meter.dropped()
+            self._meter.put()
+            self._with_room.append(entry)
+        return None if dropped is None else self._drop(dropped)
+
+    def _drop(self, entry: _Entry[T]) -> T:
+        item = entry.item
+        if entry.instead is None:
+            self._entries.remove(entry)
+        else:
+            entry.item, entry.takes_room = entry.instead, False
+        return item
 
     def _may_get(self) -> bool:
-        return bool(self._items) or self._is_cancelled or not self._open_producers
+        return bool(self._entries) or self._is_cancelled or not self._open_producers
 
     def _wait(
         self,

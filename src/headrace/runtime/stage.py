@@ -1,14 +1,15 @@
-"""What a pipeline is made of: stages, the items that travel through them, and what it cost."""
+"""What a pipeline is made of: its kinds of stages, and what each cost."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from headrace.errors import ConfigError
+from headrace.runtime.grouping import Grouping
+from headrace.runtime.item import Dropped
 
 In = TypeVar("In")
 Out = TypeVar("Out")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,8 +17,9 @@ class Stage(Generic[In, Out]):
     """A named step of a pipeline: one item in, one out, in the order of the source."""
 
     name: str
-    function: Callable[[In], Out]
-    """Runs in the stage's own threads; with several workers it must be thread-safe."""
+    function: Callable[[In], Out | Dropped]
+    """Runs in the stage's own threads; with several workers it must be thread-safe. Never called
+    with `Dropped`: what ended before passes by."""
     workers: int = 1
     """Threads that run it. More than 1 never changes the order: a result waits for its turn."""
 
@@ -26,25 +28,39 @@ class Stage(Generic[In, Out]):
             raise ConfigError(f"stage {self.name!r} needs workers >= 1, got {self.workers}")
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """When a stage worked on an item, in nanoseconds of the pipeline's clock: [start, end)."""
+@dataclass(frozen=True, kw_only=True)
+class Gather(Generic[In, Out]):
+    """A step with many items in, one or none out, such as clips or batches; one thread runs it.
 
-    stage: str
-    start_ns: int
-    end_ns: int
+    What comes out is numbered anew, and its spans cover those of its parts. What is held when the
+    source ends, or an item fails, is flushed as the grouping says.
+    """
+
+    name: str
+    grouping: Callable[[], Grouping[In]]
+    """Makes the one that decides which items go together, new for each run:
+    `lambda: Windows(length=16)`."""
+    function: Callable[[list[In]], Out | Dropped]
+    """What becomes of the values of a group, in their order."""
+
+    workers = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Item(Generic[T]):
-    """A value on its way through a pipeline, and when each stage worked on it."""
+@dataclass(frozen=True, kw_only=True)
+class Scatter(Generic[In, Out]):
+    """A step with one item in, any number out, numbered anew; one thread runs it.
 
-    index: int
-    """Its place in the order of the source, from 0."""
-    value: T
-    spans: tuple[Span, ...]
-    """One per stage so far, the source first. From the end of one span to the start of the next
-    the item waited: for its turn, for room, and in the queue."""
+    An item that nothing comes of ends as dropped, with the cause "empty".
+    """
+
+    name: str
+    function: Callable[[In], Iterable[Out | Dropped]]
+    """Best a generator: each value is handed on before the next is asked for."""
+
+    workers = 1
+
+
+AnyStage = Stage[In, Out] | Gather[In, Out] | Scatter[In, Out]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,10 +74,14 @@ class StageStatistics:
     name: str
     workers: int
     items: int
-    """Items it finished."""
+    """Items it finished and handed on."""
     busy_seconds: float
-    """It worked on items it finished; for the source: it produced them."""
+    """It worked on items it finished; for the source: it produced them, waits left out."""
     starved_seconds: float
-    """It waited for input. The large figure: an earlier stage is the slow one. 0 for the source."""
+    """It waited for input. The large figure: an earlier stage is the slow one. For the source: it
+    waited with its `Waiter`, for the pace or for what it reads from."""
     blocked_seconds: float
     """It waited for room at its output, or for its turn. Large: a later stage is the slow one."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Cause -> items that ended here, or in the queue behind it. In items of the source: a clip
+    counts as the frames that end with it."""

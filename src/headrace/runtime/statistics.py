@@ -1,56 +1,15 @@
 """What a bounded queue saw, as a value, and how each number is read."""
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
+from headrace.runtime.distribution import Distribution
+
 WAIT_SAMPLES: Final = 65_536
 """Waits kept per queue, the latest ones: 36 minutes at 30 items/s, at most 2.5 MiB."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Quantiles:
-    """Where the samples of one quantity lie, in the unit of the samples.
-
-    Exact samples and nearest rank: every figure is a value that occurred. A rare event needs
-    samples: quote p95 from 90 samples on, p99 from 459 on (99 % confidence that the true
-    percentile is not above the largest sample).
-    """
-
-    count: int
-    mean: float
-    p50: float
-    p90: float
-    p95: float
-    p99: float
-    maximum: float
-
-    @classmethod
-    def of(cls, samples: Iterable[float]) -> "Quantiles | None":
-        """The quantiles of `samples`; None when there are none. Sorts a copy."""
-        ranked = sorted(samples)
-        if not ranked:
-            return None
-        return cls(
-            count=len(ranked),
-            mean=sum(ranked) / len(ranked),
-            p50=nearest_rank(ranked, 50),
-            p90=nearest_rank(ranked, 90),
-            p95=nearest_rank(ranked, 95),
-            p99=nearest_rank(ranked, 99),
-            maximum=ranked[-1],
-        )
-
-
-def nearest_rank(ranked: list[float], percent: int) -> float:
-    """The smallest sample that at least `percent` % of the samples do not exceed.
-
-    Args:
-        ranked: At least one sample, ascending.
-        percent: In [1, 100].
-    """
-    return ranked[-(-percent * len(ranked) // 100) - 1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +21,7 @@ class QueueStatistics:
     """Items it can hold."""
     puts: int
     gets: int
-    """`puts - gets` items are inside, or were thrown away by a cancel."""
+    """`puts - gets` items are inside, or were dropped for newer ones or thrown away by a cancel."""
     elapsed_seconds: float
     """How long it has been watched; what the seconds below are compared with."""
     mean_occupancy: float
@@ -76,7 +35,7 @@ class QueueStatistics:
     blocked_seconds: float
     """Producers waited for room, or for their turn, summed over producers. Near
     `elapsed_seconds` for one producer: speed up what comes after. Both near 0: well matched."""
-    wait_ms: Quantiles | None
+    wait_ms: Distribution | None
     """How long items lay in the queue: the latency it adds. Exact, over the latest
     `WAIT_SAMPLES` items taken out; None when none was. Near capacity x the consumer's time per
     item: the queue is always full, and a smaller one would cut the latency."""
@@ -123,6 +82,10 @@ class QueueMeter:
         self.depth -= 1
         self._waits_ns.append(wait_ns)
 
+    def dropped(self) -> None:
+        """One item went out of the queue to nobody."""
+        self.depth -= 1
+
     def stop(self, now_ns: int) -> None:
         """Nothing after this moment counts."""
         self.advance(now_ns)
@@ -141,5 +104,5 @@ class QueueMeter:
             max_occupancy=self._max_depth / self._capacity,
             starved_seconds=self._starved_ns / 1e9,
             blocked_seconds=self._blocked_ns / 1e9,
-            wait_ms=Quantiles.of(wait_ns / 1e6 for wait_ns in self._waits_ns),
+            wait_ms=Distribution.of(np.array(self._waits_ns) / 1e6),
         )

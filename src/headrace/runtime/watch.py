@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from headrace.errors import StageError
-from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.queue import BoundedQueue, Closed
 
 _PROBABLY_STALLED = 0.5
@@ -19,11 +19,17 @@ T = TypeVar("T")
 class Watch(Generic[Item]):
     """Knows since when each worker has been at its item, and says which one hangs."""
 
-    def __init__(self, stall_seconds: float | None, describe: Callable[[Item], str]) -> None:
+    def __init__(
+        self,
+        stall_seconds: float | None,
+        describe: Callable[[Item], str],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         """Nobody works yet; None lets a worker be at an item for ever."""
         self.stall_seconds = stall_seconds
         """After which a worker hangs."""
         self._describe = describe
+        self._clock = clock
         self._since: dict[str, tuple[int, Item]] = {}
         self.abandon: Callable[[str], None] = lambda name: None
         """What to do with a worker that hangs."""
@@ -40,7 +46,7 @@ class Watch(Generic[Item]):
     def works(self, name: str, item: Item) -> None:
         """The worker begins with its next output."""
         if self.stall_seconds is not None:
-            self._since[name] = SYSTEM_CLOCK.now_ns(), item
+            self._since[name] = self._clock.now_ns(), item
 
     def rests(self, name: str) -> None:
         """The worker waits for others, or is done."""
@@ -61,7 +67,7 @@ class Watch(Generic[Item]):
                 self._name_who_hangs()
 
     def _name_who_hangs(self) -> None:
-        now_ns, limit = SYSTEM_CLOCK.now_ns(), self.stall_seconds or 0.0
+        now_ns, limit = self._clock.now_ns(), self.stall_seconds or 0.0
         at = {
             name: ((now_ns - since_ns) / 1e9, item)
             for name, (since_ns, item) in tuple(self._since.items())

@@ -1,10 +1,10 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that stands still until a test moves it, or somebody waits by it."""
 
 import threading
 
 
 class FakeClock:
-    """A `headrace.runtime.clock.Clock` that moves only by `advance`. Thread-safe."""
+    """A `headrace.runtime.clock.Clock` that moves by `advance` and by waits. Thread-safe."""
 
     def __init__(self, *, now_ns: int = 0, wall_seconds: float = 1_700_000_000.0) -> None:
         self._lock = threading.Lock()
@@ -13,13 +13,18 @@ class FakeClock:
         self._started_wall_seconds = wall_seconds
 
     def now_ns(self) -> int:
-        """Where `advance` has brought it, in nanoseconds."""
+        """Where `advance` and waits have brought it, in nanoseconds."""
         with self._lock:
             return self._now_ns
 
     def wall_seconds(self) -> float:
-        """The wall clock, moved along by `advance`."""
+        """The wall clock, moved along with the other."""
         return self._started_wall_seconds + (self.now_ns() - self._started_ns) / 1e9
+
+    def wait_until(self, condition: threading.Condition, moment_ns: int) -> None:
+        """Moves to that moment and comes back at once: nobody really waits."""
+        with self._lock:
+            self._now_ns = max(self._now_ns, moment_ns)
 
     def advance(self, seconds: float) -> None:
         """Moves both readings forward; rounded to whole nanoseconds.

@@ -1,0 +1,125 @@
+"""Child processes that are watched over: one that fails ends no other, and none is left."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from selectors import DefaultSelector
+from types import TracebackType
+from typing import Final
+
+from headrace.errors import ConfigError
+from headrace.runtime.child import Child, Ending, Json
+from headrace.runtime.child_process import ChildProcess
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+
+_LOOK_SECONDS: Final = 0.05
+"""After which a child that ended without closing its pipes, or whose time is over, is noticed."""
+
+
+def run_children(
+    children: Sequence[Child],
+    *,
+    at_once: int | None = None,
+    on_message: Callable[[str, Json], None] = lambda name, message: None,
+    on_end: Callable[[Ending], None] = lambda ending: None,
+    grace_seconds: float = 5.0,
+    clock: Clock = SYSTEM_CLOCK,
+) -> list[Ending]:
+    """Run programs and functions as child processes until all have ended; return how each did.
+
+    When this ends in another way (Ctrl-C, an exception of a callback), all children are ended
+    first, with the children of their own.
+
+    Args:
+        children: What to run. Their names tell them apart.
+        at_once: How many run at a time, begun in their order; None: all.
+        on_message: Called here with a child's name and what its function sends, when it comes.
+        on_end: Called here when a child has ended, so that one that died can be named while the
+            others go on.
+        grace_seconds: Between the request to end (SIGTERM) and the end (SIGKILL) of a child whose
+            time is over.
+        clock: Tells whose time is over.
+
+    Returns:
+        One ending for each child, in their order; failures and time-outs are values, too.
+
+    Raises:
+        ConfigError: `at_once` is below 1, or two children have one name.
+        TypeError: the argument of a function is not JSON.
+    """
+    names = [child.name for child in children]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"children need different names, got {', '.join(names)}")
+    if at_once is not None and at_once < 1:
+        raise ConfigError(f"at_once must be >= 1, got {at_once}")
+    with _Children(on_message, on_end, grace_seconds, clock) as family:
+        family.run(deque(children), at_once or len(children))
+        return [family.endings[name] for name in names]
+
+
+class _Children:
+    """Those that run; leaving the block ends them."""
+
+    def __init__(
+        self,
+        on_message: Callable[[str, Json], None],
+        on_end: Callable[[Ending], None],
+        grace_seconds: float,
+        clock: Clock,
+    ) -> None:
+        self.endings: dict[str, Ending] = {}
+        self._running: dict[str, ChildProcess] = {}
+        self._on_message = on_message
+        self._on_end = on_end
+        self._grace_seconds = grace_seconds
+        self._clock = clock
+        self._selector = DefaultSelector()
+
+    def run(self, waiting: deque[Child], at_once: int) -> None:
+        while waiting or self._running:
+            while waiting and len(self._running) < at_once:
+                self._start(waiting.popleft())
+            for key, _ in self._selector.select(_LOOK_SECONDS):
+                key.data.read(key.fd)
+            for name, process in tuple(self._running.items()):
+                ending = process.look()
+                if ending is not None:
+                    del self._running[name]
+                    self._ended(ending)
+
+    def _start(self, child: Child) -> None:
+        try:
+            self._running[child.name] = ChildProcess(
+                child, self._selector, self._on_message, self._grace_seconds, self._clock
+            )
+        except OSError as error:
+            why = f"it cannot be started: {error.strerror or error}"
+            self._ended(
+                Ending(
+                    name=child.name,
+                    exit_code=None,
+                    has_timed_out=False,
+                    seconds=0.0,
+                    tail="",
+                    error=why,
+                )
+            )
+
+    def _ended(self, ending: Ending) -> None:
+        self.endings[ending.name] = ending
+        self._on_end(ending)
+
+    def __enter__(self) -> "_Children":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._selector, ExitStack() as stack:
+            for process in self._running.values():
+                stack.callback(process.close)
+            for process in self._running.values():
+                process.terminate()

@@ -1,0 +1,177 @@
+"""What the threads of a pipeline do: read a source, or run a stage, until it is over."""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from headrace.runtime.desk import Desk, Failure, Result
+from headrace.runtime.feed import Merged, values_of
+from headrace.runtime.grouping import Group, Grouping
+from headrace.runtime.item import Dropped, Item, source_of, spans_over
+from headrace.runtime.queue import Cancelled
+from headrace.runtime.stage import AnyStage, Gather, Scatter
+
+INCOMPLETE: Final = "incomplete"
+"""Why items are dropped that make no whole group."""
+EMPTY: Final = "empty"
+"""Why an item is dropped that nothing came of."""
+_END: Final = object()
+
+
+class Work(Protocol):
+    """How a stage goes through its items."""
+
+    def take(self, item: Result) -> Iterable[Result]:
+        """What comes of one item, in the order it is handed on."""
+
+    def end(self) -> Iterable[Result]:
+        """What comes after the last item."""
+
+
+def run_feed(desk: Desk, source: Merged, number: int) -> None:
+    """Read one of the sources to its end, its failure, or until nobody needs it."""
+    waiter = desk.waiters[number]
+    try:
+        with suppress(Cancelled), closing(values_of(source.feeds[number], waiter)) as values:
+            is_over = False
+            while not is_over:
+                result = desk.produce(values, waiter, number)
+                if result is None:
+                    return
+                is_over = isinstance(result, Failure)
+                if isinstance(result, Failure) and source.on_error == "end":
+                    result = desk.end_source(result, number)
+                desk.hand_over(result)
+    finally:
+        desk.outbox.close()
+
+
+def run_stage(desk: Desk, work: Work, before: Sequence[Desk]) -> None:
+    """Work on what the last of the desks `before` hands over, until a failure or the end."""
+    try:
+        with suppress(Cancelled), closing(_results(work, before[-1])) as results:
+            for result in results:
+                if not desk.hand_over(result):
+                    return
+    finally:
+        # However it ended: what comes before has nobody to work for, what comes after knows.
+        for each in before:
+            each.cancel()
+        desk.outbox.close()
+
+
+def work_of(stage: AnyStage[Any, Any], desk: Desk) -> Work:
+    """Return how a stage goes through its items; for all of its workers."""
+    if isinstance(stage, Gather):
+        return _Gathering(desk, stage.grouping(), stage.function)
+    if isinstance(stage, Scatter):
+        return _Scattering(desk, stage.function)
+    return _OneByOne(desk, stage.function)
+
+
+def _results(work: Work, before: Desk) -> Generator[Result, None, None]:
+    for item in before.outbox:
+        yield from work.take(item)
+    yield from work.end()
+
+
+class _OneByOne:
+    def __init__(self, desk: Desk, function: Callable[[Any], Any]) -> None:
+        self._desk = desk
+        self._function = function
+
+    def take(self, item: Result) -> Iterable[Result]:
+        if isinstance(item, Failure) or item.is_dropped:
+            return (item,)
+        return (self._desk.attempt(self._function, item),)
+
+    def end(self) -> Iterable[Result]:
+        return ()
+
+
+class _Gathering:
+    def __init__(
+        self, desk: Desk, grouping: Grouping[Any], function: Callable[[list[Any]], Any]
+    ) -> None:
+        self._desk = desk
+        self._grouping = grouping
+        self._function = function
+        self._numbers = _Numbers()
+
+    def take(self, item: Result) -> Iterator[Result]:
+        if isinstance(item, Failure):
+            yield from self.end()
+            yield self._numbers.next_on(item)
+        elif item.is_dropped:
+            yield self._numbers.next_on(item)
+        else:
+            yield from self._gathered(lambda: self._grouping.take(item))
+
+    def end(self) -> Iterator[Result]:
+        yield from self._gathered(self._grouping.flush)
+
+    def _gathered(self, groups: Callable[[], Iterator[Group[Any]]]) -> Iterator[Result]:
+        found = self._desk.attempt(lambda _: tuple(groups()), Item(self._numbers.index, None, ()))
+        if isinstance(found, Failure):
+            yield self._numbers.next_on(found)
+            return
+        for group in found.value:
+            values = [item.value for item in group.items]
+            whole = Item(
+                self._numbers.index,
+                values,
+                spans_over(group.items),
+                source_of(group.items),
+                group.parts,
+            )
+            function = _incomplete if group.is_dropped else self._function
+            yield self._numbers.next_on(self._desk.attempt(function, whole))
+
+
+def _incomplete(values: list[Any]) -> Dropped:
+    return Dropped(INCOMPLETE)
+
+
+class _Scattering:
+    def __init__(self, desk: Desk, function: Callable[[Any], Iterable[Any]]) -> None:
+        self._desk = desk
+        self._function = function
+        self._numbers = _Numbers()
+
+    def take(self, item: Result) -> Iterator[Result]:
+        if isinstance(item, Failure) or item.is_dropped:
+            yield self._numbers.next_on(item)
+            return
+        with closing(self._values(item.value)) as values:
+            made = 0
+            while True:
+                one = replace(item, index=self._numbers.index, parts=1 if made else item.parts)
+                result = self._desk.attempt(lambda _: next(values, _END), one)
+                if isinstance(result, Item) and result.value is _END:
+                    break
+                if made:
+                    self._desk.more()
+                made += 1
+                yield self._numbers.next_on(result)
+            if not made:
+                yield self._numbers.next_on(replace(result, value=Dropped(EMPTY)))
+
+    def end(self) -> Iterable[Result]:
+        return ()
+
+    def _values(self, value: Any) -> Generator[Any, None, None]:
+        yield from self._function(value)
+
+
+class _Numbers:
+    """The places of items that are numbered anew."""
+
+    def __init__(self) -> None:
+        self.index = 0
+        """Of the next item."""
+
+    def next_on(self, result: Result) -> Result:
+        numbered = replace(result, index=self.index)
+        self.index += 1
+        return numbered

@@ -1,0 +1,203 @@
+"""Children end by themselves, each with its own result; none is left, however it goes."""
+
+import os
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.runtime.child import Call, Command, Ending
+from headrace.runtime.children import run_children
+from headrace.testing.fake_clock import FakeClock
+from runtime.child_functions import (
+    dying,
+    endless,
+    failing,
+    giving_a_set,
+    leaving_a_child,
+    squared,
+    stubborn,
+)
+from runtime.in_time import in_time, run_script
+
+
+def python(name, script, **options):
+    return Command(name=name, arguments=(sys.executable, "-c", script), **options)
+
+
+def ran(*children, **options):
+    return in_time(lambda: run_children(children, **options))
+
+
+def test_functions_run_in_processes_of_their_own_and_give_results_and_messages():
+    heard = []
+    endings = ran(
+        Call(name="two", function=squared, argument=2),
+        Call(name="three", function=squared, argument=3),
+        on_message=lambda name, message: heard.append((name, message)),
+    )
+    assert [(ending.name, ending.result, ending.is_good) for ending in endings] == [
+        ("two", 4, True),
+        ("three", 9, True),
+    ]
+    pids = [ending.messages[0]["pid"] for ending in endings]
+    assert len({os.getpid(), *pids}) == 3
+    assert sorted(heard) == sorted(
+        (ending.name, message) for ending in endings for message in ending.messages
+    )
+
+
+def test_one_that_fails_ends_no_other_and_how_each_ended_is_a_value():
+    told = []
+    endings = ran(
+        Call(name="raises", function=failing, argument=7),
+        Call(name="dies", function=dying, argument=3),
+        Call(name="is silent", function=dying, argument=0),
+        Call(name="gives a set", function=giving_a_set),
+        python("program", "import sys; print('out'); sys.exit('no disk')"),
+        python("killed", "import os; os.kill(os.getpid(), 9)"),
+        Command(name="missing", arguments=("/no/such/program",)),
+        Call(name="good", function=squared, argument=5),
+        on_end=told.append,
+    )
+    by_name = {ending.name: ending for ending in endings}
+    assert list(by_name) == [
+        *("raises", "dies", "is silent", "gives a set", "program", "killed", "missing", "good")
+    ]
+    assert {ending.name for ending in told} == set(by_name)
+    assert by_name["good"].result == 25
+    assert [name for name, ending in by_name.items() if ending.is_good] == ["good"]
+    assert [ending.exit_code for ending in endings] == [1, 3, 0, 1, 1, -9, None, 0]
+    assert by_name["raises"].error == "ValueError: no 7"
+    assert by_name["raises"].tail.startswith("about to fail\nTraceback")
+    assert by_name["program"].tail == "out\nno disk\n"
+    assert [ending.describe() for ending in endings[1:7]] == [
+        "dies ended with exit code 3",
+        "is silent failed: it ended without a result",
+        "gives a set failed: TypeError: Object of type set is not JSON serializable",
+        "program ended with exit code 1: no disk",
+        "killed ended by signal 9",
+        "missing failed: it cannot be started: No such file or directory",
+    ]
+
+
+def test_only_the_end_of_long_output_is_kept():
+    (ending,) = ran(python("loud", "print('x' * 1_000_000); print('last')"))
+    assert len(ending.tail) == 8192
+    assert ending.tail.endswith("x\nlast\n")
+
+
+@pytest.mark.parametrize(("function", "code"), [(endless, -15), (stubborn, -9)])
+def test_one_whose_time_is_over_is_ended_and_no_other(function, code):
+    clock = FakeClock()
+    children = [
+        Call(name="late", function=function, timeout_seconds=60),
+        Call(name="good", function=squared, argument=2, timeout_seconds=600),
+    ]
+
+    def on_message(name, message):
+        if message == "begun":
+            clock.advance(61)
+
+    late, good = ran(*children, on_message=on_message, grace_seconds=0.0, clock=clock)
+    assert (late.has_timed_out, late.is_good) == (True, False)
+    assert late.exit_code in (code, -9)
+    assert late.describe() == "late was ended: it was not done within 61.0 s"
+    assert (good.result, good.is_good) == (4, True)
+
+
+def test_so_many_run_at_a_time_as_were_asked_for():
+    log = []
+    ran(
+        *(Call(name=str(n), function=squared, argument=n) for n in range(3)),
+        at_once=1,
+        on_message=lambda name, message: log.append(f"{name} runs"),
+        on_end=lambda ending: log.append(f"{ending.name} ended"),
+    )
+    assert log == [f"{n} {what}" for n in range(3) for what in ("runs", "ended")]
+
+
+def test_a_child_of_a_child_does_not_outlive_it(tmp_path):
+    fifo = tmp_path / "open-in-the-child"
+    os.mkfifo(fifo)
+    reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        (ending,) = ran(Call(name="parent", function=leaving_a_child, argument=str(fifo)))
+        assert ending.result == "done"
+        os.set_blocking(reading, True)
+        assert in_time(lambda: os.read(reading, 1)) == b""  # nobody has it open any more
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_all_are_ended_when_we_are_interrupted(error):
+    begun = []
+
+    def on_message(name, message):
+        begun.append(psutil.Process().children())
+        raise error
+
+    with pytest.raises(error):
+        ran(
+            *(Call(name=str(n), function=endless) for n in range(2)),
+            on_message=on_message,
+        )
+    assert len(begun[0]) == 2
+    assert not any(child.is_running() for child in begun[0])
+
+
+def test_ctrl_c_ends_all_and_the_program(tmp_path):
+    script = f"""
+import os, signal, sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from headrace.runtime.child import Call
+from headrace.runtime.children import run_children
+from runtime.child_functions import endless
+def interrupt(name, message):
+    signal.raise_signal(signal.SIGINT)
+try:
+    run_children([Call(name="a", function=endless)], on_message=interrupt)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = run_script(script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
+def test_a_program_runs_in_its_folder_with_its_variables(tmp_path):
+    script = "import os; print(os.getcwd(), os.environ['COLOUR'])"
+    (ending,) = ran(python("here", script, folder=tmp_path, environment={"COLOUR": "blue"}))
+    assert ending.tail == f"{tmp_path} blue\n"
+
+
+def test_no_children_are_fine():
+    assert ran() == []
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Call(name="a", function=lambda value, send: None), "imported by its name, got"),
+        (lambda: Call(name="a", function=squared, timeout_seconds=0), "must be > 0, got 0"),
+        (lambda: Command(name="a", arguments=()), "needs a program to run"),
+        (lambda: ran(python("a", ""), python("a", "")), "different names, got a, a"),
+        (lambda: ran(python("a", ""), at_once=0), "at_once must be >= 1, got 0"),
+    ],
+)
+def test_refuses_what_cannot_run(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+def test_an_argument_that_is_not_json_is_refused():
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        ran(Call(name="a", function=squared, argument={1}))
+
+
+def test_an_ending_is_good_only_without_any_fault():
+    good = Ending(name="a", exit_code=0, has_timed_out=False, seconds=1.0, tail="")
+    assert good.is_good
+    assert good.describe() == "a ended well after 1.0 s"

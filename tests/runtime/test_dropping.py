@@ -1,0 +1,136 @@
+"""An item that ends on its way keeps its place, is seen, and is counted with its cause."""
+
+import threading
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.errors import StageError
+from headrace.runtime.item import Dropped
+from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.stage import Stage
+from runtime.in_time import happens, in_time
+
+BLURRED = Dropped("blurred")
+
+
+def dropping(*unwanted):
+    return lambda value: BLURRED if value in unwanted else value
+
+
+def assert_conserved(flow):
+    assert flow.arrived == flow.delivered + sum(flow.dropped.values()) + flow.in_flight
+    assert flow.in_flight >= 0
+
+
+def test_keeps_its_place_and_no_later_stage_sees_it():
+    seen = []
+    stages = [
+        Stage(name="sort out", function=dropping(1, 2), workers=3),
+        Stage(name="model", function=lambda value: seen.append(value) or value),
+    ]
+
+    def run_it():
+        with Pipeline(source=range(5), stages=stages).run() as run:
+            return list(run), run.stages(), run.flow()
+
+    items, statistics, flow = in_time(run_it)
+    assert [item.value for item in items] == [0, BLURRED, BLURRED, 3, 4]
+    assert [item.index for item in items] == [0, 1, 2, 3, 4]
+    assert [item.is_dropped for item in items] == [False, True, True, False, False]
+    assert [len(item.spans) for item in items] == [3, 2, 2, 3, 3]
+    assert items[1].spans[-1].stage == "sort out"
+    assert seen == [0, 3, 4]
+    assert [stage.items for stage in statistics] == [5, 3, 3]
+    assert [stage.dropped for stage in statistics] == [{}, {"blurred": 2}, {}]
+    assert (flow.arrived, flow.delivered, flow.in_flight) == (5, 3, 0)
+    assert flow.dropped == {("sort out", "blurred"): 2}
+
+
+@settings(max_examples=60)
+@given(
+    length=st.integers(0, 25),
+    unwanted=st.lists(st.sets(st.integers(0, 24)), max_size=3),
+    workers=st.integers(1, 3),
+    capacity=st.integers(1, 3),
+)
+def test_what_arrived_is_delivered_dropped_or_in_flight_at_every_moment(
+    length, unwanted, workers, capacity
+):
+    stages = [
+        Stage(name=f"stage {n}", function=dropping(*values), workers=workers)
+        for n, values in enumerate(unwanted)
+    ]
+
+    def run_it():
+        delivered, dropped = 0, Counter()
+        with Pipeline(source=range(length), stages=stages, capacity=capacity).run() as run:
+            assert_conserved(run.flow())
+            for item in run:
+                if item.is_dropped:
+                    dropped[item.spans[-1].stage, item.value.cause] += 1
+                else:
+                    delivered += 1
+                assert_conserved(run.flow())
+                assert run.flow().delivered == delivered
+        return run.flow(), delivered, dropped
+
+    flow, delivered, dropped = in_time(run_it)
+    assert (flow.arrived, flow.delivered, flow.dropped) == (length, delivered, dict(dropped))
+    assert flow.in_flight == 0
+
+
+def test_a_run_that_is_left_early_says_what_was_on_its_way():
+    with Pipeline(source=range(10), capacity=1).run() as run:
+        in_time(lambda: next(run))
+    flow = run.flow()
+    assert_conserved(flow)
+    assert (flow.delivered, flow.in_flight) == (1, flow.arrived - 1)
+
+
+def test_the_item_that_failed_never_ended():
+    def fail(value):
+        raise ValueError
+
+    with (
+        Pipeline(source=range(1), stages=[Stage(name="model", function=fail)]).run() as run,
+        pytest.raises(StageError),
+    ):
+        in_time(lambda: list(run))
+    assert (run.flow().arrived, run.flow().in_flight) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("overflow", "delivered"), [("drop_oldest", [0, 8, 9]), ("drop_newest", [0, 1, 2])]
+)
+def test_a_source_that_is_too_fast_drops_in_place(overflow, delivered):
+    """The stage has item 0 in hand until the source is done; two more fit in the queue."""
+    begun, source_is_done = threading.Event(), threading.Event()
+
+    def source():
+        yield 0
+        happens(begun)
+        yield from range(1, 10)
+        source_is_done.set()
+
+    def function(value):
+        begun.set()
+        happens(source_is_done)
+        return value
+
+    def run_it():
+        line = Pipeline(
+            source=source(), stages=[Stage(name="model", function=function)], overflow=overflow
+        )
+        with line.run() as run:
+            return list(run), run.stages(), run.flow()
+
+    items, statistics, flow = in_time(run_it)
+    assert [item.index for item in items] == list(range(10))
+    assert [item.value for item in items if not item.is_dropped] == delivered
+    assert {item.value for item in items if item.is_dropped} == {Dropped("overflow")}
+    assert statistics[0].dropped == {"overflow": 7}
+    assert [stage.items for stage in statistics] == [3, 3]
+    assert (flow.arrived, flow.delivered, flow.in_flight) == (10, 3, 0)

@@ -1,0 +1,228 @@
+"""Every sink gets every result behind a queue of its own, and none holds another back."""
+
+import threading
+
+import pytest
+
+from headrace.errors import ConfigError, MediaError, StageError
+from headrace.runtime.fan_out import FanOut, Sink
+from headrace.runtime.pipeline import Pipeline
+from headrace.testing.fake_clock import FakeClock
+from runtime.in_time import Call, happens, in_time
+
+
+def headrace_threads():
+    return {t.name for t in threading.enumerate() if t.name.startswith("headrace-")}
+
+
+class Gate:
+    """A sink that is stuck in its first result until it is let through."""
+
+    def __init__(self):
+        self.got, self.stuck, self.opened = [], threading.Event(), threading.Event()
+
+    def __call__(self, result):
+        self.stuck.set()
+        happens(self.opened)
+        self.got.append(result)
+
+
+def put_all(fan, results):
+    for result in results:
+        fan.put(result)
+
+
+def test_every_sink_gets_every_result_in_order():
+    file, page = [], []
+
+    def run_it():
+        sinks = [Sink(name="file", function=file.append), Sink(name="page", function=page.append)]
+        with Pipeline(source=range(20)).run() as run, FanOut(sinks) as fan:
+            for item in run:
+                fan.put(item.value)
+        return fan.statistics()
+
+    statistics = in_time(run_it)
+    assert file == page == list(range(20))
+    assert [(sink.name, sink.items, sink.dropped) for sink in statistics] == [
+        ("file", 20, {}),
+        ("page", 20, {}),
+    ]
+    assert not headrace_threads()
+
+
+@pytest.mark.parametrize(
+    ("overflow", "kept"), [("drop_oldest", [0, 8, 9]), ("drop_newest", [0, 1, 2])]
+)
+def test_a_sink_that_is_stuck_drops_and_holds_nobody_back(overflow, kept):
+    page, file = Gate(), []
+    sinks = [
+        Sink(name="page", function=page, overflow=overflow),
+        Sink(name="file", function=file.append),
+    ]
+
+    def run_it():
+        with FanOut(sinks) as fan:
+            fan.put(0)
+            happens(page.stuck)
+            put_all(fan, range(1, 10))
+            page.opened.set()
+        return fan.statistics()
+
+    statistics = in_time(run_it)
+    assert (page.got, file) == (kept, list(range(10)))
+    assert [(sink.items, sink.dropped) for sink in statistics] == [(3, {"overflow": 7}), (10, {})]
+
+
+def test_a_sink_that_wants_everything_holds_back_who_puts_but_no_other_sink():
+    """Both are full when the last result comes: the other has room first, and gets it first."""
+    clock, slow, other, got_last = FakeClock(), Gate(), Gate(), threading.Event()
+    sinks = [
+        Sink(name="slow", function=slow, capacity=1),
+        Sink(name="other", function=lambda n: other(n) or (n == 2 and got_last.set()), capacity=1),
+    ]
+
+    def run_it():
+        with FanOut(sinks, clock=clock) as fan:
+            fan.put(0)
+            happens(slow.stuck)
+            happens(other.stuck)
+            fan.put(1)
+            putting = Call(lambda: fan.put(2))
+            other.opened.set()
+            happens(got_last)
+            assert slow.got == []
+            clock.advance(3)
+            slow.opened.set()
+            putting.result()
+        return fan.queues()
+
+    queues = in_time(run_it)
+    assert slow.got == other.got == [0, 1, 2]
+    assert [queue.blocked_seconds for queue in queues] == [3.0, 0.0]
+
+
+def failing_at(bad, error):
+    def function(result):
+        if result == bad:
+            raise error
+        if result > bad:
+            raise AssertionError("it has failed already")
+
+    return function
+
+
+def test_a_sink_that_fails_ends_alone_and_says_so_at_the_end():
+    error, file, told = OSError("disk is full"), [], []
+    failed = threading.Event()
+
+    def fail(result):
+        if result == 2:
+            failed.set()
+            raise error
+
+    sinks = [Sink(name="video", function=fail), Sink(name="file", function=file.append)]
+    fan = FanOut(sinks)
+
+    def run_it():
+        with fan:
+            put_all(fan, range(3))
+            happens(failed)
+            put_all(fan, range(3, 10))
+            told.append("all were taken")
+
+    with pytest.raises(StageError) as caught:
+        in_time(run_it)
+    assert str(caught.value) == "stage 'video' failed on item 2: OSError: disk is full"
+    assert caught.value.__cause__ is error
+    assert (file, told) == (list(range(10)), ["all were taken"])
+    video = fan.statistics()[0]
+    assert (video.items, video.dropped) == (2, {"sink failed": 8})
+    assert fan.failures() == {"video": caught.value}
+    assert not headrace_threads()
+
+
+def test_an_error_of_headrace_arrives_as_itself_and_others_are_its_notes():
+    first = MediaError("cannot be encoded", source="out.mp4")
+    sinks = [
+        Sink(name="video", function=failing_at(0, first)),
+        Sink(name="page", function=failing_at(0, OSError("gone"))),
+    ]
+
+    def run_it():
+        with FanOut(sinks) as fan:
+            fan.put(0)
+
+    with pytest.raises(MediaError) as caught:
+        in_time(run_it)
+    assert caught.value is first
+    assert first.__notes__ == [
+        "in stage 'video', item 0",
+        "and another sink failed: stage 'page' failed on item 0: OSError: gone",
+    ]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_what_was_put_is_finished_also_when_the_block_ends_with_an_error(error):
+    file = Gate()
+
+    def run_it():
+        sinks = [
+            Sink(name="file", function=file),
+            Sink(name="page", function=failing_at(0, OSError("gone"))),
+        ]
+        with FanOut(sinks) as fan:
+            put_all(fan, range(2))
+            file.opened.set()
+            raise error
+
+    with pytest.raises(error) as caught:
+        in_time(run_it)
+    assert file.got == [0, 1]
+    assert "OSError: gone" in caught.value.__notes__[0]
+    assert not headrace_threads()
+
+
+def test_a_sink_that_hangs_is_left_behind_and_what_it_missed_is_counted():
+    release, stuck = threading.Event(), threading.Event()
+
+    def hang(result):
+        stuck.set()
+        release.wait(30)
+
+    def run_it():
+        with FanOut([Sink(name="page", function=hang)], drain_seconds=0.01) as fan:
+            fan.put(0)
+            happens(stuck)
+            put_all(fan, range(1, 3))
+        return fan.statistics()[0]
+
+    with pytest.warns(RuntimeWarning, match="headrace-sink-page hangs and is left behind"):
+        page = in_time(run_it)
+    assert page.dropped == {"unfinished": 3}
+    release.set()
+
+
+def test_busy_and_starved_are_told_apart():
+    clock = FakeClock()
+
+    def function(result):
+        clock.advance(2)
+
+    def run_it():
+        with FanOut([Sink(name="page", function=function)], clock=clock) as fan:
+            put_all(fan, range(3))
+        return fan.statistics()[0]
+
+    assert in_time(run_it).busy_seconds == 6.0
+
+
+def test_no_sink_is_fine():
+    with FanOut([]) as fan:
+        fan.put(0)
+    assert fan.statistics() == fan.queues() == ()
+
+
+def test_refuses_two_sinks_of_one_name():
+    with pytest.raises(ConfigError, match="different names, got page, page"):
+        FanOut([Sink(name="page", function=print)] * 2)

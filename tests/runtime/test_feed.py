@@ -1,0 +1,238 @@
+"""Sources that wait are starved, not busy; they can be woken, and several become one flow."""
+
+import threading
+from itertools import count
+
+import pytest
+
+from headrace.errors import ConfigError, MediaError, StageError
+from headrace.runtime.feed import Feed, Merged
+from headrace.runtime.grouping import Windows
+from headrace.runtime.item import Dropped, Span
+from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.queue import Cancelled
+from headrace.runtime.stage import Gather, Stage
+from headrace.testing.fake_clock import FakeClock
+from runtime.in_time import happens, in_time
+
+MS = 1_000_000
+
+
+def paced(clock, frames, work_seconds=0.0):
+    """A frame every 20 ms, and some work for each."""
+
+    def read(waiter):
+        for frame in range(frames):
+            waiter.until(frame * 20 * MS)
+            clock.advance(work_seconds)
+            yield frame
+
+    return Feed(read=read)
+
+
+def headrace_threads():
+    return {t.name for t in threading.enumerate() if t.name.startswith("headrace-")}
+
+
+def test_a_source_paced_at_20_ms_is_starved_not_busy():
+    clock = FakeClock()
+
+    def run_it():
+        with Pipeline(source=paced(clock, 51)).run(clock=clock) as run:
+            assert len(list(run)) == 51
+            return run.stages()[0]
+
+    source = in_time(run_it)
+    assert (source.starved_seconds, source.busy_seconds) == (1.0, 0.0)
+
+
+def test_a_span_begins_when_the_wait_is_over():
+    clock = FakeClock()
+
+    def run_it():
+        with Pipeline(source=paced(clock, 3, work_seconds=0.005)).run(clock=clock) as run:
+            return list(run), run.stages()[0]
+
+    items, source = in_time(run_it)
+    starts = [0, 20 * MS, 40 * MS]
+    assert [item.spans for item in items] == [
+        (Span("source", start, start + 5 * MS),) for start in starts
+    ]
+    assert source.starved_seconds == pytest.approx(0.030)  # twice what 5 ms of work leave of 20
+    assert source.busy_seconds == pytest.approx(0.015)
+
+
+def test_each_run_reads_a_feed_anew():
+    line = Pipeline(source=Feed(read=lambda waiter: range(3)))
+    for _ in range(2):
+        with line.run() as run:
+            assert [item.value for item in in_time(lambda run=run: list(run))] == [0, 1, 2]
+
+
+def camera(begun, ended):
+    """Gives one frame, then waits for what never comes."""
+
+    def read(waiter):
+        try:
+            yield 0
+            begun.set()
+            waiter.wait_for(lambda: False)
+        finally:
+            ended.append(threading.current_thread().name)
+
+    return Feed(read=read)
+
+
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("cameras", [1, 2])
+def test_a_source_that_waits_is_woken_however_the_run_ends(error, cameras):
+    events, ended = [threading.Event() for _ in range(cameras)], []
+    feeds = [camera(begun, ended) for begun in events]
+    source = feeds[0] if cameras == 1 else Merged(feeds=feeds)
+
+    def leave():
+        with Pipeline(source=source, stages=[Stage(name="same", function=abs)]).run() as run:
+            for _ in events:
+                next(run)
+            for begun in events:
+                happens(begun)
+            if error is not None:
+                raise error
+
+    if error is None:
+        in_time(leave)
+    else:
+        with pytest.raises(error):
+            in_time(leave)
+    assert len(ended) == cameras
+    assert not headrace_threads()
+
+
+def test_a_failure_wakes_the_source_before_the_consumer_hears_of_it():
+    source_ended = threading.Event()
+
+    def read(waiter):
+        try:
+            yield from range(2)
+            waiter.wait_for(lambda: False)
+        finally:
+            source_ended.set()
+
+    def function(value):
+        if value == 1:
+            raise ValueError
+        return value
+
+    stages = [Stage(name=str(n), function=function if n == 1 else abs) for n in range(3)]
+
+    def consume():
+        with Pipeline(source=Feed(read=read), stages=stages).run() as run:
+            assert next(run).value == 0
+            happens(source_ended)
+            next(run)
+
+    with pytest.raises(StageError):
+        in_time(consume)
+
+
+def test_what_a_source_raises_of_its_own_is_no_end_of_the_run():
+    """Only a waiter that was woken ends a source quietly."""
+
+    def read(waiter):
+        raise Cancelled
+        yield
+
+    with pytest.raises(StageError, match="failed on item 0: Cancelled"):
+        in_time(lambda: list(Pipeline(source=Feed(read=read)).run()))
+
+
+def test_merged_sources_run_at_once_and_items_say_which_they_are_from():
+    together = threading.Barrier(3)
+
+    def source(values):
+        together.wait(30)
+        yield from values
+
+    merged = Merged(feeds=[source("ab"), source("cde"), source("")])
+
+    def run_it():
+        with Pipeline(source=merged, stages=[Stage(name="upper", function=str.upper)]).run() as run:
+            return list(run), run.stages()[0], run.flow()
+
+    items, statistics, flow = in_time(run_it)
+    assert [item.index for item in items] == list(range(5))
+    by_source = {n: [item.value for item in items if item.source == n] for n in range(3)}
+    assert by_source == {0: ["A", "B"], 1: ["C", "D", "E"], 2: []}
+    assert (statistics.workers, statistics.items, flow.arrived) == (3, 5, 5)
+
+
+def test_groups_of_merged_sources_keep_to_their_source_or_have_none():
+    merged = Merged(feeds=["ab", "cd"])
+    alone = Gather(
+        name="clips",
+        grouping=lambda: Windows(length=2, key=lambda item: item.source),
+        function="".join,
+    )
+    mixed = Gather(name="batch", grouping=lambda: Windows(length=2), function=tuple)
+
+    def run_it():
+        with Pipeline(source=merged, stages=[alone]).run() as run:
+            clips = {(item.source, item.value) for item in run}
+        with Pipeline(source=merged, stages=[alone, mixed]).run() as run:
+            return clips, [item.source for item in run]
+
+    clips, sources = in_time(run_it)
+    assert clips == {(0, "ab"), (1, "cd")}
+    assert sources == [None]
+
+
+def failing(error):
+    yield "x"
+    raise error
+
+
+def test_one_source_that_fails_fails_the_run():
+    ended = []
+    merged = Merged(feeds=[failing(OSError("unplugged")), camera(threading.Event(), ended)])
+    with pytest.raises(StageError, match="OSError: unplugged"):
+        in_time(lambda: list(Pipeline(source=merged).run()))
+    assert ended == ["headrace-source-1"]
+
+
+def test_one_source_that_fails_may_end_alone_with_its_error_in_place():
+    error = MediaError("stream is gone", source="rtsp://door")
+    merged = Merged(feeds=[failing(error), "abc"], on_error="end")
+
+    def run_it():
+        with Pipeline(source=merged).run() as run:
+            return list(run), run.flow()
+
+    items, flow = in_time(run_it)
+    assert [item.value for item in items if item.source == 0] == [
+        "x",
+        Dropped("source failed", error),
+    ]
+    assert [item.value for item in items if item.source == 1] == ["a", "b", "c"]
+    assert (flow.arrived, flow.delivered, flow.in_flight) == (5, 4, 0)
+    assert flow.dropped == {("source", "source failed"): 1}
+
+
+def test_leaving_early_ends_merged_sources_that_have_no_end():
+    def leave():
+        with Pipeline(source=Merged(feeds=[count(), count(), count()])).run() as run:
+            return next(run).index
+
+    assert in_time(leave) == 0
+    assert not headrace_threads()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"feeds": []}, "one source or more are needed"),
+        ({"feeds": ["a"], "on_error": "skip"}, "must be 'raise' or 'end', got 'skip'"),
+    ],
+)
+def test_refuses_sources_that_cannot_be_merged(options, message):
+    with pytest.raises(ConfigError, match=message):
+        Merged(**options)

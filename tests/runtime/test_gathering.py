@@ -1,0 +1,209 @@
+"""Many items become one, and one becomes many; numbers stay in order and nothing is lost."""
+
+import threading
+from itertools import count
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.errors import ConfigError, StageError
+from headrace.runtime.feed import Feed
+from headrace.runtime.grouping import Windows
+from headrace.runtime.item import Dropped, Span
+from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.stage import Gather, Scatter, Stage
+from headrace.testing.fake_clock import FakeClock
+from runtime.in_time import in_time
+
+
+def gathering(length, function=tuple, name="gather", **options):
+    return Gather(name=name, grouping=lambda: Windows(length=length, **options), function=function)
+
+
+def ran(source, *stages, **options):
+    """Items, statistics of the stages and flow of a run to its end."""
+
+    def run_it():
+        with Pipeline(source=source, stages=stages, **options).run() as run:
+            return list(run), run.stages(), run.flow()
+
+    return in_time(run_it)
+
+
+def values(items):
+    return [item.value for item in items]
+
+
+def test_batches_are_numbered_anew_and_the_last_is_flushed():
+    double = Stage(name="double", function=lambda batch: [2 * value for value in batch])
+    items, stages, flow = ran(range(5), gathering(2), double)
+    assert values(items) == [[0, 2], [4, 6], [8]]
+    assert [(item.index, item.parts) for item in items] == [(0, 2), (1, 2), (2, 1)]
+    assert [stage.items for stage in stages] == [5, 3, 3]
+    assert (flow.arrived, flow.delivered, flow.in_flight) == (5, 5, 0)
+
+
+def test_clips_that_overlap_count_each_frame_once():
+    items, stages, flow = ran(range(9), gathering(4, hop=2, rest="drop"))
+    assert values(items) == [(0, 1, 2, 3), (2, 3, 4, 5), (4, 5, 6, 7), Dropped("incomplete")]
+    assert stages[1].dropped == {"incomplete": 1}
+    assert (flow.arrived, flow.delivered, flow.in_flight) == (9, 8, 0)
+
+
+def test_a_span_covers_its_parts_and_knows_their_work():
+    clock, second = FakeClock(), 1_000_000_000
+
+    def read(waiter):
+        for value in range(2):
+            waiter.until((value + 1) * 10 * second)
+            clock.advance(1)
+            yield value
+
+    def combine(batch):
+        clock.advance(5)
+        return batch
+
+    def run_it():
+        line = Pipeline(source=Feed(read=read), stages=[gathering(2, combine)])
+        with line.run(clock=clock) as run:
+            return list(run)
+
+    (item,) = in_time(run_it)
+    assert item.spans == (
+        Span("source", 10 * second, 21 * second, 2 * second),
+        Span("gather", 21 * second, 26 * second),
+    )
+    assert [span.work_ns for span in item.spans] == [2 * second, 5 * second]
+
+
+def test_a_stage_that_drops_a_group_counts_all_of_its_parts():
+    items, stages, flow = ran(range(4), gathering(2, lambda batch: Dropped("dark")))
+    assert values(items) == [Dropped("dark")] * 2
+    assert stages[1].dropped == {"dark": 4}
+    assert flow.dropped == {("gather", "dark"): 4}
+
+
+def test_what_ended_before_passes_between_the_groups():
+    odd = Stage(name="odd", function=lambda value: value if value % 2 else Dropped("even"))
+    items, _, flow = ran(range(4), odd, gathering(2))
+    assert values(items) == [Dropped("even"), Dropped("even"), (1, 3)]
+    assert [item.index for item in items] == [0, 1, 2]
+    assert (flow.delivered, flow.dropped) == (2, {("odd", "even"): 2})
+
+
+def failing_at(bad):
+    def function(value):
+        if value == bad:
+            raise ValueError(value)
+        return value
+
+    return function
+
+
+def test_what_is_held_when_an_item_fails_is_flushed_before_the_failure():
+    got = []
+
+    def consume():
+        stages = [Stage(name="read", function=failing_at(5)), gathering(2)]
+        with Pipeline(source=count(), stages=stages).run() as run:
+            for item in run:
+                got.append(item.value)
+
+    with pytest.raises(StageError, match="stage 'read' failed on item 5"):
+        in_time(consume)
+    assert got == [(0, 1), (2, 3), (4,)]
+
+
+@pytest.mark.parametrize("broken", ["function", "grouping"])
+def test_a_group_that_cannot_be_made_fails_the_run(broken):
+    def fail(*_):
+        raise ValueError("no clip")
+
+    stage = gathering(2, fail) if broken == "function" else gathering(2, key=fail)
+    with pytest.raises(StageError, match="stage 'gather' failed on item 0: ValueError: no clip"):
+        ran(count(), stage)
+
+
+def test_each_run_groups_anew():
+    line = Pipeline(source=range(3), stages=[gathering(2)])
+    for _ in range(2):
+        with line.run() as run:
+            assert values(in_time(lambda run=run: list(run))) == [(0, 1), (2,)]
+
+
+def test_one_item_becomes_many_or_none():
+    stage = Scatter(name="cut", function=lambda text: text.split())
+    items, stages, flow = ran(["a b c", "", "d"], stage, Stage(name="upper", function=str.upper))
+    assert values(items) == ["A", "B", "C", Dropped("empty"), "D"]
+    assert [item.index for item in items] == [0, 1, 2, 3, 4]
+    assert [stage.items for stage in stages] == [3, 4, 4]
+    assert (flow.arrived, flow.delivered, flow.in_flight) == (5, 4, 0)
+    assert stages[1].dropped == {"empty": 1}
+
+
+def test_what_a_scatter_yields_is_handed_on_before_more_is_asked_for():
+    taken = threading.Event()
+
+    def endless(value):
+        yield value
+        taken.wait(30)
+        yield from count()
+
+    def consume():
+        with Pipeline(source=[7], stages=[Scatter(name="cut", function=endless)]).run() as run:
+            first = next(run).value
+            taken.set()
+            return first
+
+    assert in_time(consume) == 7
+
+
+def test_a_scatter_that_fails_on_the_way_gives_what_it_had():
+    def function(value):
+        yield value
+        raise ValueError("torn")
+
+    got = []
+
+    def consume():
+        with Pipeline(source=[1, 2], stages=[Scatter(name="cut", function=function)]).run() as run:
+            for item in run:
+                got.append(item.value)
+
+    with pytest.raises(StageError, match="stage 'cut' failed on item 1: ValueError: torn"):
+        in_time(consume)
+    assert got == [1]
+
+
+@settings(max_examples=60)
+@given(
+    lengths=st.lists(st.integers(0, 4), max_size=12),
+    batch=st.integers(1, 4),
+    hop=st.none() | st.integers(1, 5),
+    rest=st.sampled_from(["keep", "drop"]),
+    unwanted=st.sets(st.integers(0, 12)),
+)
+def test_nothing_is_lost_between_gather_and_scatter(lengths, batch, hop, rest, unwanted):
+    stages = [
+        Scatter(name="cut", function=range),
+        Stage(name="sort out", function=lambda v: Dropped("odd") if v in unwanted else v),
+        gathering(batch, hop=hop, rest=rest),
+        Scatter(name="cut again", function=tuple),
+        gathering(2, name="gather again"),
+    ]
+    items, _, flow = ran(lengths, *stages)
+    assert [item.index for item in items] == list(range(len(items)))
+    assert flow.in_flight == 0
+    assert flow.arrived == flow.delivered + sum(flow.dropped.values())
+    assert flow.delivered == sum(item.parts for item in items if not item.is_dropped)
+
+
+def test_a_gather_with_more_workers_cannot_be_asked_for():
+    with pytest.raises(TypeError, match="workers"):
+        Gather(name="gather", grouping=Windows, function=tuple, workers=2)
+
+
+def test_refuses_two_stages_of_one_name():
+    with pytest.raises(ConfigError, match="different names, got source, gather, gather"):
+        Pipeline(source=(), stages=[gathering(1), gathering(2)])

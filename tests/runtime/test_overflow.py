@@ -1,0 +1,103 @@
+"""A full queue waits or drops, as it was told; what is dropped may leave something in its place."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.errors import ConfigError
+from headrace.runtime.queue import BoundedQueue, Overflow
+from headrace.testing.fake_clock import FakeClock
+from runtime.in_time import in_time
+
+
+def queue_of(overflow: Overflow, capacity: int = 2, **options) -> BoundedQueue:
+    return BoundedQueue(capacity, "frames", overflow=overflow, clock=FakeClock(), **options)
+
+
+def drained(queue):
+    queue.close()
+    return in_time(lambda: list(queue))
+
+
+def test_the_oldest_makes_room_for_the_newest():
+    queue = queue_of("drop_oldest")
+    assert [queue.put(item) for item in range(5)] == [None, None, 0, 1, 2]
+    assert drained(queue) == [3, 4]
+
+
+def test_the_newest_finds_no_room():
+    queue = queue_of("drop_newest")
+    assert [queue.put(item) for item in range(5)] == [None, None, 2, 3, 4]
+    assert drained(queue) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("overflow", "left"),
+    [("drop_oldest", ["-0", "-1", 2, 3]), ("drop_newest", [0, 1, "-2", "-3"])],
+)
+def test_what_stays_stands_in_the_place_of_what_was_dropped(overflow, left):
+    queue = queue_of(overflow)
+    for item in range(4):
+        queue.put(item, place=item, instead=f"-{item}")
+    assert drained(queue) == left
+
+
+@pytest.mark.parametrize("overflow", ["wait", "drop_oldest", "drop_newest"])
+def test_what_takes_no_room_enters_a_full_queue_and_drops_nothing(overflow):
+    queue = queue_of(overflow, capacity=1)
+    assert queue.put("item") is None
+    assert in_time(lambda: queue.put("mark", takes_room=False)) is None
+    assert not queue.has_room()
+    assert drained(queue) == ["item", "mark"]
+
+
+@given(
+    steps=st.lists(st.sampled_from(["put", "mark", "get"]), max_size=60),
+    overflow=st.sampled_from(["drop_oldest", "drop_newest"]),
+    capacity=st.integers(1, 3),
+    leaves=st.booleans(),
+)
+def test_every_item_comes_out_or_is_dropped_once_and_in_order(steps, overflow, capacity, leaves):
+    queue = queue_of(overflow, capacity)
+    out, dropped, inside, number = [], [], 0, 0
+    for step in steps:
+        if step == "put":
+            found = queue.put(number, instead=-number if leaves else None)
+            dropped += [] if found is None else [found]
+            inside += 1 if leaves or found is None else 0
+            number += 1
+        elif step == "mark":
+            queue.put(None, takes_room=False)
+            inside += 1
+        elif inside:
+            out.append(queue.get())
+            inside -= 1
+        statistics = queue.statistics()
+        assert statistics.max_occupancy <= 1
+        assert 0 <= statistics.mean_occupancy <= 1
+    out += drained(queue)
+    seen = [abs(item) for item in out if item is not None]
+    assert seen == sorted(seen)
+    if leaves:
+        assert seen == list(range(number))
+        assert sorted(-item for item in out if item is not None and item < 0) == sorted(
+            item for item in dropped if item
+        )
+    else:
+        assert sorted(seen + dropped) == list(range(number))
+
+
+def test_occupancy_and_waits_are_those_of_the_items_that_stay():
+    queue = queue_of("drop_oldest", capacity=1)
+    for item in range(3):
+        queue.put(item, instead="gone")
+    assert drained(queue) == ["gone", "gone", 2]
+    statistics = queue.statistics()
+    assert (statistics.puts, statistics.gets) == (3, 1)
+    assert statistics.max_occupancy == 1.0
+    assert statistics.wait_ms.count == 1
+
+
+def test_refuses_a_policy_it_does_not_know():
+    with pytest.raises(ConfigError, match="must be one of wait, drop_oldest, drop_newest, got 'x'"):
+        queue_of("x")
