@@ -17,6 +17,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, OpenError
 from headrace.profiling.findings.verdict import find
+from headrace.profiling.flow import ItemCounts
 from headrace.profiling.session import Session
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 from headrace.runs.run import Runner
@@ -117,8 +118,10 @@ def test_a_real_clip_runs_through_a_real_classifier(tmp_path):
     assert session.provenance.configuration == runner.options.configuration()
     assert session.outputs == ("annotated.mp4", "predictions.jsonl")
     assert [part.name for part in session.startup] == ["index", "model", "warm-up"]
+    assert session.items == ItemCounts(arrived=3, delivered=3, dropped=0, in_flight=0)
     for step in seen:
-        assert 0 < step.service_ms <= step.total_ms + 1e-6
+        assert 0 < step.service_ms - step.work_ms["decode"] <= step.total_ms + 1e-6
+        assert step.work_ms["decode"] > 0  # ahead of its step, in threads of its own
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.profiling.provenance import Record
 from headrace.profiling.stages import Role
+from headrace.runtime.flow import FlowStatistics
 from headrace.runtime.stage import StageStatistics
 from headrace.runtime.statistics import QueueStatistics
 
@@ -43,7 +44,29 @@ class StageRecord(Record):
             busy_seconds=found.busy_seconds,
             starved_seconds=found.starved_seconds,
             blocked_seconds=found.blocked_seconds,
+            dropped=dict(found.dropped),
             moved_bytes=moved_bytes,
+        )
+
+
+class ItemCounts(Record):
+    """How items came in and ended: arrived = delivered + dropped + in flight."""
+
+    arrived: NonNegativeInt
+    delivered: NonNegativeInt
+    dropped: NonNegativeInt
+    """By cause in the record of the stage where they ended."""
+    in_flight: NonNegativeInt
+    """The session ended before they did."""
+
+    @classmethod
+    def of(cls, found: FlowStatistics) -> Self:
+        """The record of what the runtime counted."""
+        return cls(
+            arrived=found.arrived,
+            delivered=found.delivered,
+            dropped=sum(found.dropped.values()),
+            in_flight=found.in_flight,
         )
 
 

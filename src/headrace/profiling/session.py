@@ -10,7 +10,7 @@ from typing import Final, Literal, Self
 from pydantic import NonNegativeFloat, NonNegativeInt, ValidationError
 
 from headrace.errors import ConfigError
-from headrace.profiling.flow import QueueRecord, Share, StageRecord
+from headrace.profiling.flow import ItemCounts, QueueRecord, Share, StageRecord
 from headrace.profiling.inputs import DecodeCounters, LostFrame, SourceSummary
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.setup import Alternative, Setup, StartUpPart
@@ -57,6 +57,8 @@ class Session(Record):
     """In the order the frames take."""
     queues: tuple[QueueRecord, ...] = ()
     """In the order the frames take."""
+    items: ItemCounts | None = None
+    """What became of all that came in; None where nothing flowed."""
     decode: DecodeCounters
     lost: tuple[LostFrame, ...] = ()
     """In order of output."""

@@ -18,6 +18,7 @@ from headrace.models.results import Labels
 from headrace.models.smaller import smaller_model
 from headrace.models.threads import operation_threads
 from headrace.preprocess.levels import build_preprocess
+from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import DecodeCounters
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
@@ -182,6 +183,7 @@ class Runner:
             steps=Steps.of(steps),
             stages=stage_records,
             queues=queue_records,
+            items=ItemCounts.of(run.flow()),
             decode=DecodeCounters(**vars(batches.counters)),
             lost=lost_frames(batches.losses),
             outputs=tuple(name for sink in sinks for name in sink.outputs),
