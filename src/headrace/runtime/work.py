@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from headrace.runtime.desk import Desk, Failure, Result
 from headrace.runtime.feed import Merged, values_of
-from headrace.runtime.grouping import Group, Grouping
+from headrace.runtime.grouping import Group
 from headrace.runtime.item import Dropped, Item, source_of, spans_over
 from headrace.runtime.queue import Cancelled
 from headrace.runtime.stage import AnyStage, Gather, Scatter
@@ -22,11 +22,14 @@ _END: Final = object()
 class Work(Protocol):
     """How a stage goes through its items."""
 
+    waits: bool
+    """Whether what it holds stays when no more items are there at the moment."""
+
     def take(self, item: Result) -> Iterable[Result]:
         """What comes of one item, in the order it is handed on."""
 
     def end(self) -> Iterable[Result]:
-        """What comes after the last item."""
+        """What comes after the last item, or while no more are there."""
 
 
 def run_feed(desk: Desk, source: Merged, number: int) -> None:
@@ -64,7 +67,7 @@ def run_stage(desk: Desk, work: Work, before: Sequence[Desk]) -> None:
 def work_of(stage: AnyStage[Any, Any], desk: Desk) -> Work:
     """Return how a stage goes through its items; for all of its workers."""
     if isinstance(stage, Gather):
-        return _Gathering(desk, stage.grouping(), stage.function)
+        return _Gathering(desk, stage)
     if isinstance(stage, Scatter):
         return _Scattering(desk, stage.function)
     return _OneByOne(desk, stage.function)
@@ -73,10 +76,14 @@ def work_of(stage: AnyStage[Any, Any], desk: Desk) -> Work:
 def _results(work: Work, before: Desk) -> Generator[Result, None, None]:
     for item in before.outbox:
         yield from work.take(item)
+        if not work.waits and before.outbox.is_empty():
+            yield from work.end()
     yield from work.end()
 
 
 class _OneByOne:
+    waits = True
+
     def __init__(self, desk: Desk, function: Callable[[Any], Any]) -> None:
         self._desk = desk
         self._function = function
@@ -91,12 +98,11 @@ class _OneByOne:
 
 
 class _Gathering:
-    def __init__(
-        self, desk: Desk, grouping: Grouping[Any], function: Callable[[list[Any]], Any]
-    ) -> None:
+    def __init__(self, desk: Desk, stage: Gather[Any, Any]) -> None:
+        self.waits = stage.waits
         self._desk = desk
-        self._grouping = grouping
-        self._function = function
+        self._grouping = stage.grouping()
+        self._function = stage.function
         self._numbers = _Numbers()
 
     def take(self, item: Result) -> Iterator[Result]:
@@ -134,6 +140,8 @@ def _incomplete(values: list[Any]) -> Dropped:
 
 
 class _Scattering:
+    waits = True
+
     def __init__(self, desk: Desk, function: Callable[[Any], Iterable[Any]]) -> None:
         self._desk = desk
         self._function = function
