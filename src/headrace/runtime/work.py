@@ -103,14 +103,14 @@ class _Gathering:
         self._desk = desk
         self._grouping = stage.grouping()
         self._function = stage.function
-        self._numbers = _Numbers()
+        self._numbering = _Numbering()
 
     def take(self, item: Result) -> Iterator[Result]:
         if isinstance(item, Failure):
             yield from self.end()
-            yield self._numbers.next_on(item)
+            yield self._numbering.number(item)
         elif item.is_dropped:
-            yield self._numbers.next_on(item)
+            yield self._numbering.number(item)
         else:
             yield from self._gathered(lambda: self._grouping.take(item))
 
@@ -118,21 +118,21 @@ class _Gathering:
         yield from self._gathered(self._grouping.flush)
 
     def _gathered(self, groups: Callable[[], Iterator[Group[Any]]]) -> Iterator[Result]:
-        found = self._desk.attempt(lambda _: tuple(groups()), Item(self._numbers.index, None, ()))
+        found = self._desk.attempt(lambda _: tuple(groups()), Item(self._numbering.index, None, ()))
         if isinstance(found, Failure):
-            yield self._numbers.next_on(found)
+            yield self._numbering.number(found)
             return
         for group in found.value:
             values = [item.value for item in group.items]
             whole = Item(
-                self._numbers.index,
+                self._numbering.index,
                 values,
                 spans_over(group.items),
                 source_of(group.items),
                 group.parts,
             )
             function = _incomplete if group.is_dropped else self._function
-            yield self._numbers.next_on(self._desk.attempt(function, whole))
+            yield self._numbering.number(self._desk.attempt(function, whole))
 
 
 def _incomplete(values: list[Any]) -> Dropped:
@@ -145,25 +145,25 @@ class _Scattering:
     def __init__(self, desk: Desk, function: Callable[[Any], Iterable[Any]]) -> None:
         self._desk = desk
         self._function = function
-        self._numbers = _Numbers()
+        self._numbering = _Numbering()
 
     def take(self, item: Result) -> Iterator[Result]:
         if isinstance(item, Failure) or item.is_dropped:
-            yield self._numbers.next_on(item)
+            yield self._numbering.number(item)
             return
         with closing(self._values(item.value)) as values:
             made = 0
             while True:
-                one = replace(item, index=self._numbers.index, parts=1 if made else item.parts)
+                one = replace(item, index=self._numbering.index, parts=1 if made else item.parts)
                 result = self._desk.attempt(lambda _: next(values, _END), one)
                 if isinstance(result, Item) and result.value is _END:
                     break
                 if made:
                     self._desk.more()
                 made += 1
-                yield self._numbers.next_on(result)
+                yield self._numbering.number(result)
             if not made:
-                yield self._numbers.next_on(replace(result, value=Dropped(EMPTY)))
+                yield self._numbering.number(replace(result, value=Dropped(EMPTY)))
 
     def end(self) -> Iterable[Result]:
         return ()
@@ -172,14 +172,14 @@ class _Scattering:
         yield from self._function(value)
 
 
-class _Numbers:
+class _Numbering:
     """The places of items that are numbered anew."""
 
     def __init__(self) -> None:
         self.index = 0
         """Of the next item."""
 
-    def next_on(self, result: Result) -> Result:
+    def number(self, result: Result) -> Result:
         numbered = replace(result, index=self.index)
         self.index += 1
         return numbered
