@@ -55,9 +55,10 @@ def test_keeps_its_place_and_no_later_stage_sees_it():
     unwanted=st.lists(st.sets(st.integers(0, 24)), max_size=3),
     workers=st.integers(1, 3),
     capacity=st.integers(1, 3),
+    overflow=st.sampled_from(["wait", "drop_oldest", "drop_newest"]),
 )
 def test_what_arrived_is_delivered_dropped_or_in_flight_at_every_moment(
-    length, unwanted, workers, capacity
+    length, unwanted, workers, capacity, overflow
 ):
     stages = [
         Stage(name=f"stage {n}", function=dropping(*values), workers=workers)
@@ -66,7 +67,8 @@ def test_what_arrived_is_delivered_dropped_or_in_flight_at_every_moment(
 
     def run_it():
         delivered, dropped = 0, Counter()
-        with Pipeline(source=range(length), stages=stages, capacity=capacity).run() as run:
+        line = Pipeline(source=range(length), stages=stages, capacity=capacity, overflow=overflow)
+        with line.run() as run:
             assert_conserved(run.flow())
             for item in run:
                 if item.is_dropped:

@@ -14,7 +14,7 @@ from headrace.runtime.item import Dropped, Span
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Gather, Scatter, Stage
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import in_time
+from runtime.in_time import happens, in_time
 
 
 def gathering(length, function=tuple, name="gather", **options):
@@ -130,6 +130,29 @@ def test_each_run_groups_anew():
     for _ in range(2):
         with line.run() as run:
             assert values(in_time(lambda run=run: list(run))) == [(0, 1), (2,)]
+
+
+def test_a_gather_that_does_not_wait_takes_what_came_meanwhile():
+    """The first batch is worked on until the source has given all the others."""
+    begun, rest_is_there = threading.Event(), threading.Event()
+
+    def source():
+        yield 0
+        happens(begun)
+        yield from range(1, 5)
+        rest_is_there.set()
+
+    def function(batch):
+        begun.set()
+        happens(rest_is_there)
+        return tuple(batch)
+
+    eager = Gather(
+        name="gather", grouping=lambda: Windows(length=3), function=function, waits=False
+    )
+    items, _, flow = ran(source(), eager, capacity=4)
+    assert values(items) == [(0,), (1, 2, 3), (4,)]
+    assert (flow.delivered, flow.in_flight) == (5, 0)
 
 
 def test_one_item_becomes_many_or_none():

@@ -64,7 +64,8 @@ class Run:
     """One run of a pipeline: an iterator of the `Item`s that leave the last stage, in order.
 
     Threads start with the first item asked for. When the run ends, in any way (exhausted, failed,
-    closed, end of the `with` block, garbage), all threads are cancelled and joined.
+    closed, end of the `with` block, garbage), all threads are cancelled and joined, and sources
+    that wait are woken. An item that ended on its way comes in its place: `item.is_dropped`.
 
     Iterating raises:
         StageError: A stage or the source raised; `__cause__` is what it raised.
@@ -95,7 +96,7 @@ class Run:
         return next(self._items)
 
     def close(self) -> None:
-        """Cancels and joins all threads. What they are working on is finished and dropped."""
+        """Cancels and joins all threads. What they are working on is finished and thrown away."""
         self._items.close()
 
     def __enter__(self) -> "Run":

@@ -183,6 +183,11 @@ class BoundedQueue(Generic[T]):
         with self._lock:
             return self._may_put(None, must_wait=True)
 
+    def is_empty(self) -> bool:
+        """Whether a `get` would wait, or end, now; until somebody puts."""
+        with self._lock:
+            return not self._entries
+
     def statistics(self) -> QueueStatistics:
         """How it went so far. Sorts the kept waits: some milliseconds when they are many."""
         with self._lock:

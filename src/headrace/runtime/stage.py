@@ -42,6 +42,9 @@ class Gather(Generic[In, Out]):
     `lambda: Windows(length=16)`."""
     function: Callable[[list[In]], Out | Dropped]
     """What becomes of the values of a group, in their order."""
+    waits: bool = True
+    """False: what is held is flushed as soon as no more items are there to take, so that a batch is
+    what came while the one before was worked on, and nothing waits for it to be full."""
 
     workers = 1
 

@@ -58,7 +58,7 @@ class Waiter:
         """Waits until something is there; says whether it is, or False when a moment came first.
 
         Args:
-            is_there: Called under a lock that `notify` takes, at first and after every `notify`.
+            is_there: Called under a lock that `notify` takes, as often as there may be news.
             until_ns: Of `clock.now_ns()`; None waits for ever.
 
         Raises:

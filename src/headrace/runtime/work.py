@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from headrace.runtime.desk import Desk, Failure, Result
 from headrace.runtime.feed import Merged, values_of
-from headrace.runtime.grouping import Group, Grouping
+from headrace.runtime.grouping import Group
 from headrace.runtime.item import Dropped, Item, source_of, spans_over
 from headrace.runtime.queue import Cancelled
 from headrace.runtime.stage import AnyStage, Gather, Scatter
@@ -22,11 +22,14 @@ _END: Final = object()
 class Work(Protocol):
     """How a stage goes through its items."""
 
+    waits: bool
+    """Whether what it holds stays when no more items are there at the moment."""
+
     def take(self, item: Result) -> Iterable[Result]:
         """What comes of one item, in the order it is handed on."""
 
     def end(self) -> Iterable[Result]:
-        """What comes after the last item."""
+        """What comes after the last item, or while no more are there."""
 
 
 def run_feed(desk: Desk, source: Merged, number: int) -> None:
@@ -64,7 +67,7 @@ def run_stage(desk: Desk, work: Work, before: Sequence[Desk]) -> None:
 def work_of(stage: AnyStage[Any, Any], desk: Desk) -> Work:
     """Return how a stage goes through its items; for all of its workers."""
     if isinstance(stage, Gather):
-        return _Gathering(desk, stage.grouping(), stage.function)
+        return _Gathering(desk, stage)
     if isinstance(stage, Scatter):
         return _Scattering(desk, stage.function)
     return _OneByOne(desk, stage.function)
@@ -73,10 +76,14 @@ def work_of(stage: AnyStage[Any, Any], desk: Desk) -> Work:
 def _results(work: Work, before: Desk) -> Generator[Result, None, None]:
     for item in before.outbox:
         yield from work.take(item)
+        if not work.waits and before.outbox.is_empty():
+            yield from work.end()
     yield from work.end()
 
 
 class _OneByOne:
+    waits = True
+
     def __init__(self, desk: Desk, function: Callable[[Any], Any]) -> None:
         self._desk = desk
         self._function = function
@@ -91,20 +98,19 @@ class _OneByOne:
 
 
 class _Gathering:
-    def __init__(
-        self, desk: Desk, grouping: Grouping[Any], function: Callable[[list[Any]], Any]
-    ) -> None:
+    def __init__(self, desk: Desk, stage: Gather[Any, Any]) -> None:
+        self.waits = stage.waits
         self._desk = desk
-        self._grouping = grouping
-        self._function = function
-        self._numbers = _Numbers()
+        self._grouping = stage.grouping()
+        self._function = stage.function
+        self._numbering = _Numbering()
 
     def take(self, item: Result) -> Iterator[Result]:
         if isinstance(item, Failure):
             yield from self.end()
-            yield self._numbers.next_on(item)
+            yield self._numbering.number(item)
         elif item.is_dropped:
-            yield self._numbers.next_on(item)
+            yield self._numbering.number(item)
         else:
             yield from self._gathered(lambda: self._grouping.take(item))
 
@@ -112,21 +118,21 @@ class _Gathering:
         yield from self._gathered(self._grouping.flush)
 
     def _gathered(self, groups: Callable[[], Iterator[Group[Any]]]) -> Iterator[Result]:
-        found = self._desk.attempt(lambda _: tuple(groups()), Item(self._numbers.index, None, ()))
+        found = self._desk.attempt(lambda _: tuple(groups()), Item(self._numbering.index, None, ()))
         if isinstance(found, Failure):
-            yield self._numbers.next_on(found)
+            yield self._numbering.number(found)
             return
         for group in found.value:
             values = [item.value for item in group.items]
             whole = Item(
-                self._numbers.index,
+                self._numbering.index,
                 values,
                 spans_over(group.items),
                 source_of(group.items),
                 group.parts,
             )
             function = _incomplete if group.is_dropped else self._function
-            yield self._numbers.next_on(self._desk.attempt(function, whole))
+            yield self._numbering.number(self._desk.attempt(function, whole))
 
 
 def _incomplete(values: list[Any]) -> Dropped:
@@ -134,28 +140,30 @@ def _incomplete(values: list[Any]) -> Dropped:
 
 
 class _Scattering:
+    waits = True
+
     def __init__(self, desk: Desk, function: Callable[[Any], Iterable[Any]]) -> None:
         self._desk = desk
         self._function = function
-        self._numbers = _Numbers()
+        self._numbering = _Numbering()
 
     def take(self, item: Result) -> Iterator[Result]:
         if isinstance(item, Failure) or item.is_dropped:
-            yield self._numbers.next_on(item)
+            yield self._numbering.number(item)
             return
         with closing(self._values(item.value)) as values:
             made = 0
             while True:
-                one = replace(item, index=self._numbers.index, parts=1 if made else item.parts)
+                one = replace(item, index=self._numbering.index, parts=1 if made else item.parts)
                 result = self._desk.attempt(lambda _: next(values, _END), one)
                 if isinstance(result, Item) and result.value is _END:
                     break
                 if made:
                     self._desk.more()
                 made += 1
-                yield self._numbers.next_on(result)
+                yield self._numbering.number(result)
             if not made:
-                yield self._numbers.next_on(replace(result, value=Dropped(EMPTY)))
+                yield self._numbering.number(replace(result, value=Dropped(EMPTY)))
 
     def end(self) -> Iterable[Result]:
         return ()
@@ -164,14 +172,14 @@ class _Scattering:
         yield from self._function(value)
 
 
-class _Numbers:
+class _Numbering:
     """The places of items that are numbered anew."""
 
     def __init__(self) -> None:
         self.index = 0
         """Of the next item."""
 
-    def next_on(self, result: Result) -> Result:
+    def number(self, result: Result) -> Result:
         numbered = replace(result, index=self.index)
         self.index += 1
         return numbered
