@@ -1,13 +1,10 @@
 """`headrace bench workers` as a user meets it."""
 
 import json
-from inspect import signature
 
 import pytest
 
-from headrace.cli import bench as bench_command
 from headrace.cli import main
-from headrace.experiments.workers import WorkersConfig
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -85,13 +82,3 @@ def test_a_missing_video_is_named(call, tmp_path):
     code, _, err = call(tmp_path / "gone.mp4", *FAST, "--out", tmp_path / "out")
     assert code == 1
     assert "gone.mp4" in err
-
-
-def test_flags_default_to_what_the_library_defaults_to():
-    fields = WorkersConfig.__dataclass_fields__
-    flags = signature(bench_command.workers).parameters
-    for name in set(fields) - {"videos", "workers"}:
-        assert flags[name].default == fields[name].default, name
-    assert (
-        bench_command._numbers(flags["numbers"].default, "--workers") == fields["workers"].default
-    )

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from headrace.experiments.cameras import CameraRun, CamerasRecord
-from headrace.experiments.cameras_report import QUOTED, cameras_experiment, rows_of
+from headrace.experiments.cameras_report import CAMERAS, QUOTED, rows_of
 from headrace.profiling.machine import describe_machine
 from headrace.profiling.provenance import Provenance
 from headrace.report.experiment import render_experiment, render_experiment_text
@@ -72,7 +72,7 @@ def test_repeats_of_one_way_are_one_row_of_medians():
 
 
 def test_the_verdict_names_the_worst_the_best_and_the_example():
-    found = cameras_experiment(MEASURED).findings[0]
+    found = CAMERAS.page(MEASURED).findings[0]
     assert found.headline == (
         "Where slots stay, every picture is decoded once, however many ranks and workers"
     )
@@ -84,14 +84,14 @@ def test_the_verdict_names_the_worst_the_best_and_the_example():
 
 
 def test_a_picture_decoded_twice_is_not_called_once():
-    found = cameras_experiment(
+    found = CAMERAS.page(
         record(run("decode", 1, 1, 4.0), run("loader", 1, 1, 5.0, decoded=1200))
     ).findings[0]
     assert found.headline == "Where slots stay, pictures are decoded up to 2.00 times"
 
 
 def test_page_and_text_have_every_row():
-    experiment = cameras_experiment(MEASURED)
+    experiment = CAMERAS.page(MEASURED)
     text = render_experiment_text(experiment)
     page = render_experiment(experiment).replace("&nbsp;", " ").replace("\N{NO-BREAK SPACE}", " ")
     for row in experiment.table.rows:
