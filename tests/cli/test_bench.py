@@ -1,10 +1,13 @@
 """`headrace bench workers` as a user meets it."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from headrace.cli import main
+from headrace.experiments.registry import EXPERIMENTS
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -82,3 +85,29 @@ def test_a_missing_video_is_named(call, tmp_path):
     code, _, err = call(tmp_path / "gone.mp4", *FAST, "--out", tmp_path / "out")
     assert code == 1
     assert "gone.mp4" in err
+
+
+def test_help_of_every_experiment_is_read_off_its_configuration_without_pytorch():
+    names = [each.name for each in EXPERIMENTS]
+    code = "\n".join(
+        (
+            "import sys",
+            "from contextlib import suppress",
+            "from headrace.cli import main",
+            f"for name in {names}:",
+            "    with suppress(SystemExit): main(['bench', name, '--help'])",
+            "print('loaded:', *sys.modules)",
+        )
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown, loaded = done.stdout.split("loaded:")
+    assert not {"torch", "torchvision"} & set(loaded.split())
+    for experiment in EXPERIMENTS:
+        assert " ".join(experiment.summary.split()) in " ".join(shown.split())
+
+
+def test_an_experiment_that_does_not_exist_is_a_usage_error(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["bench", "worker"])
+    assert end.value.code == 2
+    assert "Did you mean 'workers'?" in capsys.readouterr().err

@@ -4,37 +4,33 @@ from collections.abc import Callable
 from dataclasses import MISSING
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from types import UnionType
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
-if TYPE_CHECKING:
-    from headrace.experiments.options import Configuration, OptionField
+from headrace.experiments.options import Configuration, Option, OptionField, option_fields
 
-    Config = TypeVar("Config", bound=Configuration)
-
-
-def parameters(configuration: "type[Configuration]", *, but: str = "") -> list[Parameter]:
-    """Return an argument or option for each annotated field, in order, one may be left out."""
-    from headrace.experiments.options import option_fields
-
-    return [_parameter(field) for field in option_fields(configuration) if field.name != but]
+Config = TypeVar("Config", bound=Configuration)
 
 
-def configured(configuration: "type[Config]", typed: dict[str, Any], **given: Any) -> "Config":
+def parameters(configuration: type[Configuration]) -> list[Parameter]:
+    """Return an argument or option for each annotated field, in order."""
+    return [_parameter(field) for field in option_fields(configuration)]
+
+
+def configured(configuration: type[Config], typed: dict[str, Any], **given: Any) -> Config:
     """Return the configuration of what was typed, by the names of its fields.
 
     Args:
         configuration: Whose fields they are.
         typed: What typer made of the command line.
-        given: Fields that were left out of the options.
+        given: Fields that are no options.
 
     Raises:
         typer.BadParameter: a list of numbers is none.
         ConfigError: a value is not possible, or a folder or list holds no video.
     """
-    from headrace.experiments.options import option_fields
-
     fields = {field.name: field for field in option_fields(configuration)}
     return configuration(**given, **{name: _value(fields[name], typed[name]) for name in typed})
 
@@ -58,23 +54,23 @@ def keyword(name: str, kind: Any, default: Any) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-def _parameter(field: "OptionField") -> Parameter:
-    from headrace.experiments.options import Option
-
+def _parameter(field: OptionField) -> Parameter:
     option, kind, default = field.option, field.kind, field.default
     if not isinstance(option, Option):
         return keyword(field.name, Annotated[list[Path], typer.Argument(help=option.help)], MISSING)
     least, most = option.least, option.most
+    if isinstance(kind, UnionType) and str in get_args(kind):
+        kind = str  # what is typed is text, whatever else the field takes
     if field.item is not None:
-        kind, least, default = str, None, ",".join(map(str, default))
+        kind, least = str, None
+        default = default if default is MISSING else ",".join(map(str, default))
     shown = typer.Option(
         *option.flags, help=option.help, min=least, max=most, metavar=option.metavar
     )
     return keyword(field.name, Annotated[kind, shown], default)
 
 
-def _value(field: "OptionField", typed: Any) -> Any:
-    from headrace.experiments.options import Option
+def _value(field: OptionField, typed: Any) -> Any:
     from headrace.video.manifest import find_videos
 
     if not isinstance(field.option, Option):
@@ -82,14 +78,12 @@ def _value(field: "OptionField", typed: Any) -> Any:
     if field.item is None:
         return typed
     parts = [part.strip() for part in typed.split(",")]
-    return _numbers(typed, parts, field) if field.item is int else tuple(parts)
-
-
-def _numbers(text: str, parts: list[str], field: "OptionField") -> tuple[int, ...]:
+    if field.item not in (int, float):
+        return tuple(parts)
     try:
-        return tuple(dict.fromkeys(map(int, parts)))
+        return tuple(dict.fromkeys(map(field.item, parts)))
     except ValueError as error:
+        flag, *_ = (*field.option.flags, f"--{field.name.replace('_', '-')}")
         raise typer.BadParameter(
-            f"numbers with commas between them, got {text!r}",
-            param_hint=f"--{field.name.replace('_', '-')}",
+            f"numbers with commas between them, got {typed!r}", param_hint=flag
         ) from error

@@ -120,6 +120,16 @@ def cores_of_others(turns: Sequence[Turn]) -> float | None:
     return median(known) if known else None
 
 
+def disturbance(others: float, cores: int) -> list[str]:
+    """Say that other programs kept so many of the usable cores busy; nothing of up to a tenth."""
+    if others <= DISTURBED * cores:
+        return []
+    return [
+        f"Other programs kept up to {decimal(others)} of {counted(cores, 'usable core')} busy "
+        "meanwhile: times are longer than on a quiet machine, and not all by as much."
+    ]
+
+
 class Timed(Protocol):
     """A row of what contended."""
 
@@ -157,7 +167,7 @@ class Trust:
     @property
     def is_disturbed(self) -> bool:
         """Whether other programs took so much that times cannot be compared."""
-        return self.others > DISTURBED * self.cores
+        return bool(disturbance(self.others, self.cores))
 
     @property
     def is_unsteady(self) -> bool:
@@ -171,21 +181,15 @@ class Trust:
             return "Other programs ran meanwhile, so it is uncertain"
         return "Too unsteady to say" if self.is_unsteady else ""
 
-    def sentences(self, turns: str) -> tuple[str, ...]:
+    def sentences(self, turns: str) -> list[str]:
         """Say what speaks against the figures; `turns` names turns of one kind."""
-        said = []
-        if self.is_disturbed:
-            said.append(
-                f"Other programs kept up to {decimal(self.others)} of "
-                f"{counted(self.cores, 'usable core')} busy meanwhile: times are longer than on a "
-                "quiet machine, and not all by as much."
-            )
+        said = disturbance(self.others, self.cores)
         if self.spread > 1 - ALIKE:
             said.append(
                 f"{turns} differ by up to {percent(self.spread)}: rows closer than that cannot be "
                 "told apart."
             )
-        return tuple(said)
+        return said
 
 
 Ranked = TypeVar("Ranked", bound=Timed)
@@ -194,3 +198,8 @@ Ranked = TypeVar("Ranked", bound=Timed)
 def fastest(rows: Sequence[Ranked]) -> Ranked:
     """Return the row of the highest median rate, the first of equals."""
     return max(rows, key=lambda row: row.rate.median)
+
+
+def as_fast(rows: Sequence[Ranked]) -> list[Ranked]:
+    """Return the fastest row and those within 5 % of it, in their order."""
+    return [row for row in rows if row.rate.median >= ALIKE * fastest(rows).rate.median]

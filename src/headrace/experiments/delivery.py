@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from headrace.experiments.contend import Stopwatch
 from headrace.experiments.costs import EpochTurn, counted_turn
 from headrace.experiments.usage import memory_bytes
 from headrace.runtime.clock import Clock
+from headrace.training.batch import Batch
 from headrace.training.cameras.datasets import CameraStreamDataset
 from headrace.training.datasets import FrameDataset, VideoDataset
 from headrace.training.epoch_sampler import EpochSampler
@@ -116,15 +117,20 @@ class LoaderDelivery:
 
     at_a_time = 1
 
-    def __init__(self, loader: FrameLoader) -> None:
+    def __init__(
+        self, loader: FrameLoader, on_batch: Callable[[Batch], None] = lambda batch: None
+    ) -> None:
+        """Start nothing yet; `on_batch` sees every batch, those of the warm-up included."""
         self.warm_up = loader.lookahead
         self._loader = loader
+        self._on_batch = on_batch
 
     def batches(self) -> Generator[int, None, None]:
         """Yield the number of frames of each batch."""
         with self._loader as loader:
             while True:
                 for batch in loader:
+                    self._on_batch(batch)
                     yield len(batch)
 
     @property

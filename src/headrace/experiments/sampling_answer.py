@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headrace.experiments.contend import AGAIN, ALIKE, Trust, fastest
+from headrace.experiments.contend import AGAIN, Trust, as_fast, fastest
 from headrace.experiments.sampling_record import LADDER, SamplingRecord, Way
 from headrace.experiments.sampling_rows import SamplingRow, ladder_of
 from headrace.experiments.sampling_words import draws, how, label
@@ -117,10 +117,8 @@ def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
 
 def _names(best: SamplingRow, rows: tuple[SamplingRow, ...]) -> str:
     """Name the fastest, and those that are as fast within 5 %."""
-    as_fast = [
-        row.label for row in rows if row is not best and row.rate.median >= ALIKE * best.rate.median
-    ]
-    return "Fastest is " + " and ".join([best.label, *as_fast])
+    others = [row.label for row in as_fast(rows) if row is not best]
+    return "Fastest is " + " and ".join([best.label, *others])
 
 
 def _price(record: SamplingRecord) -> Finding:

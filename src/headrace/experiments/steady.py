@@ -12,7 +12,8 @@ from headrace.experiments.costs import CountedTurn, counted_turn
 from headrace.runtime.clock import Clock
 
 FILLING: Final = 6
-"""Warming up may take so many times as long as measuring, and no longer."""
+"""Warming up may take so many times as long as measuring, and no longer: the first requests of a
+window meet every GOP for the first time, at the cost of naive access."""
 
 
 class Delivery(Protocol):
