@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.open import open_decoder
-from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import MediaError
 from headrace.experiments.contend import Stopwatch, cores_of_others
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -139,15 +139,14 @@ def _probe(
 def _run(decoder: Decoder, wanted: tuple[int, ...], clock: Clock) -> _Run:
     """Time one job of a decoder that has rested, as it has where jobs go from file to file."""
     decoder.rest()
-    counters = decoder.counters
-    opens, decoded = counters.opens, counters.frames_decoded
+    before = DecodeCounters() + decoder.counters
     started_ns = clock.now_ns()
     delivered = sum(1 for _ in decoder.run(DecodeJob(wanted, goes_on=False)))
     seconds = (clock.now_ns() - started_ns) / 1e9
-    after = decoder.counters
+    spent = decoder.counters - before
     return _Run(
-        opens=after.opens - opens,
-        decoded=after.frames_decoded - decoded,
+        opens=spent.opens,
+        decoded=spent.frames_decoded,
         delivered=delivered,
         seconds=max(seconds, 1e-9),
     )
