@@ -11,7 +11,7 @@ from headrace.profiling.provenance import Provenance
 from headrace.report.experiment import render_experiment, render_experiment_text
 
 
-def run(way, ranks, workers, seconds, decoded=600):
+def run(way, ranks, workers, seconds, decoded=600, others=0.0):
     return CameraRun(
         way=way,
         ranks=ranks,
@@ -20,6 +20,7 @@ def run(way, ranks, workers, seconds, decoded=600):
         delivered=600,
         decoded=decoded,
         cpu_seconds=3.0,
+        others_cpu_seconds=others * seconds,
     )
 
 
@@ -81,6 +82,25 @@ def test_the_verdict_names_the_worst_the_best_and_the_example():
     assert "The best reaches 80 % of plain decoding" in said
     assert "Where slots wander, up to 4.00 are decoded for one delivered" in said
     assert QUOTED in found.evidence
+
+
+def test_the_advice_rests_on_the_same_ranks_and_workers():
+    [finding] = CAMERAS.page(MEASURED).findings
+    assert finding.change.endswith(
+        ": 3.20 times the frames/s of slots that wander, CameraLoader, 2 ranks x 1 worker."
+    )
+
+
+def test_other_programs_that_took_the_processor_are_told():
+    cores = describe_machine().usable_cores
+    busy = record(
+        run("decode", 1, 1, 4.0, others=cores),
+        run("loader", 1, 1, 5.0),
+        run("wandering", 1, 1, 10.0),
+    )
+    [finding] = CAMERAS.page(busy).findings
+    assert any(line.startswith("Other programs kept up to") for line in finding.evidence)
+    assert finding.change.endswith("(other programs ran meanwhile, so it is uncertain).")
 
 
 def test_a_picture_decoded_twice_is_not_called_once():
