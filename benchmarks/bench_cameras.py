@@ -11,6 +11,7 @@ from benchmarks.camera_media import index_file
 from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import RESULTS, commit
 from headrace.experiments.cameras import CamerasConfig, CamerasRecord, measure_cameras
+from headrace.experiments.experiment import Context
 
 CLIPS = 10
 
@@ -22,7 +23,7 @@ def main() -> None:
         index_file=_made(120), ways=("loader",), ranks=(1,), workers=(2,), repeats=5
     )
     for name, config in (("cameras", short), ("cameras_speed", long)):
-        record = _of_this_commit(measure_cameras(config, on_progress=_say))
+        record = _of_this_commit(measure_cameras(config, Context(on_progress=_say)))
         path = RESULTS / f"{name}.json"
         path.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
         print(path)

@@ -10,7 +10,7 @@ headrace bench cameras --index-file .media/cameras-10x120/index_frame.json \\
 from collections.abc import Callable
 
 from benchmarks.record import Spread
-from headrace.experiments.camera_rank import CameraWay
+from headrace.experiments.camera_ways import CameraWay
 from headrace.experiments.cameras import CamerasRecord
 from headrace.experiments.cameras_report import LABELS, QUOTED, CamerasRow, rows_of
 

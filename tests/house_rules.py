@@ -59,7 +59,7 @@ UNSAFE = (
     r"pickle(?!\.UnpicklingError)|marshal|shelve|dill|yaml\.(unsafe_|full_)?load|os\.(system|popen)"
     r"|builtins\.(eval|exec)"
 )
-LAZY = ["cli/*", "decode/*", "__init__.py", "__main__.py"]
+LAZY = ["cli/*", "decode/*", "experiments/*", "__init__.py", "__main__.py"]
 """Files that may import inside a function."""
 VAGUE = r"(.*_)?(utils?|common|helpers?|core|managers?)|base(_.*)?"
 

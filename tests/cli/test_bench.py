@@ -1,13 +1,13 @@
 """`headrace bench workers` as a user meets it."""
 
 import json
-from inspect import signature
+import subprocess
+import sys
 
 import pytest
 
-from headrace.cli import bench as bench_command
 from headrace.cli import main
-from headrace.experiments.workers import WorkersConfig
+from headrace.experiments.registry import EXPERIMENTS
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -87,11 +87,27 @@ def test_a_missing_video_is_named(call, tmp_path):
     assert "gone.mp4" in err
 
 
-def test_flags_default_to_what_the_library_defaults_to():
-    fields = WorkersConfig.__dataclass_fields__
-    flags = signature(bench_command.workers).parameters
-    for name in set(fields) - {"videos", "workers"}:
-        assert flags[name].default == fields[name].default, name
-    assert (
-        bench_command._numbers(flags["numbers"].default, "--workers") == fields["workers"].default
+def test_help_of_every_experiment_is_read_off_its_configuration_without_pytorch():
+    names = [each.name for each in EXPERIMENTS]
+    code = "\n".join(
+        (
+            "import sys",
+            "from contextlib import suppress",
+            "from headrace.cli import main",
+            f"for name in {names}:",
+            "    with suppress(SystemExit): main(['bench', name, '--help'])",
+            "print('loaded:', *sys.modules)",
+        )
     )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown, loaded = done.stdout.split("loaded:")
+    assert not {"torch", "torchvision"} & set(loaded.split())
+    for experiment in EXPERIMENTS:
+        assert " ".join(experiment.summary.split()) in " ".join(shown.split())
+
+
+def test_an_experiment_that_does_not_exist_is_a_usage_error(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["bench", "worker"])
+    assert end.value.code == 2
+    assert "Did you mean 'workers'?" in capsys.readouterr().err

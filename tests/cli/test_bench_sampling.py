@@ -1,13 +1,10 @@
 """`headrace bench sampling` as a user meets it."""
 
 import json
-from inspect import signature
 
 import pytest
 
-from headrace.cli import bench as bench_command
 from headrace.cli import main
-from headrace.experiments.sampling import SamplingConfig
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -94,11 +91,3 @@ def test_a_folder_that_cannot_be_written_is_said_before_measuring(call, good):
     code, out, err = call(good, *FAST, "--out", good / "inside")
     assert (code, out) == (1, "")
     assert f"cannot write into {good}/inside: " in err
-
-
-def test_flags_default_to_what_the_library_defaults_to():
-    fields = SamplingConfig.__dataclass_fields__
-    flags = signature(bench_command.sampling).parameters
-    for name in set(fields) - {"videos", "strategies"}:
-        assert flags[name].default == fields[name].default, name
-    assert tuple(flags["strategies"].default.split(",")) == fields["strategies"].default

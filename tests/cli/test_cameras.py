@@ -146,7 +146,7 @@ def test_slots_that_stay_decode_once_and_those_that_wander_do_not(call, index_fi
     [
         (("--ranks", "0"), "ranks must be numbers from 1 up, got 0"),
         (("--workers", "two"), "Invalid value for --workers: numbers with commas"),
-        (("--ways", "fast"), "there is no way fast"),
+        (("--ways", "fast"), "ways must be among decode, loader, dataset, wandering; got fast"),
     ],
 )
 def test_impossible_requests_are_refused(call, index_file, tmp_path, options, said):

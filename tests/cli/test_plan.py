@@ -1,15 +1,12 @@
 """`headrace plan` as a user meets it: a table with words, advice, and one line where it cannot."""
 
 import json
-from inspect import signature
 
 import pytest
 
 from headrace.cli import main
-from headrace.cli import plan as plan_command
-from headrace.experiments.plan import PlanConfig
+from headrace.experiments.plan_config import PlanConfig
 from headrace.experiments.sampling import SamplingConfig
-from headrace.experiments.trial import Trial
 from headrace.sampling.rho import TAKEN_RHO
 from headrace.sampling.strategies import Noise
 from headrace.testing import damage
@@ -109,24 +106,6 @@ def test_measured_figures_stand_beside_predicted_ones(call, clips):
     ]
 
 
-def test_measured_memory_and_noise_are_in_the_row():
-    """Rows of a trial: speed and decoded, what was held, and what a batch was worth."""
-    trial = Trial(
-        frames_per_second=123.0,
-        amplification=4.5,
-        seeks=0.5,
-        most_held_bytes=0,
-        memory_bytes=7 * 2**20,
-        design_effect=2.0,
-        inflation=None,
-        frames=8,
-        seconds=1.0,
-        is_filled=False,
-    )
-    assert plan_command._trial_cells(trial, 8) == (["123*", "4.50*"], ["7"], ["4", "-"])
-    assert plan_command._trial_cells(None, 8) == (["-", "-"], ["-"], ["-", "-"])
-
-
 def test_a_target_out_of_reach_is_said_to_be(call, clips):
     code, out, _ = call(clips, *SMALL, "--target-fps", 1e9)
     assert code == 0
@@ -182,15 +161,7 @@ def test_a_usage_error_ends_with_2(call, arguments):
     assert call(*arguments)[0] == 2
 
 
-def test_flags_default_to_what_the_library_defaults_to():
-    fields = PlanConfig.__dataclass_fields__
-    flags = signature(plan_command.plan).parameters
-    for name in ("batch_size", "size", "rho"):
-        assert flags[name].default == fields[name].default, name
-    assert flags["memory"].default == fields["memory_budget"].default
-
-
 def test_one_rho_is_taken_wherever_nobody_measured_it(call, clips):
     """So that `plan` and `bench sampling` tell the same of the same bursts."""
-    assert PlanConfig().rho == SamplingConfig(videos=()).rho == Noise().rho == TAKEN_RHO
+    assert PlanConfig().rho == SamplingConfig(videos=("a.mp4",)).rho == Noise().rho == TAKEN_RHO
     assert f"frames gave {TAKEN_RHO} on real clips" in call(clips, *SMALL)[1]

@@ -9,6 +9,7 @@ from headrace.errors import ConfigError, DecodeError
 from headrace.experiments import camera_equality
 from headrace.experiments.camera_equality import check_equal_cameras
 from headrace.experiments.cameras import CamerasConfig, measure_cameras
+from headrace.experiments.experiment import Context
 from training.cameras.clips import CAMERAS, SIZE, PlainCameras, layout_of, write_layout
 
 LENGTHS = {"a": 10, "b": 5}
@@ -35,7 +36,8 @@ def test_ways_take_turns_beside_plain_decoding_by_as_many(folder):
         repeats=2,
     )
     record = measure_cameras(
-        config, on_progress=lambda *turn: seen.append(turn), index_store=folder / "store"
+        config,
+        Context(on_progress=lambda *turn: seen.append(turn), store=IndexStore(folder / "store")),
     )
     once = [("decode", 1), ("loader", 1), ("decode", 2), ("loader", 2)]
     assert [(run.way, run.ranks) for run in record.runs] == once * 2
@@ -75,8 +77,8 @@ def test_a_pixel_that_differs_is_named_before_anything_is_timed(folder, monkeypa
     [
         ({"ranks": ()}, "ranks must be numbers from 1 up"),
         ({"workers": (0,)}, "workers must be numbers from 1 up"),
-        ({"repeats": 0}, "repeats must be an integer >= 1"),
-        ({"ways": ("fast",)}, "there is no way fast"),
+        ({"repeats": 0}, "repeats must be >= 1"),
+        ({"ways": ("fast",)}, "ways must be among decode, loader, dataset, wandering; got fast"),
     ],
 )
 def test_impossible_configurations_are_refused(folder, options, said):

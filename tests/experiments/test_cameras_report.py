@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 import pytest
 
 from headrace.experiments.cameras import CameraRun, CamerasRecord
-from headrace.experiments.cameras_report import QUOTED, cameras_experiment, rows_of
+from headrace.experiments.cameras_report import CAMERAS, QUOTED, rows_of
 from headrace.profiling.machine import describe_machine
 from headrace.profiling.provenance import Provenance
 from headrace.report.experiment import render_experiment, render_experiment_text
 
 
-def run(way, ranks, workers, seconds, decoded=600):
+def run(way, ranks, workers, seconds, decoded=600, others=0.0):
     return CameraRun(
         way=way,
         ranks=ranks,
@@ -20,6 +20,7 @@ def run(way, ranks, workers, seconds, decoded=600):
         delivered=600,
         decoded=decoded,
         cpu_seconds=3.0,
+        others_cpu_seconds=others * seconds,
     )
 
 
@@ -72,7 +73,7 @@ def test_repeats_of_one_way_are_one_row_of_medians():
 
 
 def test_the_verdict_names_the_worst_the_best_and_the_example():
-    found = cameras_experiment(MEASURED).findings[0]
+    found = CAMERAS.page(MEASURED).findings[0]
     assert found.headline == (
         "Where slots stay, every picture is decoded once, however many ranks and workers"
     )
@@ -83,15 +84,34 @@ def test_the_verdict_names_the_worst_the_best_and_the_example():
     assert QUOTED in found.evidence
 
 
+def test_the_advice_rests_on_the_same_ranks_and_workers():
+    [finding] = CAMERAS.page(MEASURED).findings
+    assert finding.change.endswith(
+        ": 3.20 times the frames/s of slots that wander, CameraLoader, 2 ranks x 1 worker."
+    )
+
+
+def test_other_programs_that_took_the_processor_are_told():
+    cores = describe_machine().usable_cores
+    busy = record(
+        run("decode", 1, 1, 4.0, others=cores),
+        run("loader", 1, 1, 5.0),
+        run("wandering", 1, 1, 10.0),
+    )
+    [finding] = CAMERAS.page(busy).findings
+    assert any(line.startswith("Other programs kept up to") for line in finding.evidence)
+    assert finding.change.endswith("(other programs ran meanwhile, so it is uncertain).")
+
+
 def test_a_picture_decoded_twice_is_not_called_once():
-    found = cameras_experiment(
+    found = CAMERAS.page(
         record(run("decode", 1, 1, 4.0), run("loader", 1, 1, 5.0, decoded=1200))
     ).findings[0]
     assert found.headline == "Where slots stay, pictures are decoded up to 2.00 times"
 
 
 def test_page_and_text_have_every_row():
-    experiment = cameras_experiment(MEASURED)
+    experiment = CAMERAS.page(MEASURED)
     text = render_experiment_text(experiment)
     page = render_experiment(experiment).replace("&nbsp;", " ").replace("\N{NO-BREAK SPACE}", " ")
     for row in experiment.table.rows:

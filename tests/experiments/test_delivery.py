@@ -6,7 +6,8 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import StageError
 from headrace.experiments.baseline import SeekPerFrame
-from headrace.experiments.delivery import DataLoaderDelivery, LoaderDelivery, take_turn
+from headrace.experiments.delivery import DataLoaderDelivery, LoaderDelivery
+from headrace.experiments.steady import take_turn
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.sampling.frames import Uniform
 from headrace.testing.fake_clock import FakeClock

@@ -5,7 +5,8 @@ import pytest
 from experiments.opening_clock import OpeningTakesTenSeconds
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
-from headrace.experiments.plan import PlanConfig, plan
+from headrace.experiments.plan import plan
+from headrace.experiments.plan_config import PlanConfig
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -99,8 +100,8 @@ def test_videos_that_cannot_be_read_are_left_out_and_listed(planned, clips, tmp_
             "larger than the set: the videos have 144 frames",
         ),
         ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
-        ({"size": (0, 32)}, "size is \\(height, width\\)"),
-        ({"rho": 2}, "rho is a correlation"),
+        ({"size": (0, 32)}, "size must be numbers from 1 up, got 0, 32"),
+        ({"rho": 2}, r"rho must be in \[0, 1\], got 2"),
         ({"trial_seconds": 0}, "trial_seconds must be > 0"),
     ],
 )

@@ -5,12 +5,10 @@ import pytest
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, DecodeError, OpenError
 from headrace.experiments.baseline import SeekPerFrame
-from headrace.experiments.sampling import (
-    SamplingConfig,
-    SamplingRecord,
-    check_equal,
-    measure_sampling,
-)
+from headrace.experiments.experiment import Context
+from headrace.experiments.frame_equality import check_equal
+from headrace.experiments.sampling import SamplingConfig, measure_sampling
+from headrace.experiments.sampling_record import SamplingRecord
 from headrace.experiments.ways import Setting
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.video_set import VideoSet
@@ -40,9 +38,11 @@ def measure(videos, store):
         }
         record = measure_sampling(
             SamplingConfig(**options),
-            command=("headrace", "bench"),
-            on_progress=lambda *turn: seen.append(turn),
-            store=store,
+            Context(
+                command=("headrace", "bench"),
+                on_progress=lambda *turn: seen.append(turn),
+                store=store,
+            ),
         )
         return record, seen
 
@@ -74,6 +74,7 @@ def test_the_record_says_what_it_was_made_with(measure):
         "seconds": 0.01,
         "repeats": 1,
     }
+    assert (record.memory_budget, record.burst, record.rho) == (2**18, 4, 0.95)
     assert SamplingRecord.model_validate_json(record.model_dump_json()) == record
 
 
@@ -120,7 +121,7 @@ def test_a_frame_that_differs_in_one_bit_is_an_error(videos, store, batch_size, 
         ({"repeats": 0}, "repeats must be >= 1, got 0"),
         ({"seconds": 0}, "seconds must be > 0, got 0"),
         ({"seconds": float("nan")}, "seconds must be > 0, got nan"),
-        ({"rho": 1.5}, "rho is a correlation"),
+        ({"rho": 1.5}, r"rho must be in \[0, 1\], got 1.5"),
         ({"memory": "much"}, "a size must read like"),
         ({"memory": "2KiB"}, "does not hold three batches"),
         ({"strategies": ("naive", "fast")}, "strategies must be among baseline, .*; got fast"),

@@ -4,6 +4,7 @@ import pytest
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, OpenError
+from headrace.experiments.experiment import Context
 from headrace.experiments.workers import WorkersConfig, WorkersRecord, measure_workers
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -34,10 +35,12 @@ def measure(tmp_path):
         options = {"videos": tuple(map(str, videos)), "clip_len": 3, "size": (16, 16), **options}
         record = measure_workers(
             WorkersConfig(**options),
-            command=("headrace", "bench"),
-            on_progress=lambda *turn: seen.append(turn),
-            store=IndexStore(tmp_path / "index"),
-            clock=TickingClock(),
+            Context(
+                command=("headrace", "bench"),
+                on_progress=lambda *turn: seen.append(turn),
+                store=IndexStore(tmp_path / "index"),
+                clock=TickingClock(),
+            ),
         )
         return record, seen
 
@@ -52,6 +55,7 @@ def test_each_number_of_workers_has_its_epochs_in_turn(measure):
     for epoch in record.epochs:
         assert (epoch.seconds, epoch.first_batch_seconds) == (2, 1)
         assert epoch.cpu_seconds > 0
+        assert epoch.others_cpu_seconds >= 0
         assert epoch.memory_bytes > 10**6
 
 
@@ -91,7 +95,7 @@ def test_the_record_says_what_it_was_made_with(measure):
     ("videos", "workers", "clips"), [(2, (8,), 128), (3, (0, 1), 18), (5, (0,), 5), (1, (2,), 32)]
 )
 def test_by_default_each_worker_has_four_batches(videos, workers, clips):
-    assert WorkersConfig(videos=("a",) * videos, workers=workers).clips == clips
+    assert WorkersConfig(videos=("a",) * videos, workers=workers).times * videos == clips
 
 
 @pytest.mark.parametrize(

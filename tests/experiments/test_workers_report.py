@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headrace.experiments.workers import Epoch, WorkersRecord
-from headrace.experiments.workers_report import rows_of, saturation, workers_experiment
+from headrace.experiments.contend import Spread
+from headrace.experiments.workers import WORKERS, Epoch, WorkersRecord, rows_of
 from headrace.profiling.provenance import Provenance
 from headrace.report.experiment import render_experiment_text
 from report.recorded import MACHINE
@@ -20,7 +20,7 @@ PROVENANCE = Provenance(
 )
 
 
-def recorded(seconds_by_workers):
+def recorded(seconds_by_workers, others=0.0):
     """Return a record of epochs of 1000 frames that took so many seconds."""
     epochs = [
         Epoch(
@@ -28,6 +28,8 @@ def recorded(seconds_by_workers):
             seconds=seconds,
             first_batch_seconds=seconds / 10,
             cpu_seconds=1.5 * seconds,
+            others_cpu_seconds=others * seconds,
+            frames=1000,
             memory_bytes=200_000_000 * (workers + 1),
             decoded=2500,
             seeks=60,
@@ -48,11 +50,10 @@ USUAL = {0: [10, 10.2, 9.9], 1: [10], 2: [5.1, 5.0, 5.2], 4: [5.0], 8: [5.5]}
 def test_rows_are_medians_in_order_of_workers():
     rows = rows_of(recorded({2: [4, 5, 20], 0: [10]}))
     assert [row.workers for row in rows] == [0, 2]
-    assert rows[1].frames_per_second == 200
-    assert (rows[1].slowest, rows[1].fastest) == (50, 250)
+    assert rows[1].rate == Spread(median=200, lowest=50, highest=250)
     assert rows[1].clips_per_second == 10
     assert rows[1].first_batch_seconds == 0.5
-    assert rows[1].cpu_share == 1.5
+    assert rows[1].cores == 1.5
     assert rows[1].memory_bytes == 600_000_000
     assert (rows[1].decoded, rows[1].seeks, rows[1].opens) == (2.5, 0.06, 0.05)
     assert rows[1].bytes_read == 4000
@@ -69,24 +70,49 @@ def test_rows_are_medians_in_order_of_workers():
     ],
 )
 def test_it_saturates_at_the_fewest_workers_within_five_percent_of_the_best(seconds, workers):
-    assert saturation(rows_of(recorded(seconds))).workers == workers
+    [chart] = WORKERS.charts(rows_of(recorded(seconds)))
+    assert list(chart.figure.data[2].x) == [workers]
 
 
 def headline(seconds):
-    [finding] = workers_experiment(recorded(seconds)).findings
+    [finding] = WORKERS.page(recorded(seconds)).findings
     return finding.headline, finding.change
 
 
 def test_the_verdict_names_the_point_and_what_to_set():
     said, change = headline(USUAL)
     assert said == "Saturates at 2 workers: 196 frames/s"
-    assert change.startswith("num_workers=2;")
+    assert change == (
+        "num_workers=2: 1.96 times the 100 frames/s with 0 workers; more only take memory and time "
+        "to start."
+    )
 
 
 def test_where_the_most_workers_are_the_best_there_is_no_saturation():
     said, change = headline({1: [10], 2: [5]})
-    assert said == "No saturation up to 2 workers: 200 frames/s"
-    assert "--workers" in change
+    assert said == "No saturation up to 2 workers: 200 frames/s, 50 % of it with 1 worker"
+    assert change == (
+        "num_workers=2: 2.00 times the 100 frames/s with 1 worker. What more gains is not known: "
+        "--workers with a larger number tells."
+    )
+
+
+def test_where_the_fewest_are_enough_no_gain_is_named():
+    assert headline({0: [5], 1: [5]})[1] == (
+        "num_workers=0; more only take memory and time to start."
+    )
+
+
+def test_other_programs_that_took_the_processor_are_told_and_leave_no_verdict():
+    """Of 8 cores, one and a half is more than a tenth."""
+    [finding] = WORKERS.page(recorded(USUAL, others=1.5)).findings
+    assert finding.headline == (
+        "Other programs ran meanwhile, so it is uncertain where it saturates; by the rule at "
+        "2 workers"
+    )
+    assert "Other programs kept up to 1.50 of 8 usable cores busy" in finding.evidence[-1]
+    assert finding.change.startswith("The same again with nothing else running")
+    assert headline(USUAL)[0] == "Saturates at 2 workers: 196 frames/s"
 
 
 def test_one_number_of_workers_shows_no_saturation():
@@ -100,7 +126,7 @@ def test_a_machine_that_was_busy_with_something_else_gives_no_verdict():
 
 
 def test_the_text_is_rows_and_verdict():
-    assert render_experiment_text(workers_experiment(recorded(USUAL))) == TEXT
+    assert render_experiment_text(WORKERS.page(recorded(USUAL))) == TEXT
 
 
 TEXT = """\
@@ -117,12 +143,12 @@ Saturates at 2 workers: 196 frames/s
   - Saturation is the fewest workers within 5 % of the best, which is 200 frames/s with 4 workers.
   - That is 1.96 times the 100 frames/s with 0 workers.
   - 2 workers: processors busy 150 % of one core, 8 cores usable.
-  Try next: num_workers=2; more only take memory and time to start.
+  Try next: num_workers=2: 1.96 times the 100 frames/s with 0 workers; more only take memory and time to start.
 """  # noqa: E501
 
 
 def test_the_chart_shows_every_row_and_rings_the_point():
-    [chart] = workers_experiment(recorded(USUAL)).charts
+    [chart] = WORKERS.page(recorded(USUAL)).charts
     line, enough, mark = chart.figure.data
     assert list(line.x) == [0, 1, 2, 4, 8]
     assert [round(rate) for rate in line.y] == [100, 100, 196, 200, 182]

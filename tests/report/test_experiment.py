@@ -10,10 +10,12 @@ import plotly.graph_objects as go
 import pytest
 
 from headrace.profiling.findings.finding import Finding
+from headrace.profiling.provenance import Gpu, Provenance
 from headrace.report.drawing import PLAIN, Chart, bar, draw
 from headrace.report.experiment import (
-    Experiment,
+    ExperimentPage,
     Table,
+    machine_line,
     render_experiment,
     render_experiment_text,
 )
@@ -21,11 +23,17 @@ from report.chromium import browser_page
 from report.recorded import MACHINE
 
 HOSTILE = "</script><script>alert(1)</script>\x1b[31m"
-EXPERIMENT = Experiment(
-    name="bench something",
-    title="How many?",
+PROVENANCE = Provenance(
+    headrace="0.1.0",
     created=datetime(2026, 11, 1, 12, tzinfo=UTC),
     command=("headrace", "bench", "something", "a b.mp4"),
+    configuration={"batch_size": 4, "quick": True},
+    machine=MACHINE,
+    versions={"torch": "2.15.0"},
+)
+EXPERIMENT = ExperimentPage(
+    name="bench something",
+    title="How many?",
     findings=(Finding(headline="Seven", evidence=("It is 7 %.",), change="Eight"),),
     charts=(
         Chart(
@@ -36,9 +44,7 @@ EXPERIMENT = Experiment(
         ),
     ),
     table=Table(reading="Counted.", heads=("kind", "number"), rows=(("a", "7"), ("bcd", "1,000"))),
-    configuration={"batch_size": 4, "quick": True},
-    machine=MACHINE,
-    versions={"torch": "2.15.0"},
+    provenance=PROVENANCE,
 )
 
 
@@ -70,8 +76,9 @@ def test_the_page_holds_answer_rows_and_provenance():
 
 @pytest.mark.parametrize("where", ["title", "name", "command"])
 def test_hostile_text_is_shown_and_never_run(where):
-    hostile = (HOSTILE,) if where == "command" else HOSTILE
-    page = render_experiment(replace(EXPERIMENT, **{where: hostile}))
+    made = PROVENANCE.model_copy(update={"command": (HOSTILE,)})
+    hostile = {"provenance": made} if where == "command" else {where: HOSTILE}
+    page = render_experiment(replace(EXPERIMENT, **hostile))
     assert "<script>alert(1)</script>" not in page
 
 
@@ -95,3 +102,17 @@ def test_a_figure_has_the_colours_of_its_page():
     figure = draw([go.Scatter(x=[1], y=[1])], height=123, bargap=0.5)
     assert (figure.layout.height, figure.layout.bargap) == (123, 0.5)
     assert figure.layout.paper_bgcolor == figure.layout.plot_bgcolor == "rgba(0,0,0,0)"
+
+
+def test_the_machine_is_one_line():
+    assert machine_line(MACHINE) == (
+        "Machine: CPU Example CPU 8-Core, 8 of 16 cores usable; RAM 32.0 GiB; GPU none"
+    )
+    card = Gpu(name="Example GPU", memory_bytes=48 * 2**30)
+    line = machine_line(MACHINE.model_copy(update={"gpus": (card,)}))
+    assert line.endswith("; GPU Example GPU (48.0 GiB)")
+
+
+def test_an_experiment_without_a_chart_has_no_place_for_one():
+    assert 'id="charts"' in render_experiment(EXPERIMENT)
+    assert 'id="charts"' not in render_experiment(replace(EXPERIMENT, charts=()))

@@ -6,12 +6,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from torch.utils.data import DataLoader
 
 from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
+from headrace.experiments.camera_ways import CameraWay
 from headrace.experiments.delivery import collate_counted
 from headrace.profiling.usage import cpu_seconds
 from headrace.runtime.ordered import ordered_streams
@@ -20,13 +21,6 @@ from headrace.training.cameras.camera_set import CameraSet
 from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
 from headrace.training.cameras.loader import CameraLoader
 from headrace.video.camera_layout import CameraLayout
-
-CameraWay = Literal["decode", "loader", "dataset", "wandering"]
-"""`decode`: a bare PyAV loop over every file, in threads, and nothing else: what can be reached.
-`loader`: a `CameraLoader`. `dataset`: a DataLoader with a `CameraStreamSampler`. `wandering`: a
-DataLoader with the schedule of the example that this replaces: the moments of all clips, one after
-the other, are cut into as many equal parts as a batch has slots, whatever clips that cuts, and
-batches are dealt to ranks, and by the DataLoader to workers, in turn."""
 
 
 @dataclass(frozen=True, kw_only=True)

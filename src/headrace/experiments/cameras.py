@@ -1,25 +1,19 @@
 """How often camera streams decode a frame, and how fast, by ranks, workers and way of dealing."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import get_args
+from typing import Annotated
 
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 
 from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError
-from headrace.experiments.camera_equality import check_equal_cameras
-from headrace.experiments.camera_rank import CameraWay, RankTask, run_rank
-from headrace.experiments.progress import OnProgress, unseen
+from headrace.experiments.camera_ways import CameraWay
+from headrace.experiments.contend import Stopwatch, Turn, take_turns
+from headrace.experiments.experiment import Context
+from headrace.experiments.options import Option, check_options
 from headrace.experiments.record import ExperimentRecord
-from headrace.profiling.machine import provenance
-from headrace.profiling.provenance import Record
-from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.processes import run_together
-from headrace.sizes import check_integers
-from headrace.training.cameras.camera_set import CameraSet
 from headrace.video.camera_layout import CameraLayout
 
 _TIMEOUT_SECONDS = 1800.0
@@ -29,49 +23,42 @@ _TIMEOUT_SECONDS = 1800.0
 class CamerasConfig:
     """What is measured."""
 
-    index_file: Path
-    """`{video_dir: {clip: frame_count}}`."""
-    ways: tuple[CameraWay, ...] = ("loader", "dataset", "wandering")
-    """Besides `decode`, which all are compared with."""
-    ranks: tuple[int, ...] = (1, 2, 4, 8)
-    workers: tuple[int, ...] = (1, 2)
-    """Of each rank: threads, or processes of a DataLoader."""
-    group_num: int = 4
-    """Clips in a batch."""
-    size: tuple[int, int] | None = (256, 704)
-    """(height, width) of the frames; None keeps that of the cameras."""
-    repeats: int = 1
-    """Epochs of each way; how often it decodes does not change."""
+    index_file: Annotated[
+        Path, Option("{video_dir: {clip: frames}}.", flags=("--index-file", "--index_file"))
+    ]
+    ranks: Annotated[tuple[int, ...], Option("Numbers of ranks, each a process.", least=1)] = (
+        *(1, 2, 4, 8),
+    )
+    workers: Annotated[tuple[int, ...], Option("Numbers of workers of each rank.", least=1)] = (
+        *(1, 2),
+    )
+    ways: Annotated[
+        tuple[CameraWay, ...], Option("Besides plain decoding: loader, dataset, wandering.")
+    ] = ("loader", "dataset", "wandering")
+    group_num: Annotated[int, Option("Clips in a batch.", least=1)] = 4
+    size: Annotated[
+        tuple[int, int] | None, Option("Height and width of the frames.", least=1, metavar="H W")
+    ] = (256, 704)
+    """None keeps that of the cameras."""
+    repeats: Annotated[int, Option("Epochs of each.", least=1)] = 1
 
     def __post_init__(self) -> None:
-        for name in ("ranks", "workers"):
-            numbers = getattr(self, name)
-            if not numbers or min(numbers) < 1:
-                got = ", ".join(map(str, numbers)) or "none"
-                raise ConfigError(f"{name} must be numbers from 1 up, got {got}")
-        check_integers(1, group_num=self.group_num, repeats=self.repeats)
-        unknown = set(self.ways) - set(get_args(CameraWay))
-        if unknown:
-            raise ConfigError(
-                f"there is no way {', '.join(sorted(unknown))}; there is "
-                f"{', '.join(get_args(CameraWay))}"
-            )
+        check_options(self)
 
 
-class CameraRun(Record):
-    """One epoch of one way, all ranks together."""
+class CameraRun(Turn):
+    """One epoch of one way, all ranks together, from when all were ready until the last was done.
+
+    What other programs took is estimated from the whole turn, the start of the ranks included.
+    """
 
     way: CameraWay
     ranks: PositiveInt
     workers: PositiveInt
     """Of each rank."""
-    seconds: PositiveFloat
-    """From when all ranks were ready until the last was done."""
     delivered: PositiveInt
     """Pictures: one for each camera and moment."""
     decoded: NonNegativeInt
-    cpu_seconds: NonNegativeFloat
-    """Processor time of all ranks and their workers."""
 
 
 class CamerasRecord(ExperimentRecord):
@@ -87,44 +74,37 @@ class CamerasRecord(ExperimentRecord):
     """As they were timed, in turn."""
 
 
-def measure_cameras(
-    config: CamerasConfig,
-    *,
-    command: Sequence[str] = (),
-    on_progress: OnProgress = unseen,
-    index_store: Path | None = None,
-    clock: Clock = SYSTEM_CLOCK,
-) -> CamerasRecord:
+def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
     """Prove that frames are equal, then time an epoch of each way, ranks and workers.
 
     Every rank is a process, as under torch.distributed, on the same cores. One pass of plain
     decoding goes before them without being timed: it brings the files into memory, and bad media
     comes to light in it.
 
-    Args:
-        config: What is measured.
-        command: The command line it came from, if any.
-        on_progress: Called before each turn.
-        index_store: Folder of the indexes; None means the user's cache folder.
-        clock: What times.
-
     Raises:
         ConfigError: the index file is none, or disagrees with the files.
         MediaError: a camera cannot be read, or a bare loop's frames are not headrace's.
         StageError: a rank failed.
     """
-    store = IndexStore(index_store) if index_store else IndexStore()
+    from headrace.experiments.camera_equality import check_equal_cameras
+    from headrace.training.cameras.camera_set import CameraSet
+
+    store = context.store or IndexStore()
     layout = CameraLayout.read(config.index_file)
     found = CameraSet.open(layout, store=store)
     if config.size is None:
         found.common_size()
-    made = provenance(asdict(config), command, clock)
+    made = context.provenance(config)
     compared = check_equal_cameras(layout, store, config.size)
     turns = _turns(config)
-    runs = []
-    for number, (way, ranks, workers) in enumerate([turns[0], *turns]):
-        on_progress(f"{way}, ranks {ranks}, workers {workers}", number, len(turns) + 1)
-        runs.append(_run(config, way, ranks, workers, index_store, clock))
+    runs = take_turns(
+        turns,
+        lambda turn: _run(config, *turn, context),
+        repeats=config.repeats,
+        label=lambda turn: "{}, ranks {}, workers {}".format(*turn),
+        warm_up=turns[0],
+        on_progress=context.on_progress,
+    )
     moments = sum(map(len, found.clips))
     return CamerasRecord(
         provenance=made,
@@ -132,28 +112,25 @@ def measure_cameras(
         cameras=len(found.cameras),
         pictures=moments * len(found.cameras),
         compared=compared,
-        runs=tuple(runs[1:]),
+        runs=runs,
     )
 
 
 def _turns(config: CamerasConfig) -> list[tuple[CameraWay, int, int]]:
-    """Return what is run, in order: repeats take turns, so that none has all the luck."""
+    """Return what is run, in order; plain decoding, which all are compared with, is always."""
     ways: tuple[CameraWay, ...] = ("decode", *(way for way in config.ways if way != "decode"))
     return [
         (way, ranks, workers)
         for ranks, workers in product(config.ranks, config.workers)
         for way in ways
-    ] * config.repeats
+    ]
 
 
 def _run(
-    config: CamerasConfig,
-    way: CameraWay,
-    ranks: int,
-    workers: int,
-    index_store: Path | None,
-    clock: Clock,
+    config: CamerasConfig, way: CameraWay, ranks: int, workers: int, context: Context
 ) -> CameraRun:
+    from headrace.experiments.camera_rank import RankTask, run_rank
+
     tasks = [
         RankTask(
             way=way,
@@ -163,11 +140,15 @@ def _run(
             workers=workers,
             group_num=config.group_num,
             size=config.size,
-            index_store=index_store,
+            index_store=context.store.folder if context.store else None,
         )
         for rank in range(ranks)
     ]
-    results, seconds = run_together(run_rank, tasks, timeout_seconds=_TIMEOUT_SECONDS, clock=clock)
+    watch = Stopwatch(context.clock)
+    results, seconds = run_together(
+        run_rank, tasks, timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
+    )
+    whole = watch.turn(watch.seconds)
     return CameraRun(
         way=way,
         ranks=ranks,
@@ -176,4 +157,5 @@ def _run(
         delivered=sum(each.delivered for each in results),
         decoded=sum(each.decoded for each in results),
         cpu_seconds=sum(each.cpu_seconds for each in results),
+        others_cpu_seconds=(whole.others_cpu_seconds or 0.0) * seconds / whole.seconds,
     )

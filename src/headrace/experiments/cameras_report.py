@@ -7,11 +7,12 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from headrace.experiments.camera_rank import CameraWay
-from headrace.experiments.cameras import CameraRun, CamerasRecord
+from headrace.experiments.camera_ways import CameraWay
+from headrace.experiments.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
+from headrace.experiments.contend import Spread, Trust, cores_of_others, grouped
+from headrace.experiments.experiment import Column, Experiment
 from headrace.profiling.findings.finding import Finding
 from headrace.report.drawing import MARK, PLAIN, Chart, draw
-from headrace.report.experiment import Experiment, Table
 from headrace.report.numbers import counted, decimal, percent
 
 ONCE: Final = 1.02
@@ -39,21 +40,27 @@ class CamerasRow:
     way: CameraWay
     ranks: int
     workers: int
-    frames_per_second: float
+    rate: Spread
+    """Pictures per second of all ranks."""
+    others: float | None
+    """Cores that other programs kept busy meanwhile; None if that is unknown."""
     decoded_per_delivered: float
     cpu_ms: float
     """Processor time of a picture."""
     share: float
     """Of what plain decoding reaches with the same number of ranks and workers."""
 
+    @property
+    def frames_per_second(self) -> float:
+        """The median rate."""
+        return self.rate.median
+
 
 def rows_of(record: CamerasRecord) -> tuple[CamerasRow, ...]:
     """Return a row for each way, ranks and workers, in the order they were run."""
-    groups: dict[tuple[CameraWay, int, int], list[CameraRun]] = {}
-    for run in record.runs:
-        groups.setdefault((run.way, run.ranks, run.workers), []).append(run)
+    groups = grouped(record.runs, lambda run: (run.way, run.ranks, run.workers))
     bare = {
-        (ranks, workers): _rate(runs)
+        (ranks, workers): _rate(runs).median
         for (way, ranks, workers), runs in groups.items()
         if way == "decode"
     }
@@ -62,38 +69,21 @@ def rows_of(record: CamerasRecord) -> tuple[CamerasRow, ...]:
             way=way,
             ranks=ranks,
             workers=workers,
-            frames_per_second=_rate(runs),
+            rate=_rate(runs),
+            others=cores_of_others(runs),
             decoded_per_delivered=runs[0].decoded / runs[0].delivered,
             cpu_ms=median(run.cpu_seconds / run.delivered * 1000 for run in runs),
-            share=_rate(runs) / bare[ranks, workers],
+            share=_rate(runs).median / bare[ranks, workers],
         )
         for (way, ranks, workers), runs in groups.items()
     )
 
 
-def cameras_experiment(record: CamerasRecord) -> Experiment:
-    """Return what the record shows, ready to be rendered."""
-    rows = rows_of(record)
-    return Experiment(
-        name="bench cameras",
-        title=f"Camera streams by ranks and workers: {counted(record.clips, 'clip')} of "
-        f"{counted(record.cameras, 'camera')}, {counted(record.pictures, 'picture')}",
-        created=record.provenance.created,
-        command=record.provenance.command,
-        findings=(_finding(record, rows),),
-        charts=(_decoded_chart(rows), _speed_chart(rows)),
-        table=_table(rows),
-        configuration=record.provenance.configuration,
-        machine=record.provenance.machine,
-        versions=record.provenance.versions,
-    )
+def _rate(runs: list[CameraRun]) -> Spread:
+    return Spread.of([run.delivered / run.seconds for run in runs])
 
 
-def _rate(runs: list[CameraRun]) -> float:
-    return median(run.delivered / run.seconds for run in runs)
-
-
-def _finding(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> Finding:
+def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Finding, ...]:
     ours = [row for row in rows if row.way in ("loader", "dataset")]
     theirs = [row for row in rows if row.way == "wandering"]
     cores = record.provenance.machine.usable_cores
@@ -129,35 +119,30 @@ def _finding(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> Finding:
             f"The shortest epoch took {decimal(shortest)} s, in which starting workers counts: "
             "of speed, longer clips say more."
         )
-    evidence.append(QUOTED)
-    change = "CameraLoader, or CameraStreamSampler with the DataLoader's number of workers."
-    return Finding(
-        headline=headline, evidence=tuple(evidence), change=change if ours and theirs else None
+    trust = Trust.of(rows, cores)
+    evidence += [*trust.sentences("Epochs of one way"), QUOTED]
+    change = _change(ours, theirs, trust) if ours and theirs else None
+    return (Finding(headline=headline, evidence=tuple(evidence), change=change),)
+
+
+def _change(ours: list[CamerasRow], theirs: list[CamerasRow], trust: Trust) -> str:
+    """Name what to take instead of slots that wander, and what that gained at most here."""
+    what = "CameraLoader, or CameraStreamSampler with the DataLoader's number of workers"
+    gains = [
+        (mine.frames_per_second / other.frames_per_second, mine)
+        for other in theirs
+        for mine in ours
+        if (mine.ranks, mine.workers) == (other.ranks, other.workers)
+    ]
+    times, best = max(gains, key=lambda gain: gain[0])
+    unsure = f" ({trust.doubt[0].lower()}{trust.doubt[1:]})" if trust.doubt else ""
+    return (
+        f"{what}: {decimal(times)} times the frames/s of slots that wander, {_name(best)}{unsure}."
     )
 
 
 def _name(row: CamerasRow) -> str:
     return f"{LABELS[row.way]}, {counted(row.ranks, 'rank')} x {counted(row.workers, 'worker')}"
-
-
-def _table(rows: tuple[CamerasRow, ...]) -> Table:
-    return Table(
-        reading="Pictures of all ranks together: one for each camera and moment. The last column "
-        "is frames/s ÷ those of plain decoding with as many ranks and workers.",
-        heads=("way", "ranks", "workers", "frames/s", "decoded/delivered", "CPU ms", "of plain"),
-        rows=tuple(
-            (
-                LABELS[row.way],
-                str(row.ranks),
-                str(row.workers),
-                decimal(row.frames_per_second),
-                f"{row.decoded_per_delivered:.2f}",
-                decimal(row.cpu_ms),
-                percent(row.share),
-            )
-            for row in rows
-        ),
-    )
 
 
 def _decoded_chart(rows: tuple[CamerasRow, ...]) -> Chart:
@@ -208,3 +193,32 @@ def _lines(rows: tuple[CamerasRow, ...], value: Callable[[CamerasRow], float]) -
         )
         for (way, workers), mine in groups.items()
     ]
+
+
+CAMERAS: Final[Experiment[CamerasConfig, CamerasRecord, CamerasRow]] = Experiment(
+    name="cameras",
+    summary="Count how often camera streams decode a frame, by ranks and workers, and time it.",
+    config=CamerasConfig,
+    record=CamerasRecord,
+    measure=measure_cameras,
+    title=lambda record: (
+        f"Camera streams by ranks and workers: {counted(record.clips, 'clip')} of "
+        f"{counted(record.cameras, 'camera')}, {counted(record.pictures, 'picture')}"
+    ),
+    rows=rows_of,
+    columns=(
+        Column("way", lambda row: LABELS[row.way]),
+        Column("ranks", lambda row: str(row.ranks)),
+        Column("workers", lambda row: str(row.workers)),
+        Column("frames/s", lambda row: decimal(row.frames_per_second)),
+        Column("decoded/delivered", lambda row: f"{row.decoded_per_delivered:.2f}"),
+        Column("CPU ms", lambda row: decimal(row.cpu_ms)),
+        Column("of plain", lambda row: percent(row.share)),
+    ),
+    reading=lambda record, rows: (
+        "Pictures of all ranks together: one for each camera and moment. "
+        "The last column is frames/s ÷ those of plain decoding with as many ranks and workers."
+    ),
+    answer=_answer,
+    charts=lambda rows: (_decoded_chart(rows), _speed_chart(rows)),
+)

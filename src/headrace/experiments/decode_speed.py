@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array
-from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import MediaError
+from headrace.experiments.contend import Stopwatch, cores_of_others
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.ordered import ordered_streams
 from headrace.sampling.speed import Speed
@@ -35,6 +36,8 @@ class MeasuredSpeed:
     """Frames that were decoded, each as often as it was."""
     seconds: float
     """Time it took."""
+    others: float | None = None
+    """Cores that other programs kept busy meanwhile; None if that is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,14 +76,14 @@ def measure_speed(
     Raises:
         MediaError: none of those GOPs can be decoded.
     """
-    started_ns = clock.now_ns()
+    watch = Stopwatch(clock)
     population = videos.population
     frames = np.linspace(0, population.num_frames - 1, _PROBES).astype(np.int64)
     gops = np.unique(population.gop_of(frames))
 
     def due() -> Iterator[int]:
         for number, gop in enumerate(_spread(gops).tolist()):
-            if number >= workers and clock.now_ns() - started_ns > _SECONDS * 1e9:
+            if number >= workers and watch.seconds > _SECONDS:
                 return
             yield gop
 
@@ -88,8 +91,7 @@ def measure_speed(
     def worker() -> Iterator[Callable[[int], list[list[_Run] | MediaError]]]:
         yield lambda gop: [_probe(videos, gop, size, clock)]
 
-    runs: list[_Run] = []
-    done, errors = 0, list[MediaError]()
+    runs, done, errors = list[_Run](), 0, list[MediaError]()
     streams = ordered_streams(worker, due(), workers=workers, capacity=1, name="probe")
     with closing(streams):
         for result in streams:
@@ -100,11 +102,13 @@ def measure_speed(
                 done += 1
     if not done:
         raise errors[0]
+    turn = watch.turn(max(watch.seconds, 1e-9))
     return MeasuredSpeed(
         speed=_fit(runs, videos, workers, max_open),
         gops=done,
         frames=sum(run.decoded for run in runs),
-        seconds=(clock.now_ns() - started_ns) / 1e9,
+        seconds=turn.seconds,
+        others=cores_of_others([turn]),
     )
 
 
@@ -136,15 +140,14 @@ def _probe(
 def _run(decoder: Decoder[Array], wanted: tuple[int, ...], clock: Clock) -> _Run:
     """Time one job of a decoder that has rested, as it has where jobs go from file to file."""
     decoder.rest()
-    counters = decoder.counters
-    opens, decoded = counters.opens, counters.frames_decoded
+    before = DecodeCounters() + decoder.counters
     started_ns = clock.now_ns()
     delivered = sum(1 for _ in decoder.run(DecodeJob(wanted, goes_on=False)))
     seconds = (clock.now_ns() - started_ns) / 1e9
-    after = decoder.counters
+    spent = decoder.counters - before
     return _Run(
-        opens=after.opens - opens,
-        decoded=after.frames_decoded - decoded,
+        opens=spent.opens,
+        decoded=spent.frames_decoded,
         delivered=delivered,
         seconds=max(seconds, 1e-9),
     )

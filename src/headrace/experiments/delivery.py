@@ -1,29 +1,29 @@
-"""Deliveries: ways to be given batches of random frames, and one turn of each, timed."""
+"""Deliveries: what a FrameLoader and a stock DataLoader deliver, and what it cost."""
 
 import re
 import warnings
-from collections.abc import Generator, Iterator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from itertools import islice
+from typing import Any, Final
 
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch.utils.data import DataLoader, default_collate, get_worker_info
 
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import StageError
 from headrace.experiments.baseline import SeekPerFrame
-from headrace.profiling.provenance import Record
-from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds
+from headrace.experiments.contend import Stopwatch
+from headrace.experiments.costs import EpochTurn, counted_turn
+from headrace.profiling.usage import memory_bytes
 from headrace.runtime.clock import Clock
+from headrace.training.batch import Batch
 from headrace.training.cameras.datasets import CameraStreamDataset
 from headrace.training.datasets import FrameDataset, VideoDataset
 from headrace.training.epoch_sampler import EpochSampler
 from headrace.training.loader import FrameLoader
 
-FILLING: Final = 6
-"""Warming up may take so many times as long as measuring, and no longer."""
 _PREFETCHED: Final = 2
 """Batches that each worker of a DataLoader makes ahead, by default."""
 
@@ -44,54 +44,6 @@ class CountedBatch:
     """What that worker has decoded so far."""
 
 
-class Turn(Record):
-    """One strategy measured once, whole batches, after it had warmed up."""
-
-    strategy: str
-    frames: PositiveInt
-    """Delivered while it was measured."""
-    seconds: PositiveFloat
-    cpu_seconds: NonNegativeFloat
-    """Processor time of all processes of this run."""
-    others_cpu_seconds: NonNegativeFloat
-    """Processor time that anything else took meanwhile on the same cores."""
-    decoded: NonNegativeInt
-    seeks: NonNegativeInt
-    opens: NonNegativeInt
-    bytes_read: NonNegativeInt
-    """Bytes in the packets that were read; 0 if they are not counted, as by the baseline."""
-    held_bytes: NonNegativeInt
-    """The most that waited, as frames; of a DataLoader, what its workers make ahead."""
-    warm_up_frames: PositiveInt
-    """Delivered before, and not counted."""
-    warm_up_seconds: NonNegativeFloat
-    is_filled: bool
-    """False if it had not looked ahead as far as it may; then it was slower than it will be."""
-
-
-class Delivery(Protocol):
-    """Batches without end, and what they cost."""
-
-    warm_up: int
-    """Frames to be delivered before it is steady; the first batch never counts."""
-    at_a_time: int
-    """Batches that get ready together: it is measured over a multiple of them."""
-
-    def batches(self) -> Generator[int, None, None]:
-        """Yield the number of frames of each batch; ends all it started when closed."""
-        ...
-
-    @property
-    def counters(self) -> DecodeCounters:
-        """What the batches so far cost."""
-        ...
-
-    @property
-    def held_bytes(self) -> int:
-        """The most that waited so far."""
-        ...
-
-
 def collate_counted(dataset: Counting, items: list[Any]) -> CountedBatch:
     """Collate as a DataLoader does by itself; add what this worker has decoded so far."""
     worker = get_worker_info()
@@ -103,41 +55,60 @@ def collate_counted(dataset: Counting, items: list[Any]) -> CountedBatch:
     )
 
 
-def take_turn(strategy: str, delivery: Delivery, seconds: float, clock: Clock) -> Turn:
-    """Let `delivery` warm up, then measure it for `seconds` and to the end of a batch.
+def counting_loader(
+    dataset: Counting,
+    *,
+    batch_size: int,
+    workers: int,
+    sampler: EpochSampler | None = None,
+    is_persistent: bool = False,
+) -> DataLoader[Any]:
+    """Return a stock DataLoader whose workers tell with each batch what they have decoded."""
+    with _more_workers_than_cores():
+        return DataLoader(
+            dataset,
+            batch_size=batch_size,
+            sampler=sampler,
+            num_workers=workers,
+            persistent_workers=is_persistent,
+            collate_fn=partial(collate_counted, dataset),
+        )
 
-    Raises:
-        MediaError, StageError: a frame cannot be decoded, or a worker fails.
+
+def start_epoch(loader: DataLoader[Any]) -> Iterator[CountedBatch]:
+    """Start the workers and return their batches."""
+    with _more_workers_than_cores():
+        return iter(loader)
+
+
+def take_epoch(
+    dataset: Counting, *, batch_size: int, workers: int, frames: int, clock: Clock
+) -> EpochTurn:
+    """Time one epoch of a stock DataLoader over `dataset`, starting its workers included.
+
+    Args:
+        dataset: What is delivered, in order.
+        batch_size: Items in a batch.
+        workers: `num_workers`; 0 decodes in this process.
+        frames: In the epoch.
+        clock: What times.
     """
-    with closing(delivery.batches()) as batches:
-        began_ns = clock.now_ns()
-        warm = next(batches)
-        while warm < delivery.warm_up and _since(began_ns, clock) < FILLING * seconds:
-            warm += next(batches)
-        before, own, all_of_it = delivery.counters, cpu_seconds(), machine_cpu_seconds()
-        started_ns = clock.now_ns()
-        frames = number = 0
-        elapsed = 0.0
-        while elapsed < seconds or number % delivery.at_a_time:
-            frames += next(batches)
-            number += 1
-            elapsed = _since(started_ns, clock)
-        after = delivery.counters
-        own, all_of_it = cpu_seconds() - own, machine_cpu_seconds() - all_of_it
-    return Turn(
-        strategy=strategy,
-        frames=frames,
-        seconds=elapsed,
-        cpu_seconds=own,
-        others_cpu_seconds=max(0.0, all_of_it - own),
-        decoded=after.frames_decoded - before.frames_decoded,
-        seeks=after.seeks - before.seeks,
-        opens=after.opens - before.opens,
-        bytes_read=after.bytes_read - before.bytes_read,
-        held_bytes=delivery.held_bytes,
-        warm_up_frames=warm,
-        warm_up_seconds=(started_ns - began_ns) / 1e9,
-        is_filled=warm >= delivery.warm_up,
+    loader = counting_loader(dataset, batch_size=batch_size, workers=workers)
+    # Workers begin to count at 0, this process where the last epoch ended.
+    earlier = DecodeCounters() if workers else DecodeCounters() + dataset.counters
+    told: dict[int, DecodeCounters] = {}
+    watch, first = Stopwatch(clock), 0.0
+    batches = start_epoch(loader)
+    for batch in islice(batches, len(loader)):
+        told[batch.worker] = batch.counters
+        first = first or watch.seconds
+    took, memory = watch.seconds, memory_bytes()
+    del batches  # ends the workers and waits for them, so that their time counts
+    spent = sum(told.values(), DecodeCounters()) - earlier
+    return EpochTurn(
+        **counted_turn(watch.turn(took), frames, spent),
+        first_batch_seconds=first,
+        memory_bytes=memory,
     )
 
 
@@ -146,15 +117,20 @@ class LoaderDelivery:
 
     at_a_time = 1
 
-    def __init__(self, loader: FrameLoader) -> None:
+    def __init__(
+        self, loader: FrameLoader, on_batch: Callable[[Batch], None] = lambda batch: None
+    ) -> None:
+        """Start nothing yet; `on_batch` sees every batch, those of the warm-up included."""
         self.warm_up = loader.lookahead
         self._loader = loader
+        self._on_batch = on_batch
 
     def batches(self) -> Generator[int, None, None]:
         """Yield the number of frames of each batch."""
         with self._loader as loader:
             while True:
                 for batch in loader:
+                    self._on_batch(batch)
                     yield len(batch)
 
     @property
@@ -208,36 +184,32 @@ class DataLoaderDelivery:
         Raises:
             StageError: a worker failed; in its own words.
         """
-        loader = self._loader()
+        loader = counting_loader(
+            self._dataset,
+            batch_size=self._batch_size,
+            workers=self.at_a_time,
+            sampler=self._sampler,
+            is_persistent=True,
+        )
         while True:
             for batch in _failing_in_words(loader):
                 self._told[batch.worker] = batch.counters
                 yield batch.items
 
-    def _loader(self) -> DataLoader[Any]:
-        with warnings.catch_warnings():
-            # More workers than cores is what the user asked for.
-            warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
-            return DataLoader(
-                self._dataset,
-                batch_size=self._batch_size,
-                sampler=self._sampler,
-                num_workers=self.at_a_time,
-                prefetch_factor=_PREFETCHED,
-                persistent_workers=True,
-                collate_fn=partial(collate_counted, self._dataset),
-            )
-
 
 def _failing_in_words(loader: DataLoader[Any]) -> Iterator[CountedBatch]:
     """Yield what `loader` does; what a worker raises comes without its traceback."""
     try:
-        yield from loader
+        yield from start_epoch(loader)
     except RuntimeError as error:
         # After torch's heading and the traceback: "headrace.errors.DecodeError: frame 3 of ...".
         said = re.sub(r"^[\w.]+Error: ", "", str(error).strip().splitlines()[-1])
         raise StageError(f"a DataLoader worker failed: {said}", stage="DataLoader") from error
 
 
-def _since(started_ns: int, clock: Clock) -> float:
-    return (clock.now_ns() - started_ns) / 1e9
+@contextmanager
+def _more_workers_than_cores() -> Iterator[None]:
+    """Do not warn of them: they are what is asked about."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
+        yield

@@ -7,51 +7,26 @@ from functools import partial
 import numpy as np
 
 from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError, MediaError
+from headrace.errors import MediaError
+from headrace.experiments.contend import take_turns
 from headrace.experiments.decode_speed import MeasuredSpeed, measure_speed
+from headrace.experiments.plan_config import PlanConfig
 from headrace.experiments.progress import OnProgress, unseen
 from headrace.experiments.rehearsal import rehearse
 from headrace.experiments.trial import Trial, run_trial
+from headrace.profiling.machine import describe_machine
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.costs import DecodeCost
 from headrace.sampling.recommendation import Recommendation, recommend
 from headrace.sampling.reencode import Reencode, reencode
-from headrace.sampling.rho import TAKEN_RHO
 from headrace.sampling.sampler import Sampler
 from headrace.sampling.strategies import Budget, CostOf, Noise, Strategy, check_batch, compare
 from headrace.sizes import parse_bytes
 from headrace.training.open_files import max_open_files
 from headrace.training.video_set import VideoSet
 from headrace.training.window import Window
-from headrace.video.shape import FrameShape
 from headrace.video.source import Source
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanConfig:
-    """What is planned for; the same words as those of `FrameLoader`."""
-
-    batch_size: int = 128
-    memory_budget: int | str = "1GiB"
-    size: tuple[int, int] = (256, 256)
-    """(height, width) of the frames."""
-    target: float | None = None
-    """Frames per second that the model takes; None means as many as there are."""
-    rho: float = TAKEN_RHO
-    """Correlation of the gradients of two frames of one burst."""
-    frames_per_burst: int | None = None
-    """None chooses it."""
-    trial_seconds: float | None = None
-    """Run every strategy for so long; None predicts only."""
-
-    def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ConfigError(f"batch_size must be >= 1, got {self.batch_size}")
-        if self.trial_seconds is not None and not self.trial_seconds > 0:
-            raise ConfigError(f"trial_seconds must be > 0, got {self.trial_seconds}")
-        parse_bytes(self.memory_budget)
-        FrameShape(size=self.size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +57,19 @@ class Plan:
     recommendation: Recommendation
     reencode: Reencode
     """What copies with short GOPs would cost and gain."""
+    cores: int
+    """Those this process may use."""
 
     @property
     def memory_bytes(self) -> int:
         """The budget as a number."""
         return parse_bytes(self.config.memory_budget)
+
+    @property
+    def others(self) -> float:
+        """The most cores that other programs kept busy while something was timed."""
+        others = [self.decoding.others, *(trial.others for trial in self.trials.values())]
+        return max(each or 0.0 for each in others)
 
 
 def plan(
@@ -127,10 +110,9 @@ def plan(
     check_batch(config.batch_size, contents.frames)
     budget = _budget(config, opened, workers)
     on_progress("timing", 0, 0)
-    decoding = _timed(config, opened, workers, clock)
-    lengths, noise = opened.population.gop_lengths, Noise(rho=config.rho)
+    decoding, noise = _timed(config, opened, workers, clock), Noise(rho=config.rho)
     strategies = compare(
-        lengths,
+        opened.population.gop_lengths,
         budget,
         decoding.speed,
         noise=noise,
@@ -148,6 +130,7 @@ def plan(
         trials=_trials(run, strategies, config, on_progress),
         recommendation=recommend(strategies, config.target),
         reencode=_copies(opened, strategies, config.target),
+        cores=describe_machine().usable_cores,
     )
 
 
@@ -228,10 +211,9 @@ def _trials(
     if config.trial_seconds is None:
         return {}
     runnable = [row for row in strategies if row.is_feasible and row.sampler is not None]
-    trials = {}
-    for number, row in enumerate(runnable):
-        on_progress(f"running {row.name}", number, len(runnable))
-        trials[row.name] = run(
+
+    def take(row: Strategy) -> Trial:
+        return run(
             row.sampler,
             lookahead=row.lookahead,
             batch_size=config.batch_size,
@@ -240,4 +222,12 @@ def _trials(
             rho=config.rho,
             seconds=config.trial_seconds,
         )
-    return trials
+
+    trials = take_turns(
+        runnable,
+        take,
+        repeats=1,
+        label=lambda row: f"running {row.name}",
+        on_progress=on_progress,
+    )
+    return {row.name: trial for row, trial in zip(runnable, trials, strict=True)}

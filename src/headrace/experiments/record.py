@@ -1,16 +1,18 @@
 """What every experiment records about itself, and the two files it leaves."""
 
 from pathlib import Path
-from typing import Literal
+
+from pydantic import PositiveInt
 
 from headrace.errors import ConfigError
 from headrace.profiling.provenance import Provenance, Record
+from headrace.report.experiment import ExperimentPage, render_experiment
 
 
 class ExperimentRecord(Record):
     """An experiment as a value: what it shows is computed from it, nothing else."""
 
-    version: Literal[1] = 1
+    version: PositiveInt = 1
     """Of this layout."""
     provenance: Provenance
 
@@ -28,7 +30,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write_experiment(
-    record: ExperimentRecord, page: str, folder: Path, name: str
+    record: ExperimentRecord, page: ExperimentPage, folder: Path, name: str
 ) -> tuple[Path, Path]:
     """Write `name`.json and `name`.html into `folder`; return their paths.
 
@@ -36,9 +38,10 @@ def write_experiment(
         ConfigError: the folder cannot be written.
     """
     numbers, chart = folder / f"{name}.json", folder / f"{name}.html"
+    html = render_experiment(page)
     try:
         numbers.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        chart.write_text(page, encoding="utf-8")
+        chart.write_text(html, encoding="utf-8")
     except OSError as error:
         raise _unwritable(folder, error) from error
     return numbers, chart

@@ -3,16 +3,15 @@
 from dataclasses import dataclass
 
 from headrace.decode.index_store import IndexStore
-from headrace.experiments.mates import MateCounter
+from headrace.experiments.contend import cores_of_others
+from headrace.experiments.delivery import LoaderDelivery
+from headrace.experiments.design_effect import DesignEffectMeter
+from headrace.experiments.steady import take_turn
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.rho import TAKEN_RHO
 from headrace.sampling.sampler import Sampler
 from headrace.training.loader import FrameLoader
-from headrace.training.statistics import LoaderStatistics
 from headrace.training.video_set import VideoSet
-
-_FILLING = 6
-"""The first requests of a window meet every GOP for the first time, at the cost of naive access."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +40,8 @@ class Trial:
     is_filled: bool
     """False if it had not looked ahead as far as it may before it was measured; then it was
     measured slower than it will be."""
+    others: float | None = None
+    """Cores that other programs kept busy meanwhile; None if that is unknown."""
 
 
 def run_trial(
@@ -64,7 +65,7 @@ def run_trial(
     Raises:
         ConfigError: see `FrameLoader`.
     """
-    with FrameLoader(
+    loader = FrameLoader(
         [index.source for index in videos.indexes],
         batch_size=batch_size,
         size=size,
@@ -75,44 +76,24 @@ def run_trial(
         on_error="skip",
         store=store,
         clock=clock,
-    ) as loader:
-        population = videos.population
-        mates = MateCounter(population, sampler, batch_size)
-        started_ns = clock.now_ns()
-        before: LoaderStatistics | None = None
-        is_filled = False
-        while True:
-            for batch in loader:
-                now, elapsed = loader.statistics, (clock.now_ns() - started_ns) / 1e9
-                mates.count(population.frame_ids(batch.video.numpy(), batch.index.numpy()))
-                if before is not None and elapsed >= seconds:
-                    batches = 2 * batch_size * size[0] * size[1] * 3
-                    return _trial(before, now, elapsed, mates, rho, batches, is_filled=is_filled)
-                is_filled = now.frames_delivered >= lookahead if before is None else is_filled
-                if before is None and (is_filled or elapsed >= _FILLING * seconds):
-                    before, started_ns = now, clock.now_ns()
-
-
-def _trial(
-    before: LoaderStatistics,
-    after: LoaderStatistics,
-    seconds: float,
-    mates: MateCounter,
-    rho: float,
-    batches_bytes: int,
-    *,
-    is_filled: bool,
-) -> Trial:
-    frames = after.frames_delivered - before.frames_delivered
+    )
+    population = videos.population
+    noise = DesignEffectMeter(population, sampler, batch_size)
+    delivery = LoaderDelivery(
+        loader,
+        lambda batch: noise.count(population.frame_ids(batch.video.numpy(), batch.index.numpy())),
+    )
+    turn = take_turn(type(sampler).__name__, delivery, seconds, clock)
     return Trial(
-        memory_bytes=after.most_held_bytes + batches_bytes,
-        design_effect=mates.design_effect(rho),
-        inflation=mates.inflation(rho),
-        frames_per_second=frames / seconds,
-        amplification=(after.frames_decoded - before.frames_decoded) / frames,
-        seeks=(after.seeks - before.seeks) / frames,
-        most_held_bytes=after.most_held_bytes,
-        frames=frames,
-        seconds=seconds,
-        is_filled=is_filled,
+        memory_bytes=turn.held_bytes + 2 * batch_size * size[0] * size[1] * 3,
+        design_effect=noise.design_effect(rho),
+        inflation=noise.inflation(rho),
+        frames_per_second=turn.frames / turn.seconds,
+        amplification=turn.decoded / turn.frames,
+        seeks=turn.seeks / turn.frames,
+        most_held_bytes=turn.held_bytes,
+        frames=turn.frames,
+        seconds=turn.seconds,
+        is_filled=turn.is_filled,
+        others=cores_of_others([turn]),
     )

@@ -1,28 +1,23 @@
 """How many workers a stock DataLoader needs: an epoch of clips, timed for each number of them."""
 
 import math
-import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
+from statistics import median
+from typing import Annotated, Final
 
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
-from torch.utils.data import DataLoader
+from pydantic import NonNegativeInt, PositiveInt
 
-from headrace.decode.index_store import IndexStore
-from headrace.decode.protocol import DecodeCounters
-from headrace.errors import ConfigError
-from headrace.experiments.delivery import CountedBatch, collate_counted
-from headrace.experiments.progress import OnProgress, unseen
+from headrace.experiments import costs
+from headrace.experiments.contend import Trust, grouped, take_turns
+from headrace.experiments.experiment import Column, Context, Experiment
+from headrace.experiments.options import FrameSize, Option, Videos, check_options
 from headrace.experiments.record import ExperimentRecord
-from headrace.profiling.machine import provenance
-from headrace.profiling.provenance import Record
-from headrace.profiling.usage import cpu_seconds, memory_bytes
-from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.experiments.saturation import Saturation
+from headrace.profiling.findings.finding import Finding
+from headrace.report.numbers import counted, decimal, megabytes, percent, seconds
 from headrace.sampling.boundary import Boundary
-from headrace.training.datasets import VideoDataset
 
-_BATCHES_PER_WORKER = 4
+_BATCHES_PER_WORKER: Final = 4
 """An epoch in which each worker has fewer tells how long they take to start."""
 
 
@@ -30,58 +25,37 @@ _BATCHES_PER_WORKER = 4
 class WorkersConfig:
     """What is measured."""
 
-    videos: tuple[str, ...]
-    """Paths."""
-    workers: tuple[int, ...] = (0, 1, 2, 4, 8)
-    """Values of `num_workers`; 0 decodes in the process that asks."""
-    batch_size: int = 4
-    """Clips in a batch."""
-    clip_len: int = 16
-    stride: int = 2
-    size: tuple[int, int] = (256, 256)
-    """(height, width) of the frames."""
-    boundary: Boundary = "error"
-    """What happens where a video is shorter than a clip."""
-    clips_per_video: int | None = None
-    """None takes as many as give each worker 4 batches, so that it is not start-up that counts."""
-    repeats: int = 3
-    """Epochs for each number of workers."""
+    videos: Videos
+    workers: Annotated[
+        tuple[int, ...], Option("Values of num_workers; 0 is the process itself.", least=0)
+    ] = (0, 1, 2, 4, 8)
+    batch_size: Annotated[int, Option("Clips in a batch.", least=1)] = 4
+    clip_len: Annotated[int, Option("Frames in a clip.", least=1)] = 16
+    stride: Annotated[int, Option("1 means consecutive frames.", least=1)] = 2
+    size: FrameSize = (256, 256)
+    boundary: Annotated[Boundary, Option("What a video that is shorter than a clip does.")] = (
+        "error"
+    )
+    clips_per_video: Annotated[
+        int | None,
+        Option("Clips of each video in an epoch; by default 4 batches a worker.", least=1),
+    ] = None
+    repeats: Annotated[int, Option("Epochs for each number of workers.", least=1)] = 3
 
     def __post_init__(self) -> None:
-        if not self.workers or min(self.workers) < 0:
-            raise ConfigError(f"workers must be numbers from 0 up, got {self.workers}")
-        for name in ("batch_size", "repeats", "clips_per_video"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be >= 1, got {value}")
+        check_options(self)
 
     @property
-    def clips(self) -> int:
-        """Clips in an epoch."""
-        if self.clips_per_video is not None:
-            return self.clips_per_video * len(self.videos)
+    def times(self) -> int:
+        """Clips of each video in an epoch."""
         enough = _BATCHES_PER_WORKER * max(self.workers) * self.batch_size
-        return max(1, math.ceil(enough / len(self.videos))) * len(self.videos)
+        return self.clips_per_video or max(1, math.ceil(enough / len(self.videos)))
 
 
-class Epoch(Record):
+class Epoch(costs.EpochTurn):
     """One epoch, from asking for the first batch until the last was there."""
 
     workers: NonNegativeInt
-    seconds: NonNegativeFloat
-    """Wall time, that of starting the workers included."""
-    first_batch_seconds: NonNegativeFloat
-    """Until the first batch: workers start, and decode it."""
-    cpu_seconds: NonNegativeFloat
-    """Processor time of all processes, until the workers have ended."""
-    memory_bytes: NonNegativeInt
-    """Of all processes when the last batch was there; what they share is counted once."""
-    decoded: NonNegativeInt
-    """Frames decoded in all processes; so are the rest."""
-    seeks: NonNegativeInt
-    opens: NonNegativeInt
-    bytes_read: NonNegativeInt
-    """Bytes in the packets that were read."""
 
 
 class WorkersRecord(ExperimentRecord):
@@ -89,98 +63,125 @@ class WorkersRecord(ExperimentRecord):
 
     videos: PositiveInt
     clips: PositiveInt
-    """In an epoch."""
+    """In an epoch; so are the frames."""
     frames: PositiveInt
-    """In an epoch."""
     epochs: tuple[Epoch, ...]
-    """As they were timed; numbers of workers take turns, so that none has all the luck."""
 
 
-def measure_workers(
-    config: WorkersConfig,
-    *,
-    command: Sequence[str] = (),
-    on_progress: OnProgress = unseen,
-    store: IndexStore | None = None,
-    clock: Clock = SYSTEM_CLOCK,
-) -> WorkersRecord:
-    """Time epochs of the same clips, `config.repeats` for each number of workers.
+@dataclass(frozen=True, kw_only=True)
+class WorkersRow(costs.CountedRow):
+    """The epochs with one number of workers; medians."""
 
-    One epoch goes before them without being timed, in this process: it brings the files into
-    memory, and bad media comes to light in it. Nothing else should run on the machine.
+    workers: int
+    clips_per_second: float
+    first_batch_seconds: float
+    memory_bytes: int
 
-    Args:
-        config: What is measured.
-        command: The command line it came from, if any.
-        on_progress: Called before each turn.
-        store: Where indexes are kept; None means the user's cache folder.
-        clock: What times.
 
-    Raises:
-        ConfigError: there is no video, or one is shorter than a clip.
-        MediaError: a video cannot be read.
-    """
-    if not config.videos:
-        raise ConfigError("at least one video is needed, got none")
-    times = config.clips // len(config.videos)
-    configuration = {**asdict(config), "videos": len(config.videos), "clips_per_video": times}
-    made = provenance(configuration, command, clock)
-    turns = [0] + list(config.workers) * config.repeats
-    epochs = []
+def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
+    """Time epochs of the same clips; one goes before them uncounted, in this process."""
+    from headrace.experiments.delivery import take_epoch
+    from headrace.training.datasets import VideoDataset
+
+    def take(workers: int) -> Epoch:
+        turn = take_epoch(
+            clips, batch_size=config.batch_size, workers=workers, frames=frames, clock=context.clock
+        )
+        clips.close()
+        return Epoch(workers=workers, **turn.model_dump())
+
+    made = context.provenance(config, clips_per_video=config.times)
     with VideoDataset(
-        config.videos * times,
+        config.videos * config.times,
         config.clip_len,
         config.stride,
         size=config.size,
         boundary=config.boundary,
-        store=store,
+        store=context.store,
     ) as clips:
-        for number, workers in enumerate(turns):
-            on_progress(f"{workers} workers", number, len(turns))
-            epochs.append(_epoch(clips, config.batch_size, workers, clock))
-            clips.close()
-    return WorkersRecord(
-        provenance=made,
-        videos=len(config.videos),
-        clips=len(clips),
-        frames=len(clips) * config.clip_len,
-        epochs=tuple(epochs[1:]),
-    )
-
-
-def _epoch(clips: VideoDataset, batch_size: int, workers: int, clock: Clock) -> Epoch:
-    with warnings.catch_warnings():
-        # More workers than cores is part of the question.
-        warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
-        loader = DataLoader(
-            clips,
-            batch_size=batch_size,
-            num_workers=workers,
-            collate_fn=partial(collate_counted, clips),
+        frames = len(clips) * config.clip_len
+        epochs = take_turns(
+            config.workers,
+            take,
+            repeats=config.repeats,
+            label=lambda workers: f"{workers} workers",
+            warm_up=0,
+            on_progress=context.on_progress,
         )
-        told: dict[int, DecodeCounters] = {}
-        # Workers begin to count at 0, this process where the last epoch ended.
-        earlier = DecodeCounters() if workers else DecodeCounters() + clips.counters
-        busy_before = cpu_seconds()
-        started_ns = first_ns = clock.now_ns()
-        batches: Iterator[CountedBatch] = iter(loader)
-        for number in range(len(loader)):
-            batch = next(batches)
-            told[batch.worker] = batch.counters
-            if number == 0:
-                first_ns = clock.now_ns()
-        ended_ns = clock.now_ns()
-    memory = memory_bytes()
-    spent = sum(told.values(), DecodeCounters()) - earlier
-    del batches  # ends the workers and waits for them, so that their time counts
-    return Epoch(
-        workers=workers,
-        seconds=(ended_ns - started_ns) / 1e9,
-        first_batch_seconds=(first_ns - started_ns) / 1e9,
-        cpu_seconds=cpu_seconds() - busy_before,
-        memory_bytes=memory,
-        decoded=spent.frames_decoded,
-        seeks=spent.seeks,
-        opens=spent.opens,
-        bytes_read=spent.bytes_read,
+    videos, length = len(config.videos), len(clips)
+    return WorkersRecord(provenance=made, videos=videos, clips=length, frames=frames, epochs=epochs)
+
+
+def rows_of(record: WorkersRecord) -> tuple[WorkersRow, ...]:
+    """Return a row for each number of workers, ascending."""
+    return tuple(
+        WorkersRow(
+            **costs.counted_row(epochs),
+            workers=workers,
+            clips_per_second=median(record.clips / epoch.seconds for epoch in epochs),
+            first_batch_seconds=median(epoch.first_batch_seconds for epoch in epochs),
+            memory_bytes=int(median(epoch.memory_bytes for epoch in epochs)),
+        )
+        for workers, epochs in sorted(grouped(record.epochs, lambda each: each.workers).items())
     )
+
+
+def _saturation(rows: tuple[WorkersRow, ...]) -> Saturation[WorkersRow]:
+    return Saturation(rows=rows, unit="frames/s", label=lambda row: counted(row.workers, "worker"))
+
+
+def _answer(record: WorkersRecord, rows: tuple[WorkersRow, ...]) -> tuple[Finding, ...]:
+    found, cores = _saturation(rows), record.provenance.machine.usable_cores
+    trust, busy = Trust.of(rows, cores), percent(found.point.cores)
+    evidence = [
+        *found.rule("the fewest workers"),
+        f"{found.label(found.point)}: processors busy {busy} of one core, "
+        f"{counted(cores, 'core')} usable.",
+        *trust.sentences("Epochs with the same number of workers"),
+    ]
+    setting, surplus = (
+        f"num_workers={found.point.workers}",
+        "more only take memory and time to start",
+    )
+    further = "--workers with a larger number"
+    return (found.finding(trust, evidence, setting=setting, surplus=surplus, further=further),)
+
+
+WORKERS: Final[Experiment[WorkersConfig, WorkersRecord, WorkersRow]] = Experiment(
+    name="workers",
+    summary="Time an epoch of clips for each num_workers of a DataLoader; name where it saturates.",
+    config=WorkersConfig,
+    record=WorkersRecord,
+    measure=measure_workers,
+    title=lambda record: (
+        f"Frames per second by num_workers: {counted(record.clips, 'clip')} "
+        f"of {counted(record.videos, 'video')}"
+    ),
+    rows=rows_of,
+    columns=(
+        Column("workers", lambda row: str(row.workers)),
+        *costs.rate_columns("frames/s"),
+        Column("clips/s", lambda row: decimal(row.clips_per_second)),
+        Column("first batch", lambda row: seconds(row.first_batch_seconds)),
+        Column("CPU", lambda row: percent(row.cores)),
+        Column("MB", lambda row: megabytes(row.memory_bytes).removesuffix(" MB")),
+        *costs.COLUMNS,
+    ),
+    reading=lambda record, rows: (
+        "Medians over the epochs; 0 workers is the training process "
+        "itself. Memory is that of all processes when the last batch was there, what they share "
+        f"counted once. {costs.READING}"
+    ),
+    answer=_answer,
+    charts=lambda rows: (
+        _saturation(rows).chart(
+            lambda row: row.workers,
+            axis="num_workers",
+            name="workers",
+            title="Frames per second by number of workers",
+            reading="An epoch's frames ÷ its time, starting the workers included; the bars reach "
+            "from the slowest epoch to the fastest. The ring is where it saturates: the fewest "
+            "workers above the dashed line.",
+        ),
+    ),
+)

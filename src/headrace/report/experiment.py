@@ -1,13 +1,12 @@
 """An experiment as a page of HTML and as text for the console."""
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from headrace.profiling.findings.finding import Finding
-from headrace.profiling.provenance import Machine, Scalar
+from headrace.profiling.provenance import Machine, Provenance
 from headrace.report.drawing import Chart
+from headrace.report.numbers import counted, gibibytes
 from headrace.report.page import render_page
 from headrace.report.text import (
     aligned,
@@ -31,40 +30,50 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
+class ExperimentPage:
     """What was found, and what it was found with."""
 
     name: str
     """As the command line calls it: `bench workers`."""
     title: str
-    """The question."""
-    created: datetime
-    command: tuple[str, ...]
+    """What was measured of what."""
     findings: tuple[Finding, ...]
     """The answer first."""
     charts: tuple[Chart, ...]
     table: Table
-    configuration: Mapping[str, Scalar]
-    machine: Machine
-    versions: Mapping[str, str]
+    provenance: Provenance
 
 
-def render_experiment(experiment: Experiment) -> str:
+def render_experiment(page: ExperimentPage) -> str:
     """The page: answer, charts, rows and provenance. Costs as `render_page` says."""
+    made = page.provenance
     return render_page(
         _PAGE,
-        experiment.charts,
-        experiment=experiment,
-        command=shlex.join(experiment.command),
-        configuration=configuration_rows(experiment.configuration),
-        machine=machine_rows(experiment.machine),
+        page.charts,
+        experiment=page,
+        created=made.created,
+        command=shlex.join(made.command),
+        configuration=configuration_rows(made.configuration),
+        usable_cores=made.machine.usable_cores,
+        machine=machine_rows(made.machine),
+        versions=made.versions.items(),
     )
 
 
-def render_experiment_text(experiment: Experiment) -> str:
+def render_experiment_text(page: ExperimentPage) -> str:
     """The rows and the answer, ending in a newline."""
-    heads, rows = experiment.table.heads, experiment.table.rows
+    heads, rows = page.table.heads, page.table.rows
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     cells = [[c.rjust(w) for c, w in zip(row, widths, strict=True)] for row in (heads, *rows)]
-    lines = [experiment.title, "", *aligned(cells), "", *finding_lines(experiment.findings)]
+    lines = [page.title, "", *aligned(cells), "", *finding_lines(page.findings)]
     return "\n".join(map(printable, lines)).rstrip() + "\n"
+
+
+def machine_line(machine: Machine) -> str:
+    """What was measured on, in a line: processor, cores, memory, GPU."""
+    gpus = ", ".join(f"{gpu.name} ({gibibytes(gpu.memory_bytes)})" for gpu in machine.gpus)
+    return (
+        f"Machine: CPU {machine.cpu}, {machine.usable_cores} of "
+        f"{counted(machine.logical_cores, 'core')} usable; "
+        f"RAM {gibibytes(machine.memory_bytes)}; GPU {gpus or 'none'}"
+    )

@@ -1,9 +1,9 @@
-"""What batches are worth is counted in them: mates that meet, beyond those by chance."""
+"""What batches are worth is counted in them: frames of one GOP that meet, beyond chance."""
 
 import numpy as np
 import pytest
 
-from headrace.experiments.mates import MateCounter
+from headrace.experiments.design_effect import DesignEffectMeter
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.frames import Permutation, Uniform
 from headrace.sampling.population import Population
@@ -14,7 +14,7 @@ BATCH = 32
 
 
 def counted(sampler, batches, population=MANY):
-    counter = MateCounter(population, sampler, BATCH)
+    counter = DesignEffectMeter(population, sampler, BATCH)
     order = sampler.order(population, 0)
     for number in range(batches):
         counter.count(order[number * BATCH : (number + 1) * BATCH])

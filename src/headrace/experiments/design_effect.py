@@ -1,4 +1,4 @@
-"""Mates: how often frames of one GOP met in batches that were really delivered."""
+"""The design effect of delivered batches: how often frames of one GOP met in them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ _BATCHES_FOR_A_LAG = 2
 """Batches needed for each step up to which mates are counted; with fewer it would be noise."""
 
 
-class MateCounter:
+class DesignEffectMeter:
     """Counts frames of one GOP in batches and between them; keeps 8 bytes for each frame."""
 
     def __init__(self, population: Population, sampler: Sampler, batch_size: int) -> None:

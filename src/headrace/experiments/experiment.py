@@ -1,0 +1,105 @@
+"""The experiment: a question, how it is measured, and how its answer is shown, as one value."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Generic, TypeVar
+
+from headrace.decode.index_store import IndexStore
+from headrace.experiments.options import Configuration
+from headrace.experiments.progress import OnProgress, unseen
+from headrace.experiments.record import ExperimentRecord
+from headrace.profiling.findings.finding import Finding
+from headrace.profiling.machine import provenance
+from headrace.profiling.provenance import Provenance
+from headrace.report.drawing import Chart
+from headrace.report.experiment import ExperimentPage, Table
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+
+Config = TypeVar("Config", bound=Configuration)
+Recorded = TypeVar("Recorded", bound=ExperimentRecord)
+Row = TypeVar("Row")
+Shown = TypeVar("Shown", contravariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What a measurement is given besides its configuration."""
+
+    command: Sequence[str] = ()
+    """The command line it came from, if any."""
+    on_progress: OnProgress = unseen
+    """Called before each turn."""
+    store: IndexStore | None = None
+    """Where indexes are kept; None means the user's cache folder."""
+    clock: Clock = SYSTEM_CLOCK
+
+    def provenance(self, config: Configuration, **chosen: object) -> Provenance:
+        """Return where a record comes from that is about to be made.
+
+        Options are as configured but for what was `chosen` where they leave it open; of videos
+        there is only the number.
+        """
+        options = {**asdict(config), **chosen}
+        if isinstance(videos := options.get("videos"), tuple):
+            options["videos"] = len(videos)
+        return provenance(options, self.command, self.clock)
+
+
+@dataclass(frozen=True)
+class Column(Generic[Shown]):
+    """One column of an experiment's table."""
+
+    head: str
+    cell: Callable[[Shown], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(Generic[Config, Recorded, Row]):
+    """A question. `experiments/registry.py` lists those that `headrace bench` asks.
+
+    All but `measure` is pure: an old record gives the same page again. A module that defines one
+    imports what only measuring needs when it measures, so that `--help` does not wait for PyTorch.
+    """
+
+    name: str
+    """A word: `headrace bench NAME`, and the names of the files it leaves."""
+    summary: str
+    """What it does, in a sentence."""
+    config: type[Config]
+    """Its fields are the options of the command."""
+    record: type[Recorded]
+    measure: Callable[[Config, Context], Recorded]
+    """Raises ConfigError, MediaError and StageError."""
+    title: Callable[[Recorded], str]
+    """What was measured of what, above the answer."""
+    rows: Callable[[Recorded], tuple[Row, ...]]
+    columns: tuple[Column[Row], ...]
+    """The first one names the row."""
+    reading: Callable[[Recorded, tuple[Row, ...]], str]
+    """What the columns are, one or two sentences."""
+    answer: Callable[[Recorded, tuple[Row, ...]], tuple[Finding, ...]]
+    """The answer first."""
+    charts: Callable[[tuple[Row, ...]], tuple[Chart, ...]] = lambda rows: ()
+    names_machine: bool = False
+    """Whether the console is told of the machine before it is measured on."""
+
+    def page(self, record: Recorded) -> ExperimentPage:
+        """Return what the record shows, ready to be rendered."""
+        rows = self.rows(record)
+        return ExperimentPage(
+            name=f"bench {self.name}",
+            title=self.title(record),
+            findings=self.answer(record, rows),
+            charts=self.charts(rows),
+            table=table(self.columns, rows, self.reading(record, rows)),
+            provenance=record.provenance,
+        )
+
+
+def table(columns: Sequence[Column[Row]], rows: Sequence[Row], reading: str) -> Table:
+    """Return rows as text."""
+    return Table(
+        reading=reading,
+        heads=tuple(column.head for column in columns),
+        rows=tuple(tuple(column.cell(row) for column in columns) for row in rows),
+    )

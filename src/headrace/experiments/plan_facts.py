@@ -1,0 +1,71 @@
+"""A plan as plain values, for JSON."""
+
+from dataclasses import asdict
+from typing import Any
+
+from headrace.experiments.plan import Plan
+from headrace.sampling.bursts import Bursts
+from headrace.sampling.strategies import Strategy
+
+
+def plan_facts(made: Plan) -> dict[str, Any]:
+    """Return all that a plan holds: strings, numbers, lists and dictionaries of them."""
+    contents = asdict(made.contents)
+    contents["left_out"] = [
+        {"source": error.source, "error": str(error)} for error in made.contents.left_out
+    ]
+    best = made.recommendation
+    return {
+        "config": asdict(made.config),
+        "noise": asdict(made.noise),
+        "contents": contents,
+        "decoding": asdict(made.decoding),
+        "strategies": [
+            {
+                **_row_facts(row),
+                "is_recommended": row is best.strategy,
+                "measured": asdict(made.trials[row.name]) if row.name in made.trials else None,
+            }
+            for row in made.strategies
+        ],
+        "recommendation": {
+            "name": best.strategy.name,
+            "reaches_target": best.reaches_target,
+            "why": best.why,
+            "loader": loader_call(best.strategy, made),
+        },
+        "reencode": asdict(made.reencode),
+    }
+
+
+def _row_facts(row: Strategy) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "sampling": None if row.sampler is None else repr(row.sampler),
+        "lookahead": row.lookahead,
+        "frames_per_second": row.frames_per_second,
+        "amplification": row.amplification,
+        "seeks": row.cost.seeks,
+        "memory_bytes": row.memory_bytes,
+        "bias_bound": row.bias_bound,
+        "design_effect": row.design_effect,
+        "autocorrelation": row.autocorrelation,
+        "inflation": row.inflation,
+        "inflation_at": row.inflation_at,
+        "words": row.words,
+        "why_not": row.why_not,
+    }
+
+
+def loader_call(row: Strategy, made: Plan) -> str:
+    """Return the loader to write for a strategy."""
+    name, arguments = type(row.sampler).__name__, ""
+    if isinstance(row.sampler, Bursts):
+        arguments = f"frames_per_burst={row.sampler.frames_per_burst}, lanes={row.sampler.lanes}"
+    is_default = row.lookahead in (row.budget.lookahead, row.budget.lookahead_once)
+    lookahead = "" if is_default else f", lookahead={row.lookahead}"
+    config = made.config
+    return (
+        f"FrameLoader(videos, batch_size={config.batch_size}, size={config.size}, "
+        f"sampling={name}({arguments}), memory_budget={config.memory_budget!r}{lookahead})"
+    )

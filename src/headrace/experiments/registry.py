@@ -1,0 +1,10 @@
+"""The experiments that `headrace bench` asks, in the order in which help lists them."""
+
+from typing import Any, Final
+
+from headrace.experiments.cameras_report import CAMERAS
+from headrace.experiments.experiment import Experiment
+from headrace.experiments.sampling_report import SAMPLING
+from headrace.experiments.workers import WORKERS
+
+EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (WORKERS, SAMPLING, CAMERAS)

@@ -1,0 +1,104 @@
+"""Options of a command are the fields of its configuration: kinds, defaults, bounds and lists."""
+
+from dataclasses import MISSING, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+import typer
+
+from headrace.cli.options import configured, parameters, with_parameters
+from headrace.experiments.options import FrameSize, Option, Videos, option_fields
+from headrace.experiments.plan_config import PlanConfig
+from headrace.experiments.registry import EXPERIMENTS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Every:
+    """One field of every kind."""
+
+    videos: Videos
+    folder: Annotated[Path, Option("A folder.", flags=("--in", "--into"))]
+    number: Annotated[int, Option("A number.", least=1, most=9)] = 3
+    share: Annotated[float | None, Option("A share.")] = None
+    word: Annotated[Literal["a", "b"], Option("A word.")] = "a"
+    size: FrameSize = (2, 4)
+    counts: Annotated[tuple[int, ...], Option("Counts.", least=0)] = (0, 1)
+    words: Annotated[tuple[str, ...], Option("Words.")] = ("x", "y")
+    memory: Annotated[int | str, Option("Bytes.")] = "1KiB"
+    is_loud: Annotated[bool, Option("Whether.")] = False
+    unseen: int = 7
+
+
+@pytest.fixture
+def typed(capsys):
+    """Return a function: arguments -> the configuration, or what stderr said."""
+
+    def run(*arguments):
+        made = []
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        take = with_parameters(
+            lambda **values: made.append(configured(Every, values)), parameters(Every), "Does it."
+        )
+        app.command()(take)
+        try:
+            app([*map(str, arguments)])
+        except SystemExit as end:
+            return made[0] if made else (end.code, capsys.readouterr().err)
+        return None
+
+    return run
+
+
+def test_what_is_not_typed_is_the_default_of_the_field(typed):
+    assert typed("v.mp4", "--in", "d") == Every(videos=("v.mp4",), folder=Path("d"))
+
+
+def test_every_kind_can_be_typed(typed):
+    found = typed(
+        *("v.mp4", "w.mp4", "--into", "d", "--number", 5, "--share", 0.5, "--word", "b"),
+        *("--size", 8, 16, "--counts", "4,2,4", "--words", "p, q", "--memory", "2", "--is-loud"),
+    )
+    assert found == Every(
+        videos=("v.mp4", "w.mp4"),
+        folder=Path("d"),
+        number=5,
+        share=0.5,
+        word="b",
+        size=(8, 16),
+        counts=(4, 2),
+        words=("p", "q"),
+        memory="2",
+        is_loud=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("v.mp4",), "--in"),
+        (("v.mp4", "--in", "d", "--number", 10), "less than or equal to 9"),
+        (("v.mp4", "--in", "d", "--word", "c"), "'c' is not one of"),
+        (("v.mp4", "--in", "d", "--counts", "1,two"), "--counts: numbers with commas"),
+        (("v.mp4", "--in", "d", "--unseen", 8), "--unseen"),
+    ],
+)
+def test_a_usage_error_names_the_option(typed, arguments, said):
+    code, err = typed(*arguments)
+    assert code == 2
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    "configuration", [PlanConfig, *(each.config for each in EXPERIMENTS)], ids=lambda c: c.__name__
+)
+def test_commands_default_to_what_the_library_defaults_to(configuration):
+    """What a command makes of nothing typed is what Python makes of nothing given."""
+    required = {"videos": [Path("a.mp4")], "index_file": Path("i.json")}
+    fields = {field.name: field for field in option_fields(configuration)}
+    values = {each.name: each.default for each in parameters(configuration)}
+    given = {name: required[name] for name, field in fields.items() if field.default is MISSING}
+    made = configured(configuration, values | given)
+    for name, field in fields.items():
+        if field.default is not MISSING:
+            assert getattr(made, name) == field.default, name

@@ -1,0 +1,70 @@
+"""The table of a plan: what was measured stands beside what was predicted, and words below it."""
+
+from dataclasses import replace
+
+import pytest
+
+from headrace.decode.index_store import IndexStore
+from headrace.experiments.plan import plan
+from headrace.experiments.plan_config import PlanConfig
+from headrace.experiments.plan_table import columns_of
+from headrace.experiments.plan_text import render_plan
+from headrace.experiments.trial import Trial
+from headrace.testing.synth import SynthClip, write_clip
+
+TRIAL = Trial(
+    frames_per_second=123.0,
+    amplification=4.5,
+    seeks=0.5,
+    most_held_bytes=0,
+    memory_bytes=7 * 2**20,
+    design_effect=2.0,
+    inflation=None,
+    frames=8,
+    seconds=1.0,
+    is_filled=False,
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plan")
+    config = PlanConfig(batch_size=8, size=(32, 32), memory_budget="1MiB")
+    clips = [write_clip(folder / "clip", SynthClip(gop=12))]
+    return plan(clips, config, workers=1, store=IndexStore(folder / "index"))
+
+
+def cells(made, name):
+    """Return the cells of one strategy by their heads, on one line."""
+    row = next(row for row in made.strategies if row.name == name)
+    return {" ".join(column.head.split()): column.cell(row) for column in columns_of(made)}
+
+
+def test_measured_speed_memory_and_noise_are_in_the_row(made):
+    tried = replace(made, trials={"naive": TRIAL})
+    assert cells(tried, "naive").items() >= {
+        ("frames/s measured", "123*"),
+        ("decoded measured", "4.50*"),
+        ("most measured", "7"),
+        ("8 measured", "4"),
+        ("many measured", "-"),
+    }
+    others = cells(tried, "look-ahead")
+    assert {cell for head, cell in others.items() if head.endswith("measured")} == {"-"}
+
+
+def test_without_a_trial_nothing_stands_as_measured(made):
+    assert not [head for head in cells(made, "naive") if "measured" in head]
+
+
+def test_a_way_that_is_not_possible_has_a_name_only(made):
+    rows = [replace(row, why_not="too large") for row in made.strategies]
+    found = cells(replace(made, strategies=tuple(rows)), "naive")
+    assert set(found.values()) - {"-"} == {found["strategy"]}
+
+
+def test_other_programs_that_took_the_processor_are_told_below_the_advice(made):
+    said = "Other programs kept up to 1.50 of 2 usable cores busy meanwhile"
+    for others, is_told in ((1.5, True), (0.1, False)):
+        decoding = replace(made.decoding, others=others)
+        assert (said in render_plan(replace(made, decoding=decoding, cores=2))) is is_told
