@@ -47,6 +47,12 @@ class FrameReader:
     they come out in the order of the videos whatever finishes first.
     """
 
+    losses: list[Loss]
+    """What was left out or concealed so far, in order; whole videos as soon as they are known to be
+    bad."""
+    threads = 0
+    """Threads that decode, once it is iterated."""
+
     def __init__(
         self,
         videos: Sequence[Video],
@@ -105,12 +111,8 @@ class FrameReader:
         self._decoding = decoding
         self._store = store or IndexStore()
         self._clock = clock
-        self.threads = 0
-        """Threads that decode, once it is iterated."""
         self._costs: list[DecodeCounters] = [DecodeCounters()]
         self.losses: list[Loss] = []
-        """What was left out or concealed so far, in order; whole videos as soon as they are known
-        to be bad."""
 
     @property
     def counters(self) -> DecodeCounters:
