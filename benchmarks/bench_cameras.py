@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks.camera_media import index_file
 from benchmarks.media import DEFAULT_ROOT
-from benchmarks.record import RESULTS, commit
-from headrace.experiments.cameras import CamerasConfig, CamerasRecord, measure_cameras
+from benchmarks.record import RESULTS
+from headrace.experiments.cameras import CamerasConfig, measure_cameras
 
 CLIPS = 10
 
@@ -22,7 +22,7 @@ def main() -> None:
         index_file=_made(120), ways=("loader",), ranks=(1,), workers=(2,), repeats=5
     )
     for name, config in (("cameras", short), ("cameras_speed", long)):
-        record = _of_this_commit(measure_cameras(config, on_progress=_say))
+        record = measure_cameras(config, command=sys.argv, on_progress=_say)
         path = RESULTS / f"{name}.json"
         path.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
         print(path)
@@ -33,13 +33,6 @@ def _made(num_frames: int) -> Path:
     if not path.is_file():
         sys.exit(f"no {path}; make it: python -m benchmarks.camera_media --num-frames {num_frames}")
     return path
-
-
-def _of_this_commit(record: CamerasRecord) -> CamerasRecord:
-    """Return the record with the version that this checkout is: the release, and the commit."""
-    made = record.provenance
-    made = made.model_copy(update={"headrace": f"{made.headrace}+{commit()}"})
-    return record.model_copy(update={"provenance": made})
 
 
 def _say(what: str, done: int, of: int) -> None:
