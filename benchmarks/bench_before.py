@@ -93,7 +93,7 @@ def main(words: Sequence[str] | None = None) -> None:
     with checked_out(options.before) as (commit, tree):
         for kind, paths in sets.items():
             for question in options.questions:
-                asked = _asked(question, paths, workers, options.seconds)
+                asked = request(question, paths, workers, options.seconds)
                 turns = [
                     turn(partial(_repeat, asked), tree / "src", is_odd=bool(number % 2))
                     for number in range(options.repeats)
@@ -130,13 +130,8 @@ def turn(repeat: Callable[[Path], Repeat], other: Path, *, is_odd: bool) -> Turn
     )
 
 
-def _repeat(asked: Mapping[str, Any], source: Path) -> Repeat:
-    """Time headrace of one tree; it knows no index, so that each scans for itself."""
-    with TemporaryDirectory() as cache:
-        return Repeat(**ask_worker(asked, source=source, cache=Path(cache)))
-
-
-def _asked(question: str, paths: Sequence[Path], workers: int, seconds: float) -> dict[str, Any]:
+def request(question: str, paths: Sequence[Path], workers: int, seconds: float) -> dict[str, Any]:
+    """Return what a worker of either tree is asked."""
     asked = {
         **QUESTIONS[question],
         "cores": workers,
@@ -164,6 +159,12 @@ def checked_out(revision: str) -> Iterator[tuple[str, Path]]:
             yield commit, tree
         finally:
             subprocess.run([*git, "worktree", "remove", "--force", str(tree)], check=True)
+
+
+def _repeat(asked: Mapping[str, Any], source: Path) -> Repeat:
+    """Time headrace of one tree; it knows no index, so that each scans for itself."""
+    with TemporaryDirectory() as cache:
+        return Repeat(**ask_worker(asked, source=source, cache=Path(cache)))
 
 
 def _parser() -> argparse.ArgumentParser:

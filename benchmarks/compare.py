@@ -27,6 +27,7 @@ def run(
     out: str,
     seconds: float | None = None,
     asked: Mapping[str, Any] | None = None,
+    words: Sequence[str] | None = None,
 ) -> None:
     """Prove, time, keep after every round, print; with --resume, go on after an interruption.
 
@@ -37,8 +38,9 @@ def run(
         out: Name of the result.
         seconds: That a repeat is timed for at least; None where it ends by itself.
         asked: What else every entrant is asked with.
+        words: The command line; None means that of this process.
     """
-    options = _parser(about, [each.name for each in entrants], out, seconds).parse_args()
+    options = _parser(about, [each.name for each in entrants], out, seconds).parse_args(words)
     chosen = [each for each in entrants if each.name in options.libraries]
     common = {**({} if seconds is None else {"seconds": options.seconds}), **(asked or {})}
     sets = {kind: media.paths(options.media, kind, options.count) for kind in options.kinds}

@@ -62,9 +62,11 @@ class Repeat(Record):
         return self.others_cpu_seconds / max(1e-9, self.others_cpu_seconds + self.cpu_seconds)
 
     @property
-    def cpu_ms_per_frame(self) -> float:
+    def cpu_ms_per_frame(self) -> float | None:
         """CPU milliseconds per delivered frame, all threads and processes together."""
-        return 1e3 * (self.cpu_seconds or 0) / self.frames
+        if self.cpu_seconds is None or not self.frames:
+            return None
+        return 1e3 * self.cpu_seconds / self.frames
 
     @property
     def is_filled(self) -> bool:

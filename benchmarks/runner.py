@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -47,20 +47,18 @@ class Task:
     asked: Mapping[str, Any] = field(default_factory=dict)
     """What else."""
 
-    def ask(self, entrant: Mapping[str, Any], pictures: Path | None, ask: "Ask") -> dict[str, Any]:
-        """Return the answer: times, or the versions where there is a file for its `pictures`."""
-        return ask(
-            {
-                "question": self.question,
-                "cores": self.workers,
-                "paths": [str(path.resolve()) for path in self.paths],
-                "size": self.size,
-                "workers": self.workers,
-                "pictures": str(pictures) if pictures else None,
-                **self.asked,
-                **entrant,
-            }
-        )
+    def request(self, entrant: Mapping[str, Any], pictures: Path | None = None) -> dict[str, Any]:
+        """Return what a worker is asked: for times, or for the pictures in a file."""
+        return {
+            "question": self.question,
+            "cores": self.workers,
+            "paths": [str(path.resolve()) for path in self.paths],
+            "size": self.size,
+            "workers": self.workers,
+            "pictures": str(pictures) if pictures else None,
+            **self.asked,
+            **entrant,
+        }
 
 
 Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -104,16 +102,10 @@ def prove(entrants: Sequence[Entrant], task: Task, ask: Ask = ask_worker) -> lis
     """One row per entrant without repeats: are its frames those of a linear decode?"""
     if not entrants:
         return []
-    linear = Task(
-        question="every_frame",
-        kind=task.kind,
-        paths=task.paths,
-        size=task.size,
-        workers=task.workers,
-    )
+    linear = replace(task, question="every_frame", asked={})
     with TemporaryDirectory() as folder:
         place = Path(folder) / "pictures.npz"
-        linear.ask({"library": REFERENCE}, place, ask)
+        ask(linear.request({"library": REFERENCE}, place))
         with np.load(place) as stored:
             reference = [stored[name] for name in stored]
         return [_prove(each, task, reference, place, ask) for each in entrants]
@@ -143,7 +135,7 @@ def _prove(
 ) -> Row:
     row = Row(name=entrant.name, kind=task.kind)
     try:
-        answer = task.ask(entrant.asked, place, ask)
+        answer = ask(task.request(entrant.asked, place))
     except WorkerError as error:
         return _failed(row, str(error))
     with np.load(place) as stored:
@@ -163,7 +155,7 @@ def _compare(reference: Sequence[Pictures], stored: Mapping[str, Any]) -> Equali
 def _repeat(row: Row, entrant: Entrant, task: Task, ask: Ask) -> Row:
     """The row with one more repeat, or with the reason why there is none."""
     try:
-        repeat = Repeat(**task.ask(entrant.asked, None, ask))
+        repeat = Repeat(**ask(task.request(entrant.asked)))
     except WorkerError as error:
         return _failed(row, str(error))
     wanted = row.equality.frames if row.equality and task.question == "every_frame" else None

@@ -149,10 +149,7 @@ def _line(rows: Sequence[Row], limits: Mapping[str, Row], columns: _Columns) -> 
         cells += [_speed(row), "" if share is None else f"{share:.{columns.digits}f}"]
     timed = [row for row in rows if row.repeats]
     decoded = [f"{each:.2f}" for row in timed if (each := row.amplification) is not None]
-    cpu = [
-        f"{median(each.cpu_ms_per_frame for each in row.repeats):.{columns.cpu_digits}f}"
-        for row in timed
-    ]
+    cpu = [f"{median(ms):.{columns.cpu_digits}f}" for row in timed if (ms := _cpu_ms(row))]
     peak = max((each for row in timed for each in columns.peaks(row)), default=0)
     memory = f"{peak / 2**20:,.0f} MiB" if peak else ""
     return [*cells, " / ".join(decoded), " / ".join(cpu), memory]
@@ -167,6 +164,10 @@ def _speed(row: Row) -> str:
     if not row.repeats:
         return "not timed"
     return spread([repeat.frames_per_second for repeat in row.repeats], ",.0f")
+
+
+def _cpu_ms(row: Row) -> list[float]:
+    return [found for each in row.repeats if (found := each.cpu_ms_per_frame) is not None]
 
 
 def _peaks_of_one_process(row: Row) -> Sequence[float]:

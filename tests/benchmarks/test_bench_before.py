@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.bench_before import Comparison, Turn, checked_out, render, turn
+from benchmarks.bench_before import QUESTIONS, Comparison, Turn, checked_out, render, request, turn
 from benchmarks.record import Repeat
-from benchmarks.runner import SOURCE
+from benchmarks.runner import SOURCE, ask_worker
+
+from headrace.testing.synth import SynthClip, write_clip
 
 
 def test_the_ratio_is_the_median_of_the_turns():
@@ -36,3 +38,10 @@ def test_the_other_commit_is_checked_out_and_gone_afterwards():
         assert (tree / "src" / "headrace" / "__init__.py").is_file()
         assert commit
     assert not tree.exists()
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_worker_answers_every_question(question, tmp_path):
+    path = write_clip(tmp_path / "clip", SynthClip(num_frames=130, size=(64, 96)))
+    asked = request(question, [path], workers=1, seconds=0.01)
+    assert Repeat(**ask_worker(asked, cache=tmp_path)).frames_per_second > 0
