@@ -47,7 +47,7 @@ lock:  ## write constraints.txt from what is installed
 
 setup: $(DEV) $(MEDIA)  ## install the package, its tools and the clips of the tests
 
-bench: bench-setup  ## time headrace beside other libraries (three hours), draw the README's figures
+bench: bench-setup  ## time headrace beside other libraries (three hours), write the figures
 	$(BIN)/python -m benchmarks.bench_sequential
 	$(BIN)/python -m benchmarks.bench_startup
 	$(BIN)/python -m benchmarks.bench_random_frames
@@ -55,10 +55,10 @@ bench: bench-setup  ## time headrace beside other libraries (three hours), draw 
 	$(BIN)/python -m benchmarks.bench_correlation
 	$(BIN)/python -m benchmarks.bench_cameras
 	$(BIN)/python -m benchmarks.bench_scaling
-	$(BIN)/python -m benchmarks.readme
+	$(BIN)/python -m benchmarks.pages
 
 conformance: setup bench-setup  ## hold every kind of file against a plain decode (half an hour)
-	$(BIN)/python -m benchmarks.bench_draws
+	$(BIN)/python -m benchmarks.conformance.draws
 	$(BIN)/python -m benchmarks.conformance --synthetic build/conformance --json benchmarks/results/conformance.json
 
 bench-setup: $(DEV) $(BENCH)  ## install the libraries the benchmarks compare with

@@ -3,44 +3,51 @@
 python -m benchmarks.bench_before --before HEAD~1 --count 4 --repeats 3     # a first look
 python -m benchmarks.bench_before --before c470d7d                          # a record that is kept
 
-Both are asked by their own workers (`benchmarks.worker`, `benchmarks.random_worker`), each in a
-process of its own, one after the other: every frame in order, random frames, and scanning files
-anew. The figure is the median of the ratios, this tree's speed to the other's of the same turn.
+The workers of this tree ask both, each in a process of its own, one after the other: every frame in
+order, random frames, and scanning files anew. The figure is the median of the ratios, this tree's
+speed to the other's of the same turn. What a worker uses of headrace must be in both.
 """
 
 import argparse
-import json
 import os
-import statistics
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import media
-from benchmarks.record import RESULTS, ROOT, Result, Value, conditions
+from benchmarks.compare import SIZE
+from benchmarks.record import RESULTS, ROOT, Repeat, Result, origin
+from benchmarks.runner import SOURCE, ask_worker
+from headrace.profiling.provenance import Record
 
-SIZE = (256, 256)
-_SCAN = (
-    "import json, sys, time\n"
-    "from headrace.video.stream_index import StreamIndex\n"
-    "paths = json.load(sys.stdin)['paths']\n"
-    "[StreamIndex.scan(path) for path in paths[:2]]\n"
-    "began = time.perf_counter()\n"
-    "[StreamIndex.scan(path) for path in paths]\n"
-    "print(json.dumps({'frames': len(paths), 'wall_seconds': time.perf_counter() - began}))\n"
-)
+QUESTIONS: Mapping[str, Mapping[str, Any]] = {
+    "scan": {"question": "scan_files"},
+    "sequential": {"question": "every_frame", "library": "headrace", "size": SIZE},
+    "random_frames": {
+        "question": "random_frames",
+        "way": "headrace",
+        "size": SIZE,
+        "batch_size": 128,
+        "clip": None,
+        "memory_budget": "256MiB",
+        "hold": "yuv420",
+    },
+}
 
 
-class Turn(Value):
+class Turn(Record):
     """What both did, one after the other."""
 
     before: float
     """Frames, or files, per second."""
     after: float
+    others_share: float | None = None
+    """Of the CPU time, the greater of both; None in records made before it was kept."""
 
     @property
     def ratio(self) -> float:
@@ -48,7 +55,7 @@ class Turn(Value):
         return self.after / self.before
 
 
-class Comparison(Value):
+class Comparison(Record):
     """One question, on media of one kind."""
 
     question: str
@@ -58,7 +65,7 @@ class Comparison(Value):
     @property
     def ratio(self) -> float:
         """Median of the turns' ratios."""
-        return statistics.median(turn.ratio for turn in self.turns)
+        return median(turn.ratio for turn in self.turns)
 
 
 class BeforeResult(Result):
@@ -69,94 +76,76 @@ class BeforeResult(Result):
     rows: tuple[Comparison, ...]
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Measure, print, keep."""
-    options = _parser().parse_args()
-    sets = {kind: media.paths(options.media, kind, options.count) for kind in media.KINDS}
+    options = _parser().parse_args(words)
+    sets = {kind: media.paths(options.media, kind, options.count) for kind in options.kinds}
     workers = os.cpu_count() or 1
-    found = conditions(
-        parameters={"size": SIZE, "workers": workers, "repeats": options.repeats},
-        media={"recipe": media.recipe(), "count": options.count},
+    made = origin(
+        {
+            "size": SIZE,
+            "workers": workers,
+            "repeats": options.repeats,
+            "seconds": options.seconds,
+        }
     )
     rows = []
-    with _checked_out(options.before) as (commit, other):
+    with checked_out(options.before) as (commit, tree):
         for kind, paths in sets.items():
             for question in options.questions:
-                asked = _asked(question, paths, workers, options.seconds)
-                turns = tuple(
-                    _turn(question, asked, other, is_odd=bool(turn % 2))
-                    for turn in range(options.repeats)
-                )
-                rows.append(Comparison(question=question, kind=kind, turns=turns))
+                asked = request(question, paths, workers, options.seconds)
+                turns = [
+                    turn(partial(_repeat, asked), tree / "src", is_odd=bool(number % 2))
+                    for number in range(options.repeats)
+                ]
+                rows.append(Comparison(question=question, kind=kind, turns=tuple(turns)))
                 print(render(rows[-1]), flush=True)
-    BeforeResult(conditions=found, before=commit, rows=tuple(rows)).save(options.out)
+    found = {"recipe": media.recipe(), "count": options.count}
+    BeforeResult(provenance=made, media=found, before=commit, rows=tuple(rows)).save(options.out)
     print(options.out)
 
 
 def render(row: Comparison) -> str:
-    """Return one line: the ratio, its range, and both medians."""
+    """Return one line: the ratio, its range, both medians, and how quiet the machine was."""
     ratios = [turn.ratio for turn in row.turns]
-    before = statistics.median(turn.before for turn in row.turns)
-    after = statistics.median(turn.after for turn in row.turns)
+    before = median(turn.before for turn in row.turns)
+    after = median(turn.after for turn in row.turns)
+    shares = [turn.others_share for turn in row.turns if turn.others_share is not None]
+    others = f"; others used up to {max(shares):.0%} of the machine" if shares else ""
     return (
         f"{row.kind} {row.question}: {row.ratio:.2f} of before "
-        f"({min(ratios):.2f} to {max(ratios):.2f}); {before:.0f} -> {after:.0f} per second"
+        f"({min(ratios):.2f} to {max(ratios):.2f}); {before:.0f} -> {after:.0f} per second{others}"
     )
 
 
-def _turn(question: str, asked: dict[str, Any], other: Path, *, is_odd: bool) -> Turn:
+def turn(repeat: Callable[[Path], Repeat], other: Path, *, is_odd: bool) -> Turn:
     """Ask both, the one that goes first changing from turn to turn."""
-    trees = [ROOT, other] if is_odd else [other, ROOT]
-    speeds = {tree: _speed(question, asked, tree) for tree in trees}
-    return Turn(before=speeds[other], after=speeds[ROOT])
+    sources = [SOURCE, other] if is_odd else [other, SOURCE]
+    found = {source: repeat(source) for source in sources}
+    shares = [each.others_share for each in found.values() if each.others_share is not None]
+    return Turn(
+        before=found[other].frames_per_second,
+        after=found[SOURCE].frames_per_second,
+        others_share=max(shares, default=None),
+    )
 
 
-def _speed(question: str, asked: dict[str, Any], tree: Path) -> float:
-    code = {"scan": ["-c", _SCAN], "sequential": ["-m", "benchmarks.worker"]}
-    command = [sys.executable, *code.get(question, ["-m", "benchmarks.random_worker"])]
-    paths = os.pathsep.join([str(tree / "src"), str(tree)])
-    with TemporaryDirectory() as cache:
-        # An index of one is none of the other's: each scans for itself, before it is timed.
-        done = subprocess.run(
-            command,
-            input=json.dumps(asked),
-            cwd=tree,
-            env={**os.environ, "PYTHONPATH": paths, "XDG_CACHE_HOME": cache},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    answer = json.loads(done.stdout.splitlines()[-1])
-    return float(answer["frames"] / answer["wall_seconds"])
-
-
-def _asked(question: str, paths: Sequence[Path], workers: int, seconds: float) -> dict[str, Any]:
-    asked: dict[str, Any] = {"paths": [str(path.resolve()) for path in paths]}
-    if question == "sequential":
-        return {
-            **asked,
-            "library": "headrace",
-            "size": SIZE,
-            "workers": workers,
-            "thumbnails": None,
-        }
+def request(question: str, paths: Sequence[Path], workers: int, seconds: float) -> dict[str, Any]:
+    """Return what a worker of either tree is asked."""
+    asked = {
+        **QUESTIONS[question],
+        "cores": workers,
+        "paths": [str(path.resolve()) for path in paths],
+    }
+    if question != "scan":
+        asked |= {"workers": workers, "pictures": None}
     if question == "random_frames":
-        return asked | {
-            "way": "headrace",
-            "size": SIZE,
-            "workers": workers,
-            "batch_size": 128,
-            "clip": None,
-            "memory_budget": "256MiB",
-            "hold": "yuv420",
-            "seconds": seconds,
-            "pictures": None,
-        }
+        asked |= {"seconds": seconds}
     return asked
 
 
 @contextmanager
-def _checked_out(revision: str) -> Iterator[tuple[str, Path]]:
+def checked_out(revision: str) -> Iterator[tuple[str, Path]]:
     """Yield a commit's name, and a folder with its tree; the folder is gone afterwards."""
     git = ["git", "-C", str(ROOT)]
     named = [*git, "rev-parse", "--short", f"{revision}^{{commit}}"]
@@ -172,18 +161,25 @@ def _checked_out(revision: str) -> Iterator[tuple[str, Path]]:
             subprocess.run([*git, "worktree", "remove", "--force", str(tree)], check=True)
 
 
+def _repeat(asked: Mapping[str, Any], source: Path) -> Repeat:
+    """Time headrace of one tree; it knows no index, so that each scans for itself."""
+    with TemporaryDirectory() as cache:
+        return Repeat(**ask_worker(asked, source=source, cache=Path(cache)))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    questions = ["scan", "sequential", "random_frames"]
-    parser.add_argument("--before", required=True, metavar="COMMIT")
-    parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
-    parser.add_argument("--count", type=int, default=12, help="videos of each kind")
-    parser.add_argument("--questions", nargs="+", default=questions, choices=questions)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=6, help="of random frames, in each turn")
-    parser.add_argument("--out", type=Path, default=RESULTS / "before.json")
+    add = parser.add_argument
+    add("--before", required=True, metavar="COMMIT")
+    add("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
+    add("--count", type=int, default=12, help="videos of each kind")
+    add("--kinds", nargs="+", default=list(media.KINDS), choices=media.KINDS)
+    add("--questions", nargs="+", default=list(QUESTIONS), choices=QUESTIONS)
+    add("--repeats", type=int, default=7, help="of both, in turn")
+    add("--seconds", type=float, default=6, help="of random frames, in each turn")
+    add("--out", type=Path, default=RESULTS / "before.json")
     return parser
 
 

@@ -4,43 +4,53 @@ python -m benchmarks.camera_media && python -m benchmarks.camera_media --num-fra
 python -m benchmarks.bench_cameras
 """
 
+import argparse
 import sys
 from pathlib import Path
 
 from benchmarks.camera_media import index_file
 from benchmarks.media import DEFAULT_ROOT
-from benchmarks.record import RESULTS, commit
-from headrace.experiments.cameras import CamerasConfig, CamerasRecord, measure_cameras
+from benchmarks.record import RESULTS
+from headrace.experiments.cameras import CamerasConfig, measure_cameras
 from headrace.experiments.experiment import Context
-
-CLIPS = 10
 
 
 def main() -> None:
     """Measure the grid on short clips, the speed on long ones, and keep both."""
-    short = CamerasConfig(index_file=_made(40))
-    long = CamerasConfig(
-        index_file=_made(120), ways=("loader",), ranks=(1,), workers=(2,), repeats=5
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for name, config in (("cameras", short), ("cameras_speed", long)):
-        record = _of_this_commit(measure_cameras(config, Context(on_progress=_say)))
-        path = RESULTS / f"{name}.json"
+    add = parser.add_argument
+    add("--media", type=Path, default=DEFAULT_ROOT, help="their folder")
+    add("--clips", type=int, default=10)
+    add("--short", type=int, default=40, help="frames of each clip, for the grid")
+    add("--long", type=int, default=120, help="frames of each clip, for the speed")
+    add("--ranks", type=int, nargs="+", default=[1, 2, 4, 8], help="of the grid")
+    add("--repeats", type=int, default=5, help="for the speed")
+    add("--out", type=Path, default=RESULTS, help="folder of both results")
+    options = parser.parse_args()
+
+    def made(num_frames: int) -> Path:
+        path = index_file(options.media, options.clips, num_frames)
+        if not path.is_file():
+            words = f"--clips {options.clips} --num-frames {num_frames} --media {options.media}"
+            sys.exit(f"no {path}; make it: python -m benchmarks.camera_media {words}")
+        return path
+
+    grid = CamerasConfig(index_file=made(options.short), ranks=tuple(options.ranks))
+    speed = CamerasConfig(
+        index_file=made(options.long),
+        ways=("loader",),
+        ranks=(1,),
+        workers=(2,),
+        repeats=options.repeats,
+    )
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name, config in (("cameras", grid), ("cameras_speed", speed)):
+        record = measure_cameras(config, Context(command=sys.argv, on_progress=_say))
+        path = options.out / f"{name}.json"
         path.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
         print(path)
-
-
-def _made(num_frames: int) -> Path:
-    path = index_file(DEFAULT_ROOT, CLIPS, num_frames)
-    if not path.is_file():
-        sys.exit(f"no {path}; make it: python -m benchmarks.camera_media --num-frames {num_frames}")
-    return path
-
-
-def _of_this_commit(record: CamerasRecord) -> CamerasRecord:
-    """Return the record with the version that this checkout is: the release, and the commit."""
-    made = record.provenance
-    made = made.model_copy(update={"headrace": f"{made.headrace}+{commit()}"})
-    return record.model_copy(update={"provenance": made})
 
 
 def _say(what: str, done: int, of: int) -> None:

@@ -13,11 +13,12 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks import media
-from benchmarks.record import RESULTS, Correlation, CorrelationResult, conditions
+from benchmarks.record import RESULTS, Result, origin
 from headrace.decode.open import open_index
 from headrace.extraction.frames import read_frames
 from headrace.models.load import load_classifier
 from headrace.preprocess.levels import build_preprocess
+from headrace.profiling.provenance import Record
 from headrace.sampling.estimate import burst_correlation
 
 MODEL = "mobilenet_v2"
@@ -25,6 +26,28 @@ SIZE = (256, 256)
 DISTANCES = (1, 2, 4, 8, 16, 32, 64)
 RUNS = (2, 4, 8, 16, 32)
 """Frames in a burst."""
+
+
+class Correlation(Record):
+    """How alike the features of frames of one burst are."""
+
+    frames_per_burst: int
+    distance: int
+    """Frames from one frame of a burst to the next; 1 means consecutive."""
+    within: Literal["video", "gop"]
+    """What each burst lies in."""
+    bursts: int
+    """Bursts it was measured on; no two share a frame."""
+    rho: float
+    low: float
+    """Of the 95 % interval."""
+    high: float
+
+
+class CorrelationResult(Result):
+    """Pairs of frames some distance apart, and runs of consecutive frames."""
+
+    correlations: tuple[Correlation, ...]
 
 
 def main() -> None:
@@ -41,15 +64,15 @@ def main() -> None:
     videos = [np.array([media.NUM_FRAMES])] * len(files)
     gops = [open_index(path).gop_lengths for path in files]
     result = CorrelationResult(
-        conditions=conditions(
+        provenance=origin(
             {
                 "model": MODEL,
                 "weights": Path(options.weights).name,
                 "features": "1280, global mean of the last layer before the classifier",
                 "size": SIZE,
-            },
-            {"recipe": media.recipe(), "kinds": {"web": media.describe(files)}},
+            }
         ),
+        media={"recipe": media.recipe(), "kinds": {"web": media.describe(files)}},
         correlations=(
             *[correlation(features, videos, "video", 2, distance) for distance in DISTANCES],
             *[correlation(features, gops, "gop", frames, 1) for frames in RUNS],

@@ -1,37 +1,27 @@
 """What do 10, 100, 1,000 and 10,000 files cost: until they are open, for the first batch, and then?
 
 python -m benchmarks.bench_scaling --sizes 10 100 --seconds 5    # a first look
-python -m benchmarks.bench_scaling                               # the figures of the README
+python -m benchmarks.bench_scaling                               # the figures of the docs
 
 The files are links to the same few videos; each link is a file of its own to headrace. A scan takes
 some 10 ms a file, so that only sets of up to 1,000 are also opened as new ones. About 7 minutes.
 """
 
 import argparse
-import json
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import media
-from benchmarks.record import RESULTS, ROOT, ScalingResult, ScalingRow, conditions
-from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_index
-from headrace.video.source import Source
-
-OUT: Path = RESULTS / "scaling.json"
-TIMEOUT_SECONDS = 600
-
-Ask = Callable[[dict[str, Any]], dict[str, Any]]
-"""A request of `benchmarks.scaling_worker` → its answer."""
+from benchmarks.record import RESULTS, Repeat, Row, TimedResult, origin
+from benchmarks.runner import Ask, WorkerError, ask_worker
+from headrace import IndexStore, Source, open_index
 
 
-def main(words: Sequence[str] | None = None, ask: Ask | None = None) -> None:
+def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
     """Measure one size after the other, keep after each, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
@@ -43,7 +33,7 @@ def main(words: Sequence[str] | None = None, ask: Ask | None = None) -> None:
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--memory", default="1GiB")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="threads and cores")
-    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--out", type=Path, default=RESULTS / "scaling.json")
     options = parser.parse_args(words)
     files = media.paths(options.media, "web", options.count)
     task = {
@@ -55,17 +45,17 @@ def main(words: Sequence[str] | None = None, ask: Ask | None = None) -> None:
         "seconds": options.seconds,
     }
     parameters = {**task, "scan_at_most": options.scan_at_most, "videos": options.count}
-    result = ScalingResult(conditions=conditions(parameters, {"recipe": media.recipe()}), rows=())
+    result = TimedResult(provenance=origin(parameters), media={"recipe": media.recipe()})
     with TemporaryDirectory() as folder:
         place = Path(folder)
         links = link_files(files, place / "videos", max(options.sizes))
         know(files, links, IndexStore(place / "known"))
         for size in options.sizes:
             scans = size <= options.scan_at_most
-            row = measure(links[:size], place, task, scans=scans, ask=ask or ask_worker)
+            row = measure(links[:size], place, task, scans=scans, ask=ask)
             result = result.model_copy(update={"rows": (*result.rows, row)})
             result.save(options.out)
-            print(row.model_dump_json(), flush=True)
+            print(row.model_dump_json(exclude_none=True), flush=True)
     print(options.out)
 
 
@@ -87,37 +77,25 @@ def know(files: Sequence[Path], links: Sequence[Path], store: IndexStore) -> Non
 
 
 def measure(
-    links: Sequence[Path], place: Path, task: dict[str, Any], *, scans: bool, ask: Ask
-) -> ScalingRow:
+    links: Sequence[Path], place: Path, task: Mapping[str, Any], *, scans: bool, ask: Ask
+) -> Row:
     """Ask a process for the set as new files, if it `scans`, and another as known ones."""
-    asked = {**task, "paths": list(map(str, links))}
-    new: dict[str, Any] = {}
+    row = Row(name="headrace", kind=f"{len(links):,} files")
+    asked = {
+        **task,
+        "question": "many_files",
+        "cores": task["workers"],
+        "paths": [str(link) for link in links],
+    }
+    scan_seconds = None
     try:
         if scans:
-            unknown = place / f"unknown-{len(links)}"
-            new = ask({**asked, "store": str(unknown), "seconds": None})
+            unknown = str(place / f"unknown-{len(links)}")
+            scan_seconds = ask({**asked, "store": unknown, "seconds": None})["open_seconds"]
         known = ask({**asked, "store": str(place / "known")})
-    except subprocess.CalledProcessError as error:
-        reason = (error.stderr.strip() or f"exit status {error.returncode}").splitlines()[-1]
-        return ScalingRow(files=len(links), failure=reason)
-    except subprocess.TimeoutExpired:
-        return ScalingRow(files=len(links), failure=f"no answer within {TIMEOUT_SECONDS} seconds")
-    return ScalingRow(files=len(links), scan_seconds=new.get("open_seconds"), **known)
-
-
-def ask_worker(asked: dict[str, Any]) -> dict[str, Any]:
-    """Run `benchmarks.scaling_worker` in a fresh process."""
-    run = subprocess.run(
-        [sys.executable, "-m", "benchmarks.scaling_worker"],
-        input=json.dumps(asked),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=TIMEOUT_SECONDS,
-    )
-    answer: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
-    return answer
+    except WorkerError as error:
+        return row.model_copy(update={"failure": str(error)})
+    return row.model_copy(update={"repeats": (Repeat(scan_seconds=scan_seconds, **known),)})
 
 
 def _link(file: Path, link: Path) -> None:

@@ -4,16 +4,17 @@ python -m benchmarks.bench_startup
 """
 
 import argparse
-import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from benchmarks import media
-from benchmarks.record import RESULTS, ROOT, Spread, StartupResult, Timing, conditions
+from benchmarks.record import RESULTS, ROOT, Repeat, Row, TimedResult, origin
+from benchmarks.runner import Ask, WorkerError, ask_worker
 
 COMMANDS: Mapping[str, Sequence[str]] = {
     "python -c pass": [sys.executable, "-c", "pass"],
@@ -33,55 +34,49 @@ def main() -> None:
     options = parser.parse_args()
 
     files = media.paths(options.media, "web", options.count)
-    result = StartupResult(
-        conditions=conditions({"repeats": options.repeats, "files": options.count}, {}),
-        timings=(*time_commands(options.repeats), *time_opening(files)),
+    result = TimedResult(
+        provenance=origin({"repeats": options.repeats, "files": options.count}),
+        rows=(*time_commands(options.repeats), *time_opening(files)),
     )
     result.save(options.out)
-    for timing in result.timings:
-        known = timing.failure or f"{1e3 * Spread.of(timing.seconds).median:.1f} ms"
-        print(f"{timing.name}: {known}")
+    for row in result.rows:
+        times = [1e3 * each.wall_seconds for each in row.repeats]
+        print(f"{row.name}: {row.failure or f'{median(times):.1f} ms'}")
     print(options.out)
 
 
-def time_commands(repeats: int) -> list[Timing]:
+def time_commands(repeats: int) -> list[Row]:
     """Each command in a fresh process, interleaved, after one run of each that does not count."""
-    seconds: dict[str, list[float]] = {name: [] for name in COMMANDS}
-    failures: dict[str, str] = {}
-    for _ in range(1 + repeats):
+    rows = {name: Row(name=name) for name in COMMANDS}
+    for turn in range(1 + repeats):
         for name, command in COMMANDS.items():
             began = perf_counter()
             try:
                 subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
             except FileNotFoundError:
-                failures[name] = "not installed"
-            except subprocess.CalledProcessError as err:
-                failures[name] = f"exit status {err.returncode}"
-            seconds[name].append(perf_counter() - began)
-    return [
-        Timing(name=name, failure=failures[name])
-        if name in failures
-        else Timing(name=name, seconds=tuple(seconds[name][1:]))
-        for name in COMMANDS
-    ]
+                rows[name] = Row(name=name, failure="not installed")
+            except subprocess.CalledProcessError as error:
+                rows[name] = Row(name=name, failure=f"exit status {error.returncode}")
+            if turn and rows[name].failure is None:
+                repeat = Repeat(wall_seconds=perf_counter() - began)
+                found = (*rows[name].repeats, repeat)
+                rows[name] = rows[name].model_copy(update={"repeats": found})
+    return list(rows.values())
 
 
-def time_opening(files: Sequence[Path]) -> list[Timing]:
+def time_opening(files: Sequence[Path], ask: Ask = ask_worker) -> list[Row]:
     """Open each file twice, in two processes: scanned, then known to the store of indexes."""
-    with TemporaryDirectory() as store:
-        return [
-            _time_opening(name, store, files)
-            for name in ("open a new file (scan)", "open a known file")
-        ]
-
-
-def _time_opening(name: str, store: str, files: Sequence[Path]) -> Timing:
     paths = [str(path.resolve()) for path in files]
-    command = [sys.executable, "-m", "benchmarks.opener", store, *paths]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if run.returncode:
-        return Timing(name=name, failure=run.stderr.strip().splitlines()[-1])
-    return Timing(name=name, seconds=tuple(json.loads(run.stdout)))
+    rows = []
+    with TemporaryDirectory() as store:
+        asked = {"question": "open_files", "cores": None, "paths": paths, "store": store}
+        for name in ("open a new file (scan)", "open a known file"):
+            try:
+                times = [Repeat(wall_seconds=each) for each in ask(asked)["seconds"]]
+                rows.append(Row(name=name, repeats=tuple(times)))
+            except WorkerError as error:
+                rows.append(Row(name=name, failure=str(error)))
+    return rows
 
 
 if __name__ == "__main__":

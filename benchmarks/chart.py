@@ -1,9 +1,9 @@
 """Bars of frames per second as SVG, one file for light pages and one for dark ones."""
 
+from collections.abc import Mapping, Sequence
 from html import escape
 
-from benchmarks.record import SequentialResult
-from benchmarks.tables import NAMES, by_library, median_speed
+from benchmarks.record import Row
 
 THEMES = {
     "light": {"text": "#1f2328", "headrace": "#0969da", "others": "#8c959f"},
@@ -14,35 +14,42 @@ WIDTH, LABELS, BAR, GAP, TOP = 760, 250, 15, 12, 34
 OPACITIES = [1.0, 0.55, 0.35]
 
 
-def sequential_chart(result: SequentialResult, theme: str) -> str:
-    """One group of bars per library that was timed, one bar per kind of media."""
+def bars(title: str, lines: Sequence[Sequence[Row]], names: Mapping[str, str], theme: str) -> str:
+    """One group of bars per entrant that was timed and has a name, one bar per kind of media."""
     colours = THEMES[theme]
-    groups = [rows for rows in by_library(result) if any(row.repeats for row in rows)]
-    fastest = max((median_speed(row) for rows in groups for row in rows), default=1.0)
+    groups = [rows for rows in lines if rows[0].name in names and any(r.repeats for r in rows)]
+    fastest = max((row.speed for rows in groups for row in rows), default=1.0)
     kinds = [row.kind for row in groups[0]] if groups else []
     parts = [_legend(kinds, colours["others"], colours["text"])]
     top = TOP
     for rows in groups:
-        library = rows[0].library
         middle = top + BAR * len(rows) / 2 + 4
-        name = escape(NAMES.get(library, library).strip("*"))
-        is_ours = library == "headrace"
+        is_ours = rows[0].name.startswith("headrace")
         style = ' text-anchor="end"' + (' font-weight="600"' if is_ours else "")
+        name = escape(names[rows[0].name].replace("**", ""))
         parts.append(_text(LABELS - 10, middle, name, colours["text"], style))
         colour = colours["headrace" if is_ours else "others"]
         for row, opacity in zip(rows, OPACITIES, strict=False):
-            length = (WIDTH - LABELS - 60) * median_speed(row) / fastest
+            length = (WIDTH - LABELS - 60) * row.speed / fastest
             parts.append(_bar(LABELS, top, length, colour, opacity))
-            speed = f"{median_speed(row):,.0f}"
-            parts.append(_text(LABELS + length + 6, top + BAR - 3, speed, colours["text"]))
+            parts.append(
+                _text(LABELS + length + 6, top + BAR - 3, f"{row.speed:,.0f}", colours["text"])
+            )
             top += BAR
         top += GAP
-    title = "Frames per second, every frame in order"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" '
-        f'role="img" aria-label="{title}" font-family="system-ui, sans-serif" font-size="12">\n'
-        + "\n".join(parts)
-        + "\n</svg>\n"
+        f'role="img" aria-label="{escape(title)}" font-family="system-ui, sans-serif" '
+        'font-size="12">\n' + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
+def picture(name: str, title: str, folder: str) -> str:
+    """HTML that shows one of the two charts of `name` in `folder`, as the page's theme asks."""
+    return (
+        '<picture>\n<source media="(prefers-color-scheme: dark)" '
+        f'srcset="{folder}/{name}-dark.svg">\n'
+        f'<img alt="{escape(title)}" src="{folder}/{name}-light.svg">\n</picture>'
     )
 
 

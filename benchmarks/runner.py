@@ -1,132 +1,174 @@
-"""Runs libraries side by side: each in its own process, equality first, repeats interleaved."""
+"""Asks worker processes: equality is proved first, then repeats are timed turn by turn."""
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from benchmarks.equality import Equality, Pictures, compare
+from benchmarks.equality import Equality, Pictures, compare, compare_picked
 from benchmarks.record import ROOT, Repeat, Row
 
 REFERENCE = "pyav_loop"
 """Its frames are right by definition: a linear decode of everything."""
+SOURCE = ROOT / "src"
+TIMEOUT_SECONDS = 1200
 
 
-class LibraryError(Exception):
-    """The library's process failed; the message is the last thing it said."""
+class WorkerError(Exception):
+    """The worker process failed; the message is the last thing it said."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workload:
-    """What every library is asked to do with the videos of one kind."""
+class Entrant:
+    """One of those that are held against each other, and what only it is asked with."""
 
+    name: str
+    asked: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What every entrant is asked for with the videos of one kind."""
+
+    question: str
+    """Module of `benchmarks.questions`."""
     kind: str
     paths: Sequence[Path]
     size: tuple[int, int]
     workers: int
     """Threads, and cores the process is bound to."""
-    timeout_seconds: float = 1200
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """What else."""
+
+    def request(self, entrant: Mapping[str, Any], pictures: Path | None = None) -> dict[str, Any]:
+        """Return what a worker is asked: for times, or for the pictures in a file."""
+        return {
+            "question": self.question,
+            "cores": self.workers,
+            "paths": [str(path.resolve()) for path in self.paths],
+            "size": self.size,
+            "workers": self.workers,
+            "pictures": str(pictures) if pictures else None,
+            **self.asked,
+            **entrant,
+        }
 
 
-Ask = Callable[[str, Workload, Path | None], dict[str, Any]]
-"""Library, workload, file for its thumbnails or None to time it → the worker's answer."""
+Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""What `benchmarks.worker` is asked → its answer."""
 
 
-def ask_worker(library: str, workload: Workload, thumbnails: Path | None) -> dict[str, Any]:
-    """Run `benchmarks.worker` in a fresh process; LibraryError when it fails or hangs."""
-    request = {
-        "library": library,
-        "paths": [str(path.resolve()) for path in workload.paths],
-        "size": workload.size,
-        "workers": workload.workers,
-        "thumbnails": str(thumbnails) if thumbnails else None,
-    }
+def ask_worker(
+    asked: Mapping[str, Any], *, source: Path = SOURCE, cache: Path | None = None
+) -> dict[str, Any]:
+    """Ask a fresh process, of headrace in the folder `source`.
+
+    With a folder `cache`, that stands for the user's: no index is known that is not there.
+
+    Raises:
+        WorkerError: it failed, or gave no answer in time.
+    """
+    paths = [str(source), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    if cache is not None:
+        environment["XDG_CACHE_HOME"] = str(cache)
     try:
         run = subprocess.run(
             [sys.executable, "-m", "benchmarks.worker"],
-            input=json.dumps(request),
+            input=json.dumps(asked),
             cwd=ROOT,
+            env=environment,
             capture_output=True,
             text=True,
-            timeout=workload.timeout_seconds,
+            timeout=TIMEOUT_SECONDS,
         )
-    except subprocess.TimeoutExpired as err:
-        raise LibraryError(f"no answer within {workload.timeout_seconds:.0f} seconds") from err
+    except subprocess.TimeoutExpired as error:
+        raise WorkerError(f"no answer within {TIMEOUT_SECONDS} seconds") from error
     if run.returncode:
         last_line = (run.stderr.strip() or f"exit status {run.returncode}").splitlines()[-1]
-        raise LibraryError(last_line)
+        raise WorkerError(last_line)
     answer: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
     return answer
 
 
-def run(
-    libraries: Sequence[str], workload: Workload, repeats: int, ask: Ask = ask_worker
-) -> list[Row]:
-    """One row per library. Only a library whose frames are right is timed.
-
-    The repeats are interleaved (A B C A B C ...), so that a slow minute of the machine hits all.
-    """
-    rows = prove(libraries, workload, ask)
-    for _ in range(repeats):
-        rows = [_repeat(row, workload, ask) if row.is_sound else row for row in rows]
-    return rows
-
-
-def prove(libraries: Sequence[str], workload: Workload, ask: Ask = ask_worker) -> list[Row]:
-    """One row per library without repeats: are its frames those of the reference?"""
+def prove(entrants: Sequence[Entrant], task: Task, ask: Ask = ask_worker) -> list[Row]:
+    """One row per entrant without repeats: are its frames those of a linear decode?"""
+    if not entrants:
+        return []
+    linear = replace(task, question="every_frame", asked={})
     with TemporaryDirectory() as folder:
         place = Path(folder) / "pictures.npz"
-        ask(REFERENCE, workload, place)
-        reference = _pictures(place)
-        return [_prove(library, workload, reference, place, ask) for library in libraries]
+        ask(linear.request({"library": REFERENCE}, place))
+        with np.load(place) as stored:
+            reference = [stored[name] for name in stored]
+        return [_prove(each, task, reference, place, ask) for each in entrants]
+
+
+def rounds(
+    rows: Sequence[Row], entrants: Sequence[Entrant], task: Task, count: int, ask: Ask = ask_worker
+) -> Iterator[list[Row]]:
+    """Yield all rows after each round, until every sound entrant was timed `count` times.
+
+    The repeats are interleaved (A B C A B C ...), so that a slow minute of the machine hits all.
+    Repeats that rows have already count as those of the first rounds.
+    """
+    current = list(rows)
+    for earlier in range(count):
+        current = [
+            _repeat(row, entrant, task, ask)
+            if row.is_sound and len(row.repeats) <= earlier
+            else row
+            for row, entrant in zip(current, entrants, strict=True)
+        ]
+        yield current
 
 
 def _prove(
-    library: str, workload: Workload, reference: Sequence[Pictures], place: Path, ask: Ask
+    entrant: Entrant, task: Task, reference: Sequence[Pictures], place: Path, ask: Ask
 ) -> Row:
-    row = Row(library=library, kind=workload.kind)
+    row = Row(name=entrant.name, kind=task.kind)
     try:
-        answer = ask(library, workload, place)
-    except LibraryError as err:
-        return _failed(row, str(err))
-    equality = compare(reference, _pictures(place))
-    print(f"{workload.kind} {library}: {_verdict(equality)}", flush=True)
-    return row.model_copy(update={"equality": equality, "versions": answer["versions"]})
+        answer = ask(task.request(entrant.asked, place))
+    except WorkerError as error:
+        return _failed(row, str(error))
+    with np.load(place) as stored:
+        found = _compare(reference, {name: stored[name] for name in stored})
+    right = "equal" if found.holds else f"{found.missing} missing and {found.wrong} wrong"
+    print(f"{task.kind} {entrant.name}: {found.frames} frames, {right}", flush=True)
+    return row.model_copy(update={"equality": found, "versions": answer["versions"]})
 
 
-def _repeat(row: Row, workload: Workload, ask: Ask) -> Row:
+def _compare(reference: Sequence[Pictures], stored: Mapping[str, Any]) -> Equality:
+    """All pictures of each file, or those that were requested."""
+    if "requests" in stored:
+        return compare_picked(reference, stored["requests"], stored["pictures"])
+    return compare(reference, list(stored.values()))
+
+
+def _repeat(row: Row, entrant: Entrant, task: Task, ask: Ask) -> Row:
     """The row with one more repeat, or with the reason why there is none."""
     try:
-        repeat = Repeat(**ask(row.library, workload, None))
-    except LibraryError as err:
-        return _failed(row, str(err))
-    if row.equality and repeat.frames != row.equality.frames:
-        return _failed(row, f"{repeat.frames} of {row.equality.frames} frames when timed")
+        repeat = Repeat(**ask(task.request(entrant.asked)))
+    except WorkerError as error:
+        return _failed(row, str(error))
+    wanted = row.equality.frames if row.equality and task.question == "every_frame" else None
+    if wanted is not None and repeat.frames != wanted:
+        return _failed(row, f"{repeat.frames} of {wanted} frames when timed")
     print(
-        f"{row.kind} {row.library}: {repeat.frames_per_second:.0f} frames/s,"
-        f" others used {repeat.others_share:.0%} of the machine",
+        f"{row.kind} {row.name}: {repeat.frames_per_second:.1f} frames/s,"
+        f" others used {repeat.others_share or 0:.0%} of the machine",
         flush=True,
     )
     return row.model_copy(update={"repeats": (*row.repeats, repeat)})
 
 
 def _failed(row: Row, reason: str) -> Row:
-    print(f"{row.kind} {row.library}: {reason}", flush=True)
+    print(f"{row.kind} {row.name}: {reason}", flush=True)
     return row.model_copy(update={"failure": reason})
-
-
-def _verdict(equality: Equality) -> str:
-    if equality.holds:
-        return f"{equality.frames} frames equal"
-    return f"{equality.missing} missing and {equality.wrong} wrong of {equality.frames} frames"
-
-
-def _pictures(path: Path) -> list[Pictures]:
-    with np.load(path) as stored:
-        return [stored[name] for name in stored]

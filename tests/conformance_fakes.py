@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from benchmarks.conformance_reference import Reference, ascending, digest, thumbnail
+from benchmarks.conformance.reference import Reference, ascending, digest, thumbnail
 from numpy.typing import NDArray
 
 from headrace.testing.synth import SynthClip, write_clip

@@ -57,7 +57,15 @@ def test_make_targets_in_the_readme_exist():
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "CONTRIBUTING.md", "docs/design.md", "docs/sampling.md", "docs/cameras.md"],
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "benchmarks/README.md",
+        "docs/benchmarks.md",
+        "docs/design.md",
+        "docs/sampling.md",
+        "docs/cameras.md",
+    ],
 )
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text("utf-8")

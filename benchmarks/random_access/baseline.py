@@ -7,6 +7,7 @@ and let a transform resize it.
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -68,17 +69,13 @@ class Loader:
 
     warm_up = 0
 
-    def __init__(self, task: Task, *, keeps_files: bool) -> None:
-        self._task = task
-        self._keeps_files = keeps_files
+    def __init__(self, dataset: Dataset[torch.Tensor], batches: Iterator[list[Any]]) -> None:
+        self._loader = DataLoader(dataset, batch_sampler=batches, num_workers=WORKERS)
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        """Yield the frames of each batch."""
-        batches = ([(int(v), int(i)) for v, i in requests] for requests in self._task.requests())
-        dataset = Frames(list(self._task.paths), self._task.size, keeps_files=self._keeps_files)
-        loader = DataLoader(dataset, batch_sampler=batches, num_workers=WORKERS)
-        for frames in loader:
-            yield frames.permute(0, 2, 3, 1).numpy()
+        """Yield the frames of each batch; workers start with the first one."""
+        for frames in self._loader:
+            yield frames.flatten(0, -4).permute(0, 2, 3, 1).numpy()
 
     def cost(self) -> Cost:
         """Return nothing: it is spread over processes."""
@@ -86,5 +83,6 @@ class Loader:
 
 
 def deliver(task: Task, *, keeps_files: bool = False) -> Loader:
-    """Start workers with the first batch."""
-    return Loader(task, keeps_files=keeps_files)
+    """Batches of (video, index)."""
+    batches = ([(int(v), int(i)) for v, i in requests] for requests in task.requests())
+    return Loader(Frames(list(task.paths), task.size, keeps_files=keeps_files), batches)

@@ -4,19 +4,16 @@ As a plain dataset of clips is written: seek to the first frame, decode to the l
 of the clip at full size, and let a transform resize them together.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import av
-import numpy as np
 import torch
 from av.container import InputContainer
-from numpy.typing import NDArray
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 from torchvision.transforms.v2.functional import resize
 
-from benchmarks.random_access.baseline import PACKAGES, WORKERS, pts_of
-from benchmarks.random_access.way import Cost, Task
+from benchmarks.random_access.baseline import PACKAGES, Loader, pts_of
+from benchmarks.random_access.way import Task
 
 __all__ = ["PACKAGES", "deliver"]
 
@@ -49,31 +46,12 @@ class Clips(Dataset[torch.Tensor]):
         return small
 
 
-class Loader:
-    """The batches of a stock DataLoader."""
-
-    warm_up = 0
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-
-    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        """Yield the frames of each batch."""
-        assert self._task.clip is not None
-        length, _ = self._task.clip
-        batches = (
-            [(int(clip[0, 0]), clip[:, 1].tolist()) for clip in requests.reshape(-1, length, 2)]
-            for requests in self._task.requests()
-        )
-        dataset = Clips(list(self._task.paths), self._task.size)
-        for clips in DataLoader(dataset, batch_sampler=batches, num_workers=WORKERS):
-            yield clips.flatten(0, 1).permute(0, 2, 3, 1).numpy()
-
-    def cost(self) -> Cost:
-        """Return nothing: it is spread over processes."""
-        return Cost()
-
-
 def deliver(task: Task) -> Loader:
-    """Start workers with the first batch."""
-    return Loader(task)
+    """Batches of (video, index of each frame)."""
+    assert task.clip is not None
+    length, _ = task.clip
+    batches = (
+        [(int(clip[0, 0]), clip[:, 1].tolist()) for clip in requests.reshape(-1, length, 2)]
+        for requests in task.requests()
+    )
+    return Loader(Clips(list(task.paths), task.size), batches)

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.sampling.sampler import Sampler
+if TYPE_CHECKING:  # an earlier headrace, that a worker may hold this one against, has it elsewhere
+    from headrace.sampling.sampler import Sampler
 
 Requests = NDArray[np.int64]
 """int64 [N, 2]: video and index of each frame of a batch."""
@@ -29,7 +30,7 @@ class Task:
     """For the ways that have one."""
     hold: Literal["rgb", "yuv420"] = "rgb"
     """How the ways that hold frames do so."""
-    sampling: Sampler
+    sampling: "Sampler"
     """What the requests are drawn by."""
     requests: Callable[[], Iterator[Requests]]
     """Begins to give the batches from the first one on."""

@@ -1,10 +1,13 @@
-"""This tree beside another commit, turn by turn."""
+"""Tests of benchmarks/bench_before.py: this tree beside another commit, turn by turn."""
+
+from pathlib import Path
 
 import pytest
-from benchmarks.bench_before import Comparison, Turn, render
-from benchmarks.record import ROOT
+from benchmarks.bench_before import QUESTIONS, Comparison, Turn, checked_out, render, request, turn
+from benchmarks.record import Repeat
+from benchmarks.runner import SOURCE, ask_worker
 
-from benchmarks import bench_before
+from headrace.testing.synth import SynthClip, write_clip
 
 
 def test_the_ratio_is_the_median_of_the_turns():
@@ -14,21 +17,31 @@ def test_the_ratio_is_the_median_of_the_turns():
     assert render(row) == "web scan: 1.10 of before (0.90 to 2.00); 100 -> 110 per second"
 
 
-def test_the_one_that_goes_first_changes_from_turn_to_turn(monkeypatch, tmp_path):
+def test_the_one_that_goes_first_changes_from_turn_to_turn(tmp_path):
     asked = []
 
-    def speed(question, request, tree):
-        asked.append(tree)
-        return 2.0 if tree == ROOT else 1.0
+    def repeat(source: Path) -> Repeat:
+        asked.append(source)
+        seconds = 1.0 if source == SOURCE else 2.0
+        return Repeat(
+            frames=4, wall_seconds=seconds, cpu_seconds=3.0, others_cpu_seconds=seconds - 1
+        )
 
-    monkeypatch.setattr(bench_before, "_speed", speed)
-    turns = [bench_before._turn("scan", {}, tmp_path, is_odd=bool(k % 2)) for k in range(2)]
-    assert asked == [tmp_path, ROOT, ROOT, tmp_path]
-    assert {turn.ratio for turn in turns} == {2.0}
+    turns = [turn(repeat, tmp_path, is_odd=bool(number % 2)) for number in range(2)]
+    assert asked == [tmp_path, SOURCE, SOURCE, tmp_path]
+    assert {each.ratio for each in turns} == {2.0}
+    assert {each.others_share for each in turns} == {0.25}
 
 
 def test_the_other_commit_is_checked_out_and_gone_afterwards():
-    with bench_before._checked_out("HEAD") as (commit, tree):
+    with checked_out("HEAD") as (commit, tree):
         assert (tree / "src" / "headrace" / "__init__.py").is_file()
         assert commit
     assert not tree.exists()
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_worker_answers_every_question(question, tmp_path):
+    path = write_clip(tmp_path / "clip", SynthClip(num_frames=130, size=(64, 96)))
+    asked = request(question, [path], workers=1, seconds=0.01)
+    assert Repeat(**ask_worker(asked, cache=tmp_path)).frames_per_second > 0

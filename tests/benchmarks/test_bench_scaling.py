@@ -1,13 +1,14 @@
-"""Tests of benchmarks/bench_scaling.py and its worker: many files out of few, new and known."""
+"""Tests of benchmarks/bench_scaling.py and its question: many files out of few, new and known."""
 
-import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.bench_scaling import ask_worker, know, link_files, measure
-from benchmarks.record import ScalingRow
-from benchmarks.scaling_worker import answer
+from benchmarks.bench_scaling import know, link_files, measure
+from benchmarks.questions.many_files import answer
+from benchmarks.record import Repeat
+from benchmarks.runner import WorkerError, ask_worker
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
@@ -21,7 +22,7 @@ TASK: dict[str, Any] = {
     "warm_up_seconds": 30.0,
     "seconds": 0.01,
 }
-KNOWN = {"open_seconds": 0.5, "first_batch_seconds": 1.0, "frames": 8, "wall_seconds": 2.0}
+KNOWN = {"open_seconds": 0.5, "first_seconds": 1.0, "frames": 8, "wall_seconds": 2.0}
 
 
 @pytest.fixture
@@ -52,11 +53,12 @@ def test_all_links_are_known_though_only_the_videos_were_scanned(
 
 def test_a_loader_of_links_is_opened_and_timed(links: list[Path], tmp_path: Path) -> None:
     paths = list(map(str, links))
-    found = ScalingRow(files=5, **answer(paths=paths, store=str(tmp_path / "known"), **TASK))
+    found = Repeat(**answer(paths=paths, store=str(tmp_path / "known"), **TASK))
     assert found.is_filled
+    assert found.lookahead is not None
     assert found.lookahead > 4
     assert found.frames > 0
-    assert found.frames_per_second == found.frames / found.wall_seconds
+    assert found.open_files is not None
     assert 1 <= found.open_files < 20
 
 
@@ -73,12 +75,13 @@ def test_a_set_is_opened_as_new_only_where_it_is_small(
 ) -> None:
     asked = []
 
-    def ask(request: dict[str, Any]) -> dict[str, Any]:
+    def ask(request: Mapping[str, Any]) -> dict[str, Any]:
         asked.append((Path(request["store"]).name, request["seconds"]))
         return KNOWN if request["seconds"] else {"open_seconds": 3.0}
 
     row = measure([Path("a.mp4")], tmp_path, TASK, scans=scans, ask=ask)
-    assert (row.files, row.scan_seconds, row.open_seconds) == (1, scan_seconds, 0.5)
+    [found] = row.repeats
+    assert (row.kind, found.scan_seconds, found.open_seconds) == ("1 files", scan_seconds, 0.5)
     assert asked == [("unknown-1", None), ("known", 0.01)][not scans :]
 
 
@@ -89,8 +92,8 @@ def test_each_size_has_a_process_of_its_own_and_its_failure_is_kept(tmp_path: Pa
 
 
 def test_a_process_that_hangs_is_a_failure(tmp_path: Path) -> None:
-    def ask(request: dict[str, Any]) -> dict[str, Any]:
-        raise subprocess.TimeoutExpired("python", 600)
+    def ask(request: Mapping[str, Any]) -> dict[str, Any]:
+        raise WorkerError("no answer within 600 seconds")
 
     row = measure([Path("a.mp4")], tmp_path, TASK, scans=False, ask=ask)
     assert row.failure == "no answer within 600 seconds"

@@ -13,6 +13,7 @@ import av
 import psutil
 
 from headrace.profiling.provenance import Gpu, Machine, Provenance, plain
+from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 _PACKAGES = ("headrace", "torch", "torchvision", "av", "numpy")
@@ -76,7 +77,7 @@ def describe_machine() -> Machine:
         cpu=_cpu_name(),
         physical_cores=psutil.cpu_count(logical=False),
         logical_cores=logical_cores,
-        usable_cores=_usable_cores(logical_cores),
+        usable_cores=len(available_cores()),
         memory_bytes=psutil.virtual_memory().total,
         system=f"{_system_name()}, {platform.system()} {platform.release()} {platform.machine()}",
         python=f"{platform.python_implementation()} {platform.python_version()}",
@@ -107,12 +108,6 @@ def _cpu_name() -> str:
             if key.strip() == "model name" and value.strip():
                 return value.strip()
     return platform.processor() or platform.machine() or "unknown"
-
-
-def _usable_cores(logical_cores: int) -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return logical_cores
 
 
 def _system_name() -> str:

@@ -46,9 +46,10 @@ class Machine(Record):
 
     cpu: str
     """Name of the processor model."""
-    physical_cores: PositiveInt | None
+    physical_cores: PositiveInt | None = None
     """None where the system does not tell."""
-    logical_cores: PositiveInt
+    logical_cores: PositiveInt | None = None
+    """None in records made before headrace kept it."""
     usable_cores: PositiveInt
     """Logical cores this process may run on; smaller than `logical_cores` when it is bound."""
     memory_bytes: NonNegativeInt

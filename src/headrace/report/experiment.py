@@ -74,6 +74,6 @@ def machine_line(machine: Machine) -> str:
     gpus = ", ".join(f"{gpu.name} ({gibibytes(gpu.memory_bytes)})" for gpu in machine.gpus)
     return (
         f"Machine: CPU {machine.cpu}, {machine.usable_cores} of "
-        f"{counted(machine.logical_cores, 'core')} usable; "
+        f"{counted(machine.logical_cores or machine.usable_cores, 'core')} usable; "
         f"RAM {gibibytes(machine.memory_bytes)}; GPU {gpus or 'none'}"
     )

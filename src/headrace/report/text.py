@@ -54,10 +54,11 @@ def render_text(session: Session) -> str:
 def machine_rows(machine: Machine) -> list[tuple[str, str]]:
     """Label and value of what is known about the machine."""
     physical = f"{machine.physical_cores} physical, " if machine.physical_cores else ""
+    logical = f"{machine.logical_cores} logical, " if machine.logical_cores else ""
     gpus = ", ".join(f"{gpu.name} ({gibibytes(gpu.memory_bytes)})" for gpu in machine.gpus)
     return [
         ("CPU", machine.cpu),
-        ("Cores", f"{physical}{machine.logical_cores} logical, {machine.usable_cores} usable"),
+        ("Cores", f"{physical}{logical}{machine.usable_cores} usable"),
         ("Memory", gibibytes(machine.memory_bytes)),
         ("GPU", gpus or "none"),
         ("System", machine.system),

@@ -48,7 +48,7 @@ def step_of(item: Item[Shown], number: int, start_ns: int) -> Step:
     Frames are decoded ahead, in threads of their own: the work on them is not the wait for them.
     """
     started_ns, ended_ns = item.spans[0].start_ns, item.spans[-1].end_ns
-    work_ms = {span.stage: (span.end_ns - span.start_ns) / 1e6 for span in item.spans}
+    work_ms = {span.stage: span.work_ns / 1e6 for span in item.spans}
     return Step(
         step=number,
         first_index=item.value.first_index,

@@ -7,8 +7,8 @@ import pytest
 import torch
 from benchmarks.equality import Pictures, thumbnails
 from benchmarks.libs import pyav_loop
+from benchmarks.questions.random_frames import task_of
 from benchmarks.random_access.way import Task
-from benchmarks.random_worker import task_of
 
 from headrace.sampling.sampler import Sampler
 from headrace.testing.synth import SynthClip, write_clip

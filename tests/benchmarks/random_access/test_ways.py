@@ -14,8 +14,8 @@ from benchmarks.random_access.way import Task
 from headrace.sampling.bursts import Bursts
 
 LIBRARIES = {"opencv": "cv2", "decord": "decord", "spdl": "spdl.io", "torchcodec": "torchcodec"}
-FRAME_WAYS = dict.fromkeys(entrant.way for entrant in FRAME_ENTRANTS)
-CLIP_WAYS = dict.fromkeys(entrant.way for entrant in CLIP_ENTRANTS)
+FRAME_WAYS = dict.fromkeys(entrant.asked["way"] for entrant in FRAME_ENTRANTS)
+CLIP_WAYS = dict.fromkeys(entrant.asked["way"] for entrant in CLIP_ENTRANTS)
 BATCHES = 3
 FEW_LANES = Bursts(frames_per_burst=4, lanes=16)
 """The benchmark's own need more frames than two small clips have."""

@@ -1,0 +1,175 @@
+"""Does every way to a frame give what a plain linear decode gives, on these files?
+
+python -m benchmarks.conformance FOLDER             files of yours, whatever they are
+python -m benchmarks.conformance --synthetic DIR    all synthetic kinds, written there, and the
+                                                    real clips of the media packages
+
+Each file is read in processes of its own: by seek, by plan, by clip and in order, and at the same
+random places by other libraries. What a way gives is held against a plain linear decode. Its exit
+status is 1 where headrace gives a wrong frame, refuses one that FFmpeg decodes without a word,
+ends in a traceback, hangs or crashes. Of long files only the first frames are held against it.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.conformance.files import (
+    Named,
+    clips_of_packages,
+    files_under,
+    package_versions,
+    write_kinds,
+)
+from benchmarks.conformance.libs import LIBRARIES
+from benchmarks.conformance.runner import Ask, Plan, ask_worker, conform
+from benchmarks.conformance.table import render
+from benchmarks.conformance.verdict import WAYS, ConformanceResult, FileRow, summarise
+from benchmarks.record import origin
+
+_NAMES = argparse.ArgumentTypeError
+
+
+def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> int:
+    """Read all files, print the tables, keep the record; return the exit status."""
+    options = _parser().parse_args(words)
+    files = _files(options)
+    plan = Plan(
+        ways=options.ways,
+        libraries=options.libs,
+        places=options.places,
+        planned=options.planned,
+        seed=options.seed,
+        size=options.size,
+        most_frames=options.most_frames,
+        limit_seconds=options.timeout,
+    )
+    rows: list[FileRow] = []
+    versions: dict[str, dict[str, str]] = {}
+    is_cut = False
+    try:
+        for row, found in conform(_shown(files), plan, ask):
+            rows.append(row)
+            versions |= {party: about for party, about in found.items() if about}
+    except KeyboardInterrupt:
+        is_cut = True
+    _show("")
+    result = _result(rows, versions, plan, files, is_synthetic=options.synthetic is not None)
+    print(render(result))
+    if options.json is not None:
+        result.save(options.json)
+        print(options.json)
+    if is_cut:
+        print(f"interrupted after {len(rows)} of {len(files)} files", file=sys.stderr)
+        return 130
+    return 0 if result.is_met else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.conformance",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("places_of_files", nargs="*", type=Path, metavar="FOLDER|FILE", help="read as they are")
+    add("--synthetic", type=Path, metavar="DIR", help="write all synthetic kinds there, and read")
+    add("--json", type=Path, metavar="OUT", help="keep the record there")
+    add("--places", type=int, default=6, help="random frames, and random clips, of each file (6)")
+    add("--planned", type=int, default=250, help="frames that a FrameLoader gives at most (250)")
+    add("--seed", type=int, default=0, help="of the random places (0)")
+    add("--size", type=_size, default=(64, 64), metavar="HxW", help="of planned frames (64x64)")
+    add(
+        "--timeout",
+        type=float,
+        default=120,
+        metavar="SECONDS",
+        help="when a process is killed (120); each way, and the plain decode, ends by itself "
+        "before, with what it has compared",
+    )
+    add(
+        "--most-frames",
+        type=int,
+        default=2000,
+        help="frames of the plain decode (2000): a longer file is held against these alone",
+    )
+    add("--ways", type=_some(WAYS), default=list(WAYS), help=f"of headrace: {','.join(WAYS)}")
+    add(
+        "--libs",
+        type=_some(LIBRARIES),
+        default=list(LIBRARIES),
+        help=f"beside headrace ({','.join(LIBRARIES)}); none: an empty word",
+    )
+    return parser
+
+
+def _files(options: argparse.Namespace) -> list[Named]:
+    files = files_under(options.places_of_files)
+    if options.synthetic is not None:
+        files += [*clips_of_packages(), *write_kinds(options.synthetic)]
+    if not files:
+        sys.exit("no files were given; name a folder with videos, or --synthetic DIR")
+    return files
+
+
+def _result(
+    rows: Sequence[FileRow],
+    versions: dict[str, dict[str, str]],
+    plan: Plan,
+    files: Sequence[Named],
+    *,
+    is_synthetic: bool,
+) -> ConformanceResult:
+    parameters = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in vars(plan).items()
+        if name != "worker"
+    }
+    media: dict[str, object] = {
+        "files": len(files),
+        "bytes": sum(path.stat().st_size for _, path in files),
+    }
+    if is_synthetic:
+        media["packages"] = package_versions()
+    return ConformanceResult(
+        provenance=origin(parameters),
+        media=media,
+        versions=versions,
+        summary=summarise(rows),
+        rows=tuple(rows),
+    )
+
+
+def _shown(files: Sequence[Named]) -> Iterator[Named]:
+    """Give the files, and say on a terminal which one it is."""
+    for number, (name, path) in enumerate(files, start=1):
+        _show(f"{number}/{len(files)} {name}")
+        yield name, path
+
+
+def _show(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text[:100]}", end="", file=sys.stderr, flush=True)
+
+
+def _size(text: str) -> tuple[int, int]:
+    try:
+        height, width = map(int, text.split("x"))
+    except ValueError as error:
+        raise _NAMES(f"a size is HEIGHTxWIDTH, such as 64x64, got {text!r}") from error
+    return height, width
+
+
+def _some(known: Iterable[str]) -> Callable[[str], list[str]]:
+    def parse(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        if unknown := [name for name in names if name not in known]:
+            raise _NAMES(f"there is no {unknown[0]!r}; choose of {', '.join(known)}")
+        return names
+
+    return parse
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,239 @@
+"""The ways to the frames of one file that headrace has: by seek, by plan, by clip, in order."""
+
+import traceback
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from time import perf_counter
+
+import numpy as np
+
+from benchmarks.conformance.judge import Judge, run_job
+from benchmarks.conformance.reference import Reference
+from benchmarks.conformance.verdict import HEADRACE, WAYS, Verdict
+from headrace.decode.index_store import IndexStore
+from headrace.decode.protocol import DecodeJob
+from headrace.errors import DecodeError, HeadraceError, StageError
+from headrace.sampling.frames import Permutation
+from headrace.sampling.order import Order
+from headrace.sampling.population import Population
+from headrace.video.source import Source
+from headrace.video.stream_index import StreamIndex
+
+Read = Callable[[StreamIndex, Judge], None]
+"""Reads frames of an index and shows them to the judge."""
+
+LOOKAHEAD = 25
+BATCH_SIZE = 5
+CLIP_FRAMES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What is asked of one file."""
+
+    path: Path
+    size: tuple[int, int]
+    """(height, width) of the small pictures of the plain decode."""
+    places: int
+    """Random frames, and random clips."""
+    planned: int
+    """Frames that are read by plan."""
+    seed: int
+    seconds: float
+    """After which each way stops by itself, with what it has compared."""
+    store: IndexStore
+    """Where the index is kept: empty at first, so that no way knows what another found out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstFrames:
+    """The first frames of each video, each once, in random order: a sampler."""
+
+    most: int
+    seed: int = 0
+
+    def order(self, population: Population, epoch: int) -> Order:
+        """Return the order of one epoch, over one video."""
+        first = Population.of([np.array([min(self.most, population.num_frames)])])
+        return Permutation(seed=self.seed).order(first, epoch)
+
+
+class _Clock:
+    def __init__(self, seconds: float) -> None:
+        self._ends = perf_counter() + seconds
+
+    def is_over(self) -> bool:
+        return perf_counter() > self._ends
+
+
+def judge_way(way: str, task: Task, reference: Reference) -> tuple[Verdict, Judge | None]:
+    """Return the verdict of one of `WAYS`, as `judge_reading` does."""
+
+    def read(index: StreamIndex, judge: Judge) -> None:
+        _WAYS[way](task, index, judge)
+
+    return judge_reading(way, task.path, task.store, reference, read)
+
+
+def judge_reading(
+    way: str, path: Path, store: IndexStore, reference: Reference, read: Read
+) -> tuple[Verdict, Judge | None]:
+    """Return the verdict of whatever reads a file; the judge is None where there is no index.
+
+    Whatever comes that is no HeadraceError is a traceback.
+    """
+    judge = None
+    try:
+        index = store.load(Source.of(path))
+        judge = Judge(reference, index.pts)
+        read(index, judge)
+    except HeadraceError as error:
+        if not _is_ours(error):
+            return _traceback(way, judge), judge
+        counts = judge or Judge(reference, reference.pts)
+        counts.refused(range(len(counts)), error)
+        return counts.verdict(way), judge
+    except Exception:  # noqa: BLE001
+        return _traceback(way, judge), judge
+    return judge.verdict(way), judge
+
+
+def judge_refusal(path: Path) -> Verdict:
+    """Return whether headrace refuses what is no video for FFmpeg, or takes it, without a bug."""
+    try:
+        StreamIndex.scan(Source.of(path))
+    except HeadraceError as error:
+        return Verdict(party=HEADRACE, way="open", right=1, reason=str(error))
+    except Exception:  # noqa: BLE001
+        return _traceback("open", None)
+    return Verdict(party=HEADRACE, way="open", right=1, reason="headrace reads it")
+
+
+def by_seek(task: Task, index: StreamIndex, judge: Judge) -> None:
+    """Random frames, each a job of its own, on one decoder."""
+    from headrace.decode.open import open_decoder
+
+    clock = _Clock(task.seconds)
+    random = Random(task.seed)
+    places = random.sample(range(len(judge)), min(task.places, len(judge)))
+    with closing(open_decoder(index)) as decoder:
+        for place in places:
+            run_job(decoder, DecodeJob((place,)), judge)
+            if clock.is_over():
+                break
+
+
+def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
+    """A FrameLoader that looks 25 frames ahead, in the small size."""
+    from headrace import FrameLoader
+
+    clock = _Clock(task.seconds)
+    loader = FrameLoader(
+        [task.path],
+        batch_size=min(BATCH_SIZE, len(judge)),
+        size=task.size,
+        sampling=FirstFrames(most=len(judge), seed=task.seed),
+        lookahead=LOOKAHEAD,
+        workers=2,
+        on_error="skip",
+        persistent=False,
+        stall_seconds=None,  # a hang is ended from outside
+        store=task.store,
+    )
+    asked = 0
+    with closing(loader):
+        for batch in loader:
+            pictures = batch.frames.permute(0, 2, 3, 1).numpy()
+            for place, picture in zip(batch.index.tolist(), pictures, strict=True):
+                judge.picture(place, picture, is_small=True)
+            asked += len(batch)
+            if asked >= task.planned or clock.is_over():
+                break
+        for bad in loader.quarantined:
+            judge.refused(range(len(judge)) if bad.index is None else [bad.index], bad.cause)
+
+
+def by_clip(task: Task, index: StreamIndex, judge: Judge) -> None:
+    """Clips of 8 frames, 1 to 3 apart, from random starts; in one size if their frames are."""
+    from headrace import load_clip
+
+    clock = _Clock(task.seconds)
+    random = Random(task.seed)
+    count = min(CLIP_FRAMES, len(judge))
+    for _ in range(task.places if count else 0):
+        stride = min(random.randint(1, 3), (len(judge) - 1) // max(1, count - 1) or 1)
+        start = random.randrange(len(judge) - (count - 1) * stride)
+        wanted = range(start, start + count * stride, stride)
+        size = None if judge.share_a_size(wanted) else task.size
+        try:
+            clip = load_clip(task.path, start, count, stride, size=size, store=task.store)
+        except HeadraceError as error:
+            if not _is_ours(error):
+                raise
+            named = error.missing if isinstance(error, DecodeError) else ()
+            judge.refused(named or wanted, error)
+        else:
+            judge.left_out(sorted(set(wanted) - set(clip.index.tolist())))
+            for place, picture in zip(clip.index.tolist(), clip.frames, strict=True):
+                judge.picture(place, picture, is_small=size is not None)
+        if clock.is_over():
+            break
+
+
+def in_order(task: Task, index: StreamIndex, judge: Judge, *, workers: int = 1) -> None:
+    """Every frame of the file, bad ones left out and listed."""
+    from headrace import FrameReader
+
+    clock = _Clock(task.seconds)
+    size = None if judge.has_one_size else task.size
+    reader = FrameReader([task.path], size=size, workers=workers, on_error="skip", store=task.store)
+    came: list[int] = []
+    reached = len(judge)
+    with closing(iter(reader)) as batches:
+        for batch in batches:
+            for place, picture in zip(batch.index.tolist(), batch.frames, strict=True):
+                judge.picture(place, picture, is_small=size is not None)
+                came.append(place)
+            if came and came[-1] >= len(judge):
+                break
+            if clock.is_over():
+                reached = came[-1] + 1 if came else 0
+                break
+    refused = {
+        n: loss.cause
+        for loss in reader.losses
+        for n in (range(len(judge)) if loss.index is None else [loss.index])
+        if n < reached
+    }
+    for n, cause in refused.items():
+        judge.refused([n], cause)
+    judge.left_out(sorted(set(range(reached)) - set(came) - set(refused)))
+    if came != sorted(set(came)):
+        judge.tally.is_wrong("frames come twice, or out of order")
+    judge.unindexed()
+
+
+def in_order_on_two(task: Task, index: StreamIndex, judge: Judge) -> None:
+    """The same on two threads."""
+    in_order(task, index, judge, workers=2)
+
+
+_WAYS = dict(zip(WAYS, (by_seek, by_plan, by_clip, in_order, in_order_on_two), strict=True))
+
+
+def _is_ours(error: HeadraceError) -> bool:
+    """Return whether it was raised on purpose: a stage also passes on what went wrong in it."""
+    is_passed_on = isinstance(error, StageError) and error.__cause__ is not None
+    return not is_passed_on or isinstance(error.__cause__, HeadraceError)
+
+
+def _traceback(way: str, judge: Judge | None) -> Verdict:
+    lines = [line.strip() for line in traceback.format_exc().splitlines()]
+    places = [line for line in lines if line.startswith("File ")][-2:]
+    reason = " | ".join([lines[-1], *places])
+    if judge is None:
+        return Verdict(party=HEADRACE, way=way, ending="traceback", reason=reason)
+    return judge.verdict(way, "traceback", reason)

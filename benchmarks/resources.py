@@ -1,0 +1,77 @@
+"""What the machine gives to this process: its cores, CPU time, memory, and versions of packages."""
+
+import os
+import re
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from time import perf_counter
+
+import psutil
+
+_STATUS = Path("/proc/self/status")
+_MAPS = Path("/proc/self/maps")
+
+
+class Meter:
+    """Wall time, and the CPU time of this process and of all others, from when it is made."""
+
+    def __init__(self) -> None:
+        self._cpu, self._machine = _cpu_seconds(), _machine_seconds()
+        self._began = perf_counter()
+
+    @property
+    def wall_seconds(self) -> float:
+        """Since it was made."""
+        return perf_counter() - self._began
+
+    def read(self) -> dict[str, float]:
+        """Return the times of a `Repeat`."""
+        wall_seconds = self.wall_seconds
+        cpu_seconds = _cpu_seconds() - self._cpu
+        others = _machine_seconds() - self._machine - cpu_seconds
+        return {
+            "wall_seconds": wall_seconds,
+            "cpu_seconds": cpu_seconds,
+            "others_cpu_seconds": max(0.0, others),
+        }
+
+
+def keep_to_cores(count: int | None) -> None:
+    """Also binds what is started from here on, by libraries too; None binds nothing."""
+    if count is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def peak_rss_bytes() -> int:
+    """From the status of this process: `ru_maxrss` would begin with the parent's."""
+    if _STATUS.is_file():
+        found = re.search(r"^VmHWM:\s*(\d+) kB", _STATUS.read_text(), re.MULTILINE)
+        if found:
+            return int(found[1]) * 1024
+    return int(psutil.Process().memory_info().rss)
+
+
+def versions(packages: Sequence[str]) -> dict[str, str]:
+    """Of the packages, and of the FFmpeg that is loaded."""
+    found = {name: metadata.version(name) for name in packages}
+    if _MAPS.is_file():
+        loaded = set(re.findall(r"libavcodec[-\w]*\.so\.([\d.]+)", _MAPS.read_text()))
+        found["libavcodec"] = ", ".join(sorted(loaded))
+    return found
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process and of its children, those that live included."""
+    me = psutil.Process()
+    times = [each.cpu_times() for each in (me, *me.children(recursive=True))]
+    ended = times[0]
+    alive = sum(each.user + each.system for each in times)
+    return float(alive + ended.children_user + ended.children_system)
+
+
+def _machine_seconds() -> float:
+    """CPU time of all processes of the machine."""
+    times = psutil.cpu_times()
+    idle = sum(getattr(times, name, 0.0) for name in ("idle", "iowait", "guest", "guest_nice"))
+    return float(sum(times) - idle)

@@ -1,0 +1,1 @@
+"""Results as Markdown; cases that were lost stay in."""

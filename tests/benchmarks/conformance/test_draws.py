@@ -1,0 +1,105 @@
+"""Tests of benchmarks/conformance/draws.py: files at random, and what is kept of them."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from benchmarks.conformance.draws_record import DrawCount, DrawRow, DrawsResult
+from benchmarks.conformance.draws_worker import DrawRequest, drawn, judge_draw, random_jobs, row_of
+from benchmarks.conformance.runner import Ended
+from benchmarks.conformance.verdict import HEADRACE, Verdict
+from benchmarks.record import origin
+
+from benchmarks.conformance import draws
+from conformance_fakes import reference_of
+from headrace.testing.synth import SynthClip
+from headrace.testing.synth_draw import Draw
+
+
+def test_jobs_enter_everywhere_and_stay_inside() -> None:
+    reference = reference_of([0] * 30, keyframes=[0, 12, 24])
+    jobs = random_jobs(reference, Random(1))
+    assert {goes_on for job in jobs for goes_on in [job.goes_on]} == {True, False}
+    assert {len(job.wanted) for job in jobs} >= {1, 2, 4}
+    assert any(min(job.wanted) < 12 <= max(job.wanted) for job in jobs)
+    assert all(0 <= min(job.wanted) <= max(job.wanted) < 30 for job in jobs)
+    assert random_jobs(reference, Random(1)) == jobs
+    assert random_jobs(reference_of([]), Random(1)) == []
+
+
+def test_a_clean_draw_is_right_in_both_ways(tmp_path: Path) -> None:
+    draw = Draw(clip=SynthClip(num_frames=20, gop=5, b_frames=2))
+    row = judge_draw(draw, 0, 3, tmp_path)
+    assert (row.number, row.codec, row.container, row.frames) == (3, "h264", "mp4", 20)
+    assert [(each.way, each.kind) for each in row.verdicts] == [
+        ("jobs", "right"),
+        ("one pass", "right"),
+    ]
+    assert not row.is_fault
+
+
+def test_what_cannot_be_made_is_said(tmp_path: Path) -> None:
+    row = judge_draw(Draw(clip=SynthClip()), 0, 3, tmp_path / "gone")
+    assert row.not_made.startswith("FileNotFoundError")
+    assert row.verdicts == ()
+
+
+def test_draws_are_the_same_again() -> None:
+    assert drawn(0, 7) == drawn(0, 7)
+    assert drawn(0, 7) != drawn(1, 7)
+
+
+def test_a_run_is_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / "draws.json"
+    status = draws.main(["--draws", "3", "--seed", "5", "--out", str(kept)])
+    result = DrawsResult.load(kept)
+    assert (result.seed, result.total.draws + result.not_made) == (5, 3)
+    assert sum(count.draws for count in result.codecs) == result.total.draws
+    assert status == (1 if result.faults else 0)
+    assert "all: 3 files" in capsys.readouterr().out
+
+
+def test_a_draw_that_hangs_is_named_and_those_behind_it_are_read() -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def ask(request: DrawRequest, module: str) -> Ended:
+        asked.append(tuple(request.numbers))
+        numbers = [number for number in request.numbers if number < 2 or request.numbers[0] > 2]
+        rows = [row_of(drawn(0, number), number).model_dump() for number in numbers]
+        answers = [{"row": row} for row in rows]
+        return Ended("hang" if len(asked) == 1 else "done", "no answer", answers=answers)
+
+    rows = list(draws.judged(range(5), 0, 9, ask=ask))
+    assert asked == [(0, 1, 2, 3, 4), (3, 4)]
+    assert [row.number for row in rows] == [0, 1, 2, 3, 4]
+    assert [row.is_fault for row in rows] == [False, False, True, False, False]
+    assert (rows[2].verdicts[0].kind, rows[2].name) == ("hang", drawn(0, 2).name)
+
+
+def test_only_faults_are_kept_by_name_and_all_are_counted() -> None:
+    def row(number: int, **verdict: int) -> DrawRow:
+        found = Verdict(party=HEADRACE, way="jobs", **verdict)
+        return DrawRow(number=number, name="x", codec="h264", container="ts", verdicts=(found,))
+
+    rows = [row(0, right=9), row(1, right=8, refused_with=1), row(2, wrong=2, right=3)]
+    rows.append(DrawRow(number=3, name="y", codec="vp8", not_made="no encoder"))
+    result = DrawsResult.of(origin({}), 0, rows)
+    assert [each.number for each in result.faults] == [2]
+    assert (result.total.draws, result.not_made) == (3, 1)
+    assert (result.total.frames, result.total.wrong, result.total.refused_with) == (23, 2, 1)
+    assert [each.what for each in result.codecs] == ["h264"]
+    assert draws.render(result).splitlines()[1] == (
+        "all: 3 files (1 right, 1 wrong, 1 refused with complaint); 23 frames, 2 wrong, "
+        "1 refused as FFmpeg complains, 0 without"
+    )
+
+
+def test_a_file_counts_by_the_worst_of_its_verdicts():
+    """A wrong frame is worse than one that is refused where FFmpeg complains too."""
+    verdicts = (
+        Verdict(party=HEADRACE, way="jobs", right=3, refused_with=2),
+        Verdict(party=HEADRACE, way="one pass", right=4, wrong=1),
+    )
+    row = DrawRow(number=1, name="clip", codec="h264", container="mp4", verdicts=verdicts)
+    assert DrawCount.of("all", [row]).files["wrong"] == 1
+    assert row.is_fault

@@ -1,0 +1,44 @@
+"""The results that are kept can be read, and the pages say what they say."""
+
+import pytest
+from benchmarks.bench_before import BeforeResult
+from benchmarks.bench_correlation import CorrelationResult
+from benchmarks.conformance.draws_record import DrawsResult
+from benchmarks.conformance.verdict import ConformanceResult
+from benchmarks.pages import main
+from benchmarks.record import RESULTS, Result, TimedResult
+
+from headrace.experiments.cameras import CamerasRecord
+
+KEPT: dict[str, type[Result]] = {
+    "before": BeforeResult,
+    "conformance": ConformanceResult,
+    "correlation": CorrelationResult,
+    "draws": DrawsResult,
+    "random_clips": TimedResult,
+    "random_frames": TimedResult,
+    "scaling": TimedResult,
+    "sequential": TimedResult,
+    "startup": TimedResult,
+}
+CAMERAS = ("cameras", "cameras_speed")
+
+
+def test_every_result_has_its_type() -> None:
+    assert {path.stem for path in RESULTS.glob("*.json")} == {*KEPT, *CAMERAS}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_kept_result_can_be_read_and_says_where_it_comes_from(name: str) -> None:
+    found = KEPT[name].load(RESULTS / f"{name}.json")
+    assert found.provenance.commit
+    assert found.provenance.machine.usable_cores == 2
+
+
+@pytest.mark.parametrize("name", CAMERAS)
+def test_a_kept_record_of_cameras_can_be_read(name: str) -> None:
+    assert CamerasRecord.model_validate_json((RESULTS / f"{name}.json").read_bytes()).runs
+
+
+def test_the_pages_say_what_the_results_say() -> None:
+    main(["--check"])
