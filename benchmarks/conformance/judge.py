@@ -10,6 +10,7 @@ from benchmarks.conformance.align import Alignment, align
 from benchmarks.conformance.reference import Reference, digest
 from benchmarks.conformance.tally import Tally
 from benchmarks.conformance.verdict import HEADRACE, Ending, Verdict
+from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import DecodeError, HeadraceError
 
@@ -93,7 +94,7 @@ class Judge:
         self.tally.is_refused(f"{name} is refused", is_complained_of=bool(is_told))
 
 
-def run_job(decoder: Decoder, job: DecodeJob, judge: Judge) -> None:
+def run_job(decoder: Decoder[Array], job: DecodeJob, judge: Judge) -> None:
     """Run one job and judge every frame of it: what came, what was refused, what was left out."""
     left = list(job.wanted)
     try:

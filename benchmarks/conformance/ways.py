@@ -19,6 +19,7 @@ from headrace.errors import DecodeError, HeadraceError, StageError
 from headrace.sampling.frames import Permutation
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
+from headrace.sampling.sampler import SamplerTraits
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
@@ -54,6 +55,13 @@ class FirstFrames:
 
     most: int
     seed: int = 0
+
+    @property
+    def traits(self) -> SamplerTraits:
+        """Each frame once in an epoch."""
+        return SamplerTraits(
+            identity=repr(self), is_random=True, has_replacement=False, seed=self.seed
+        )
 
     def order(self, population: Population, epoch: int) -> Order:
         """Return the order of one epoch, over one video."""

@@ -77,7 +77,7 @@ def task_of(
     )
 
 
-def _requests(paths: list[Path], batch_size: int, sampling: Sampler) -> Iterator[Requests]:
+def _requests(paths: list[Path], batch_size: int, sampling: "Sampler") -> Iterator[Requests]:
     population = Population.of([open_index(path).gop_lengths for path in paths])
     for epoch in count():
         order = sampling.order(population, epoch)
