@@ -86,6 +86,26 @@ def test_what_limits_the_fastest_is_told_by_a_rule(timed, options, bound, change
     assert tried.startswith(change)
 
 
+@pytest.mark.parametrize("others", [0.0, 0.9])
+def test_a_turn_too_short_for_the_processor_s_clock_promises_no_gain(others):
+    said, tried = verdict(BASE, turns("look-ahead", [5000], cores=0.0, others=others))
+    assert "times less" not in said
+    assert " times, " not in tried
+
+
+def test_advice_names_the_gain_that_the_figures_predict():
+    for options, gain in (
+        ({"cores": 1.0}, "up to 2.00 times, until they are busy"),
+        ({"decoded": 3.0}, "up to 3.00 times, if each were decoded once"),
+        ({}, "What either gains is not known."),
+    ):
+        assert gain in verdict(BASE, turns("look-ahead", [5000], **options))[1]
+    assert (
+        "--workers 8, one for each core: up to 4.00 times"
+        in (verdict(BASE, turns("look-ahead", [5000]), usable=8)[1])
+    )
+
+
 def test_other_programs_beside_the_baseline_count_as_well():
     said, _ = verdict(turns("baseline", [500], others=0.5), turns("look-ahead", [5000]))
     assert "other programs ran meanwhile" in said

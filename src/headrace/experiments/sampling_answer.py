@@ -52,16 +52,21 @@ def _bound(record: SamplingRecord, row: SamplingRow, baseline: SamplingRow) -> t
     usable, workers = record.provenance.machine.usable_cores, record.workers
     trust = Trust.of((row, baseline), usable)
     if trust.is_disturbed:
-        saved = decimal(baseline.cpu_ms / row.cpu_ms)
-        return f"other programs ran meanwhile, but processor time is {saved} times less", AGAIN
+        # Processor time is counted in ticks of some 10 ms: a short turn may have taken none.
+        saved = decimal(baseline.cpu_ms / row.cpu_ms) if row.cpu_ms else ""
+        but = f", but processor time is {saved} times less" if saved else ""
+        return f"other programs ran meanwhile{but}", AGAIN
     if trust.is_unsteady:
         return "too unsteady to say what limits it", AGAIN
     could = min(workers, usable)
     if row.cores < BUSY * could:
+        gain = (
+            f": up to {decimal(could / row.cores)} times, until they are busy" if row.cores else ""
+        )
         return (
             "not bound by processors, which had time to spare",
-            "Faster storage, or more --workers than cores, so that some decode while others wait: "
-            f"up to {decimal(could / row.cores)} times, until the cores are busy.",
+            "Faster storage, or more --workers than cores, so that some decode while others "
+            f"wait{gain}.",
         )
     if workers < usable:
         return (
