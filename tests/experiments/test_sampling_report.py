@@ -197,26 +197,37 @@ Images per second by strategy: random frames of 40 videos, batches of 128
   look-ahead 1,024 MiB       500    490 - 510   10.0    0.700    4.00  0.250      0     3.00     50.0  15,000     0  1.00  1.00
            bursts of 8      250*    250 - 250   5.00     2.50    8.00  0.250      0        -     50.0   7,500     0  1.00  7.30
 
-Fastest is look-ahead 1,024 MiB: 500 images/s, 10.0 times the baseline; bound by decoding, on all cores
-  - look-ahead 1,024 MiB decodes 0.700 frames for each image, the baseline 15.5; that takes 4.00 ms of processor time against 40.0 ms.
-  - look-ahead 1,024 MiB keeps 2.00 of 2 usable cores busy with 2 workers, the baseline 2.00; other programs meanwhile 0 and 0.
+Fastest is look-ahead 1,024 MiB: 500 images/s, 10.0 times the baseline; bound by decoding, on all
+cores
+  - look-ahead 1,024 MiB decodes 0.700 frames for each image, the baseline 15.5; that takes 4.00 ms
+    of processor time against 40.0 ms.
+  - look-ahead 1,024 MiB keeps 2.00 of 2 usable cores busy with 2 workers, the baseline 2.00; other
+    programs meanwhile 0 and 0.
   - It counts as bound by decoding from 90 % of the cores that its workers can use.
-  - Before it was timed, 16 frames came out equal, bit for bit, from the baseline, a FrameDataset and a FrameLoader.
-  Try next: More cores, or copies of the videos at the size of the model (see headrace plan): hardly anything is decoded in vain any more. What either gains is not known.
+  - Before it was timed, 16 frames came out equal, bit for bit, from the baseline, a FrameDataset
+    and a FrameLoader.
+  Try next: More cores, or copies of the videos at the size of the model (see headrace plan): hardly
+    anything is decoded in vain any more. What either gains is not known.
 
 Where memory saturates was not measured
   - It takes two of naive, quarter, look-ahead: the same frames in ever more memory.
   Try next: --strategies naive,quarter,look-ahead, or more --memory where one is not possible.
 
 What it costs in statistics: nothing, but for what draws other frames
-  - baseline, look-ahead 1,024 MiB, look-ahead 256 MiB: independent frames, the very same batches. No bias, no more noise than random frames have; a batch of 128 is worth 128.
-  - bursts of 8: each frame once an epoch, 8 from one decoding. No bias, and no two of a burst in a batch; but they come soon after one another, and over many steps a batch of 128 is worth as little as 18 independent frames (D = 1 + 7 x 0.9 = 7.30), until whole epochs even it out.
+  - baseline, look-ahead 1,024 MiB, look-ahead 256 MiB: independent frames, the very same batches.
+    No bias, no more noise than random frames have; a batch of 128 is worth 128.
+  - bursts of 8: each frame once an epoch, 8 from one decoding. No bias, and no two of a burst in a
+    batch; but they come soon after one another, and over many steps a batch of 128 is worth as
+    little as 18 independent frames (D = 1 + 7 x 0.9 = 7.30), until whole epochs even it out.
 
 The strategies
   - baseline: a stock DataLoader; for each frame it opens the file, seeks and decodes.
-  - look-ahead 1,024 MiB: FrameLoader(); a GOP is decoded once for as many batches as fit the memory.
-  - look-ahead 256 MiB: the same in a quarter of the memory. Not possible here: three batches do not fit.
-  - bursts of 8: FrameLoader(sampling=Bursts(frames_per_burst=8, lanes=128), lookahead=897); holds what its bursts need, however much memory there is.
+  - look-ahead 1,024 MiB: FrameLoader(); a GOP is decoded once for as many batches as fit the
+    memory.
+  - look-ahead 256 MiB: the same in a quarter of the memory. Not possible here: three batches do not
+    fit.
+  - bursts of 8: FrameLoader(sampling=Bursts(frames_per_burst=8, lanes=128), lookahead=897); holds
+    what its bursts need, however much memory there is.
 """  # noqa: E501
 
 

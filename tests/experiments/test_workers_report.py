@@ -143,7 +143,8 @@ Saturates at 2 workers: 196 frames/s
   - Saturation is the fewest workers within 5 % of the best, which is 200 frames/s with 4 workers.
   - That is 1.96 times the 100 frames/s with 0 workers.
   - 2 workers: processors busy 150 % of one core, 8 cores usable.
-  Try next: num_workers=2: 1.96 times the 100 frames/s with 0 workers; more only take memory and time to start.
+  Try next: num_workers=2: 1.96 times the 100 frames/s with 0 workers; more only take memory and
+    time to start.
 """  # noqa: E501
 
 
