@@ -44,7 +44,7 @@ class CamerasRow:
     """Pictures per second of all ranks."""
     others: float | None
     """Cores that other programs kept busy meanwhile; None if that is unknown."""
-    decoded_per_delivered: float
+    amplification: float
     cpu_ms: float
     """Processor time of a picture."""
     share: float
@@ -71,7 +71,7 @@ def rows_of(record: CamerasRecord) -> tuple[CamerasRow, ...]:
             workers=workers,
             rate=_rate(runs),
             others=cores_of_others(runs),
-            decoded_per_delivered=runs[0].decoded / runs[0].delivered,
+            amplification=runs[0].decoded / runs[0].delivered,
             cpu_ms=median(run.cpu_seconds / run.delivered * 1000 for run in runs),
             share=_rate(runs).median / bare[ranks, workers],
         )
@@ -90,16 +90,16 @@ def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Findin
     evidence = [f"All ranks share {counted(cores, 'usable core')}."]
     headline = "Plain decoding alone was measured"
     if ours:
-        worst = max(ours, key=lambda row: row.decoded_per_delivered)
-        is_once = worst.decoded_per_delivered <= ONCE
+        worst = max(ours, key=lambda row: row.amplification)
+        is_once = worst.amplification <= ONCE
         headline = (
             "Where slots stay, every picture is decoded once, however many ranks and workers"
             if is_once
             else "Where slots stay, pictures are decoded up to "
-            f"{decimal(worst.decoded_per_delivered)} times"
+            f"{decimal(worst.amplification)} times"
         )
         evidence.append(
-            f"Where slots stay, at most {decimal(worst.decoded_per_delivered)} pictures are "
+            f"Where slots stay, at most {decimal(worst.amplification)} pictures are "
             f"decoded for one delivered: {_name(worst)}."
         )
         best = max(ours, key=lambda row: row.share)
@@ -108,9 +108,9 @@ def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Findin
             f"{decimal(best.frames_per_second)} frames/s."
         )
     if theirs:
-        worst = max(theirs, key=lambda row: row.decoded_per_delivered)
+        worst = max(theirs, key=lambda row: row.amplification)
         evidence.append(
-            f"Where slots wander, up to {decimal(worst.decoded_per_delivered)} are decoded for "
+            f"Where slots wander, up to {decimal(worst.amplification)} are decoded for "
             f"one delivered: {_name(worst)}."
         )
     shortest = min(run.seconds for run in record.runs)
@@ -146,7 +146,7 @@ def _name(row: CamerasRow) -> str:
 
 
 def _decoded_chart(rows: tuple[CamerasRow, ...]) -> Chart:
-    figure = draw(_lines(rows, lambda row: row.decoded_per_delivered), height=320)
+    figure = draw(_lines(rows, lambda row: row.amplification), height=320)
     figure.update_xaxes(title_text="ranks", tickvals=sorted({row.ranks for row in rows}))
     figure.update_yaxes(title_text="decoded ÷ delivered", rangemode="tozero")
     return Chart(
@@ -211,7 +211,7 @@ CAMERAS: Final[Experiment[CamerasConfig, CamerasRecord, CamerasRow]] = Experimen
         Column("ranks", lambda row: str(row.ranks)),
         Column("workers", lambda row: str(row.workers)),
         Column("frames/s", lambda row: decimal(row.frames_per_second)),
-        Column("decoded/delivered", lambda row: f"{row.decoded_per_delivered:.2f}"),
+        Column("decoded/delivered", lambda row: f"{row.amplification:.2f}"),
         Column("CPU ms", lambda row: decimal(row.cpu_ms)),
         Column("of plain", lambda row: percent(row.share)),
     ),

@@ -57,6 +57,7 @@ class Engine:
         stall_seconds: float | None,
         clock: Clock,
     ) -> None:
+        self._clock = clock
         self.room = Room(window.frames, clock=clock)
         """The frames that are held: decoded, or about to be, and not yet delivered."""
         self._epochs = epochs
@@ -92,6 +93,7 @@ class Engine:
             lookahead=_ITEMS_AHEAD,
             name="loader",
             stall_seconds=self._stall_seconds,
+            clock=self._clock,
             describe=self._decoder.describe,
             on_cancel=self.room.cancel,
         )

@@ -51,6 +51,7 @@ class CameraEngine:
             stall_seconds: How long a worker may be at one job before it is said to hang.
             clock: What measures waiting.
         """
+        self._clock = clock
         self.room = Room(batches, clock=clock)
         """Batches that are being made, or wait for the caller."""
         self._lanes = lanes
@@ -84,6 +85,7 @@ class CameraEngine:
             lookahead=_ITEMS_AHEAD,
             name="cameras",
             stall_seconds=self._stall_seconds,
+            clock=self._clock,
             describe=self._describe,
             on_cancel=self._cancel,
         )
