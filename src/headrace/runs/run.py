@@ -17,7 +17,7 @@ from headrace.models.prepare import prepare
 from headrace.models.results import Labels
 from headrace.models.smaller import smaller_model
 from headrace.models.threads import operation_threads
-from headrace.preprocess.levels import build_preprocess
+from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import DecodeCounters
 from headrace.profiling.machine import provenance
@@ -65,6 +65,10 @@ class Runner:
     """What was done until here."""
     carrier: Carrier | None = None
     """What takes batches to the device; None where they lie there already."""
+    preprocess: Preprocess | None = None
+    """From frames to what the model takes; None means that of the options."""
+    sinks: tuple[Sink, ...] = ()
+    """Where results go besides the files of the options; closed when the run ends."""
     clock: Clock = SYSTEM_CLOCK
 
     @classmethod
@@ -150,7 +154,8 @@ class Runner:
         error: str | None = None
         steps: list[Step] = []
         batches, sinks = _reader(self.options, self.index, self.clock), self._sinks()
-        preprocess = build_preprocess(self.options.compute.prep_level, self.model.input)
+        prep_level = self.options.compute.prep_level
+        preprocess = self.preprocess or build_preprocess(prep_level, self.model.input)
         stages = stages_of(preprocess, self.carrier, self.model, sinks)
         run = Pipeline(source=batches, stages=stages, source_name=SOURCE).run(clock=self.clock)
         try:
@@ -193,9 +198,9 @@ class Runner:
         output = self.options.output
         lines = PredictionLines(output.out)
         if not output.video:
-            return (lines,)
+            return (lines, *self.sinks)
         try:
-            return (AnnotatedVideo(output.out, self.index), lines)
+            return (AnnotatedVideo(output.out, self.index), lines, *self.sinks)
         except ConfigError:
             lines.close()
             raise
