@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from headrace.profiling.metrics import STABILITY_SECONDS, Metrics
 from headrace.profiling.session import Session
@@ -17,6 +18,10 @@ from headrace.report.numbers import (
     ratio,
     seconds,
 )
+
+
+_FELT: Final = 0.02
+"""Of the start-up, below which a part of it is not worth a word."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +90,9 @@ def _wall_time(session: Session, metrics: Metrics) -> Total:
 
 def _startup(session: Session) -> Iterator[Total]:
     if session.startup:
-        parts = ", ".join(f"{part.name} {seconds(part.seconds)}" for part in session.startup)
         whole = sum(part.seconds for part in session.startup)
+        felt = [part for part in session.startup if part.seconds >= _FELT * whole]
+        parts = ", ".join(f"{part.name} {seconds(part.seconds)}" for part in felt)
         yield Total(label="Start-up", value=seconds(whole), reading=f"before the run: {parts}")
 
 
