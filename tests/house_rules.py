@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     *("errors", "sizes", "video", "sampling", "planning", "runtime", "decode", "preprocess"),
-    *("models", "cache", "profiling", "training", "extraction", "sinks", "runs"),
-    *("live", "report", "experiments"),
+    *("models", "cache", "profiling", "training", "extraction", "live", "sinks"),
+    *("runs", "report", "experiments"),
     "cli",
 ]
 """A file imports only from what stands before it; `testing`, after them all, from anything."""
