@@ -19,7 +19,6 @@ from headrace.report.numbers import (
     seconds,
 )
 
-
 _FELT: Final = 0.02
 """Of the start-up, below which a part of it is not worth a word."""
 
