@@ -16,12 +16,12 @@ from benchmarks import media
 from benchmarks.record import RESULTS, Result, origin
 from headrace.decode.open import open_index
 from headrace.extraction.frames import read_frames
-from headrace.models.load import load_classifier
+from headrace.models.load import load_features
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Record
 from headrace.sampling.estimate import burst_correlation
 
-MODEL = "mobilenet_v2"
+MODEL, LAYER = "mobilenet_v2", "features"
 SIZE = (256, 256)
 DISTANCES = (1, 2, 4, 8, 16, 32, 64)
 RUNS = (2, 4, 8, 16, 32)
@@ -89,11 +89,10 @@ def main() -> None:
 
 def features_of(files: Sequence[Path], weights: str) -> Iterator[NDArray[np.float64]]:
     """Features of every frame, in order: float64 [n, 1280] for each batch."""
-    classifier = load_classifier(MODEL, weights)
-    preprocess = build_preprocess("medium", classifier.input)
+    model = load_features(MODEL, [LAYER], weights)
+    preprocess = build_preprocess("medium", model.input)
     for batch in read_frames(files, size=SIZE):
-        with torch.inference_mode():
-            maps = classifier.module.get_submodule("features")(preprocess(batch.frames))
+        maps = torch.from_numpy(model.run(preprocess(batch.frames)).layers[LAYER])
         yield maps.mean(dim=(2, 3)).double().numpy()
 
 

@@ -12,7 +12,12 @@ NAME = "predictions.jsonl"
 
 
 class PredictionLines:
-    """Appends `{"index": 7, "pts_seconds": 0.2, "label": "cat", "confidence": 0.9}`: a `Sink`."""
+    """Appends a line for each frame: a `Sink`.
+
+    {"index": 7, "pts": 21000, "pts_seconds": 0.233333, "label": "cat", "confidence": 0.91}
+
+    `pts` are ticks of the video's time base, exact, to join results with.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Make the file in `folder`; one that lies there is replaced.
@@ -34,6 +39,7 @@ class PredictionLines:
             json.dumps(
                 {
                     "index": int(batch.index[k]),
+                    "pts": int(batch.pts[k]),
                     "pts_seconds": round(float(batch.pts_seconds[k]), 6),
                     "label": found.names[k][0],
                     "confidence": round(found.confidence[k][0], 6),
