@@ -181,6 +181,8 @@ def test_predictions_are_lines_of_json_one_for_each_frame(tmp_path, folder):
     session = tiny_runner(path, folder, batch_size=3, stride=2).run()
     lines = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
     assert [line["index"] for line in lines] == [0, 2, 4, 6]
+    index = StreamIndex.scan(path)
+    assert [line["pts"] for line in lines] == index.pts[[0, 2, 4, 6]].tolist()
     assert [line["pts_seconds"] for line in lines] == pytest.approx(
         [0, 2 / 30, 4 / 30, 0.2], abs=1e-6
     )
