@@ -4,13 +4,15 @@ python -m benchmarks.bench_before --before HEAD~1 --count 4 --repeats 3     # a 
 python -m benchmarks.bench_before --before c470d7d                          # a record that is kept
 
 The workers of this tree ask both, each in a process of its own, one after the other: every frame in
-order, random frames, and scanning files anew. The figure is the median of the ratios, this tree's
-speed to the other's of the same turn. What a worker uses of headrace must be in both.
+order, random frames, camera streams, and scanning files anew. The figure is the median of the
+ratios, this tree's speed to the other's of the same turn. What a worker uses of headrace must be in
+both.
 """
 
 import argparse
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import media
+from benchmarks.camera_media import index_file
 from benchmarks.compare import SIZE
 from benchmarks.record import RESULTS, ROOT, Repeat, Result, origin
 from benchmarks.runner import SOURCE, ask_worker
@@ -37,7 +40,10 @@ QUESTIONS: Mapping[str, Mapping[str, Any]] = {
         "memory_budget": "256MiB",
         "hold": "yuv420",
     },
+    "cameras": {"question": "camera_streams"},
 }
+CAMERA_CLIPS, CAMERA_FRAMES = 4, 40
+"""The set of cameras: `python -m benchmarks.camera_media --clips 4 --num-frames 40`."""
 
 
 class Turn(Record):
@@ -79,7 +85,7 @@ class BeforeResult(Result):
 def main(words: Sequence[str] | None = None) -> None:
     """Measure, print, keep."""
     options = _parser().parse_args(words)
-    sets = {kind: media.paths(options.media, kind, options.count) for kind in options.kinds}
+    tasks = list(_tasks(options.questions, options.kinds, options.media, options.count))
     workers = os.cpu_count() or 1
     made = origin(
         {
@@ -91,18 +97,34 @@ def main(words: Sequence[str] | None = None) -> None:
     )
     rows = []
     with checked_out(options.before) as (commit, tree):
-        for kind, paths in sets.items():
-            for question in options.questions:
-                asked = request(question, paths, workers, options.seconds)
-                turns = [
-                    turn(partial(_repeat, asked), tree / "src", is_odd=bool(number % 2))
-                    for number in range(options.repeats)
-                ]
-                rows.append(Comparison(question=question, kind=kind, turns=tuple(turns)))
-                print(render(rows[-1]), flush=True)
+        for kind, question, paths in tasks:
+            asked = request(question, paths, workers, options.seconds)
+            turns = [
+                turn(partial(_repeat, asked), tree / "src", is_odd=bool(number % 2))
+                for number in range(options.repeats)
+            ]
+            rows.append(Comparison(question=question, kind=kind, turns=tuple(turns)))
+            print(render(rows[-1]), flush=True)
     found = {"recipe": media.recipe(), "count": options.count}
     BeforeResult(provenance=made, media=found, before=commit, rows=tuple(rows)).save(options.out)
     print(options.out)
+
+
+def _tasks(
+    questions: Sequence[str], kinds: Sequence[str], root: Path, count: int
+) -> Iterator[tuple[str, str, list[Path]]]:
+    """Yield (kind of media, question, paths); cameras have media of their own."""
+    for kind in kinds:
+        paths = media.paths(root, kind, count)
+        for question in questions:
+            if question != "cameras":
+                yield kind, question, paths
+    if "cameras" in questions:
+        index = index_file(root, CAMERA_CLIPS, CAMERA_FRAMES)
+        if not index.is_file():
+            words = f"--clips {CAMERA_CLIPS} --num-frames {CAMERA_FRAMES} --media {root}"
+            sys.exit(f"no {index}; make it: python -m benchmarks.camera_media {words}")
+        yield "cameras", "cameras", [index]
 
 
 def render(row: Comparison) -> str:

@@ -43,5 +43,13 @@ def test_the_other_commit_is_checked_out_and_gone_afterwards():
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_worker_answers_every_question(question, tmp_path):
     path = write_clip(tmp_path / "clip", SynthClip(num_frames=130, size=(64, 96)))
+    if question == "cameras":
+        for camera in ("back", "front"):
+            for clip in ("one", "two"):
+                folder = tmp_path / "videos" / clip
+                folder.mkdir(parents=True, exist_ok=True)
+                write_clip(folder / camera, SynthClip(num_frames=6))
+        path = tmp_path / "index.json"
+        path.write_text('{"videos": {"one": 6, "two": 6}}')
     asked = request(question, [path], workers=1, seconds=0.01)
     assert Repeat(**ask_worker(asked, cache=tmp_path)).frames_per_second > 0
