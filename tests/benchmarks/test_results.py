@@ -17,6 +17,7 @@ KEPT: dict[str, type[Result]] = {
     "draws": DrawsResult,
     "random_clips": TimedResult,
     "random_frames": TimedResult,
+    "run": TimedResult,
     "scaling": TimedResult,
     "sequential": TimedResult,
     "startup": TimedResult,

@@ -15,7 +15,7 @@ from headrace.runtime.clock import Clock
 _TURNS: Final = 3
 """Turns each setting is measured in at least, between those of the baseline."""
 _LARGEST_BATCH: Final = 64
-_MOST_SECONDS: Final = 2.0
+_LEAST_SECONDS, _MOST_SECONDS = 1.0, 2.0
 _SHARE: Final = 0.1
 """Of the time of the run."""
 
@@ -86,7 +86,7 @@ def _settings(batch_size: int, threads: int) -> Iterator[tuple[str, int, int]]:
 def with_alternatives(session: Session, model: Model[Any], clock: Clock) -> Session:
     """Return the session with other settings tried, where its model bound it on the CPU.
 
-    Cost: a tenth of the time the run took, two seconds at most.
+    Cost: a tenth of the time the run took, but one second at least, and two at most.
     """
     is_bound = any("model" in finding.bound_by for finding in find(session))
     if session.outcome != "complete" or model.compute.device != "cpu" or not is_bound:
@@ -95,7 +95,7 @@ def with_alternatives(session: Session, model: Model[Any], clock: Clock) -> Sess
         model.run,
         model.input.shape(1, (480, 640))[1:],
         session.setup.batch_size,
-        budget_seconds=min(_MOST_SECONDS, _SHARE * session.wall_seconds),
+        budget_seconds=min(_MOST_SECONDS, max(_LEAST_SECONDS, _SHARE * session.wall_seconds)),
         clock=clock,
     )
     return session.model_copy(update={"alternatives": found})

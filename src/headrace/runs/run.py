@@ -131,8 +131,8 @@ class Runner:
     def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
         """Run to the end, and record it; an interrupt or an error ends it early, recorded too.
 
-        Where the model bound a run on the CPU, other settings of it are tried afterwards, for a
-        tenth of the time the run took and two seconds at most.
+        Where the model bound a run on the CPU, other settings of it are tried afterwards, for one
+        or two seconds.
 
         Args:
             on_step: Called in the caller's thread after each step, for progress.

@@ -1,8 +1,13 @@
 """Did starting take longer than the work?"""
 
+from typing import Final
+
 from headrace.profiling.findings.finding import Finding, counted, percent
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
+
+_FELT: Final = 0.05
+"""Seconds below which a part is not worth a word."""
 
 
 def start_up(session: Session) -> Finding | None:
@@ -12,7 +17,9 @@ def start_up(session: Session) -> Finding | None:
     whole = before + session.wall_seconds
     if before + inside <= whole / 2:
         return None
-    parts = [f"{part.name} {part.seconds:.1f} s" for part in session.startup]
+    parts = [
+        f"{part.name} {part.seconds:.1f} s" for part in session.startup if part.seconds >= _FELT
+    ]
     evidence = [f"Before the run: {', '.join(parts)}."] if parts else []
     if session.warmup_steps:
         steps = counted(session.warmup_steps, "step")
