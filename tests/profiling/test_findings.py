@@ -215,7 +215,7 @@ def test_no_advice_throws_results_away(means_ms: tuple[float, ...]) -> None:
 def test_a_video_that_costs_more_than_all_else_need_not_be_written() -> None:
     """230 ms of the sink, then 70 of the model."""
     assert change(SINK) == (
-        "--no-video, if the predictions are what you need: up to 3.2 times as fast "
+        "--no-video, if the predictions are what you need: about 3.2 times as fast "
         "(the model comes next, busy 31 %)."
     )
 
@@ -236,14 +236,14 @@ def tried(session: Session, **ms_per_frame: float) -> Session:
 def test_of_measured_alternatives_the_fastest_is_advised_with_its_figure() -> None:
     session = tried(record(MODEL), batch_size_is_8=7.0, threads_is_1=10.0)
     assert change(MODEL, session) == (
-        "--batch-size 8: up to 2 times as fast (the model took 7 ms a frame so, 14 as it was)."
+        "--batch-size 8: about 2 times as fast (the model took 7 ms a frame so, 14 as it was)."
     )
 
 
 def test_what_comes_next_bounds_the_gain() -> None:
     """Decoding takes 115 of the model's 230 ms: about twice as fast at most."""
     session = tried(record((115.0, 24.0, 230.0, 31.0)), batch_size_is_8=1.0)
-    assert "--batch-size 8: up to 2.1 times as fast" in change(MODEL, session)
+    assert "--batch-size 8: about 2.1 times as fast" in change(MODEL, session)
 
 
 def test_where_nothing_was_faster_it_says_what_was_tried() -> None:

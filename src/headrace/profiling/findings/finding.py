@@ -16,7 +16,7 @@ class Change:
     words: str
     """What to do: an option, or a sentence without an end."""
     gain: float | None = None
-    """Times as fast the whole would be, at most; None where no figure tells."""
+    """Times as fast the whole would be; None where no figure tells."""
     rests_on: str | None = None
     """The figure the gain is computed from, in words."""
 
@@ -25,7 +25,7 @@ class Change:
         reason = f" ({self.rests_on})" if self.rests_on else ""
         if self.gain is None:
             return f"{self.words}; what it brings is not known before it is tried{reason}."
-        return f"{self.words}: up to {self.gain:.2g} times as fast{reason}."
+        return f"{self.words}: about {self.gain:.2g} times as fast{reason}."
 
 
 @dataclass(frozen=True, kw_only=True)
