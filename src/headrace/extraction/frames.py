@@ -23,6 +23,7 @@ from headrace.extraction.tasks import (
 )
 from headrace.planning.stretches import in_order
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.memory import BatchBuffers
 from headrace.runtime.ordered import ordered_streams
 from headrace.sizes import check_integers
 from headrace.video.frames import FrameBatch
@@ -31,6 +32,7 @@ from headrace.video.shape import FrameShape
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
+_BATCHES_KEPT = 64
 _SHORT_STRETCH = 64
 """Frames below which a stretch is not worth the seek it costs."""
 
@@ -112,7 +114,8 @@ class FrameReader:
         self._store = store or IndexStore()
         self._clock = clock
         self._costs: list[DecodeCounters] = [DecodeCounters()]
-        self.losses: list[Loss] = []
+        self.losses = []
+        self._buffers = BatchBuffers(_BATCHES_KEPT)
 
     @property
     def counters(self) -> DecodeCounters:
@@ -209,7 +212,7 @@ class FrameReader:
                     num_frames,
                     batch_size=self._batch_size,
                     most=room.job_frames,
-                    new=partial(_memory, self._shape_of(index)),
+                    new=partial(self._memory, self._shape_of(index)),
                 )
 
     def _room(self, index: StreamIndex) -> ReadingRoom:
@@ -246,6 +249,11 @@ class FrameReader:
             if current is not None:
                 current.close()
 
+    def _memory(self, shape: FrameShape, num_frames: int) -> Array:
+        """Return memory for a batch, used again when nobody has the batch any more."""
+        assert shape.size is not None
+        return self._buffers.take((num_frames, *shape.array_shape(shape.size)))
+
     def _decode(self, decoder: Decoder[Array], task: ReadingTask) -> Iterator[FilledPart]:
         conceals = self._on_error == "conceal"
         video, number, batch = task.stretch.video, -1, np.zeros(0, np.uint8)
@@ -257,14 +265,10 @@ class FrameReader:
                 continue
             if part.batch != number:
                 number, shared = part.batch, task.shared.get(part.batch)
-                batch = _memory(decoder.shape, part.batch_frames) if shared is None else shared
+                batch = shared
+                if batch is None:
+                    batch = self._memory(decoder.shape, part.batch_frames)
             yield fill(decoder, video, part, batch, conceals=conceals, clock=self._clock)
-
-
-def _memory(shape: FrameShape, num_frames: int) -> Array:
-    """Return memory for frames of a shape that has a size; it is taken page by page when used."""
-    assert shape.size is not None
-    return np.empty((num_frames, *shape.array_shape(shape.size)), np.uint8)
 
 
 def read_frames(
