@@ -21,9 +21,10 @@ Pixels = TypeVar("Pixels", NDArray[np.uint8], "torch.Tensor")
 class Stack(Generic[Pixels]):
     """Frames of one size in one array, as large as the first that comes: an `Out`."""
 
-    def __init__(self, count: int) -> None:
-        """Take no memory yet, for `count` frames."""
+    def __init__(self, count: int, take: Callable[[tuple[int, ...]], Pixels] | None = None) -> None:
+        """Take no memory yet, for `count` frames; `take` gives it, or else the converter does."""
         self._count = count
+        self._take: Callable[[tuple[int, ...]], Pixels] | None = take
         self._frames: Pixels | None = None
         self.misfits: list[int] = []
         """Places of frames that came in another size than the first."""
@@ -44,7 +45,7 @@ class Stack(Generic[Pixels]):
     ) -> Pixels:
         """Return where frame `number` of the job goes, of `shape`; `new` takes memory for all."""
         if self._frames is None:
-            self._frames = new((self._count, *shape))
+            self._frames = (self._take or new)((self._count, *shape))
         if tuple(self._frames.shape[1:]) != shape:
             self.misfits.append(self.first + number)
         place: Pixels = self._frames[self.first + number]

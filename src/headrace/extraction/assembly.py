@@ -10,6 +10,7 @@ from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.decode.reading import Reading, read
 from headrace.planning.batches import BatchPart
 from headrace.runtime.clock import Clock
+from headrace.runtime.memory import BatchBuffers
 from headrace.video.frames import FrameBatch
 
 
@@ -56,6 +57,7 @@ def fill_by_size(
     video: int,
     wanted: tuple[int, ...],
     *,
+    buffers: BatchBuffers,
     conceals: bool,
     clock: Clock,
 ) -> list[FilledPart]:
@@ -63,7 +65,7 @@ def fill_by_size(
     parts: list[FilledPart] = []
     while wanted:
         began_ns = clock.now_ns()
-        stack: Stack[Array] = Stack(len(wanted))
+        stack: Stack[Array] = Stack(len(wanted), buffers.take)
         reading = read(decoder, DecodeJob(wanted, conceals=conceals), stack)
         # From the first of another size on, all belong in a later batch.
         stop = min((k for k in stack.misfits if k), default=len(wanted))

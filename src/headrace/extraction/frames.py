@@ -33,6 +33,8 @@ from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 _BATCHES_KEPT = 64
+"""Batches at a time whose memory is used again: clearing new memory costs as much as converting a
+frame of 720p. It goes back to the system with the reader, and with the last batch somebody has."""
 _SHORT_STRETCH = 64
 """Frames below which a stretch is not worth the seek it costs."""
 
@@ -52,6 +54,7 @@ class FrameReader:
     losses: list[Loss]
     """What was left out or concealed so far, in order; whole videos as soon as they are known to be
     bad."""
+    _buffers: BatchBuffers
     threads = 0
     """Threads that decode, once it is iterated."""
 
@@ -115,7 +118,6 @@ class FrameReader:
         self._clock = clock
         self._costs: list[DecodeCounters] = [DecodeCounters()]
         self.losses = []
-        self._buffers = BatchBuffers(_BATCHES_KEPT)
 
     @property
     def counters(self) -> DecodeCounters:
@@ -148,8 +150,9 @@ class FrameReader:
             capacity=room.jobs,
             name="decode",
         )
-        # Left early, or at an error: threads are joined.
-        with closing(parts):
+        self._buffers = BatchBuffers(_BATCHES_KEPT)
+        # Left from the right, also early or at an error: threads are joined.
+        with closing(self._buffers), closing(parts):
             yield from self._assemble(parts)
 
     def _assemble(self, parts: Iterator[FilledPart]) -> Iterator[FrameBatch]:
@@ -260,14 +263,18 @@ class FrameReader:
         for part in task.parts:
             if self._batch_size is None:
                 yield from fill_by_size(
-                    decoder, video, part.wanted, conceals=conceals, clock=self._clock
+                    decoder,
+                    video,
+                    part.wanted,
+                    buffers=self._buffers,
+                    conceals=conceals,
+                    clock=self._clock,
                 )
                 continue
             if part.batch != number:
                 number, shared = part.batch, task.shared.get(part.batch)
-                batch = shared
-                if batch is None:
-                    batch = self._memory(decoder.shape, part.batch_frames)
+                new = partial(self._memory, decoder.shape, part.batch_frames)
+                batch = new() if shared is None else shared
             yield fill(decoder, video, part, batch, conceals=conceals, clock=self._clock)
 
 
