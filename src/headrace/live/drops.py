@@ -1,56 +1,50 @@
-"""Dropped frames as a timeline: drops that follow each other closely are one event. Pure."""
+"""Dropped frames as a timeline: drops that follow each other closely are one spell. Pure."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.live.events import Event
-
 _APART_NS: Final = 1_000_000_000
-"""From the last drop to the next, from which it is another event."""
+"""From the last drop to the next, from which it is another spell."""
 
 
-@dataclass(slots=True)
-class _Spell:
+@dataclass(kw_only=True, slots=True, eq=False)
+class DropSpell:
+    """Frames of one source that ended at one stage for one cause, closely one after the other."""
+
+    source: int | None
+    """None: several sources' together."""
+    stage: str
+    cause: str
     began_ns: int
+    """When the first was seen to have ended."""
     last_ns: int
     frames: int
 
+    @property
+    def words(self) -> str:
+        """Say it in a few words: `overflow at decode, over 1.4 s`."""
+        seconds = (self.last_ns - self.began_ns) / 1e9
+        return f"{self.cause} at {self.stage}" + (f", over {seconds:.1f} s" if seconds else "")
+
 
 class DropLog:
-    """Adds up drops: `add` each as it is seen, then take the `events`."""
+    """Adds up drops: `add` each as it is seen, then read the `spells`."""
 
     def __init__(self) -> None:
         """Nothing was dropped yet."""
-        self._open: dict[tuple[int, str, str], _Spell] = {}
-        self._over: list[Event] = []
+        self.spells: list[DropSpell] = []
+        """In the order they began; the last of each kind may go on."""
+        self._open: dict[tuple[int | None, str, str], DropSpell] = {}
 
-    def add(self, at_ns: int, *, source: int, stage: str, cause: str, frames: int) -> None:
+    def add(self, at_ns: int, *, source: int | None, stage: str, cause: str, frames: int) -> None:
         """Note that frames ended at a stage, at a moment that is not before the last one."""
-        key = source, stage, cause
-        spell = self._open.get(key)
+        spell = self._open.get((source, stage, cause))
         if spell is not None and at_ns - spell.last_ns < _APART_NS:
             spell.last_ns = at_ns
             spell.frames += frames
             return
-        if spell is not None:
-            self._over.append(_event(key, spell))
-        self._open[key] = _Spell(at_ns, at_ns, frames)
-
-    def events(self) -> Iterator[Event]:
-        """Everything so far, in the order it began; a spell that goes on as far as it went."""
-        found = [*self._over, *(_event(key, spell) for key, spell in self._open.items())]
-        yield from sorted(found, key=lambda event: event.at_ns)
-
-
-def _event(key: tuple[int, str, str], spell: _Spell) -> Event:
-    source, stage, cause = key
-    seconds = (spell.last_ns - spell.began_ns) / 1e9
-    during = f" within {seconds:.1f} s" if spell.frames > 1 else ""
-    return Event(
-        at_ns=spell.began_ns,
-        source=source,
-        kind="dropped",
-        words=f"{cause} at {stage}{during}",
-        frames=spell.frames,
-    )
+        spell = DropSpell(
+            source=source, stage=stage, cause=cause, began_ns=at_ns, last_ns=at_ns, frames=frames
+        )
+        self._open[source, stage, cause] = spell
+        self.spells.append(spell)
