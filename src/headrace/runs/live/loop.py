@@ -79,20 +79,17 @@ def live(
 ) -> Generator[LiveResult, None, None]:
     """Yield what a model says of frames as they come: `for result in live("rtsp://...", model)`.
 
-    Reading, preprocessing and the model each have a thread of their own, also while your loop
-    works. Where frames come faster than the slowest of them, your loop included, takes them, older
-    ones make room for newer ones. Leaving the loop ends all threads.
+    Reading, preprocessing and the model have a thread each. Where frames come faster than they, or
+    your loop, take them, older ones make room for newer ones. Leaving the loop ends all threads.
 
     Args:
         source: An address, a file, or a source of your own; several are read at once.
-        model: A name of torchvision, such as "mobilenet_v2" or "r3d_18"; a model of headrace; or
-            any callable: it gets pictures uint8 [N, 3, H, W], or, with `clip_len`, clips
-            uint8 [N, T, 3, H, W], RGB in [0, 255], on `device`, and gives anything with one entry
-            for each.
+        model: A name of torchvision ("mobilenet_v2", "r3d_18"); a model of headrace; or any
+            callable: it gets pictures uint8 [N, 3, H, W], or, with `clip_len`, clips
+            uint8 [N, T, 3, H, W], RGB, on `device`; gives anything with one entry for each.
         weights: Of a name: DEFAULT, none, or the path of a checkpoint.
         device: Where a named model runs, and where a callable finds its batches.
-        batch_size: Frames that go through the model together, at most; those that are there when
-            it is free, of one size.
+        batch_size: Frames that go through the model together, at most.
         clip_len: Frames of a clip; None: single frames, or what a video model was made for.
         clip_stride: 1 means consecutive frames.
         clip_hop: Frames from the start of a clip to that of the next; None: without overlap.
@@ -103,8 +100,7 @@ def live(
 
     Raises:
         ConfigError: an argument is not possible, or the model gives not one entry for each.
-        BackendError: the device is missing.
-        OpenError: a source cannot be opened.
+        BackendError, OpenError: the device is missing, or a source cannot be opened.
         StageError: the model raised; `__cause__` is what it raised.
     """
     check_integers(1, batch_size=batch_size, clip_len=clip_len)

@@ -11,7 +11,6 @@ from headrace.runs.options import ComputeOptions, OutputOptions
 from headrace.sizes import check_integers
 
 PaceName = Literal["auto", "offline", "realtime"]
-View = Literal["none", "web", "window"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +31,11 @@ class FlowOptions:
     """Whether a source that cannot be opened at first is waited for; else it ends the run."""
     max_seconds: float | None = None
     """When to stop reading; None means when the sources end."""
-    view: View = "none"
-    """Where the run can be watched."""
 
     def __post_init__(self) -> None:
-        for name, choices in (("pace", PaceName), ("view", View)):
-            if getattr(self, name) not in get_args(choices):
-                raise ConfigError(
-                    f"{name} must be one of {', '.join(get_args(choices))}, "
-                    f"got {getattr(self, name)!r}"
-                )
+        if self.pace not in get_args(PaceName):
+            choices = ", ".join(get_args(PaceName))
+            raise ConfigError(f"pace must be one of {choices}, got {self.pace!r}")
         if self.max_seconds is not None and not self.max_seconds > 0:
             raise ConfigError(f"max_seconds must be > 0, got {self.max_seconds}")
         parse_seconds(self.max_staleness or "1s")
