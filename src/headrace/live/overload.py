@@ -90,11 +90,16 @@ class AgeLimit:
     seconds: float | None
     clock: Clock
 
-    def is_over(self, arrived_ns: int) -> bool:
-        """Whether what arrived then is older than it may be."""
+    def is_over(self, arrived_ns: int, ahead_seconds: float = 0.0) -> bool:
+        """Whether what arrived then is older than it may be, or will be after so much work.
+
+        No more than half of the limit counts as work ahead: a single slow batch, such as the first
+        one, must not keep all others from being tried.
+        """
         if self.seconds is None:
             return False
-        return self.clock.now_ns() - arrived_ns > self.seconds * 1e9
+        ahead_seconds = min(ahead_seconds, self.seconds / 2)
+        return self.clock.now_ns() - arrived_ns > (self.seconds - ahead_seconds) * 1e9
 
 
 class FreshOnly:

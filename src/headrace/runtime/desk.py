@@ -55,6 +55,8 @@ class Desk:
         """Of the sources; a stage has none."""
         self.room: Room | None = None
         """Where its groups take their places, if they do."""
+        self.sheds = False
+        """What ends here never waits for room."""
         self._workers = workers
         self._flow = flow
         self._clock = clock
@@ -116,7 +118,8 @@ class Desk:
         if result.spans[-1].stage == self.name:  # it does not pass by
             self._count_item(result)
         if isinstance(value, Dropped):
-            self.outbox.put(result, place=result.index, takes_room=waits)
+            takes_room = waits and not self.sheds
+            self.outbox.put(result, place=result.index, takes_room=takes_room)
             return True
         instead = None if waits else replace(result, value=Dropped(OVERFLOW))
         evicted = self.outbox.put(result, place=result.index, instead=instead)

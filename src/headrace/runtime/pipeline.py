@@ -86,7 +86,8 @@ class Run:
         ]
         desks[0].waiters = [Waiter(clock) for _ in source.feeds]
         for stage, desk in zip(pipeline.stages, desks[1:], strict=True):
-            desk.room = stage.room if isinstance(stage, Gather) else None
+            if isinstance(stage, Gather):
+                desk.room, desk.sheds = stage.room, stage.sheds
         self._desks = desks
         # Gets no reference to this object, so that a forgotten run is closed at once.
         self._items = _deliver(source, pipeline.stages, desks, self._flow)

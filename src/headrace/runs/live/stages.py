@@ -58,7 +58,7 @@ class Line:
             self._batches() if self.clips is None else self._clips(self.clips),
             Stage(name="preprocess", function=self._fresh(_shown_of, self._prepare)),
             *([Stage(name="transfer", function=self._carrying())] if self.carrier else []),
-            Stage(name="model", function=self._fresh(_shown_in, self._infer)),
+            Stage(name="model", function=_Inference(self.engine, self.limit)),
             *([Stage(name="show", function=self._showing())] if self.show else []),
         ]
 
@@ -87,7 +87,7 @@ class Line:
                 return Dropped(OVERFLOW)
             return clip
 
-        return Gather(name=CLIPS, grouping=shape.windows, function=admitted)
+        return Gather(name=CLIPS, grouping=shape.windows, function=admitted, sheds=True)
 
     def _fresh(
         self, shown_ns: Callable[[Any], int], function: Callable[[Any], T]
@@ -111,11 +111,6 @@ class Line:
 
         return self._fresh(_shown_in, carry)
 
-    def _infer(self, prepared: Prepared) -> Answered:
-        gathered = prepared.gathered
-        outputs = answers_of(self.engine.run(prepared.tensor), len(gathered.views))
-        return Answered(gathered=gathered, outputs=outputs)
-
     def _showing(self) -> Callable[[Answered], Answered | Dropped]:
         show = self.show
         assert show is not None
@@ -125,6 +120,24 @@ class Line:
             return answered
 
         return self._fresh(_shown_in, pass_on)
+
+
+class _Inference:
+    """The model; what would be too old when it is done is not begun."""
+
+    def __init__(self, engine: Engine, limit: AgeLimit) -> None:
+        self._engine = engine
+        self._limit = limit
+        self._last_seconds = 0.0
+
+    def __call__(self, prepared: Prepared) -> Answered | Dropped:
+        gathered, clock = prepared.gathered, self._limit.clock
+        if self._limit.is_over(gathered.shown_ns, self._last_seconds):
+            return Dropped(STALE)
+        began_ns = clock.now_ns()
+        outputs = answers_of(self._engine.run(prepared.tensor), len(gathered.views))
+        self._last_seconds = (clock.now_ns() - began_ns) / 1e9
+        return Answered(gathered=gathered, outputs=outputs)
 
 
 def _shown_of(gathered: Gathered) -> int:
