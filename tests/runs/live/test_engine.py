@@ -44,7 +44,7 @@ def test_of_one_picture_anything_is_the_answer(output):
 
 @pytest.mark.parametrize("output", [[1], None, torch.zeros(3)])
 def test_another_number_of_entries_is_refused(output):
-    with pytest.raises(ConfigError, match="was given 2 pictures and gave .*batch_size=1"):
+    with pytest.raises(ConfigError, match=r"was given 2 pictures and gave .*batch_size=1"):
         answers_of(output, 2)
 
 

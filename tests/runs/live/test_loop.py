@@ -10,7 +10,7 @@ import headrace
 from headrace.errors import ConfigError, StageError
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, read_number, write_clip
-from runs.live.fake_sources import FakeSource
+from runs.live.fake_sources import Endless, FakeSource
 from runs.tiny import tiny_classifier
 from runtime.in_time import in_time
 
@@ -78,7 +78,7 @@ def test_a_name_is_a_model_of_torchvision():
 
 def test_leaving_the_loop_ends_the_threads():
     def leave():
-        for result in headrace.live(FakeSource(count=10**6), means, clock=FakeClock()):
+        for result in headrace.live(Endless(count=10), means, clock=FakeClock()):
             if result.number >= 3:
                 break
         return [t.name for t in threading.enumerate() if t.name.startswith("headrace-")]

@@ -74,6 +74,7 @@ class Line:
             grouping=grouping,
             function=lambda frames: Gathered(views=tuple((f,) for f in frames), is_clips=False),
             waits=self.waits,
+            sheds=True,
             room=self.room,
         )
 
