@@ -40,20 +40,24 @@ class Joining(Generic[FrameT]):
     for the camera, and joining is over. So the first picture is late by one interval.
     """
 
-    def __init__(self, limit_seconds: float, on_joined: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, limit_seconds: float, most: int, on_joined: Callable[[int, int], None]
+    ) -> None:
         """Nothing came yet.
 
         Args:
             limit_seconds: How much older than the newest a frame may be to be kept.
+            most: How many frames are kept at most.
             on_joined: Told, once it is over, how many milliseconds the first frame was behind, and
                 how many frames were dropped.
         """
         self._limit_seconds = limit_seconds
+        self._most = most
         self._on_joined = on_joined
         self._held: deque[FrameT | Dropped] = deque()
         self._first: FrameT | None = None
         self._last: FrameT | None = None
-        self._dropped = 0
+        self._kept = self._dropped = 0
         self._is_over = False
 
     def take(self, frame: FrameT | Dropped, waited_seconds: float) -> Iterator[FrameT | Dropped]:
@@ -71,6 +75,7 @@ class Joining(Generic[FrameT]):
         self._first = self._first or frame
         self._last = frame
         self._held.append(frame)
+        self._kept += 1
         yield from self._outdated(frame.seconds - self._limit_seconds)
 
     def end(self) -> Iterator[FrameT | Dropped]:
@@ -95,9 +100,10 @@ class Joining(Generic[FrameT]):
         while self._held:
             oldest = self._held[0]
             if not isinstance(oldest, Dropped):
-                if oldest.seconds >= before_seconds:
+                if oldest.seconds >= before_seconds and self._kept <= self._most:
                     return
                 oldest = Dropped(BACKLOG)
+                self._kept -= 1
                 self._dropped += 1
             self._held.popleft()
             yield oldest

@@ -28,9 +28,10 @@ class SourceOptions:
     backlog_seconds: float = 0.2
     """How much older than the newest a frame may be right after connecting; servers that keep the
     last seconds for new clients would make every later frame late."""
-    keep: int = 4
+    keep: int = 8
     """Decoded frames that wait for the pipeline at most, for each source; then the oldest is
-    dropped, so that nothing waits in the buffers of a server."""
+    dropped, so that nothing waits in the buffers of a server. At 30 frames a second a quarter of a
+    second."""
 
     def __post_init__(self) -> None:
         if self.transport not in get_args(Transport):

@@ -1,6 +1,8 @@
 """What comes out of an open stream: frames, each with its packet's moment, decoded as they come."""
 
-from collections.abc import Generator, Iterator
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
@@ -133,7 +135,7 @@ class _Stream:
         self._stream = _video_of(container)
         self._is_recording = container.size > 0 and (container.duration or 0) > 0
         self._news: list[News] = []
-        self._joining: Joining[Received] = Joining(options.backlog_seconds, self._joined)
+        self._joining = self._new_joining(self._joined)
         self._start: tuple[int, float] | None = None
         self._last_seconds: float | None = None
 
@@ -147,8 +149,7 @@ class _Stream:
                 yield from self._paced(item, read.waited_seconds)
         for item in decoding.end(self._waiter.clock.now_ns()):
             yield from self._paced(item, 0.0)
-        yield from self._joining.end()
-        yield from self._told()
+        yield from self._with_news(self._joining.end())
 
     def _paced(self, item: Received | Dropped | News, waited_seconds: float) -> Iterator[Came]:
         if isinstance(item, News):
@@ -158,8 +159,7 @@ class _Stream:
         else:
             if isinstance(item, Received):
                 yield from self._join_again(item, waited_seconds)
-            yield from self._joining.take(item, waited_seconds)
-            yield from self._told()
+            yield from self._with_news(self._joining.take(item, waited_seconds))
 
     def _in_real_time(self, item: Received) -> Received:
         clock = self._waiter.clock
@@ -183,8 +183,12 @@ class _Stream:
         is_late = waited_seconds - shown_seconds > self._options.backlog_seconds
         if last is None or not is_late or waited_seconds < self._options.stall_seconds:
             return
-        yield from self._joining.end()
-        self._joining = Joining(self._options.backlog_seconds, self._joined_again)
+        yield from self._with_news(self._joining.end())
+        self._joining = self._new_joining(self._joined_again)
+
+    def _new_joining(self, on_joined: Callable[[int, int], None]) -> Joining[Received]:
+        # It hands over all it kept at once, and there must be room for that.
+        return Joining(self._options.backlog_seconds, self._options.keep, on_joined)
 
     def _joined(self, behind_ms: int, dropped: int) -> None:
         behind = f" {behind_ms} ms behind" if behind_ms else ""
@@ -195,6 +199,13 @@ class _Stream:
         if dropped:
             words = f"{behind_ms} ms behind after the stall; {dropped} frames dropped"
             self._news.append(News(kind="dropped", words=words, frames=dropped))
+
+    def _with_news(self, items: Iterator[Received | Dropped]) -> Iterator[Came]:
+        """Yield the items, and what there is to tell before the first frame it concerns."""
+        for item in items:
+            yield from self._told()
+            yield item
+        yield from self._told()
 
     def _told(self) -> Iterator[News]:
         news, self._news = self._news, []

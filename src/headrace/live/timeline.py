@@ -65,7 +65,10 @@ class Timeline:
     def _counted_on(self, pts: int | None) -> Placed:
         # A pts that is told twice is nudged on by a tick, so as not to overtake the next one.
         step = 1 if pts is not None else max(1, round(self._usual))
-        self._placed = 0 if self._placed is None else self._placed + step
+        if self._placed is None:  # RTSP may tell none for the first one, and all from then on
+            self._placed = 0
+            return Placed(0, is_given=False)
+        self._placed += step
         words = "" if self._has_told_missing else _MISSING if pts is None else _TWICE
         self._has_told_missing = True
         return Placed(self._placed, is_given=False, words=words)
