@@ -1,10 +1,10 @@
 """Clips and servers for the tests of live sources."""
 
 import pytest
-from live.rtsp import RtspServer, needs_server
 
 from headrace.decode.index_store import IndexStore
 from headrace.testing.synth import SynthClip, write_clip
+from live.rtsp import RtspServer, needs_server
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A real RTSP server, GStreamer's, fed from a file: `python3 rtsp_server.py FILE PORT [USER PASSWORD]`.
+"""A real RTSP server, GStreamer's: `python3 rtsp_server.py FILE PORT [USER PASSWORD]`.
 
 Runs in the system's interpreter, where Debian installs GStreamer's bindings. Prints its port, then
 serves the file at rtsp://127.0.0.1:PORT/live, in real time, from its start for every client.
@@ -37,7 +37,8 @@ def main(path, port, *login):
     server.get_mount_points().add_factory("/live", factory)
     if not server.attach(None):
         sys.exit(f"port {port} is in use")
-    print(server.get_bound_port(), flush=True)
+    sys.stdout.write(f"{server.get_bound_port()}\n")
+    sys.stdout.flush()
     GLib.MainLoop().run()
 
 

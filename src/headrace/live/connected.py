@@ -7,6 +7,7 @@ from headrace.decode.convert import FrameConverter
 from headrace.errors import DecodeError, OpenError
 from headrace.live.events import Event, EventKind
 from headrace.live.frame import LiveFrame
+from headrace.live.joining import Joining
 from headrace.live.opening import Opening
 from headrace.live.options import SourceOptions
 from headrace.live.received import DAMAGED, Came, Connected, News, Received, receive
@@ -68,6 +69,8 @@ class _Life:
         self._codec: str | None = None
         self._lost_ns: int | None = None
         self._words_of_wait = ""
+        self._joining = self._new_joining()
+        self._has_joined = False
 
     def frames(self) -> Iterator[LiveFrame | Dropped]:
         while True:
@@ -93,48 +96,86 @@ class _Life:
         """Yield the frames of one connection until its end; raises Failed."""
         watch = Watchdog(self._options, self._clock.now_ns())
         self._emitting.connect()
-        is_recording = False
+        self._has_joined = False
+        self._joining = self._new_joining()
         while True:
             try:
-                item = reader.take(watch.until_ns)
+                item = reader.take(_first(watch.until_ns, self._joining.until_ns))
             except TimeoutError:
+                if not self._joining.is_over:
+                    yield from self._joined(self._joining.end())
+                    continue
                 words = watch.stalls()
                 if words is None:
                     raise Failed(watch.trouble) from None
                 self._tell("stalled", words)
                 continue
             except Closed:
-                if is_recording and reader.error is None:
+                yield from self._joined(self._joining.end())
+                if watch.is_recording and reader.error is None:
                     return
                 raise (reader.error or Failed(_CLOSED)) from None
-            now_ns = self._clock.now_ns()
             if isinstance(item, Connected):
-                is_recording = item.is_recording
-                watch.connected(now_ns, is_recording=is_recording)
-                self._hear_codec(item.codec)
+                self._connected(item, watch)
             elif isinstance(item, News):
-                self._hear(item)
+                self._tell(item.kind, item.words)
             else:
-                seconds = item.seconds if isinstance(item, Received) else None
-                stalled_seconds = watch.heard(now_ns, seconds)
-                if stalled_seconds is not None:
-                    self._tell("resumed", f"resumed after {stalled_seconds:.1f} s")
-                self._attempt = 0
-                yield from self._emitting.emit(item)
+                yield from self._came(item, watch)
 
-    def _hear_codec(self, codec: str) -> None:
-        if self._codec not in (None, codec):
-            self._tell("resized", f"the codec is {codec} now, it was {self._codec}")
-        self._codec = codec
+    def _connected(self, connected: Connected, watch: Watchdog) -> None:
+        watch.connected(self._clock.now_ns(), is_recording=connected.is_recording)
+        if self._codec not in (None, connected.codec):
+            self._tell("resized", f"the codec is {connected.codec} now, it was {self._codec}")
+        self._codec = connected.codec
+        if connected.is_recording:
+            self._joining.end()
+            self._tell_joined("joined a recording; it is played in real time", 0)
 
-    def _hear(self, news: News) -> None:
-        if news.kind == "joined" and self._lost_ns is not None:
-            seconds = (self._clock.now_ns() - self._lost_ns) / 1e9
-            self._lost_ns = None
-            words = f"reconnected after {seconds:.1f} s: {news.words}"
-            self._tell("reconnected", words, news.frames)
+    def _came(self, item: Received | Dropped, watch: Watchdog) -> Iterator[LiveFrame | Dropped]:
+        self._attempt = 0
+        seconds = item.seconds if isinstance(item, Received) else None
+        stalled_seconds = watch.heard(self._clock.now_ns(), seconds)
+        if stalled_seconds is not None:
+            self._tell("resumed", f"resumed after {stalled_seconds:.1f} s")
+            # What the server kept meanwhile is a backlog like the first.
+            self._joining = self._new_joining()
+        was_over = self._joining.is_over
+        ready = self._joining.take(item)
+        if was_over or not self._joining.is_over:
+            yield from self._emitted(ready)
         else:
-            self._tell(news.kind, news.words, news.frames)
+            yield from self._joined(ready)
+
+    def _joined(self, ready: list[Received | Dropped]) -> Iterator[LiveFrame | Dropped]:
+        """Yield what joining held back, after the news that it is over."""
+        behind, dropped = self._joining.behind_milliseconds, self._joining.dropped
+        if self._has_joined:
+            if dropped:
+                words = f"{behind} ms behind after the stall; {dropped} frames dropped"
+                self._tell("dropped", words, dropped)
+        elif ready or dropped:
+            words = f"joined {behind} ms behind" if behind else "joined"
+            if dropped:
+                words += f"; {dropped} frames of the backlog dropped"
+            self._tell_joined(words, dropped)
+        yield from self._emitted(ready)
+
+    def _emitted(self, ready: list[Received | Dropped]) -> Iterator[LiveFrame | Dropped]:
+        for item in ready:
+            yield self._emitting.emit(item)
+
+    def _tell_joined(self, words: str, frames: int) -> None:
+        self._has_joined = True
+        if self._lost_ns is None:
+            self._tell("joined", words, frames)
+            return
+        seconds = (self._clock.now_ns() - self._lost_ns) / 1e9
+        self._lost_ns = None
+        self._tell("reconnected", f"reconnected after {seconds:.1f} s: {words}", frames)
+
+    def _new_joining(self) -> Joining[Received]:
+        # It hands over all it kept at once, and there must be room for that.
+        return Joining(self._options.backlog_seconds, self._options.keep)
 
     def _wait_before_next(self, trouble: Trouble) -> None:
         """Raises OpenError where there is no next attempt."""
@@ -186,7 +227,7 @@ class _Emitting:
         self._is_gap = True
         self._converter = None
 
-    def emit(self, item: Received | Dropped) -> Iterator[LiveFrame | Dropped]:
+    def emit(self, item: Received | Dropped) -> LiveFrame | Dropped:
         made = self._frame(item) if isinstance(item, Received) else item
         self._number += 1
         if isinstance(made, Dropped):
@@ -195,7 +236,7 @@ class _Emitting:
         elif self._damaged:
             self._tell("dropped", f"{self._damaged} damaged frames left out", self._damaged)
             self._damaged = 0
-        yield made
+        return made
 
     def _frame(self, item: Received) -> LiveFrame | Dropped:
         if self._converter is None:
@@ -227,3 +268,7 @@ class _Emitting:
 
 def _instead(item: Came) -> Came | None:
     return Dropped(OVERFLOW) if isinstance(item, Received) else None
+
+
+def _first(*moments_ns: int | None) -> int | None:
+    return min((each for each in moments_ns if each is not None), default=None)

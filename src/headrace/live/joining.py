@@ -1,9 +1,10 @@
 """Right after connecting: leave out what the server had kept, and go on at the present."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
+from headrace.runtime.desk import OVERFLOW
 from headrace.runtime.item import Dropped
 
 BACKLOG: Final = "backlog"
@@ -12,6 +13,8 @@ _WAITED: Final = 0.25
 """Of the interval between two frames: a read that waited so long waited for the camera."""
 _WAITED_SECONDS: Final = 0.01
 """The same where no interval is known."""
+_SILENT_SECONDS: Final = 0.2
+"""Without a frame, after which nothing is left of a backlog."""
 _LONGEST_SECONDS: Final = 5.0
 """After which joining is over in any case: this machine may be too slow to ever wait."""
 
@@ -29,6 +32,11 @@ class Timed(Protocol):
         """When it was handed over."""
         ...
 
+    @property
+    def waited_seconds(self) -> float:
+        """How long the read of it had to wait."""
+        ...
+
 
 FrameT = TypeVar("FrameT", bound=Timed)
 
@@ -40,61 +48,70 @@ class Joining(Generic[FrameT]):
     for the camera, and joining is over. So the first picture is late by one interval.
     """
 
-    def __init__(
-        self, limit_seconds: float, most: int, on_joined: Callable[[int, int], None]
-    ) -> None:
+    def __init__(self, limit_seconds: float, most: int) -> None:
         """Nothing came yet.
 
         Args:
             limit_seconds: How much older than the newest a frame may be to be kept.
             most: How many frames are kept at most.
-            on_joined: Told, once it is over, how many milliseconds the first frame was behind, and
-                how many frames were dropped.
         """
         self._limit_seconds = limit_seconds
         self._most = most
-        self._on_joined = on_joined
         self._held: deque[FrameT | Dropped] = deque()
         self._first: FrameT | None = None
         self._last: FrameT | None = None
-        self._kept = self._dropped = 0
-        self._is_over = False
+        self._kept = 0
+        self.dropped = 0
+        """Frames of the backlog that were dropped."""
+        self.is_over = False
 
-    def take(self, frame: FrameT | Dropped, waited_seconds: float) -> Iterator[FrameT | Dropped]:
-        """Yield what may go on now, in order, when a frame came after its read waited so long."""
-        if self._is_over:
-            yield frame
-            return
-        if isinstance(frame, Dropped):
-            self._held.append(frame)
-            return
-        if self._is_present(frame, waited_seconds):
-            yield from self.end()
-            yield frame
-            return
-        self._first = self._first or frame
-        self._last = frame
-        self._held.append(frame)
+    @property
+    def until_ns(self) -> int | None:
+        """When it is over if nothing comes; None: nothing is held."""
+        if self.is_over or self._last is None:
+            return None
+        return self._last.arrived_ns + round(_SILENT_SECONDS * 1e9)
+
+    @property
+    def behind_milliseconds(self) -> int:
+        """How far the first frame was behind the present."""
+        if self._first is None or self._last is None:
+            return 0
+        shown_seconds = self._last.seconds - self._first.seconds
+        passed_seconds = (self._last.arrived_ns - self._first.arrived_ns) / 1e9
+        return max(0, round((shown_seconds - passed_seconds) * 1000))
+
+    def take(self, item: FrameT | Dropped) -> list[FrameT | Dropped]:
+        """Return what may go on now, in order."""
+        if self.is_over:
+            return [item]
+        if isinstance(item, Dropped):
+            is_of_backlog = item.cause == OVERFLOW
+            self.dropped += is_of_backlog
+            self._held.append(Dropped(BACKLOG) if is_of_backlog else item)
+            return []
+        if self._is_present(item):
+            return [*self.end(), item]
+        self._first = self._first or item
+        self._last = item
+        self._held.append(item)
         self._kept += 1
-        yield from self._outdated(frame.seconds - self._limit_seconds)
+        return list(self._outdated(item.seconds - self._limit_seconds))
 
-    def end(self) -> Iterator[FrameT | Dropped]:
-        """Yield what is held: the stream is over, or its present is reached."""
-        if self._is_over:
-            return
-        self._is_over = True
-        self._on_joined(self._behind_milliseconds(), self._dropped)
-        yield from self._held
-        self._held.clear()
+    def end(self) -> list[FrameT | Dropped]:
+        """Return what is held: the stream is over, or its present is reached."""
+        self.is_over = True
+        held, self._held = self._held, deque()
+        return list(held)
 
-    def _is_present(self, frame: FrameT, waited_seconds: float) -> bool:
+    def _is_present(self, frame: FrameT) -> bool:
         if self._first is None or self._last is None:
             return False
         gap = frame.seconds - self._last.seconds
         if gap <= 0:  # times that go back tell nothing
-            return waited_seconds >= _WAITED_SECONDS
+            return frame.waited_seconds >= _WAITED_SECONDS
         elapsed_seconds = (frame.arrived_ns - self._first.arrived_ns) / 1e9
-        return waited_seconds >= _WAITED * gap or elapsed_seconds > _LONGEST_SECONDS
+        return frame.waited_seconds >= _WAITED * gap or elapsed_seconds > _LONGEST_SECONDS
 
     def _outdated(self, before_seconds: float) -> Iterator[FrameT | Dropped]:
         while self._held:
@@ -104,13 +121,6 @@ class Joining(Generic[FrameT]):
                     return
                 oldest = Dropped(BACKLOG)
                 self._kept -= 1
-                self._dropped += 1
+                self.dropped += 1
             self._held.popleft()
             yield oldest
-
-    def _behind_milliseconds(self) -> int:
-        if self._first is None or self._last is None:
-            return 0
-        shown_seconds = self._last.seconds - self._first.seconds
-        passed_seconds = (self._last.arrived_ns - self._first.arrived_ns) / 1e9
-        return max(0, round((shown_seconds - passed_seconds) * 1000))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
@@ -15,11 +15,10 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from headrace.live.events import EventKind
-from headrace.live.joining import Joining
 from headrace.live.opening import Opening, camera_trouble, check_device
 from headrace.live.options import SourceOptions
 from headrace.live.timeline import Timeline
-from headrace.live.trouble import Failed, Trouble, trouble_of
+from headrace.live.trouble import NO_ANSWER, Failed, Trouble, trouble_of
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Dropped
 from headrace.runtime.waiter import Waiter
@@ -44,6 +43,9 @@ class Received:
     pts: int
     time_base: Fraction
     arrived_ns: int
+    """When its packet was handed over; of a recording, when it was due."""
+    waited_seconds: float
+    """For that packet, or for the last one before the decoder gave the frame."""
     is_gap: bool
     """It does not follow on the frame before."""
     captured_seconds: float | None
@@ -94,9 +96,9 @@ def receive(
     Raises:
         Failed: it cannot be opened, or breaks.
     """
-    with closing(_opened(opening)) as container:
+    with closing(_opened(opening, options, waiter.clock)) as container:
         try:
-            yield from _Stream(container, options, waiter).run()
+            yield from _Stream(container, waiter).run()
         except av.error.FFmpegError as error:
             # Not raised from the error: its text holds the address, and with it the password.
             trouble = _trouble_of(opening, error)
@@ -105,9 +107,10 @@ def receive(
     raise Failed(trouble)
 
 
-def _opened(opening: Opening) -> InputContainer:
+def _opened(opening: Opening, options: SourceOptions, clock: Clock) -> InputContainer:
     if opening.format == "v4l2":
         check_device(opening)
+    start_ns = clock.now_ns()
     try:
         return av.open(
             opening.url,
@@ -117,6 +120,9 @@ def _opened(opening: Opening) -> InputContainer:
         )
     except (av.error.FFmpegError, OSError, ValueError) as error:
         trouble = _trouble_of(opening, error)
+    # RTSP calls it invalid data when the answer does not come in time.
+    if (clock.now_ns() - start_ns) / 1e9 >= options.open_timeout_seconds:
+        trouble = NO_ANSWER
     raise Failed(trouble)
 
 
@@ -128,88 +134,32 @@ def _trouble_of(opening: Opening, error: Exception) -> Trouble:
 class _Stream:
     """The video stream of an open container."""
 
-    def __init__(self, container: InputContainer, options: SourceOptions, waiter: Waiter) -> None:
+    def __init__(self, container: InputContainer, waiter: Waiter) -> None:
         self._container = container
-        self._options = options
         self._waiter = waiter
         self._stream = _video_of(container)
         self._is_recording = container.size > 0 and (container.duration or 0) > 0
-        self._news: list[News] = []
-        self._joining = self._new_joining(self._joined)
         self._start: tuple[int, float] | None = None
-        self._last_seconds: float | None = None
 
     def run(self) -> Iterator[Came]:
         yield Connected(codec=self._stream.codec_context.name, is_recording=self._is_recording)
-        if self._is_recording:
-            yield News(kind="joined", words="joined a recording; it is played in real time")
         decoding = _Decoding(self._container, self._stream)
         for read in _reads(self._container, self._stream, self._waiter.clock):
             for item in decoding.take(read):
-                yield from self._paced(item, read.waited_seconds)
+                yield self._in_real_time(item)
         for item in decoding.end(self._waiter.clock.now_ns()):
-            yield from self._paced(item, 0.0)
-        yield from self._with_news(self._joining.end())
+            yield self._in_real_time(item)
 
-    def _paced(self, item: Received | Dropped | News, waited_seconds: float) -> Iterator[Came]:
-        if isinstance(item, News):
-            yield item
-        elif self._is_recording:
-            yield self._in_real_time(item) if isinstance(item, Received) else item
-        else:
-            if isinstance(item, Received):
-                yield from self._join_again(item, waited_seconds)
-            yield from self._with_news(self._joining.take(item, waited_seconds))
-
-    def _in_real_time(self, item: Received) -> Received:
+    def _in_real_time(self, item: Received | Dropped | News) -> Received | Dropped | News:
+        """Waits until a frame of a recording is due."""
+        if not self._is_recording or not isinstance(item, Received):
+            return item
         clock = self._waiter.clock
         if self._start is None or item.is_gap:
             self._start = clock.now_ns(), item.seconds
         start_ns, first_seconds = self._start
         self._waiter.until(start_ns + round((item.seconds - first_seconds) * 1e9))
-        return Received(
-            frame=item.frame,
-            pts=item.pts,
-            time_base=item.time_base,
-            arrived_ns=clock.now_ns(),
-            is_gap=item.is_gap,
-            captured_seconds=item.captured_seconds,
-        )
-
-    def _join_again(self, item: Received, waited_seconds: float) -> Iterator[Came]:
-        """After a stall a server may send all it kept meanwhile: that is a backlog, too."""
-        last, self._last_seconds = self._last_seconds, item.seconds
-        shown_seconds = 0.0 if last is None else max(0.0, item.seconds - last)
-        is_late = waited_seconds - shown_seconds > self._options.backlog_seconds
-        if last is None or not is_late or waited_seconds < self._options.stall_seconds:
-            return
-        yield from self._with_news(self._joining.end())
-        self._joining = self._new_joining(self._joined_again)
-
-    def _new_joining(self, on_joined: Callable[[int, int], None]) -> Joining[Received]:
-        # It hands over all it kept at once, and there must be room for that.
-        return Joining(self._options.backlog_seconds, self._options.keep, on_joined)
-
-    def _joined(self, behind_ms: int, dropped: int) -> None:
-        behind = f" {behind_ms} ms behind" if behind_ms else ""
-        cost = f"; {dropped} frames of the backlog dropped" if dropped else ""
-        self._news.append(News(kind="joined", words=f"joined{behind}{cost}", frames=dropped))
-
-    def _joined_again(self, behind_ms: int, dropped: int) -> None:
-        if dropped:
-            words = f"{behind_ms} ms behind after the stall; {dropped} frames dropped"
-            self._news.append(News(kind="dropped", words=words, frames=dropped))
-
-    def _with_news(self, items: Iterator[Received | Dropped]) -> Iterator[Came]:
-        """Yield the items, and what there is to tell before the first frame it concerns."""
-        for item in items:
-            yield from self._told()
-            yield item
-        yield from self._told()
-
-    def _told(self) -> Iterator[News]:
-        news, self._news = self._news, []
-        yield from news
+        return replace(item, arrived_ns=clock.now_ns())
 
 
 class _Decoding:
@@ -225,11 +175,13 @@ class _Decoding:
         self._arrived: dict[int, int] = {}
         self._corrupt: set[int] = set()
         self._ordinal = -1
+        self._waited_seconds = 0.0
         self._has_keyframe = False
 
     def take(self, read: _Read) -> Iterator[Received | Dropped | News]:
         """Yield what one packet brings about."""
         self._ordinal += 1
+        self._waited_seconds = read.waited_seconds
         packet = read.packet
         self._has_keyframe |= packet.is_keyframe or self._ordinal >= _MOST_WITHOUT_KEYFRAME
         if not self._has_keyframe:
@@ -272,6 +224,7 @@ class _Decoding:
             pts=placed.pts,
             time_base=self._time_base,
             arrived_ns=arrived_ns,
+            waited_seconds=self._waited_seconds,
             is_gap=placed.is_gap,
             captured_seconds=captured,
         )

@@ -25,6 +25,7 @@ class Failed(Exception):  # noqa: N818 - an end; becomes an OpenError where its 
         self.trouble = trouble
 
 
+NO_ANSWER: Final = Trouble("no answer came in time", "see whether the host is up and reachable")
 _KNOWN: Final = {
     "HTTPUnauthorizedError": Trouble(
         "it refused the user name or password, or asks for one (401 unauthorized)",
@@ -44,7 +45,7 @@ _KNOWN: Final = {
         "the host is there, but refuses connections to that port",
         "see whether the server runs, and the port",
     ),
-    "TimeoutError": Trouble("no answer came in time", "see whether the host is up and reachable"),
+    "TimeoutError": NO_ANSWER,
     "ConnectionResetError": Trouble("the connection was reset", "see the log of the server"),
     "BrokenPipeError": Trouble("the connection was closed", "see the log of the server"),
     "ProtocolNotFoundError": Trouble(

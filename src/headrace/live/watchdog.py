@@ -1,7 +1,7 @@
 """Until when something must come from a source, and what it means if nothing does."""
 
 from headrace.live.options import SourceOptions
-from headrace.live.trouble import Trouble
+from headrace.live.trouble import NO_ANSWER, Trouble
 
 GRACE_SECONDS = 1.0
 """Beyond the time limit of FFmpeg's reads, so that its own words are heard where it has some."""
@@ -22,13 +22,15 @@ class Watchdog:
         self._heard_ns = now_ns
         self._limit_seconds = options.open_timeout_seconds + GRACE_SECONDS
         self._frame_seconds: float | None = None
-        self._is_connected = self._is_stalled = self._is_recording = False
+        self._is_connected = self._is_stalled = False
+        self.is_recording = False
+        """What is connected to has an end."""
 
     @property
     def until_ns(self) -> int | None:
         """When something must have come. None for a recording, whose frames may lie far apart:
         there FFmpeg sees to it that reading ends."""
-        if self._is_recording:
+        if self.is_recording:
             return None
         return self._heard_ns + round(self._limit_seconds * 1e9)
 
@@ -36,14 +38,13 @@ class Watchdog:
     def trouble(self) -> Trouble:
         """Why the connection is given up when its time is up."""
         if not self._is_connected:
-            words = f"no answer within {self._limit_seconds:g} s"
-            return Trouble(words, "see whether the host is up and reachable")
+            return NO_ANSWER
         words = f"no frame for {self._limit_seconds:g} s"
         return Trouble(words, "see whether the camera sends")
 
     def connected(self, now_ns: int, *, is_recording: bool) -> None:
         """The connection is open; its first frame has as long again."""
-        self._heard_ns, self._is_connected, self._is_recording = now_ns, True, is_recording
+        self._heard_ns, self._is_connected, self.is_recording = now_ns, True, is_recording
         self._limit_seconds = self._options.open_timeout_seconds
 
     def heard(self, now_ns: int, frame_seconds: float | None = None) -> float | None:
