@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 from headrace.errors import OpenError
-from headrace.testing.damage import hls_text
+from headrace.testing.damage import concatenate, damage_packets, hls_text
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from live.reading import QUICK, Read
 from runtime.in_time import happens, in_time
@@ -175,3 +175,41 @@ def test_a_transport_stream_over_udp(stream, udp_port):
 def test_udp_where_nobody_sends_is_named(udp_port):
     with pytest.raises(OpenError, match="no answer"):
         in_time(lambda: Read(f"udp://127.0.0.1:{udp_port}", SHORT).take(1))
+
+
+def test_damaged_frames_are_dropped_in_their_places(tmp_path):
+    whole = write_clip(tmp_path / "clip", SynthClip(num_frames=12, gop=1, container="mkv"))
+    damaged = damage_packets(whole, tmp_path / "damaged.mkv", ordinals=[4, 5])
+    with http_server(answer_whole(damaged.read_bytes())) as url:
+        read = Read(url)
+        in_time(lambda: list(read))
+    assert [frame.number for frame in read.frames] == [*range(4), *range(6, 12)]
+    assert [item.cause for item in read.items[4:6]] == ["damaged", "damaged"]
+    assert read.words_of("dropped") == ["2 damaged frames left out"]
+    read.check_conserved()
+
+
+def test_a_stream_without_timestamps_is_counted_on(tmp_path):
+    path = write_clip(tmp_path / "clip", SynthClip(num_frames=12, container="h264"))
+    with http_server(answer_whole(path.read_bytes())) as url:
+        read = Read(url)
+        in_time(lambda: list(read))
+    assert [read_number(frame.pixels) for frame in read.frames] == list(range(12))
+    assert read.kinds == ["joined", "timestamps", "ended"]
+    assert read.words_of("timestamps")[0].startswith("frames without timestamps")
+    assert len({frame.pts for frame in read.frames}) == 12
+    read.check_conserved()
+
+
+def test_another_size_on_the_way_is_told_and_ends_a_run(tmp_path):
+    first = write_clip(tmp_path / "a", SynthClip(num_frames=6, gop=6, container="ts"))
+    second = write_clip(tmp_path / "b", SynthClip(num_frames=6, container="ts", size=(64, 64)))
+    joined = concatenate([first, second], tmp_path / "joined.ts")
+    with http_server(answer_whole(joined.read_bytes())) as url:
+        read = Read(url)
+        in_time(lambda: list(read))
+    sizes = {frame.run: frame.pixels.shape for frame in read.frames}
+    assert set(sizes.values()) == {(96, 128, 3), (64, 64, 3)}
+    assert "frames are 64x64 now, they were 96x128" in read.words_of("resized")
+    assert "timestamps went back" in read.words_of("timestamps")[0]
+    read.check_conserved()

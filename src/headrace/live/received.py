@@ -138,7 +138,7 @@ class _Stream:
         self._container = container
         self._waiter = waiter
         self._stream = _video_of(container)
-        self._is_recording = container.size > 0 and (container.duration or 0) > 0
+        self._is_recording = container.size > 0  # a camera has no length to tell
         self._start: tuple[int, float] | None = None
 
     def run(self) -> Iterator[Came]:
