@@ -1,5 +1,6 @@
 """Streams over HTTP and UDP, from real servers on this machine."""
 
+import re
 import shutil
 import socket
 import subprocess
@@ -98,6 +99,12 @@ def test_a_stream_that_stalls_and_hangs_up_is_joined_again(stream):
     kinds = [kind for kind in read.kinds if kind != "resumed"]
     assert kinds[:4] == ["joined", "stalled", "disconnected", "reconnected"]
     assert read.words_of("stalled")[0] == "no frame for 0.3 s"
+    assert re.fullmatch(
+        r"joined 1\d\d\d ms behind; \d+ frames of the backlog dropped", read.words_of("joined")[0]
+    )
+    before = read.items[: read.frames[0].number]
+    assert len(before) > 40
+    assert {item.cause for item in before} == {"backlog"}
     read.check_conserved()
 
 
@@ -212,4 +219,23 @@ def test_another_size_on_the_way_is_told_and_ends_a_run(tmp_path):
     assert set(sizes.values()) == {(96, 128, 3), (64, 64, 3)}
     assert "frames are 64x64 now, they were 96x128" in read.words_of("resized")
     assert "timestamps went back" in read.words_of("timestamps")[0]
+    read.check_conserved()
+
+
+def test_another_codec_after_a_reconnection_is_told(tmp_path, stream):
+    other = SynthClip(codec="mpeg2video", num_frames=30, container="ts")
+    contents = [stream.read_bytes(), write_clip(tmp_path / "b", other).read_bytes()]
+    hangs_up = threading.Event()
+    hangs_up.set()
+
+    def answer(request):
+        answer_without_end(contents.pop(0) if len(contents) > 1 else contents[0], hangs_up)(request)
+
+    with http_server(answer) as url:
+        read = Read(url)
+        frames = iter(read)
+        in_time(lambda: next(item for item in frames if "resized" in read.kinds))
+        frames.close()
+    assert read.words_of("resized") == ["the codec is mpeg2video now, it was h264"]
+    assert read.kinds[:3] == ["joined", "disconnected", "resized"]
     read.check_conserved()

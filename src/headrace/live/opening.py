@@ -1,7 +1,8 @@
 """How a camera or a network stream is opened: what FFmpeg is told, as a value, and what it may do.
 
 Nothing that a stream says can make FFmpeg open anything else: only the protocols that its own
-scheme needs are allowed, and of containers those that name no other files.
+scheme needs are allowed, and of containers those that name no other files. Certificates of rtsps
+and https are not verified: those of cameras are signed by nobody.
 """
 
 import errno
