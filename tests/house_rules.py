@@ -33,6 +33,7 @@ OWNERS = {
         [
             *("video/container.py", "video/packets.py", "video/codec.py", "video/planes.py"),
             *("video/reference.py", "decode/*", "sinks/video_file.py"),
+            "live/received.py",  # cameras and network streams, which no file is
             *("profiling/machine.py", "testing/*"),
         ],
     ),
