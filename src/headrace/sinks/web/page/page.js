@@ -35,7 +35,8 @@ function decimal(number) {
 }
 const count = (number) => number.toLocaleString("en-US");
 const milliseconds = (number) => (number === null ? "n too small" : `${decimal(number)} ms`);
-const percent = (share) => `${Math.round(100 * share)} %`;
+const counted = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+const percent = (share) => (share > 0 && share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
 const clockTime = (wallSeconds) =>
   new Date(wallSeconds * 1000).toLocaleTimeString("en-GB", { hour12: false });
 const two = (number) => String(number).padStart(2, "0");
@@ -102,7 +103,7 @@ function cards(status) {
   const value = (ms) => (latency && latency.count ? milliseconds(ms) : "none yet");
   const past = (key) => moments.map((moment) => moment[key]);
   return [
-    card("FPS", decimal(status.fps), "in the last second", past("fps")),
+    card("FPS", decimal(status.fps), "now; line: 5 min", past("fps")),
     card("Latency p50", value(latency && latency.p50_ms), base, past("p50")),
     card("Latency p95", value(latency && latency.p95_ms), over, past("p95")),
     card("Latency jitter", status.jitter_ms === null ? "none yet" : milliseconds(status.jitter_ms), "std of output intervals"),
@@ -115,9 +116,9 @@ function source(each) {
   const known = [
     each.state === "live" ? `${decimal(each.fps)} FPS` : "",
     size,
-    `${count(each.frames)} frames`,
-    each.reconnects ? `${count(each.reconnects)} reconnects` : "",
-    each.stalls ? `${count(each.stalls)} stalls` : "",
+    counted(each.frames, "frame"),
+    each.reconnects ? counted(each.reconnects, "reconnect") : "",
+    each.stalls ? counted(each.stalls, "stall") : "",
   ];
   return element(
     "li",
@@ -163,7 +164,7 @@ function frames(status) {
   return rows;
 }
 function events(status) {
-  if (!status.events.length) return [element("li", "", "", element("span", "quiet", "nothing yet"))];
+  if (!status.events.length) return [element("li", "", element("time", "", ""), element("span", "quiet", "nothing yet"))];
   return status.events.map((event) => {
     const time = element("time", "", clockTime(event.wall_seconds));
     const name = status.sources.length > 1 ? `${event.source}: ` : "";
