@@ -1,6 +1,7 @@
 """Requests over real HTTP, as a browser or a program sends them."""
 
 import http.client
+import socket
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,3 +34,13 @@ def ask(run: FakedRun, path: str, *, method: str = "GET", **headers: str) -> Rep
         return Reply(reply.status, found, reply.read())
     finally:
         connection.close()
+
+
+def connected(run: FakedRun, *, buffer: int | None = None) -> socket.socket:
+    """A connection to the server, with room for `buffer` bytes that are not read."""
+    connection = socket.socket()
+    if buffer is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    connection.settimeout(TIMEOUT_SECONDS)
+    connection.connect(("127.0.0.1", run.view.port))
+    return connection

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -76,7 +77,9 @@ def status(**changes: Any) -> LiveStatus:
     return LiveStatus(**{**found, **changes})
 
 
-def seen(number: int, *, source: int = 0, shade: int = 96, size: tuple[int, int] = (72, 128)) -> Seen:
+def seen(
+    number: int, *, source: int = 0, shade: int = 96, size: tuple[int, int] = (72, 128)
+) -> Seen:
     """One frame in one shade of grey."""
     return Seen(
         batch=FrameBatch(
@@ -114,9 +117,8 @@ class FakedRun:
 
 
 @contextmanager
-def faked_run(
-    options: WebOptions = ANY_PORT, names: tuple[str, ...] = (DOOR,)
-) -> Iterator[FakedRun]:
-    run = FakedRun(options, names)
+def faked_run(names: tuple[str, ...] = (DOOR,), **changes: Any) -> Iterator[FakedRun]:
+    """A run that is served while the block lasts; `changes` are fields of `WebOptions`."""
+    run = FakedRun(replace(ANY_PORT, **changes), names)
     with run.view:
         yield run
