@@ -3,13 +3,14 @@
 # With CI=true a missing one is a failure; elsewhere the tests that need it are skipped.
 set -eu
 
-needed='chromium ffmpeg gcc libc6-dev libffmpeg-nvenc-dev opencv-doc'
+needed='chromium ffmpeg gcc libc6-dev libffmpeg-nvenc-dev opencv-doc xvfb'
 
 is_present() {
   case $1 in
     libc6-dev) test -e /usr/include/stdio.h ;;
     libffmpeg-nvenc-dev) test -e /usr/include/ffnvcodec ;;
     opencv-doc) test -e /usr/share/doc/opencv-doc/examples/data/vtest.avi ;;
+    xvfb) command -v Xvfb >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
   esac
 }

@@ -28,7 +28,8 @@ def test_who_came_before_it_runs_is_answered_and_all_ends_with_the_block():
         return reply, running
 
     reply, running = in_time(run_it)
-    assert reply.startswith(b"HTTP/1.1 200 OK") and b"hello" in reply
+    assert reply.startswith(b"HTTP/1.1 200 OK")
+    assert b"hello" in reply
     assert "headrace-server" in running
 
 

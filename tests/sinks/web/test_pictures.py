@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from headrace.sinks import gallery
 from headrace.sinks.caption import Caption
-from headrace.sinks.web import pictures as pictures_module
-from headrace.sinks.web.mosaic import Tile, mosaic
+from headrace.sinks.mosaic import mosaic
 from headrace.sinks.web.pictures import Pictures, interval_seconds
 from headrace.testing.fake_clock import FakeClock
 
@@ -24,24 +24,19 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def made(monkeypatch) -> list[int]:
-    """How many tiles each picture that was encoded had."""
+    """How many tiles each picture that was made had."""
     found: list[int] = []
 
     def counted(tiles):
         found.append(len(tiles))
         return mosaic(tiles)
 
-    monkeypatch.setattr(pictures_module, "mosaic", counted)
+    monkeypatch.setattr(gallery, "mosaic", counted)
     return found
 
 
 def grey(height: int = 36, width: int = 64) -> np.ndarray:
     return np.full((height, width, 3), 96, np.uint8)
-
-
-def tile(height: int, width: int, *, age_seconds: float = 0.0) -> Tile:
-    frame = grey(height, width)
-    return Tile(frame=frame, caption=CAPTION, name="door", age_seconds=age_seconds)
 
 
 def size(jpeg: bytes) -> tuple[int, int]:
@@ -58,18 +53,18 @@ def test_many_who_look_get_fewer_pictures_each(viewers, interval):
 
 
 def test_nothing_is_encoded_while_nobody_looks(clock, made):
-    pictures = Pictures(clock, 15)
+    pictures = Pictures(("door",), clock, 15)
     for _ in range(10):
-        pictures.show(0, "door", grey(), CAPTION)
+        pictures.show(0, grey(), CAPTION)
     assert made == []
 
 
 def test_fifty_who_look_cost_one_encoding_a_picture(clock, made):
     async def look():
-        pictures = Pictures(clock, 15)
+        pictures = Pictures(("door",), clock, 15)
         coming = [asyncio.create_task(pictures.next(0, LONG)) for _ in range(50)]
         await asyncio.sleep(0)
-        pictures.show(0, "door", grey(), CAPTION)
+        pictures.show(0, grey(), CAPTION)
         return await asyncio.gather(*coming)
 
     found = asyncio.run(look())
@@ -79,12 +74,12 @@ def test_fifty_who_look_cost_one_encoding_a_picture(clock, made):
 
 def test_who_was_slow_gets_the_newest_and_a_new_one_no_earlier_than_due(clock, made):
     async def look():
-        pictures = Pictures(clock, 1e6)
+        pictures = Pictures(("door",), clock, 1e6)
         for _ in range(5):
-            pictures.show(0, "door", grey(), CAPTION)
+            pictures.show(0, grey(), CAPTION)
         first = await pictures.next(0, LONG)
         clock.advance(1)
-        pictures.show(0, "door", grey(18, 32), CAPTION)
+        pictures.show(0, grey(18, 32), CAPTION)
         return first, await pictures.next(first.number, LONG)
 
     first, second = asyncio.run(look())
@@ -94,8 +89,8 @@ def test_who_was_slow_gets_the_newest_and_a_new_one_no_earlier_than_due(clock, m
 
 def test_a_picture_that_was_just_made_serves_who_comes_a_moment_later(clock, made):
     async def look():
-        pictures = Pictures(clock, 1e9)
-        pictures.show(0, "door", grey(), CAPTION)
+        pictures = Pictures(("door",), clock, 1e9)
+        pictures.show(0, grey(), CAPTION)
         return [await pictures.next(0, LONG), await pictures.next(0, LONG)]
 
     first, second = asyncio.run(look())
@@ -105,8 +100,8 @@ def test_a_picture_that_was_just_made_serves_who_comes_a_moment_later(clock, mad
 
 def test_a_number_of_an_earlier_run_gets_the_newest(clock):
     async def look():
-        pictures = Pictures(clock, 15)
-        pictures.show(0, "door", grey(), CAPTION)
+        pictures = Pictures(("door",), clock, 15)
+        pictures.show(0, grey(), CAPTION)
         return await pictures.next(5000, LONG)
 
     assert asyncio.run(look()).number == 1
@@ -114,8 +109,8 @@ def test_a_number_of_an_earlier_run_gets_the_newest(clock):
 
 def test_the_frame_may_be_used_again(clock):
     """A batch is given back as soon as the sinks have seen it."""
-    pictures, frame = Pictures(clock, 15), grey()
-    pictures.show(0, "door", frame, CAPTION)
+    pictures, frame = Pictures(("door",), clock, 15), grey()
+    pictures.show(0, frame, CAPTION)
     frame[:] = 255
 
     async def look():
@@ -123,25 +118,3 @@ def test_the_frame_may_be_used_again(clock):
 
     with Image.open(io.BytesIO(asyncio.run(look()).jpeg)) as image:
         assert abs(image.convert("L").getpixel((32, 30)) - 96) <= 2
-
-
-@pytest.mark.parametrize(
-    ("sizes", "expected"),
-    [
-        ([(36, 64)], (36, 64)),
-        ([(1080, 1920)], (720, 1280)),
-        ([(1920, 1080)], (1280, 720)),
-        ([(720, 1280)] * 2, (360, 1280)),
-        ([(720, 1280)] * 3, (720, 1280)),
-        ([(720, 1280)] * 5, (480, 1278)),
-        ([(36, 64), (720, 1280)], (360, 1280)),
-    ],
-)
-def test_all_sources_stand_side_by_side(sizes, expected):
-    assert size(mosaic([tile(*each) for each in sizes])) == expected
-
-
-def test_an_old_tile_beside_others_says_so():
-    fresh, old = (mosaic([tile(360, 640), tile(360, 640, age_seconds=s)]) for s in (0.5, 12))
-    same = mosaic([tile(360, 640), tile(360, 640, age_seconds=1.5)])
-    assert fresh == same != old

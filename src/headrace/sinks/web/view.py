@@ -49,9 +49,8 @@ class WebView:
         self.port: int = self._listener.getsockname()[1]
         """The one that was opened."""
         self._options = options
-        self._names = names
         self._token = None if options.is_local else options.token or new_token()
-        self._pictures = Pictures(clock, options.pictures_per_second)
+        self._pictures = Pictures(names, clock, options.pictures_per_second)
         own = () if options.is_local else (socket.gethostname(),)
         guard = Guard(
             is_local=options.is_local,
@@ -81,8 +80,8 @@ class WebView:
     def write(self, seen: Seen) -> None:
         """Show the newest frame of a batch: see `Sink.write`."""
         if self._options.with_page:
-            source, caption = seen.batch.video, captions(seen)[-1]
-            self._pictures.show(source, self._names[source], seen.batch.frames[-1], caption)
+            batch = seen.batch
+            self._pictures.show(batch.video, batch.frames[-1], captions(seen)[-1])
 
     def close(self) -> None:
         """End the server: see `Sink.close`."""

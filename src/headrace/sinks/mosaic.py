@@ -1,6 +1,5 @@
 """The newest picture of each source, side by side in one."""
 
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ WIDTH: Final = 1280
 """Most pixels of a picture from left to right; more than a page shows."""
 OLD_SECONDS: Final = 2.0
 """A tile that is older says so: beside others that move it would pass for live."""
-_QUALITY: Final = 80
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,10 +30,10 @@ class Tile:
     age_seconds: float
 
 
-def mosaic(tiles: Sequence[Tile]) -> bytes:
-    """Return one JPEG with all tiles, at least one, in rows as long as there are columns.
+def mosaic(tiles: Sequence[Tile]) -> Image.Image:
+    """Return one RGB picture with all tiles, at least one, in rows as long as there are columns.
 
-    About 5 ms for one frame of 720p; each tile is made smaller to fit, never larger.
+    Each tile is made smaller to fit, never larger.
     """
     columns = math.ceil(math.sqrt(len(tiles)))
     room = WIDTH // columns
@@ -48,9 +46,7 @@ def mosaic(tiles: Sequence[Tile]) -> bytes:
         row, column = divmod(k, columns)
         left, top = (width - picture.width) // 2, (height - picture.height) // 2
         whole.paste(picture, (column * width + left, row * height + top))
-    file = io.BytesIO()
-    whole.save(file, "JPEG", quality=_QUALITY)
-    return file.getvalue()
+    return whole
 
 
 def _picture(tile: Tile, room: int, *, is_alone: bool) -> Image.Image:
