@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -77,6 +78,17 @@ def test_who_closes_the_window_ends_nothing_else(screen: Screen):
         for number in range(3):
             window.write(seen(number))
         window.close()
+        window.close()
+
+    in_time(run_it)
+
+
+def test_a_window_that_hangs_holds_neither_who_writes_nor_the_end(screen: Screen):
+    def run_it():
+        window = WindowView("headrace", ("door",))
+        window._process._process.send_signal(signal.SIGSTOP)
+        for number in range(50):
+            window.write(seen(number, size=(720, 1280)))
         window.close()
 
     in_time(run_it)

@@ -36,9 +36,9 @@ class FedProcess:
                 feed.write(len(message).to_bytes(4, "big"))
                 feed.write(message)
                 feed.flush()
+            return self.answer()
         except (BrokenPipeError, ValueError):  # it has ended, or was closed
             return None
-        return self.answer()
 
     def close(self) -> None:
         """End the program at once; who waits for an answer gets None. Harmless when repeated."""

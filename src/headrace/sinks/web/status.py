@@ -8,7 +8,6 @@ from typing import Literal
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from headrace.live.events import EventKind
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.provenance import Record, Text
 from headrace.profiling.session import Pace
@@ -88,13 +87,14 @@ class DropStatus(Record):
 
 
 class EventStatus(Record):
-    """One thing that happened to a source."""
+    """One thing that happened to a source, or to a sink."""
 
     wall_seconds: NonNegativeFloat
     """When, in seconds since 1970-01-01 UTC."""
     source: Text
-    """Name of the source."""
-    kind: EventKind
+    """Name of the source; empty for a sink."""
+    kind: Text
+    """An `EventKind`, or `failed`."""
     words: Text
     """For a reader, without credentials."""
 

@@ -21,8 +21,8 @@ from headrace.sinks.web.token import new_token
 class WebView:
     """Serves a run from the start of its block to the end: `with WebView(...) as view: ...`.
 
-    Between the two it is a `Sink`; best behind a queue of one that drops the oldest, since it shows
-    the newest only.
+    Between the two it is a `Sink` that shows the newest only, and costs who writes the copy of a
+    frame.
     """
 
     def __init__(

@@ -167,7 +167,7 @@ function events(status) {
   if (!status.events.length) return [element("li", "", element("time", "", ""), element("span", "quiet", "nothing yet"))];
   return status.events.map((event) => {
     const time = element("time", "", clockTime(event.wall_seconds));
-    const name = status.sources.length > 1 ? `${event.source}: ` : "";
+    const name = event.source && status.sources.length > 1 ? `${event.source}: ` : "";
     return element("li", "", time, element("span", "", `${name}${event.kind}${event.words ? `, ${event.words}` : ""}`));
   });
 }
