@@ -1,5 +1,5 @@
 // Asks the run how it is, every second, and for its next picture when the last one is shown: a page
-// that is slow, hidden or asleep asks less, and nothing waits for it.
+// that is slow or hidden gets fewer pictures, and nothing waits for it.
 const STATUS_MS = 1000;
 const HISTORY = 300;
 const BASES = {
@@ -188,6 +188,10 @@ function caption(status) {
   return silence !== null && silence > 2 ? `Last picture, ${duration(silence)} ago` : "";
 }
 
+function warn(words) {
+  if (at("alert").textContent !== words) at("alert").textContent = words; // it is read aloud
+  at("alert").hidden = !words;
+}
 function render(status) {
   moments.push({
     fps: status.fps,
@@ -201,8 +205,7 @@ function render(status) {
   document.body.className = isDown ? "down" : "";
   at("title").textContent = status.title;
   at("clock").textContent = `${status.state} for ${duration(status.running_seconds)}, as of ${clockTime(status.wall_seconds)}`;
-  at("alert").textContent = wrong.join(" ");
-  at("alert").hidden = !wrong.length;
+  warn(wrong.join(" "));
   at("caption").textContent = caption(status);
   at("sources").replaceChildren(...status.sources.map(source));
   at("cards").replaceChildren(...cards(status));
@@ -215,14 +218,12 @@ function lost(words) {
   silentSince ??= Date.now() / 1000;
   document.title = "⚠ no answer, headrace live";
   document.body.className = "stale";
-  at("alert").hidden = false;
-  at("alert").textContent = `${words} since ${clockTime(silentSince)}; asking again every second.`;
+  warn(`${words} since ${clockTime(silentSince)}; asking again every second.`);
   at("caption").textContent = at("picture").hidden ? "No picture yet" : "Last picture";
 }
 
 async function follow() {
   for (;;) {
-    await visible();
     try {
       const reply = await fetch("status.json", { signal: AbortSignal.timeout(5000) });
       if (reply.ok) {
