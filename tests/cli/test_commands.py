@@ -104,7 +104,9 @@ def test_flags_default_to_what_the_library_defaults_to():
     parts = (InputOptions, FlowOptions, ClipOptions, ComputeOptions, OutputOptions)
     fields = {name: field for part in parts for name, field in part.__dataclass_fields__.items()}
     flags = signature(run_command.run).parameters
-    assert set(fields) - {"source"} == set(flags) - {"sources", "dry_run", "json"}
+    assert set(fields) - {"source"} == set(flags) - {
+        *("sources", "view", "web_address", "web_port", "dry_run", "json")
+    }
     for name in set(fields) - {"source"}:
         assert flags[name].default == fields[name].default, name
 

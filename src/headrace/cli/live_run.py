@@ -1,7 +1,9 @@
 """The live side of `headrace run`: its start, its line of progress, its end."""
 
-import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,13 +11,17 @@ if TYPE_CHECKING:
     from headrace.profiling.steps import Step
     from headrace.runs.live.options import LiveOptions
     from headrace.runs.live.runner import LiveRunner
+    from headrace.sinks.web.options import WebOptions
 
 _RECENT = 60
 """Steps that the rate of the progress line is taken over."""
 
 
-def execute_live(options: "LiveOptions", *, is_dry: bool, is_quiet: bool) -> "Session | None":
+def execute_live(
+    options: "LiveOptions", web: "WebOptions", *, is_dry: bool, is_quiet: bool
+) -> "Session | None":
     """Run it, and write its folder; None where it was only to be checked."""
+    from headrace.live.masking import masked
     from headrace.profiling.machine import describe_machine, process_seconds, versions
     from headrace.report.folder import write_run
     from headrace.report.text import render_setup
@@ -33,21 +39,35 @@ def execute_live(options: "LiveOptions", *, is_dry: bool, is_quiet: bool) -> "Se
             file=sys.stderr if is_quiet else sys.stdout,
         )
         return None
-    return write_run(_with_progress(runner, is_quiet=is_quiet), options.output.out)
+    with _watched(runner, web, is_quiet=is_quiet) as watched:
+        session = _with_progress(watched, is_quiet=is_quiet)
+    return write_run(session, options.output.out)
 
 
-def masked(argument: str) -> str:
-    """Return an argument of the command line without credentials."""
-    hidden = re.sub(r"//[^/?#]*@", "//***@", argument)
-    if "://" in hidden and not hidden.startswith("test:"):
-        hidden = re.sub(r"\?.*", "?***", hidden)
-    return hidden
+@contextmanager
+def _watched(runner: "LiveRunner", web: "WebOptions", *, is_quiet: bool) -> "Iterator[LiveRunner]":
+    """The runner with what it is watched by, as long as the block runs."""
+    from headrace.sinks.web.open import open_web_view
+    from headrace.sinks.window import WindowView
+
+    view = runner.options.view
+    names = tuple(source.name for source in runner.sources)
+    board = runner.new_board()
+    if view == "window":
+        yield replace(runner, sinks=(WindowView(board.title, names),))
+    elif view == "web":
+        with open_web_view(web, board.status, names) as page:
+            print(
+                f"Watch it at {page.url}", file=sys.stderr if is_quiet else sys.stdout, flush=True
+            )
+            yield replace(runner, sinks=(page,), board=board)
+    else:
+        yield runner
 
 
 def _with_progress(runner: "LiveRunner", *, is_quiet: bool) -> "Session":
     """Run with a line of progress on a terminal's stderr; return the session."""
     from collections import deque
-    from dataclasses import replace
 
     from rich.console import Console
     from rich.progress import Progress, TextColumn, TimeElapsedColumn

@@ -1,6 +1,7 @@
 """`headrace run`: a model on videos, from the source to the report."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from headrace.runs.live.options import LiveOptions
     from headrace.runs.options import RunOptions
     from headrace.runs.run import Runner
+    from headrace.sinks.web.options import WebOptions
 
 _NAMES: Final = {
     ".mp4": "Annotated video",
@@ -43,6 +45,9 @@ def run(
     clip_stride: typed.ClipStride = 1,
     clip_hop: typed.ClipHop = None,
     wait_for_source: typed.WaitForSource = False,
+    view: typed.View = "none",
+    web_address: typed.WebAddress = "127.0.0.1",
+    web_port: typed.WebPort = 8686,
     on_error: typed.OnError = "raise",
     out: typed.Out = Path("headrace_run"),
     video: typed.Video = True,
@@ -52,6 +57,7 @@ def run(
     """Run a model on videos: predictions, annotated video and report in one folder."""
     from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
     from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
+    from headrace.sinks.web.options import WebOptions
 
     compute = ComputeOptions(
         model_name=model_name,
@@ -66,6 +72,7 @@ def run(
         sources=tuple(sources),
         stride=stride,
         max_steps=max_steps,
+        view=view,
         flow=FlowOptions(
             pace=pace,
             overload=overload,
@@ -80,20 +87,25 @@ def run(
     )
     read = InputOptions(source=sources[0], stride=stride, max_steps=max_steps, on_error=on_error)
     plain = RunOptions(input=read, compute=compute, output=output)
-    _run_either(plain, live, is_dry=dry_run, is_quiet=json)
+    web = WebOptions(address=web_address, port=web_port)
+    _run_either(plain, live, web, is_dry=dry_run, is_quiet=json)
 
 
-def _run_either(plain: "RunOptions", live: "LiveOptions", *, is_dry: bool, is_quiet: bool) -> None:
+def _run_either(
+    plain: "RunOptions", live: "LiveOptions", web: "WebOptions", *, is_dry: bool, is_quiet: bool
+) -> None:
     """One file at full speed by the run that is made for it, all else as it comes."""
     from headrace.cli.live_run import execute_live
-    from headrace.runs.live.choice import is_plain_file
+    from headrace.runs.live.choice import plain_file
 
     with ending_on_sigterm() as ending:
         try:
-            if is_plain_file(live):
-                session = _execute(plain, is_dry=is_dry, is_quiet=is_quiet)
+            path = plain_file(live)
+            if path is not None:
+                named = replace(plain, input=replace(plain.input, source=path))
+                session = _execute(named, is_dry=is_dry, is_quiet=is_quiet)
             else:
-                session = execute_live(live, is_dry=is_dry, is_quiet=is_quiet)
+                session = execute_live(live, web, is_dry=is_dry, is_quiet=is_quiet)
         except KeyboardInterrupt:
             print("headrace: interrupted before the first frame", file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None

@@ -52,6 +52,14 @@ Queue = Annotated[
 WaitForSource = Annotated[
     bool, typer.Option("--wait-for-source", help="Wait for a source that is not there yet.")
 ]
+View = Annotated[
+    Literal["none", "web", "window"],
+    typer.Option(help="Watch it: as a page for browsers on this machine, or in a window."),
+]
+WebAddress = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="Where --view web listens; others need a token.")
+]
+WebPort = Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 for any.")]
 MaxSeconds = Annotated[
     float | None, typer.Option(help="Stop reading after so many seconds.", metavar="SECONDS")
 ]

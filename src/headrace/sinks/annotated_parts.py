@@ -4,6 +4,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from headrace.errors import ConfigError
+from headrace.sinks.caption import captions
 from headrace.sinks.overlay import Overlay
 from headrace.sinks.seen import Seen
 from headrace.sinks.video_file import VideoFile
@@ -41,13 +42,14 @@ class AnnotatedParts:
 
     def write(self, seen: Seen) -> None:
         """Draw and append the frames: see `Sink.write`."""
-        batch, found = seen.batch, seen.labels
+        batch = seen.batch
         height, width = batch.frames.shape[1:3]
-        for k, frame in enumerate(batch.frames):
-            seconds = float(batch.pts_seconds[k])
+        for frame, caption, shown_at in zip(
+            batch.frames, captions(seen), batch.pts_seconds, strict=True
+        ):
+            seconds = float(shown_at)
             part = self._part(batch.video, (height, width), seconds)
-            note = f"{found.confidence[k][0]:.0%}   #{batch.index[k]}"
-            picture = part.overlay.draw(frame, found.names[k][0], note)
+            picture = part.overlay.draw(frame, caption.label, caption.note)
             part.video.write(picture, seconds - part.start_seconds)
             part.last_seconds = seconds
 

@@ -1,20 +1,22 @@
-"""The one place where addresses become the sources of a live run."""
+"""Addresses become the sources of a live run here: at the pace that was asked for."""
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from headrace.decode.open import open_index
 from headrace.errors import ConfigError
 from headrace.extraction.frames import FrameReader
+from headrace.live.address import FileAddress, addresses_of
 from headrace.live.events import Event
 from headrace.live.frame import LiveFrame
+from headrace.live.open import live_source
+from headrace.live.options import SourceOptions
 from headrace.live.source import LiveSource
 from headrace.profiling.session import Pace
+from headrace.runs.live.options import PaceName
 from headrace.runtime.item import Dropped
 from headrace.runtime.waiter import Waiter
-from headrace.video.manifest import find_videos
 from headrace.video.source import Source
 
 _FILE_BATCH = 8
@@ -22,36 +24,37 @@ _FILE_BATCH = 8
 
 
 def open_sources(
-    addresses: Sequence[str], *, is_paced: bool, waits: bool = False
+    texts: Sequence[str], pace: PaceName, options: SourceOptions | None = None
 ) -> tuple[LiveSource, ...]:
-    """Return the sources that addresses name, in order; files and folders of them.
+    """Return the sources that addresses name, in order; nothing is opened yet.
 
     Args:
-        addresses: As the user typed them.
-        is_paced: Whether files are read as they would be played, or as fast as they can.
-        waits: Whether a source that cannot be opened at first is waited for.
+        texts: As the user typed them: see `addresses_of`.
+        pace: Of files; `auto` reads them as fast as it can, but beside something that comes as it
+            comes as they would be played.
+        options: How cameras and network streams are connected to.
 
     Raises:
-        ConfigError: an address cannot be read in this way.
+        ConfigError: nothing can be read there, or not at this pace.
     """
-    for address in addresses:
-        if is_endless(address):
-            raise ConfigError(f"{address.partition(':')[0]}: sources are not read yet; give files")
-    return tuple(FileSource(str(path), is_paced=is_paced) for path in find_videos(addresses))
+    addresses = addresses_of(texts)
+    endless = [each.name for each in addresses if not isinstance(each, FileAddress)]
+    if endless and pace == "offline":
+        raise ConfigError(
+            f"{endless[0]} comes as it comes, and --pace offline asks for it as fast as it can; "
+            "leave out --pace"
+        )
+    if pace == "realtime" or endless:
+        return tuple(live_source(address, options) for address in addresses)
+    return tuple(FullSpeedFile(each.name) for each in addresses)
 
 
-def is_endless(address: str) -> bool:
-    """Whether it names something that comes as it comes: a camera, a stream, a pattern."""
-    return not Path(address).exists() and ("://" in address or address.isdecimal())
+class FullSpeedFile:
+    """A file, read as fast as its frames are taken: a `LiveSource` without a latency."""
 
-
-class FileSource:
-    """A file, read as it would be played or as fast as it can: a `LiveSource`."""
-
-    def __init__(self, path: str, *, is_paced: bool) -> None:
+    def __init__(self, path: str) -> None:
         """Nothing is opened yet."""
         self._path = path
-        self._is_paced = is_paced
 
     @property
     def name(self) -> str:
@@ -60,27 +63,16 @@ class FileSource:
 
     @property
     def base(self) -> Pace:
-        """`schedule`: when each frame was due."""
-        return "schedule" if self._is_paced else "full_speed"
+        """At full speed there is no arrival that latency could count from."""
+        return "full_speed"
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
     ) -> Iterator[LiveFrame | Dropped]:
-        """See `LiveSource.frames`."""
+        """See `LiveSource.frames`; damage ends it."""
         index = open_index(Source.of(self._path))
-        reader = FrameReader([index], batch_size=_FILE_BATCH, workers=1, clock=waiter.clock)
-        first_seconds = index.seconds(0)
-        start_ns: int | None = None
-        for batch in reader:
-            if start_ns is None:
-                start_ns = waiter.clock.now_ns()
-                note(Event(at_ns=start_ns, source=number, kind="joined", words="opened"))
+        for batch in FrameReader([index], batch_size=_FILE_BATCH, clock=waiter.clock):
             for k in range(len(batch)):
-                due_ns = waiter.clock.now_ns()
-                if self._is_paced:
-                    offset = float(batch.pts_seconds[k]) - first_seconds
-                    due_ns = start_ns + round(offset * 1e9)
-                    waiter.until(due_ns)
                 yield LiveFrame(
                     pixels=np.ascontiguousarray(batch.frames[k]),
                     source=number,
@@ -88,6 +80,5 @@ class FileSource:
                     run=0,
                     pts=int(batch.pts[k]),
                     time_base=batch.time_base,
-                    arrived_ns=due_ns,
+                    arrived_ns=waiter.clock.now_ns(),
                 )
-        note(Event(at_ns=waiter.clock.now_ns(), source=number, kind="ended", words="end of file"))

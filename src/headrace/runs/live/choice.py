@@ -1,27 +1,22 @@
 """Which run a command line asks for: one file at full speed, or frames as they come."""
 
-from pathlib import Path
-
+from headrace.live.address import FileAddress, addresses_of
 from headrace.models.catalogue import task_of
-from headrace.runs.live.addresses import is_endless
 from headrace.runs.live.options import LiveOptions
 from headrace.runs.live.runner import chosen_overload
 
-_LISTS = (".txt", ".csv", ".jsonl", ".streams")
 
-
-def is_plain_file(options: LiveOptions) -> bool:
-    """Whether it is one file, at full speed, frame by frame.
+def plain_file(options: LiveOptions) -> str | None:
+    """Return the path where it is one file, at full speed, frame by frame, not watched; else None.
 
     Raises:
-        ConfigError: torchvision has no such model; the options say what to do with frames that
-            are too many, and none will be.
+        ConfigError: a source names nothing; torchvision has no such model; frames that will not be
+            too many are to be dropped.
     """
-    flow, (first, *others) = options.flow, options.sources
-    if others or is_endless(first) or Path(first).is_dir() or first.endswith(_LISTS):
-        return False
-    if flow.pace == "realtime":
-        return False
+    flow, (first, *others) = options.flow, addresses_of(options.sources)
+    if others or not isinstance(first, FileAddress) or flow.pace == "realtime":
+        return None
     chosen_overload(options, is_live=False)
     has_clips = task_of(options.compute.model_name) == "video" or options.clips.clip_len is not None
-    return not has_clips and flow.max_seconds is None
+    is_plain = not has_clips and flow.max_seconds is None and options.view == "none"
+    return first.name if is_plain else None

@@ -34,6 +34,10 @@ _RECENT: Final = 9
 """Batches whose work tells what the next one costs."""
 
 
+_RATE_KEPT: Final = 256
+"""Arrivals that the rate of a source is told from: more than come in a second."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LivePlan:
     """What a live run consists of."""
@@ -60,7 +64,7 @@ class LivePlan:
 
 
 @dataclass(eq=False)
-class _Reading:
+class Reading:
     """How far one source was read."""
 
     arrived: int = 0
@@ -69,6 +73,10 @@ class _Reading:
     error: HeadraceError | None = None
     failed_ns: int = 0
     waiter: Waiter | None = None
+    size: tuple[int, int] | None = None
+    """(height, width) of its latest frame."""
+    recent_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_RATE_KEPT))
+    """When its latest frames came."""
 
 
 @dataclass(eq=False)
@@ -93,7 +101,7 @@ class LiveFlow:
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self.readings = [_Reading() for _ in plan.sources]
+        self.readings = [Reading() for _ in plan.sources]
         self._withheld = 0
         self._work_seconds: deque[float] = deque(maxlen=_RECENT)
         self._delivered = 0
@@ -182,7 +190,10 @@ class LiveFlow:
                 if self._is_past_it:
                     return
                 reading.arrived += 1
-                reading.has_frames |= isinstance(value, LiveFrame)
+                if isinstance(value, LiveFrame):
+                    reading.has_frames = True
+                    reading.size = value.pixels.shape[0], value.pixels.shape[1]
+                    reading.recent_ns.append(self.clock.now_ns())
                 is_unwanted = isinstance(value, LiveFrame) and value.number % stride
                 yield Dropped(STRIDE) if is_unwanted else value
         except (Cancelled, GeneratorExit):

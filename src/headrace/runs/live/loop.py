@@ -104,7 +104,7 @@ def live(
         StageError: the model raised; `__cause__` is what it raised.
     """
     check_integers(1, batch_size=batch_size, clip_len=clip_len)
-    sources = _sources(source, is_paced=pace != "offline")
+    sources = _sources(source, pace)
     chosen = Overload.chosen(
         overload,
         is_live=any(each.base != "full_speed" for each in sources),
@@ -166,12 +166,12 @@ def _result(plan: LivePlan, view: View, output: Any, done_ns: int) -> LiveResult
 
 
 def _sources(
-    source: str | LiveSource | Sequence[str | LiveSource], *, is_paced: bool
+    source: str | LiveSource | Sequence[str | LiveSource], pace: PaceName
 ) -> tuple[LiveSource, ...]:
     given = [source] if isinstance(source, str) or not isinstance(source, Sequence) else source
     found: list[LiveSource] = []
     for each in given:
-        found += open_sources([each], is_paced=is_paced) if isinstance(each, str) else [each]
+        found += open_sources([each], pace) if isinstance(each, str) else [each]
     if not found:
         raise ConfigError("a source is needed, got none")
     return tuple(found)

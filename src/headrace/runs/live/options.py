@@ -11,6 +11,7 @@ from headrace.runs.options import ComputeOptions, OutputOptions
 from headrace.sizes import check_integers
 
 PaceName = Literal["auto", "offline", "realtime"]
+View = Literal["none", "web", "window"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +69,8 @@ class LiveOptions:
     """1 means every frame."""
     max_steps: int | None = None
     """Where to stop; None means when the sources end."""
+    view: View = "none"
+    """Where the run can be watched."""
     flow: FlowOptions = field(default_factory=FlowOptions)
     clips: ClipOptions = field(default_factory=ClipOptions)
     compute: ComputeOptions = field(default_factory=ComputeOptions)
@@ -77,6 +80,8 @@ class LiveOptions:
         if not self.sources:
             raise ConfigError("a live run needs a source, got none")
         check_integers(1, stride=self.stride, max_steps=self.max_steps)
+        if self.view not in get_args(View):
+            raise ConfigError(f"view must be one of {', '.join(get_args(View))}, got {self.view!r}")
 
     def configuration(self, names: tuple[str, ...]) -> dict[str, Scalar]:
         """Return every option in force, defaults included, as a session records it.
@@ -91,6 +96,7 @@ class LiveOptions:
             "sources": ", ".join(names),
             "stride": self.stride,
             "max_steps": self.max_steps,
+            "view": self.view,
             **options,
             "out": str(self.output.out),
         }

@@ -7,6 +7,7 @@ from typing import Final
 
 from headrace.errors import ConfigError, HeadraceError
 from headrace.live.clips import ClipShape
+from headrace.live.options import SourceOptions
 from headrace.live.overload import Overload
 from headrace.live.source import LiveSource
 from headrace.models.catalogue import task_of
@@ -33,6 +34,7 @@ from headrace.runs.live.recording import (
     step_of,
 )
 from headrace.runs.live.showing import SinkEnds, fan_out
+from headrace.runs.live.watching import StatusBoard
 from headrace.runs.outputs import claim
 from headrace.runs.ready import ready_model
 from headrace.runs.recording import setup_of
@@ -61,6 +63,8 @@ class LiveRunner:
     """What was done until here."""
     sinks: tuple[Sink, ...] = ()
     """Where results go besides the files of the options; closed when the run ends."""
+    board: StatusBoard | None = None
+    """Told of the run as it goes, for those who watch it."""
     on_notice: Callable[[str], None] = field(default=lambda words: None)
     """Told at once, in the thread that runs, of what a user should know: a sink that failed."""
     clock: Clock = SYSTEM_CLOCK
@@ -92,8 +96,8 @@ class LiveRunner:
             watch.add("imports", imports_seconds)
         compute = options.compute
         flow = options.flow
-        is_paced = flow.pace == "realtime"
-        sources = open_sources(options.sources, is_paced=is_paced, waits=flow.wait_for_source)
+        reading = SourceOptions(wait_for_source=flow.wait_for_source)
+        sources = open_sources(options.sources, flow.pace, reading)
         is_live = _base_of(sources) != "full_speed"
         chosen_overload(options, is_live=is_live)
         is_video = task_of(compute.model_name) == "video"
@@ -140,10 +144,14 @@ class LiveRunner:
         flow = LiveFlow(replace(plan, show=fan.put), self.clock)
         try:
             with ends, ends.noting(fan), flow:
+                if self.board is not None:
+                    self.board.begin(flow, fan)
                 for number, item in enumerate(flow):
                     is_live = plan.is_live
                     steps.append(step_of(item, number, start_ns, is_live=is_live, clock=self.clock))
                     on_step(steps[-1])
+                    if self.board is not None:
+                        self.board.add(steps[-1])
                     ends.look(fan)
                     if number + 1 == self.options.max_steps:
                         break
@@ -186,6 +194,11 @@ class LiveRunner:
         if not output.video:
             return (lines, *self.sinks)
         return (AnnotatedParts(output.out, len(self.sources)), lines, *self.sinks)
+
+    def new_board(self) -> StatusBoard:
+        """Return a board that knows what runs here; give it as `board`."""
+        names = ", ".join(source.name for source in self.sources)
+        return StatusBoard(f"{self.model.name} on {names}", _base_of(self.sources), self.clock)
 
     def plan(self) -> LivePlan:
         """Return what the run consists of, but for its sinks."""
