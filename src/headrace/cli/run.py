@@ -68,25 +68,18 @@ def run(
         threads=threads,
     )
     output = OutputOptions(out=out, video=video)
-    live = LiveOptions(
-        sources=tuple(sources),
-        stride=stride,
-        max_steps=max_steps,
-        view=view,
-        flow=FlowOptions(
-            pace=pace,
-            overload=overload,
-            max_staleness=max_staleness,
-            queue=queue,
-            wait_for_source=wait_for_source,
-            max_seconds=max_seconds,
-        ),
-        clips=ClipOptions(clip_len=clip_len, clip_stride=clip_stride, clip_hop=clip_hop),
-        compute=compute,
-        output=output,
+    flow = FlowOptions(
+        pace=pace,
+        overload=overload,
+        max_staleness=max_staleness,
+        queue=queue,
+        wait_for_source=wait_for_source,
+        max_seconds=max_seconds,
     )
+    clips = ClipOptions(clip_len=clip_len, clip_stride=clip_stride, clip_hop=clip_hop)
     read = InputOptions(source=sources[0], stride=stride, max_steps=max_steps, on_error=on_error)
     plain = RunOptions(input=read, compute=compute, output=output)
+    live = LiveOptions.of(plain, sources, flow=flow, clips=clips, view=view)
     web = WebOptions(address=web_address, port=web_port)
     _run_either(plain, live, web, is_dry=dry_run, is_quiet=json)
 

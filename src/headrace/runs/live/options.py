@@ -1,13 +1,14 @@
 """How a live run goes about its frames: pace, overload, clips, end; checked when made."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args
 
 from headrace.errors import ConfigError
 from headrace.live.overload import OverloadName
 from headrace.profiling.provenance import Scalar
-from headrace.runs.options import ComputeOptions, OutputOptions
+from headrace.runs.options import ComputeOptions, OutputOptions, RunOptions
 from headrace.sizes import check_integers
 
 PaceName = Literal["auto", "offline", "realtime"]
@@ -82,6 +83,28 @@ class LiveOptions:
         check_integers(1, stride=self.stride, max_steps=self.max_steps)
         if self.view not in get_args(View):
             raise ConfigError(f"view must be one of {', '.join(get_args(View))}, got {self.view!r}")
+
+    @classmethod
+    def of(
+        cls,
+        plain: RunOptions,
+        sources: Sequence[str],
+        *,
+        flow: FlowOptions,
+        clips: ClipOptions,
+        view: View = "none",
+    ) -> "LiveOptions":
+        """Return what `plain` says of a file, for sources that are read as they come."""
+        return cls(
+            sources=tuple(sources),
+            stride=plain.input.stride,
+            max_steps=plain.input.max_steps,
+            view=view,
+            flow=flow,
+            clips=clips,
+            compute=plain.compute,
+            output=plain.output,
+        )
 
     def configuration(self, names: tuple[str, ...]) -> dict[str, Scalar]:
         """Return every option in force, defaults included, as a session records it.

@@ -159,6 +159,8 @@ class LiveRunner:
             outcome = "interrupted"
         except HeadraceError as failure:
             outcome, error = "failed", str(failure).splitlines()[0]
+        if self.board is not None:
+            self.board.end()
         stage_parts, queue_parts = stage_records(flow, fan)
         base = _base_of(self.sources)
         return Session(
