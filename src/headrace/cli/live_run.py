@@ -76,7 +76,8 @@ def _with_progress(runner: "LiveRunner", *, is_quiet: bool) -> "Session":
     columns = (TextColumn("{task.description}"), TimeElapsedColumn())
     recent: deque[Step] = deque(maxlen=_RECENT)
     frames = 0
-    with Progress(*columns, console=console, transient=True, disable=is_quiet) as progress:
+    is_hidden = is_quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=is_hidden) as progress:
         task = progress.add_task("waiting for the first frame", total=None)
 
         def show(step: "Step") -> None:

@@ -42,7 +42,7 @@ def fan_out(sinks: Sequence[Sink], *, keeps_all: bool, clock: Clock) -> FanOut[A
             )
             for name, sink in zip(sink_names(sinks), sinks, strict=True)
         ],
-        drain_seconds=_DRAIN_SECONDS,
+        drain_seconds=None if keeps_all else _DRAIN_SECONDS,
         clock=clock,
     )
 
