@@ -7,6 +7,7 @@ import pytest
 
 from headrace.errors import OpenError
 from headrace.live.back_off import BackOff
+from headrace.runtime.item import Dropped
 from headrace.runtime.queue import Cancelled
 from headrace.testing.synth import read_number
 from live.reading import QUICK, Read
@@ -35,6 +36,16 @@ def test_a_stall_is_noticed_and_what_follows_it_too(rtsp):
     in_time(lambda: read.take(30))
     assert read.kinds[:3] == ["joined", "stalled", "resumed"]
     assert read.words_of("stalled") == ["no frame for 0.3 s"]
+    read.check_conserved()
+
+
+def test_what_is_told_of_a_stall_is_told_once_also_when_the_connection_ends_later(rtsp):
+    read = Read(rtsp.url(), replace(QUICK, backlog_seconds=0, reconnect=BackOff(attempts=0)))
+    read.on = {"joined": rtsp.stop, "stalled": rtsp.go_on, "dropped": rtsp.kill}
+    with pytest.raises(OpenError, match="cannot go on with"):
+        in_time(lambda: read.take(300))
+    assert read.kinds == ["joined", "stalled", "resumed", "dropped"]
+    assert {item.cause for item in read.items if isinstance(item, Dropped)} == {"backlog"}
     read.check_conserved()
 
 
