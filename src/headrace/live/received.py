@@ -7,10 +7,11 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import av
 from av.container import InputContainer
+from av.format import Flags
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
@@ -19,7 +20,7 @@ from headrace.live.events import EventKind
 from headrace.live.lag import LATE, Lag
 from headrace.live.opening import Opening, camera_trouble, check_device
 from headrace.live.options import SourceOptions
-from headrace.live.timeline import Timeline
+from headrace.live.timeline import Arrivals, Timeline
 from headrace.live.trouble import BROKEN, NO_ANSWER, Failed, Trouble, trouble_of
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Dropped
@@ -175,7 +176,12 @@ class _Decoding:
         rate = stream.average_rate or stream.guessed_rate
         assert stream.time_base is not None
         self._container = container
+        # FFmpeg makes times up where the format has none, as if there were 25 frames a second.
+        has_times = not container.format.flags & cast(int, Flags.no_timestamps.value)
+        self._arrivals = None if lag is None or has_times else Arrivals()
         self._time_base = Fraction(stream.time_base)
+        if self._arrivals is not None:
+            self._time_base, lag = self._arrivals.time_base, None
         self._timeline = Timeline(self._time_base, Fraction(rate) if rate else None)
         self._codec = PlainCodec(_prepared(stream.codec_context))
         self._arrived: dict[int, int] = {}
@@ -234,13 +240,14 @@ class _Decoding:
                 yield from self._placed(frame, self._arrived.pop(ordinal, now_ns))
 
     def _placed(self, frame: VideoFrame, arrived_ns: int) -> Iterator[Received | News]:
-        placed = self._timeline.place(frame.pts)
+        pts = frame.pts if self._arrivals is None else self._arrivals.place(arrived_ns)
+        placed = self._timeline.place(pts)
         if placed.words:
             yield News(kind="timestamps", words=placed.words)
         # Microseconds of the sender's clock at pts 0, from its RTCP reports; none before the first.
         epoch = self._container.start_time_realtime
         captured = None
-        if epoch is not None and placed.is_given:
+        if epoch is not None and placed.is_given and self._arrivals is None:
             captured = epoch / 1e6 + float(placed.pts * self._time_base)
         yield Received(
             frame=frame,
