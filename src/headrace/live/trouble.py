@@ -1,5 +1,6 @@
 """Why a source cannot be read, in words for its user, without its address."""
 
+import errno
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,13 +59,17 @@ _KNOWN: Final = {
         "give the address of the stream itself",
     ),
 }
+BROKEN: Final = Trouble("the connection broke (input/output error)", "see the log of the server")
+"""What input/output errors mean once a connection is open."""
 _BY_NUMBER: Final = {
-    5: Trouble(
-        "the host was not found, or the connection broke (input/output error)",
+    errno.EIO: Trouble(
+        "the host was not found, or hung up (input/output error)",
         "see the name of the host, and the network",
     ),
-    101: Trouble("the network cannot be reached", "see the network of this machine"),
-    113: Trouble("there is no way to the host", "see whether it is up, and the network"),
+    errno.ENETUNREACH: Trouble("the network cannot be reached", "see the network of this machine"),
+    errno.EHOSTUNREACH: Trouble(
+        "there is no way to the host", "see whether it is up, and the network"
+    ),
 }
 
 
