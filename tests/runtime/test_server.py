@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from headrace.errors import ConfigError, StageError
-from headrace.runtime.server import Server, listen
+from headrace.runtime.server import UNREAD_SECONDS, Server, listen
 from runtime.in_time import in_time
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -66,3 +66,15 @@ def test_a_server_that_failed_says_so_at_the_end():
 def test_an_address_of_another_machine_cannot_be_served(address, port):
     with pytest.raises(ConfigError, match=f"cannot serve on {address} port {port}: "):
         listen(address, port)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such limit")
+def test_what_is_never_read_is_given_up():
+    """Left to itself the system keeps it for ever, as long as the other side is there."""
+    with (
+        listen("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        limit = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+    assert limit == UNREAD_SECONDS * 1000

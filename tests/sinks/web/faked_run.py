@@ -70,7 +70,10 @@ def status(**changes: Any) -> LiveStatus:
         ),
         "events": (
             EventStatus(
-                wall_seconds=1_699_999_246.0, source=DOOR, kind="joined", words="640 ms behind"
+                wall_seconds=1_699_999_246.0,
+                source=DOOR,
+                kind="joined",
+                words="joined 640 ms behind",
             ),
         ),
     }

@@ -27,7 +27,7 @@ class WebOptions:
     with_page: bool = True
     """False serves `/metrics` and `/health` only, and no picture."""
     pictures_per_second: float = 15.0
-    """Most that one browser gets. Each costs about 5 ms of processor time, while anybody looks."""
+    """Most that one browser gets. Each costs 3 to 5 ms of processor time, while anybody looks."""
     silent_seconds: float = 10.0
     """No result for longer than this is bad health. Above the time a source takes to reconnect."""
 

@@ -114,6 +114,7 @@ function cards(status) {
 function source(each) {
   const size = each.width ? `${each.width}×${each.height}` : "";
   const known = [
+    each.words.includes(" ") ? each.words : "", // one word says what the state does
     each.state === "live" ? `${decimal(each.fps)} FPS` : "",
     size,
     counted(each.frames, "frame"),
@@ -125,7 +126,7 @@ function source(each) {
     "",
     element("p", "name", each.name),
     element("p", `state ${each.state}`, `${STATES[each.state]} for ${duration(each.since_seconds)}`),
-    element("p", "more", [each.words, ...known].filter(Boolean).join(" · ")),
+    element("p", "more", known.filter(Boolean).join(" · ")),
   );
 }
 function stages(status) {
@@ -168,7 +169,10 @@ function events(status) {
   return status.events.map((event) => {
     const time = element("time", "", clockTime(event.wall_seconds));
     const name = event.source && status.sources.length > 1 ? `${event.source}: ` : "";
-    return element("li", "", time, element("span", "", `${name}${event.kind}${event.words ? `, ${event.words}` : ""}`));
+    // Most words say the kind themselves: "joined 640 ms behind".
+    const isSaid = event.words.startsWith(event.kind);
+    const words = isSaid ? event.words : [event.kind, event.words].filter(Boolean).join(", ");
+    return element("li", "", time, element("span", "", name + words));
   });
 }
 
