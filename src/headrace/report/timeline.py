@@ -47,7 +47,7 @@ def latency_chart(session: Session, metrics: Metrics) -> Chart | None:
     rows = [step for step in session.steps.rows() if step.arrived_ms is not None]
     thinned = rows[:: max(1, -(-len(rows) // _POINTS))]
     ages = [round(step.ended_ms - (step.arrived_ms or 0.0), 2) for step in thinned]
-    points = go.Scattergl(
+    points = go.Scatter(
         name="latency",
         x=[round(step.ended_ms / 1e3, 3) for step in thinned],
         y=ages,

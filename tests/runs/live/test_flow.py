@@ -12,6 +12,7 @@ from headrace.live.clips import ClipShape
 from headrace.live.overload import Overload
 from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runtime.item import Dropped
 from headrace.testing.fake_clock import FakeClock
 from runs.live.fake_sources import Endless, FakeSource
 from runtime.in_time import TIMEOUT_SECONDS, happens, in_time
@@ -221,6 +222,19 @@ def test_a_model_that_fails_ends_the_run():
 
     with pytest.raises(StageError, match="no such layer"):
         flowed(plan(Endless(count=3), run=broken))
+
+
+def test_a_damaged_frame_with_its_error_is_no_failure_of_its_source():
+    class Damaged(FakeSource):
+        def frames(self, number, waiter, note):
+            yield Dropped("damaged", GONE)
+            yield from super().frames(number, waiter, note)
+
+    items, flow = flowed(plan(Damaged(count=3)))
+    assert numbers(items) == [[0], [1], [2]]
+    assert flow.readings[0].error is None
+    assert flow.conserved().dropped == {("decode", "damaged"): 1}
+    assert not flow.drops.spells, "a source tells of that itself"
 
 
 def test_every_nth_frame_is_taken_and_the_others_counted():

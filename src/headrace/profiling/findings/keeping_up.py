@@ -9,7 +9,7 @@ from headrace.profiling.session import Session
 _LATE: Final = 1_000.0
 """Milliseconds by which latency has grown when a session has fallen behind."""
 _TENTH: Final = 10
-_TOO_MANY: Final = ("overflow", "stale", "backlog")
+_TOO_MANY: Final = ("overflow", "stale", "backlog", "late")
 """Causes of drops that say that frames were too many."""
 
 

@@ -20,6 +20,7 @@ from headrace.runs.live.stages import Line
 from headrace.runs.live.values import Answered
 from headrace.runs.stages import SOURCE, Carrier
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.desk import OVERFLOW, SOURCE_FAILED
 from headrace.runtime.feed import Feed, Merged
 from headrace.runtime.flow import FlowStatistics
 from headrace.runtime.item import Dropped, Item
@@ -226,12 +227,14 @@ class LiveFlow:
         self._withheld = withheld
 
     def _note_drop(self, item: Item[Any], dropped: Dropped) -> None:
-        if dropped.error is None or item.source is None:
-            if dropped.cause != STRIDE:
+        if dropped.cause != SOURCE_FAILED or item.source is None or dropped.error is None:
+            stage = item.spans[-1].stage
+            # Of what a source drops itself it tells itself, in its own words.
+            if stage != SOURCE or dropped.cause == OVERFLOW:
                 self.drops.add(
                     self.clock.now_ns(),
                     source=item.source,
-                    stage=item.spans[-1].stage,
+                    stage=stage,
                     cause=dropped.cause,
                     frames=item.parts,
                 )

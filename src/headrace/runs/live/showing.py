@@ -19,6 +19,13 @@ from headrace.video.frames import FrameBatch
 
 _WAITING: Final = 64
 """Results that may wait for a sink: some seconds of them, while a disk takes its time."""
+_NAMES: Final = {
+    "AnnotatedParts": "annotated video",
+    "PredictionLines": "predictions",
+    "WebView": "web page",
+    "WindowView": "window",
+}
+"""What readers call the sinks, by their types."""
 _DRAIN_SECONDS: Final = 10.0
 
 
@@ -104,7 +111,7 @@ class SinkEnds:
 
 def sink_names(sinks: Sequence[Sink]) -> list[str]:
     """Return what messages and records call them; different for each."""
-    names = [type(sink).__name__ for sink in sinks]
+    names = [_NAMES.get(type(sink).__name__, type(sink).__name__) for sink in sinks]
     return [
         name if names.count(name) == 1 else f"{name}-{place}" for place, name in enumerate(names)
     ]
