@@ -87,7 +87,7 @@ $(DEMO): $(PACKAGE) requirements-demo.txt
 	@touch $@
 
 $(DEV): $(PACKAGE)
-	$(INSTALL) --no-build-isolation --editable '.[dev]'
+	$(INSTALL) --no-build-isolation --editable '.[dev,web]'
 	@touch $@
 
 $(MEDIA): $(PACKAGE) requirements-demo.txt requirements-media.txt

@@ -3,20 +3,26 @@
 # With CI=true a missing one is a failure; elsewhere the tests that need it are skipped.
 set -eu
 
-needed='chromium ffmpeg gcc libc6-dev libffmpeg-nvenc-dev opencv-doc'
+needed='chromium ffmpeg gcc gir1.2-gst-rtsp-server-1.0 gstreamer1.0-plugins-bad
+gstreamer1.0-plugins-good libc6-dev libffmpeg-nvenc-dev opencv-doc python3-gi xvfb'
 
 is_present() {
   case $1 in
+    gir1.2-gst-rtsp-server-1.0) ls /usr/lib/*/girepository-1.0/GstRtspServer-1.0.typelib ;;
+    gstreamer1.0-plugins-bad) ls /usr/lib/*/gstreamer-1.0/libgstvideoparsersbad.so ;;
+    gstreamer1.0-plugins-good) ls /usr/lib/*/gstreamer-1.0/libgstrtp.so ;;
     libc6-dev) test -e /usr/include/stdio.h ;;
     libffmpeg-nvenc-dev) test -e /usr/include/ffnvcodec ;;
+    python3-gi) test -e /usr/lib/python3/dist-packages/gi ;;
     opencv-doc) test -e /usr/share/doc/opencv-doc/examples/data/vtest.avi ;;
+    xvfb) command -v Xvfb >/dev/null ;;
     *) command -v "$1" >/dev/null ;;
   esac
 }
 
 missing() {
   for package in $needed; do
-    is_present "$package" || printf '%s ' "$package"
+    is_present "$package" >/dev/null 2>&1 || printf '%s ' "$package"
   done
 }
 

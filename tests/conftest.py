@@ -1,6 +1,8 @@
-"""For every test: nothing is left running or open, and hypothesis gives the same examples."""
+"""For every test: nothing is left running or open, the same examples, and a browser to ask for."""
 
 import gc
+import os
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,6 +12,8 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from report.chromium import Page, browser_page
+
 # The same examples everywhere, and no time asserted.
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci")
@@ -18,6 +22,7 @@ GRACE_SECONDS = 5
 """For what has been told to end and is ending."""
 KEPT_BY_PYTHON = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 """Processes that multiprocessing starts once and keeps until the interpreter ends."""
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +44,17 @@ def leaves_nothing_behind() -> Iterator[None]:
     ]
     if left:
         pytest.fail("left behind: " + "; ".join(left))
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    """A page of a real browser; without one the test is skipped, or fails where CI=true."""
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        give_up("no Chromium found: apt-get install chromium")
+    with browser_page(program, tmp_path / "profile") as page:
+        yield page
 
 
 def _snapshot() -> tuple[set[threading.Thread], set[int], set[tuple[int, str]]]:

@@ -13,11 +13,11 @@ PUBLIC = [
     *("CameraStreamDataset", "CameraStreamSampler", "Clip", "ClipLoader", "ConfigError"),
     *("Crop", "DecodeCounters", "DecodeError", "DecodeJob", "Decoder", "Decoding"),
     *("EpochSampler", "FrameBatch", "FrameDataset", "FrameLoader", "FrameReader"),
-    *("FrameShape", "HeadraceError", "InOrder", "IndexStore", "LoaderStatistics"),
-    *("Loss", "MediaError", "OpenError", "Order", "Permutation", "Population"),
+    *("FrameShape", "HeadraceError", "InOrder", "IndexStore", "LiveResult"),
+    *("LoaderStatistics", "Loss", "MediaError", "OpenError", "Order", "Permutation", "Population"),
     *("RandomClips", "Sampler", "SamplerTraits", "ScanError", "Session", "Source"),
     *("StageError", "StreamIndex", "Uniform", "UniformClips", "VideoDataset"),
-    *("camera_problems", "find_videos", "load_clip", "open_decoder", "open_index"),
+    *("camera_problems", "find_videos", "live", "load_clip", "open_decoder", "open_index"),
     *("read_clip", "read_frames"),
 ]
 
@@ -40,6 +40,17 @@ def test_every_public_name_loads_from_the_home_its_type_is_declared_in():
 def test_a_name_that_does_not_exist_is_an_attribute_error():
     assert not hasattr(headrace, "read_everything")
     assert set(PUBLIC) <= set(dir(headrace))
+
+
+def test_live_stays_the_loop_whatever_was_imported_before():
+    code = """
+import headrace
+from headrace.live.frame import LiveFrame
+assert callable(headrace.live) and LiveFrame.__module__ == "headrace.live.frame"
+from headrace.live.source import LiveSource
+assert callable(headrace.live)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def modules_after(*command: str) -> set[str]:

@@ -9,8 +9,10 @@ The layers, top to bottom; a file imports only from what stands above it (docs/d
 Names are loaded when they are first used: `import headrace` loads neither torch nor FFmpeg.
 """
 
+import sys
 from importlib import import_module
 from importlib.metadata import version as _version
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     )
     from headrace.extraction.frames import FrameReader, read_frames
     from headrace.profiling.session import Session
+    from headrace.runs.live.loop import LiveResult, live
     from headrace.sampling.bursts import Bursts
     from headrace.sampling.clips import RandomClips, UniformClips
     from headrace.sampling.frames import InOrder, Permutation, Uniform
@@ -90,6 +93,7 @@ _HOMES = {
     "HeadraceError": "errors",
     "InOrder": "sampling.frames",
     "IndexStore": "decode.index_store",
+    "LiveResult": "runs.live.loop",
     "LoaderStatistics": "training.statistics",
     "Loss": "video.loss",
     "MediaError": "errors",
@@ -110,6 +114,7 @@ _HOMES = {
     "VideoDataset": "training.datasets",
     "camera_problems": "training.cameras.camera_set",
     "find_videos": "video.manifest",
+    "live": "runs.live.loop",
     "load_clip": "decode.clips",
     "open_decoder": "decode.open",
     "open_index": "decode.open",
@@ -148,6 +153,7 @@ __all__ = [
     "HeadraceError",
     "InOrder",
     "IndexStore",
+    "LiveResult",
     "LoaderStatistics",
     "Loss",
     "MediaError",
@@ -168,12 +174,24 @@ __all__ = [
     "VideoDataset",
     "camera_problems",
     "find_videos",
+    "live",
     "load_clip",
     "open_decoder",
     "open_index",
     "read_clip",
     "read_frames",
 ]
+
+
+class _Root(ModuleType):
+    """Keeps its public names: importing the folder `headrace.live` must not hide `live`."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Root
 
 
 def __getattr__(name: str) -> object:

@@ -13,6 +13,7 @@ import headrace
 from headrace.cli import main
 from headrace.cli import run as run_command
 from headrace.decode.parity import Parity
+from headrace.runs.live.options import ClipOptions, FlowOptions
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
@@ -100,10 +101,12 @@ def test_a_dry_run_checks_and_runs_nothing(call, good, tmp_path):
 
 
 def test_flags_default_to_what_the_library_defaults_to():
-    parts = (InputOptions, ComputeOptions, OutputOptions)
+    parts = (InputOptions, FlowOptions, ClipOptions, ComputeOptions, OutputOptions)
     fields = {name: field for part in parts for name, field in part.__dataclass_fields__.items()}
     flags = signature(run_command.run).parameters
-    assert set(fields) - {"source"} == set(flags) - {"source", "dry_run", "json"}
+    assert set(fields) - {"source"} == set(flags) - {
+        *("sources", "view", "web_address", "web_port", "dry_run", "json")
+    }
     for name in set(fields) - {"source"}:
         assert flags[name].default == fields[name].default, name
 

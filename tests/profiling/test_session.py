@@ -123,7 +123,7 @@ def test_the_layout_does_not_change_unnoticed() -> None:
             "steps",
             "stages",
         ),
-        *("queues", "decode", "lost", "outputs"),
+        *("queues", "decode", "lost", "outputs", "sources", "events"),
     }
 
 
@@ -168,7 +168,7 @@ def test_records_take_over_what_the_runtime_counted() -> None:
     }
     queue = QueueStatistics(
         **{"name": "decode", "capacity": 4, "puts": 9, "gets": 8, "elapsed_seconds": 7.0},
-        **{"mean_occupancy": 0.25, "max_occupancy": 0.5},
+        **{"mean_occupancy": 0.25, "depth": 1, "max_occupancy": 0.5},
         **{"starved_seconds": 1.0, "blocked_seconds": 2.0},
         wait_ms=Distribution.of([1.0, *[3.0] * 89]),
     )

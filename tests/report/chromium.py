@@ -35,6 +35,8 @@ os.execvp(sys.argv[3], sys.argv[3:])
 """
 """The browser reads descriptor 3 and writes descriptor 4, whatever numbers the pipes have here."""
 SILENCE_SECONDS = 60
+LOOKS = 3000
+"""10 ms apart: far longer than anything takes."""
 
 
 class Page:
@@ -59,6 +61,18 @@ class Page:
 
     def show(self, file: Path, *, width: int, scheme: str = "light") -> None:
         """Opens `file` at `width` pixels in a colour scheme, and waits until it is drawn."""
+        self.open(file.as_uri(), width=width, scheme=scheme)
+
+    def open(self, address: str, *, width: int, scheme: str = "light") -> None:
+        """Opens an address in the same way."""
+        self.resize(width)
+        self.use_scheme(scheme)
+        self.call("Page.navigate", url=address)
+        self._read_until(lambda message: message.get("method") == "Page.loadEventFired")
+        self._settle()
+
+    def resize(self, width: int) -> None:
+        """Gives the page another width in pixels."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -66,9 +80,6 @@ class Page:
             deviceScaleFactor=1,
             mobile=False,
         )
-        self.use_scheme(scheme)
-        self.call("Page.navigate", url=file.as_uri())
-        self._read_until(lambda message: message.get("method") == "Page.loadEventFired")
         self._settle()
 
     def use_scheme(self, scheme: str) -> None:
@@ -88,6 +99,13 @@ class Page:
         )
         assert "exceptionDetails" not in reply, reply
         return reply["result"].get("value")
+
+    def wait_for(self, condition: str) -> None:
+        """Waits until a JavaScript expression is true; fails the test if it never is."""
+        again = "left ? setTimeout(look, 10, left - 1) : done(false)"
+        look = f"const look = left => ({condition}) ? done(true) : {again}"
+        is_true = self.evaluate(f"new Promise(done => {{ {look}; look({LOOKS}); }})")
+        assert is_true, f"never true: {condition}"
 
     def screenshot(self, file: Path) -> None:
         """The whole page as PNG."""

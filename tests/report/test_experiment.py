@@ -1,7 +1,5 @@
 """The page of an experiment: whole, quiet, and safe against what it is told."""
 
-import os
-import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +17,7 @@ from headrace.report.experiment import (
     render_experiment,
     render_experiment_text,
 )
-from report.chromium import browser_page
+from report.chromium import Page
 from report.recorded import MACHINE
 
 HOSTILE = "</script><script>alert(1)</script>\x1b[31m"
@@ -82,20 +80,15 @@ def test_hostile_text_is_shown_and_never_run(where):
     assert "<script>alert(1)</script>" not in page
 
 
-def test_a_browser_draws_it_and_asks_for_nothing(tmp_path: Path):
-    program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-    if program is None:
-        give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        give_up("no Chromium found: apt-get install chromium")
+def test_a_browser_draws_it_and_asks_for_nothing(page: Page, tmp_path: Path):
     file = tmp_path / "page.html"
     file.write_text(render_experiment(EXPERIMENT), encoding="utf-8")
-    with browser_page(program, tmp_path / "profile") as page:
-        for width in (1280, 480):
-            page.show(file, width=width)
-            assert page.evaluate("document.querySelectorAll('#chart-many g.trace').length") == 1
-            assert page.evaluate("document.documentElement.scrollWidth") == width
-        assert page.console == []
-        assert set(page.requested) == {file.as_uri()}
+    for width in (1280, 480):
+        page.show(file, width=width)
+        assert page.evaluate("document.querySelectorAll('#chart-many g.trace').length") == 1
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.console == []
+    assert set(page.requested) == {file.as_uri()}
 
 
 def test_a_figure_has_the_colours_of_its_page():

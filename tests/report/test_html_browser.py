@@ -1,20 +1,14 @@
 """The page in a real browser: drawn, quiet, and talking to nobody."""
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
 from headrace.profiling.session import Session
 from headrace.report.html import render_html
-from report.chromium import Page, browser_page
+from report.chromium import Page
 from report.recorded import record
 from report.test_html import hostile
-
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 DRAWN = """[...document.querySelectorAll('.chart')].map(chart => [
     chart.id,
@@ -25,18 +19,6 @@ DRAWN = """[...document.querySelectorAll('.chart')].map(chart => [
 """Of each chart: its id, its drawings, its traces and its width."""
 
 TICK_COLOR = "getComputedStyle(document.querySelector('.xtick text')).fill"
-
-
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
-        message = "no Chromium found: apt-get install chromium"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
-    with browser_page(program, tmp_path / "profile") as page:
-        yield page
 
 
 def written(session: Session, folder: Path) -> Path:

@@ -20,7 +20,7 @@ def groups_of(windows, items):
     groups = [group for item in items for group in windows.take(item)]
     groups += windows.flush()
     return [
-        (tuple(item.value for item in group.items), group.parts, group.is_dropped)
+        (tuple(item.value for item in group.items), group.parts, group.cause is not None)
         for group in groups
     ]
 

@@ -1,19 +1,12 @@
 """The annotated video in a real browser."""
 
-import os
-import shutil
-from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from headrace.sinks.video_file import VideoFile
-from report.chromium import Page, browser_page
-
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 LOADED = """new Promise(done => {
     const video = document.querySelector('video');
@@ -31,18 +24,6 @@ SHOWN = """new Promise(done => {{
     video.currentTime = {};
 }})"""
 """Goes to a time; the time of the frame that is then on the screen."""
-
-
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
-        message = "no Chromium found: apt-get install chromium"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
-    with browser_page(program, tmp_path / "profile") as page:
-        yield page
 
 
 def test_a_browser_plays_it_and_shows_the_right_frame_in_the_right_colour(page, tmp_path):

@@ -12,7 +12,7 @@ from av.video.frame import PictureType
 
 from headrace.testing.synth import BARS, KINDS, read_bars, read_number, write_clip
 from headrace.testing.synth_colour import tags_of
-from headrace.testing.synth_pixels import NUMBERS
+from headrace.video.number_code import NUMBERS
 from media import PlainPacket, read_frames, read_packets, rgb
 
 Written = Callable[[str], Path]

@@ -6,14 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headrace.testing.synth_pixels import (
-    BARS,
-    MIN_SIDE,
-    NUMBERS,
-    draw_picture,
-    read_bars,
-    read_number,
-)
+from headrace.testing.synth_pixels import BARS, draw_picture, read_bars, read_number
+from headrace.video.number_code import MIN_SIDE, NUMBERS
 
 NUMBER = st.integers(0, NUMBERS - 1)
 SIZE = st.tuples(st.integers(MIN_SIDE, 200), st.integers(MIN_SIDE, 200))

@@ -6,11 +6,14 @@ from typing import Annotated
 import typer
 
 from headrace.cli import bench, clip, doctor, index, plan, report, run
+from headrace.cli.stopping import INTERRUPTED
 from headrace.errors import HeadraceError
 
 FAILED = 1
 """Exit code when something asked for could not be done; 2 is a usage error."""
-_EPILOG = "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 130 interrupted."
+_EPILOG = (
+    "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 130 interrupted, 143 terminated."
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -57,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(FAILED)
     except KeyboardInterrupt:
         print("headrace: interrupted", file=sys.stderr)
-        sys.exit(run.INTERRUPTED)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output has enough, as in `headrace index ... | head`.
         sys.stdout = None

@@ -1,19 +1,23 @@
-"""`headrace run`: a classifier on a video, from file to report."""
+"""`headrace run`: a model on videos, from the source to the report."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import typer
+
+from headrace.cli import run_options as typed
+from headrace.cli.stopping import ending_on_sigterm
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
+    from headrace.runs.live.options import LiveOptions
     from headrace.runs.options import RunOptions
     from headrace.runs.run import Runner
+    from headrace.sinks.web.options import WebOptions
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C."""
 _NAMES: Final = {
     ".mp4": "Annotated video",
     ".jsonl": "Predictions",
@@ -23,60 +27,86 @@ _NAMES: Final = {
 
 
 def run(
-    source: Annotated[str, typer.Argument(help="Video file.")],
-    model_name: Annotated[
-        str, typer.Option(help="A classification model of torchvision.")
-    ] = "mobilenet_v2",
-    weights: Annotated[
-        str, typer.Option(help="DEFAULT (torchvision's own), none (random), or a checkpoint file.")
-    ] = "DEFAULT",
-    batch_size: Annotated[int, typer.Option(min=1, help="Frames in a step.")] = 16,
-    prep_level: Annotated[
-        Literal["simple", "medium", "complex"],
-        typer.Option(help="How much preprocessing is done; medium is the model's own."),
-    ] = "medium",
-    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where the model runs.")] = "cpu",
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of one operation on the CPU.")
-    ] = None,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after so many steps.")] = None,
-    stride: Annotated[int, typer.Option(min=1, help="Every n-th frame; 1 means all.")] = 1,
-    on_error: Annotated[
-        Literal["raise", "skip", "conceal"],
-        typer.Option(
-            help="Damaged frames end the run, are left out, or come as FFmpeg shows them; listed."
-        ),
-    ] = "raise",
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("headrace_run"),
-    video: Annotated[
-        bool, typer.Option("--video/--no-video", help="Write an annotated video or not.")
-    ] = True,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, run nothing.")
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the recorded session as JSON, nothing else.")
-    ] = False,
+    sources: typed.Sources,
+    model_name: typed.ModelName = "mobilenet_v2",
+    weights: typed.Weights = "DEFAULT",
+    batch_size: typed.BatchSize = 16,
+    prep_level: typed.Level = "medium",
+    device: typed.Device = "cpu",
+    threads: typed.Threads = None,
+    max_steps: typed.MaxSteps = None,
+    max_seconds: typed.MaxSeconds = None,
+    stride: typed.Stride = 1,
+    pace: typed.Pace = "auto",
+    overload: typed.OverloadMode = "auto",
+    max_staleness: typed.MaxStaleness = None,
+    queue: typed.Queue = None,
+    clip_len: typed.ClipLen = None,
+    clip_stride: typed.ClipStride = 1,
+    clip_hop: typed.ClipHop = None,
+    wait_for_source: typed.WaitForSource = False,
+    view: typed.View = "none",
+    web_address: typed.WebAddress = "127.0.0.1",
+    web_port: typed.WebPort = 8686,
+    on_error: typed.OnError = "raise",
+    out: typed.Out = Path("headrace_run"),
+    video: typed.Video = True,
+    dry_run: typed.DryRun = False,
+    json: typed.Json = False,
 ) -> None:
-    """Run a classifier on a video: predictions, annotated video and report in one folder."""
+    """Run a model on videos: predictions, annotated video and report in one folder."""
+    from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
     from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
+    from headrace.sinks.web.options import WebOptions
 
-    options = RunOptions(
-        input=InputOptions(source=source, stride=stride, max_steps=max_steps, on_error=on_error),
-        compute=ComputeOptions(
-            model_name=model_name,
-            weights=weights,
-            batch_size=batch_size,
-            prep_level=prep_level,
-            device=device,
-            threads=threads,
-        ),
-        output=OutputOptions(out=out, video=video),
+    compute = ComputeOptions(
+        model_name=model_name,
+        weights=weights,
+        batch_size=batch_size,
+        prep_level=prep_level,
+        device=device,
+        threads=threads,
     )
-    _execute(options, is_dry=dry_run, is_quiet=json)
+    output = OutputOptions(out=out, video=video)
+    flow = FlowOptions(
+        pace=pace,
+        overload=overload,
+        max_staleness=max_staleness,
+        queue=queue,
+        wait_for_source=wait_for_source,
+        max_seconds=max_seconds,
+    )
+    clips = ClipOptions(clip_len=clip_len, clip_stride=clip_stride, clip_hop=clip_hop)
+    read = InputOptions(source=sources[0], stride=stride, max_steps=max_steps, on_error=on_error)
+    plain = RunOptions(input=read, compute=compute, output=output)
+    live = LiveOptions.of(plain, sources, flow=flow, clips=clips, view=view)
+    web = WebOptions(address=web_address, port=web_port)
+    _run_either(plain, live, web, is_dry=dry_run, is_quiet=json)
 
 
-def _execute(options: "RunOptions", *, is_dry: bool, is_quiet: bool) -> None:
+def _run_either(
+    plain: "RunOptions", live: "LiveOptions", web: "WebOptions", *, is_dry: bool, is_quiet: bool
+) -> None:
+    """One file at full speed by the run that is made for it, all else as it comes."""
+    from headrace.cli.live_run import execute_live
+    from headrace.runs.live.choice import plain_file
+
+    with ending_on_sigterm() as ending:
+        try:
+            path = plain_file(live)
+            if path is not None:
+                named = replace(plain, input=replace(plain.input, source=path))
+                session = _execute(named, is_dry=is_dry, is_quiet=is_quiet)
+            else:
+                session = execute_live(live, web, is_dry=is_dry, is_quiet=is_quiet)
+        except KeyboardInterrupt:
+            print("headrace: interrupted before the first frame", file=sys.stderr)
+            raise typer.Exit(ending.exit_code) from None
+        if session is not None:
+            _conclude(session, plain.output.out, ending.exit_code, is_quiet=is_quiet)
+
+
+def _execute(options: "RunOptions", *, is_dry: bool, is_quiet: bool) -> "Session | None":
     from headrace.profiling.machine import describe_machine, process_seconds, versions
     from headrace.report.folder import write_run
     from headrace.report.text import render_setup
@@ -94,12 +124,11 @@ def _execute(options: "RunOptions", *, is_dry: bool, is_quiet: bool) -> None:
             f"results would go to {out}",
             file=sys.stderr if is_quiet else sys.stdout,
         )
-        return
-    session = write_run(_with_progress(runner, is_quiet=is_quiet), out)
-    _conclude(session, out, is_quiet=is_quiet)
+        return None
+    return write_run(_with_progress(runner, is_quiet=is_quiet), out)
 
 
-def _conclude(session: "Session", out: Path, *, is_quiet: bool) -> None:
+def _conclude(session: "Session", out: Path, interrupted: int, *, is_quiet: bool) -> None:
     """Say how it went; end with the exit code that tells."""
     from headrace.report.text import render_text
 
@@ -112,9 +141,13 @@ def _conclude(session: "Session", out: Path, *, is_quiet: bool) -> None:
                 print(f"{_NAMES[Path(name).suffix]}: {out / name}")
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; what was done is kept in {out}", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(interrupted)
     if session.outcome == "failed":
         print(f"headrace: {session.error}; what was done is kept in {out}", file=sys.stderr)
+        raise typer.Exit(1)
+    lost = [event.words for event in session.events if event.kind == "failed"]
+    if lost:
+        print(f"headrace: {lost[0]}; what was done is kept in {out}", file=sys.stderr)
         raise typer.Exit(1)
 
 

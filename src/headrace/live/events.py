@@ -4,7 +4,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 EventKind = Literal[
-    "joined", "stalled", "resumed", "disconnected", "reconnected", "resized", "dropped", "ended"
+    "joined",
+    "stalled",
+    "resumed",
+    "disconnected",
+    "reconnected",
+    "resized",
+    "timestamps",
+    "dropped",
+    "ended",
 ]
 
 

@@ -21,7 +21,8 @@ class LiveFrame:
     """Grows by one at every gap: a reconnection, frames that were dropped or lost, another size. A
     clip never holds frames of two runs."""
     pts: int
-    """Presentation time in ticks of `time_base`, as the source gives it."""
+    """Presentation time in ticks of `time_base`, as the source gives it; of a format without times,
+    when it arrived. Grows within a run."""
     time_base: Fraction
     """Seconds per tick."""
     arrived_ns: int

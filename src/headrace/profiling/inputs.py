@@ -1,7 +1,7 @@
 """What went into a session: the videos as they were found, what decoding cost, what was lost."""
 
 from fractions import Fraction
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
@@ -51,6 +51,12 @@ class DecodeCounters(Record):
     """Frames somebody asked for."""
     seeks: NonNegativeInt
     opens: NonNegativeInt
+
+
+NOT_COUNTED: Final = DecodeCounters(
+    packets_read=0, bytes_read=0, frames_decoded=0, frames_delivered=0, seeks=0, opens=0
+)
+"""Of what is not read as a file."""
 
 
 class LostFrame(Record):

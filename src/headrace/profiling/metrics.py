@@ -4,6 +4,7 @@ Warm-up steps are left out everywhere. An *output* is a step leaving the sink; a
 come out at that moment. Standard deviations are those of the samples at hand (no n - 1).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -14,6 +15,8 @@ from headrace.profiling.session import Pace, Session
 from headrace.profiling.stages import Role
 from headrace.runtime.distribution import Distribution
 
+STALL_SECONDS: Final = 2.0
+"""Nothing for so long is a stall, where two outputs take less."""
 STABILITY_SECONDS: Final = 10
 """Whole seconds the spread of the frame rate needs."""
 
@@ -35,6 +38,17 @@ class Latency:
     """`schedule`, `arrival` or `capture`."""
     ms: Distribution
     """Of the newest frame of each step."""
+    oldest_ms: Distribution | None = None
+    """Age of the oldest frame of each step, when it came out; None where that is its newest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stalls:
+    """When nothing came out for `STALL_SECONDS`, and for longer than two outputs usually take."""
+
+    count: int
+    seconds: float
+    """All of them together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +86,11 @@ class Metrics:
     long a step waits only tells how long the queues are."""
     latency: Latency | None
     """None at full speed."""
+    capture_ms: Distribution | None
+    """Latency from capture, by the sender's clock; None where no sender tells it. Beside `latency`,
+    never mixed with it."""
+    stalls: Stalls | None
+    """None at full speed."""
     interval_ms: Distribution | None
     """Between one output and the next."""
     fps_mean: float | None
@@ -106,6 +125,8 @@ class Metrics:
             cost=_cost(session, work),
             service_ms=Distribution.of(sum(work.values(), np.zeros(len(frames)))),
             latency=_latency(session),
+            capture_ms=_capture(session),
+            stalls=_stalls(session, outputs),
             interval_ms=intervals_ms,
             fps_mean=_fps_mean(outputs, frames),
             per_second=per_second,
@@ -142,13 +163,34 @@ def _cost(session: Session, work: dict[str, NDArray[np.float64]]) -> Cost | None
 
 
 def _latency(session: Session) -> Latency | None:
-    arrived = session.steps.arrived_ms[session.warmup_steps :]
-    ends = _ends_seconds(session)[session.warmup_steps :] * 1e3
-    waited = [end - at for end, at in zip(ends.tolist(), arrived, strict=True) if at is not None]
-    spread = Distribution.of(waited)
+    spread = _ages(session, session.steps.arrived_ms)
     if spread is None or session.pace == "full_speed":
         return None
-    return Latency(base=session.pace, ms=spread)
+    oldest = _ages(session, session.steps.oldest_arrived_ms)
+    return Latency(base=session.pace, ms=spread, oldest_ms=oldest)
+
+
+def _ages(session: Session, arrived_ms: Sequence[float | None]) -> Distribution | None:
+    """How old what arrived then was when its step came out; warm-up left out."""
+    if not arrived_ms:
+        return None
+    skip = session.warmup_steps
+    ends = _ends_seconds(session)[skip:] * 1e3
+    pairs = zip(ends.tolist(), arrived_ms[skip:], strict=True)
+    return Distribution.of([end - at for end, at in pairs if at is not None])
+
+
+def _capture(session: Session) -> Distribution | None:
+    column = session.steps.capture_latency_ms[session.warmup_steps :]
+    return Distribution.of([value for value in column if value is not None])
+
+
+def _stalls(session: Session, outputs: NDArray[np.float64]) -> Stalls | None:
+    if session.pace == "full_speed" or len(outputs) < 2:
+        return None
+    gaps = np.diff(outputs)
+    stalls = gaps[gaps > max(2 * float(np.median(gaps)), STALL_SECONDS)]
+    return Stalls(count=len(stalls), seconds=float(stalls.sum()))
 
 
 def _fps_mean(outputs: NDArray[np.float64], frames: NDArray[np.int64]) -> float | None:

@@ -12,6 +12,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, ValidationError
 from headrace.errors import ConfigError
 from headrace.profiling.flow import ItemCounts, QueueRecord, Share, StageRecord
 from headrace.profiling.inputs import DecodeCounters, LostFrame, SourceSummary
+from headrace.profiling.live import EventRecord, SourceRecord
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.setup import Alternative, Setup, StartUpPart
 from headrace.profiling.steps import Steps
@@ -20,6 +21,7 @@ Kind = Literal["run", "live", "retrain", "extract", "loader"]
 """A model on files; on what comes as it comes; training a head; writing frames or features; a
 training loop's own loader."""
 Pace = Literal["full_speed", "schedule", "arrival", "capture"]
+Outcome = Literal["complete", "interrupted", "failed"]
 
 _VERSION: Final = 2
 
@@ -40,7 +42,7 @@ class Session(Record):
     pace: Pace = "full_speed"
     """What set the pace: the pipeline itself, the timetable of a file played in real time, a
     live source, or its capture clock. At full speed there is no latency, only service time."""
-    outcome: Literal["complete", "interrupted", "failed"]
+    outcome: Outcome
     error: Text | None = None
     """Why it failed, in the words the user saw."""
     wall_seconds: NonNegativeFloat
@@ -59,6 +61,10 @@ class Session(Record):
     """In the order the frames take."""
     items: ItemCounts | None = None
     """What became of all that came in; None where nothing flowed."""
+    sources: tuple[SourceRecord, ...] = ()
+    """What was read as it came, in the order it was asked for; a step's `input` is a place here."""
+    events: tuple[EventRecord, ...] = ()
+    """What happened to the sources and sinks, in order."""
     decode: DecodeCounters
     lost: tuple[LostFrame, ...] = ()
     """In order of output."""

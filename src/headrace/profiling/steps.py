@@ -37,6 +37,11 @@ class Step:
     arrived_ms: float | None = None
     """When its newest frame arrived, since the start of the run, by the session's `pace`; None at
     full speed, where there is no latency."""
+    oldest_arrived_ms: float | None = None
+    """When its oldest frame arrived; None where that is its newest one."""
+    capture_latency_ms: float | None = None
+    """From the capture of its newest frame, by the sender's clock, until it came out; None where
+    the sender tells none. Negative where the two clocks differ by more than the latency."""
     loss: float | None = None
     """Training loss; None at inference. May be NaN or infinite: a run that diverged is kept."""
 
@@ -62,6 +67,8 @@ _COLUMNS = (
     "arrived_ms",
     "loss",
 )
+_OPTIONAL = ("oldest_arrived_ms", "capture_latency_ms")
+"""Columns that are empty where no step has a value."""
 
 
 class Steps(BaseModel):
@@ -81,21 +88,29 @@ class Steps(BaseModel):
     total_ms: _Milliseconds = ()
     arrived_ms: tuple[NonNegativeFloat | None, ...] = ()
     loss: tuple[Annotated[float, AllowInfNan(True)] | None, ...] = ()
+    oldest_arrived_ms: tuple[NonNegativeFloat | None, ...] = ()
+    """Empty where each step has one frame."""
+    capture_latency_ms: tuple[float | None, ...] = ()
+    """Empty where no sender told its clock."""
 
     @classmethod
     def of(cls, rows: Iterable[Step]) -> Self:
         """The columns of `rows`, whose stages are the same."""
         kept = tuple(rows)
-        columns = {name: tuple(getattr(row, name) for row in kept) for name in _COLUMNS}
+        columns = {
+            name: tuple(getattr(row, name) for row in kept) for name in (*_COLUMNS, *_OPTIONAL)
+        }
+        columns |= {name: () for name in _OPTIONAL if set(columns[name]) <= {None}}
         stages = kept[0].work_ms if kept else ()
         work = {stage: tuple(row.work_ms[stage] for row in kept) for stage in stages}
         return cls(**columns, work_ms=work)
 
     def rows(self) -> Iterator[Step]:
         """The steps, one at a time."""
-        for k, values in enumerate(zip(*(getattr(self, name) for name in _COLUMNS), strict=True)):
+        names = (*_COLUMNS, *(name for name in _OPTIONAL if getattr(self, name)))
+        for k, values in enumerate(zip(*(getattr(self, name) for name in names), strict=True)):
             work = {stage: column[k] for stage, column in self.work_ms.items()}
-            yield Step(**dict(zip(_COLUMNS, values, strict=True)), work_ms=work)
+            yield Step(**dict(zip(names, values, strict=True)), work_ms=work)
 
     def __len__(self) -> int:
         return len(self.step)
@@ -103,6 +118,7 @@ class Steps(BaseModel):
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
         lengths = {name: len(getattr(self, name)) for name in _COLUMNS}
+        lengths |= {name: len(getattr(self, name)) for name in _OPTIONAL if getattr(self, name)}
         lengths |= {stage: len(column) for stage, column in self.work_ms.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"all columns need one entry per step, got {lengths}")

@@ -13,6 +13,7 @@ from headrace.profiling.session import Session
 from headrace.profiling.stages import Role
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
 from headrace.report.numbers import counted, decimal, milliseconds, percent
+from headrace.report.timeline import latency_chart
 from headrace.runtime.distribution import Distribution
 
 _ROOM: Final = {"busy": 0.06, "no input": 0.25, "no room": 0.25}
@@ -35,6 +36,9 @@ _NO_ROOM: Final = "rgba(128, 136, 148, 0.32)"
 
 def charts(session: Session, metrics: Metrics) -> Iterator[Chart]:
     """Those charts the session has numbers for, in the order they are read."""
+    latency = latency_chart(session, metrics)
+    if latency is not None:
+        yield latency
     if stage_loads(session):
         yield _stage_use(session)
     if metrics.steps > 1:

@@ -11,11 +11,13 @@ from headrace.report.charts import charts
 from headrace.report.numbers import counted, decimal, seconds
 from headrace.report.page import render_page
 from headrace.report.text import configuration_rows, machine_rows, title
+from headrace.report.timeline import timeline
 from headrace.report.totals import cost_ratio, totals
 from headrace.runtime.distribution import P95_SAMPLES, Distribution
 
 _PAGE = "report.html.j2"
 _LOST_SHOWN = 500
+_HAPPENED_SHOWN = 1_000
 _SOURCES_SHOWN = 5
 
 
@@ -34,22 +36,25 @@ def render_html(session: Session) -> str:
         totals=totals(session, metrics),
         ratio=cost_ratio(metrics),
         loads=stage_loads(session),
-        spreads=_spreads(metrics),
+        spreads=_spreads(session, metrics),
         sources=[_source_rows(video) for video in session.inputs[:_SOURCES_SHOWN]],
         title=title(session),
         machine=machine_rows(session.provenance.machine),
         configuration=configuration_rows(session.provenance.configuration),
         p95_samples=P95_SAMPLES,
         lost_shown=_LOST_SHOWN,
+        timeline=tuple(timeline(session))[:_HAPPENED_SHOWN],
         command=shlex.join(session.provenance.command),
     )
 
 
-def _spreads(metrics: Metrics) -> list[tuple[str, Distribution]]:
+def _spreads(session: Session, metrics: Metrics) -> list[tuple[str, Distribution]]:
     named = (
         ("Service time per step", metrics.service_ms),
         ("Interval between outputs", metrics.interval_ms),
-        ("Latency", metrics.latency.ms if metrics.latency else None),
+        (f"Latency from {session.pace}", metrics.latency.ms if metrics.latency else None),
+        ("Age of the oldest frame", metrics.latency.oldest_ms if metrics.latency else None),
+        ("Latency from capture, by the sender's clock", metrics.capture_ms),
     )
     return [(name, spread) for name, spread in named if spread is not None]
 

@@ -10,9 +10,11 @@ from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Machine, Scalar
 from headrace.profiling.session import Session
 from headrace.report.numbers import gibibytes, percent
+from headrace.report.timeline import timeline
 from headrace.report.totals import cost_ratio, totals
 
 _LOST_SHOWN = 5
+_HAPPENED_SHOWN = 20
 _WIDTH = 100
 
 
@@ -45,6 +47,7 @@ def render_text(session: Session) -> str:
         *aligned([(row.label, row.value, row.reading) for row in rows]),
         "",
         *_stages(session),
+        *_timeline(session),
         *_lost(session),
         *_outputs(session),
     ]
@@ -110,7 +113,8 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def title(session: Session) -> str:
     """What a session is about: its video, or how many they are."""
-    first, *others = [video.path for video in session.inputs] or [session.kind]
+    names = [video.path for video in session.inputs] or [each.name for each in session.sources]
+    first, *others = names or [session.kind]
     return f"{first} and {len(others)} more" if others else first
 
 
@@ -134,6 +138,17 @@ def _stages(session: Session) -> Iterator[str]:
 def _stage_row(load: StageLoad) -> tuple[str, ...]:
     shares = (load.busy, load.starved, load.blocked)
     return (load.name, *(percent(share).rjust(8) for share in shares))
+
+
+def _timeline(session: Session) -> Iterator[str]:
+    rows = [(row.at.rjust(8), row.what, row.where, row.words) for row in timeline(session)]
+    if not rows:
+        return
+    yield "What happened"
+    yield from aligned(rows[:_HAPPENED_SHOWN])
+    if len(rows) > _HAPPENED_SHOWN:
+        yield f"  and {len(rows) - _HAPPENED_SHOWN} more, listed in the report"
+    yield ""
 
 
 def _lost(session: Session) -> Iterator[str]:

@@ -1,12 +1,13 @@
 """The totals every report shows: each a value with its unit and how to read it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from headrace.profiling.inputs import NOT_COUNTED
 from headrace.profiling.metrics import STABILITY_SECONDS, Metrics
 from headrace.profiling.session import Session
 from headrace.profiling.stages import Role
+from headrace.report.live_totals import live_totals
 from headrace.report.numbers import (
     TOO_SMALL,
     count,
@@ -18,20 +19,10 @@ from headrace.report.numbers import (
     ratio,
     seconds,
 )
+from headrace.report.total import Total
 
 _FELT: Final = 0.02
 """Of the start-up, below which a part of it is not worth a word."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Total:
-    """One line of the totals."""
-
-    label: str
-    value: str
-    """With its unit."""
-    reading: str
-    """How to read it, one phrase."""
 
 
 def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
@@ -41,7 +32,7 @@ def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
         _wall_time(session, metrics),
         *_startup(session),
         *_throughput(session, metrics),
-        *_latency(metrics),
+        *live_totals(session, metrics),
         *_service(metrics),
         *_steadiness(session, metrics),
         *_decoding(session, metrics),
@@ -110,17 +101,6 @@ def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
     )
 
 
-def _latency(metrics: Metrics) -> Iterator[Total]:
-    if metrics.latency is not None:
-        spread = metrics.latency.ms
-        yield Total(
-            label="Latency",
-            value=milliseconds(spread.p50),
-            reading=f"median from {metrics.latency.base}, of {counted(spread.count, 'step')}; "
-            f"p95 {milliseconds(spread.p95)}",
-        )
-
-
 def _service(metrics: Metrics) -> Iterator[Total]:
     if metrics.service_ms is None:
         return
@@ -162,12 +142,13 @@ def _decoding(session: Session, metrics: Metrics) -> Iterator[Total]:
             value=f"{metrics.amplification:.2f}",
             reading=f"1 is ideal; {counted(decode.frames_decoded, 'frame')} decoded",
         )
-    yield Total(
-        label="Read",
-        value=megabytes(decode.bytes_read),
-        reading=f"{counted(decode.packets_read, 'packet')}, {counted(decode.seeks, 'seek')}, "
-        f"{counted(decode.opens, 'open')}",
-    )
+    if decode != NOT_COUNTED:
+        yield Total(
+            label="Read",
+            value=megabytes(decode.bytes_read),
+            reading=f"{counted(decode.packets_read, 'packet')}, {counted(decode.seeks, 'seek')}, "
+            f"{counted(decode.opens, 'open')}",
+        )
     if session.lost:
         yield Total(
             label="Damaged",

@@ -2,11 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from headrace.models.model import Model
+from headrace.models.smaller import smaller_model
 from headrace.profiling.flow import QueueRecord, StageRecord
 from headrace.profiling.inputs import GopLengths, LostFrame, SourceSummary
+from headrace.profiling.provenance import Provenance
+from headrace.profiling.setup import Setup
 from headrace.profiling.stages import ROLES, Role
 from headrace.profiling.steps import Step
+from headrace.runs.options import ComputeOptions
 from headrace.runs.stages import SOURCE, Shown
 from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Run
@@ -87,6 +93,28 @@ def stages_and_queues(
     fed = [*(stage.name for stage in stages[1:]), None]
     queues = zip(run.queues(), fed, strict=True)
     return stages, tuple(QueueRecord.of(queue, feeds=stage) for queue, stage in queues)
+
+
+def setup_of(
+    compute: ComputeOptions,
+    model: Model[Any],
+    made: Provenance,
+    *,
+    stride: int = 1,
+    draws_video: bool,
+) -> Setup:
+    """Return what set the pace of a run, as findings reason about it."""
+    return Setup(
+        batch_size=compute.batch_size,
+        stride=stride,
+        device=compute.device,
+        model=model.name,
+        smaller_model=smaller_model(model.name),
+        parameters=model.num_parameters,
+        threads=compute.threads or made.machine.usable_cores,
+        prep_level=compute.prep_level,
+        draws_video=draws_video,
+    )
 
 
 def lost_frames(losses: Iterable[Loss]) -> tuple[LostFrame, ...]:

@@ -1,36 +1,33 @@
 """One run: decode -> preprocess -> transfer -> model -> sinks, recorded as a session."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
 from headrace.errors import ConfigError, HeadraceError
 from headrace.extraction.frames import FrameReader
-from headrace.models.compute import Compute
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
-from headrace.models.prepare import prepare
 from headrace.models.results import Labels
-from headrace.models.smaller import smaller_model
 from headrace.models.threads import operation_threads
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import DecodeCounters
 from headrace.profiling.machine import provenance
-from headrace.profiling.provenance import Provenance
-from headrace.profiling.session import Session
-from headrace.profiling.setup import Setup, StartUpPart
+from headrace.profiling.session import Outcome, Session
+from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step, Steps
 from headrace.profiling.usage import ProcessorShare
 from headrace.runs.alternatives import with_alternatives
 from headrace.runs.options import RunOptions
+from headrace.runs.outputs import claim, finishing
+from headrace.runs.ready import ready_model
 from headrace.runs.recording import (
     DecodeThreads,
     lost_frames,
+    setup_of,
     stages_and_queues,
     step_of,
     summarize,
@@ -39,14 +36,12 @@ from headrace.runs.stages import SOURCE, Carrier, stages_of
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.pipeline import Pipeline
-from headrace.sinks.annotated import NAME as ANNOTATED
 from headrace.sinks.annotated import AnnotatedVideo
 from headrace.sinks.predictions import PredictionLines
 from headrace.sinks.seen import Sink
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
-Outcome = Literal["complete", "interrupted", "failed"]
 _WARMUP_STEPS: Final = 1
 _AHEAD_BYTES: Final = 1 << 30
 """Of decoded frames that may wait for the model."""
@@ -101,22 +96,18 @@ class Runner:
         compute = options.compute
         with watch.part("index"):
             index = open_index(Source.of(options.input.source), store)
-        _claim(options.output.out, index.source.path)
-        with operation_threads(compute.threads):
-            ready = prepare(
-                lambda: load_classifier(compute.model_name, compute.weights),
-                Compute(device=compute.device),
-                batch_size=min(compute.batch_size, _reader(options, index).frames_planned),
-                clock=clock,
-            )
-        watch.add("model", ready.startup.load_seconds)
-        if ready.startup.compile_seconds:
-            watch.add("compile", ready.startup.compile_seconds)
-        watch.add("warm-up", ready.startup.warmup_seconds)
+        claim(options.output.out, index.source.path)
+        model = ready_model(
+            lambda: load_classifier(compute.model_name, compute.weights),
+            compute,
+            batch_size=min(compute.batch_size, _reader(options, index).frames_planned),
+            watch=watch,
+            clock=clock,
+        )
         return cls(
             options=options,
             index=index,
-            model=ready.model,
+            model=model,
             command=tuple(command),
             startup=tuple(watch.parts),
             carrier=None if compute.device == "cpu" else Carrier(compute.device),
@@ -159,7 +150,7 @@ class Runner:
         stages = stages_of(preprocess, self.carrier, self.model, sinks)
         run = Pipeline(source=batches, stages=stages, source_name=SOURCE).run(clock=self.clock)
         try:
-            with _finishing(sinks), run:
+            with finishing(sinks), run:
                 for item in run:
                     steps.append(step_of(item, len(steps), start_ns))
                     on_step(steps[-1])
@@ -177,7 +168,13 @@ class Runner:
         )
         return Session(
             provenance=made,
-            setup=_setup(self.options, self.model, made),
+            setup=setup_of(
+                self.options.compute,
+                self.model,
+                made,
+                stride=self.options.input.stride,
+                draws_video=self.options.output.video,
+            ),
             inputs=(summarize(self.index),),
             outcome=outcome,
             error=error,
@@ -218,52 +215,3 @@ def _reader(options: RunOptions, index: StreamIndex, clock: Clock = SYSTEM_CLOCK
         on_error=options.input.on_error,
         clock=clock,
     )
-
-
-def _setup(options: RunOptions, model: Model[Labels], made: Provenance) -> Setup:
-    """Return what set the pace, as findings reason about it."""
-    compute = options.compute
-    return Setup(
-        batch_size=compute.batch_size,
-        stride=options.input.stride,
-        device=compute.device,
-        model=model.name,
-        smaller_model=smaller_model(model.name),
-        parameters=model.num_parameters,
-        threads=compute.threads or made.machine.usable_cores,
-        prep_level=compute.prep_level,
-        draws_video=options.output.video,
-    )
-
-
-@contextmanager
-def _finishing(sinks: Sequence[Sink]) -> Iterator[None]:
-    """Close all sinks at the end, whatever it is; what went wrong first is what is raised."""
-    try:
-        yield
-    except BaseException:
-        for sink in sinks:
-            with suppress(ConfigError):
-                sink.close()
-        raise
-    for sink in sinks:
-        sink.close()
-
-
-def _claim(folder: Path, source: Path) -> None:
-    """Make the folder of the results; prove that it can be written to, and not over the source."""
-    probe = folder / ".headrace-write-test"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"")
-        probe.unlink()
-        is_source = (folder / ANNOTATED).exists() and (folder / ANNOTATED).samefile(source)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write to the output folder {folder}: {(error.strerror or str(error)).lower()};"
-            " give another one with --out"
-        ) from error
-    if is_source:
-        raise ConfigError(
-            f"the annotated video would replace its source {source}; give another folder with --out"
-        )

@@ -13,6 +13,7 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.flow import FlowMeter
 from headrace.runtime.item import Dropped, Item, Span
 from headrace.runtime.queue import BoundedQueue, Cancelled, Overflow
+from headrace.runtime.room import Room
 from headrace.runtime.stage import StageStatistics
 from headrace.runtime.waiter import Waiter
 
@@ -52,6 +53,10 @@ class Desk:
         )
         self.waiters: Sequence[Waiter] = ()
         """Of the sources; a stage has none."""
+        self.room: Room | None = None
+        """Where its groups take their places, if they do."""
+        self.sheds = False
+        """What ends here never waits for room."""
         self._workers = workers
         self._flow = flow
         self._clock = clock
@@ -113,7 +118,8 @@ class Desk:
         if result.spans[-1].stage == self.name:  # it does not pass by
             self._count_item(result)
         if isinstance(value, Dropped):
-            self.outbox.put(result, place=result.index, takes_room=waits)
+            takes_room = waits and not self.sheds
+            self.outbox.put(result, place=result.index, takes_room=takes_room)
             return True
         instead = None if waits else replace(result, value=Dropped(OVERFLOW))
         evicted = self.outbox.put(result, place=result.index, instead=instead)
@@ -126,12 +132,15 @@ class Desk:
     def cancel(self) -> None:
         """Nobody needs what is made here: wakes all who wait, for room or for a source."""
         self.outbox.cancel()
+        if self.room is not None:
+            self.room.cancel()
         for waiter in self.waiters:
             waiter.wake()
 
     def statistics(self, starved_seconds: float, blocked_seconds: float) -> StageStatistics:
         """What was done here so far; the seconds are what the queues on both sides know."""
         starved_seconds += sum(waiter.waited_ns for waiter in self.waiters) / 1e9
+        blocked_seconds += self.room.blocked_seconds if self.room is not None else 0.0
         with self._lock:
             return StageStatistics(
                 name=self.name,

@@ -4,12 +4,15 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeVar
 
 from headrace.errors import ConfigError
 from headrace.runtime.item import Item
 
 T = TypeVar("T")
+
+INCOMPLETE: Final = "incomplete"
+"""Why items are dropped that make no whole group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,8 @@ class Group(Generic[T]):
     parts: int
     """The parts of its items that no earlier group ended, added up. A frame that two clips share
     ends with the first of them; all groups together end each item once."""
-    is_dropped: bool = False
-    """They make no whole and end here as dropped."""
+    cause: str | None = None
+    """Why they end here as dropped; None: they go on together."""
 
 
 class Grouping(Protocol[T]):
@@ -116,4 +119,4 @@ class Windows(Generic[T]):
             yield Group(kept, series.parts)
         else:
             fresh = tuple(islice(series.items, len(series.items) - series.fresh, None))
-            yield Group(fresh, series.parts, is_dropped=True)
+            yield Group(fresh, series.parts, cause=INCOMPLETE)

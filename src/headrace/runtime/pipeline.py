@@ -20,7 +20,7 @@ from headrace.runtime.feed import AnySource, Merged, merged
 from headrace.runtime.flow import FlowMeter, FlowStatistics
 from headrace.runtime.item import Item
 from headrace.runtime.queue import Overflow
-from headrace.runtime.stage import AnyStage, StageStatistics
+from headrace.runtime.stage import AnyStage, Gather, StageStatistics
 from headrace.runtime.statistics import QueueStatistics
 from headrace.runtime.threads import ThreadGroup
 from headrace.runtime.waiter import Waiter
@@ -85,6 +85,9 @@ class Run:
             for name, workers, overflow in crews
         ]
         desks[0].waiters = [Waiter(clock) for _ in source.feeds]
+        for stage, desk in zip(pipeline.stages, desks[1:], strict=True):
+            if isinstance(stage, Gather):
+                desk.room, desk.sheds = stage.room, stage.sheds
         self._desks = desks
         # Gets no reference to this object, so that a forgotten run is closed at once.
         self._items = _deliver(source, pipeline.stages, desks, self._flow)

@@ -59,6 +59,15 @@ class Room:
             self.taken += places
             self.most_taken = max(self.most_taken, self.taken)
 
+    def take_at_once(self, places: int) -> bool:
+        """Take `places` if they are free now; say whether they were."""
+        with self._changed:
+            is_free = not self._is_cancelled and self.taken + places <= self.capacity
+            if is_free:
+                self.taken += places
+                self.most_taken = max(self.most_taken, self.taken)
+            return is_free
+
     def give(self, places: int) -> None:
         """Give back `places` that were taken."""
         with self._changed:

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 from headrace.errors import ConfigError
 from headrace.runtime.grouping import Grouping
 from headrace.runtime.item import Dropped
+from headrace.runtime.room import Room
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -45,6 +46,13 @@ class Gather(Generic[In, Out]):
     waits: bool = True
     """False: what is held is flushed as soon as no more items are there to take, so that a batch is
     what came while the one before was worked on, and nothing waits for it to be full."""
+    sheds: bool = False
+    """Whether what ends here never waits for room: so it keeps taking what comes, and drops it,
+    while what comes after it is stuck."""
+    room: Room | None = None
+    """Of one run: a group takes a place before its first item is taken, so that what comes
+    meanwhile stays in the queue before, and may be dropped there. Whoever gets the group gives the
+    place back; of a group that this stage drops the next has it."""
 
     workers = 1
 

@@ -27,6 +27,8 @@ class QueueStatistics:
     mean_occupancy: float
     """Time-weighted share of the capacity in use, in [0, 1]. Near 1: what comes after the queue
     is the slower side. Near 0: what comes before it is."""
+    depth: int
+    """Items inside now."""
     max_occupancy: float
     """The largest share ever in use. Well below 1: the capacity can be smaller at no loss."""
     starved_seconds: float
@@ -101,6 +103,7 @@ class QueueMeter:
             gets=self._gets,
             elapsed_seconds=elapsed_ns / 1e9,
             mean_occupancy=self._depth_ns / (self._capacity * elapsed_ns) if elapsed_ns else 0.0,
+            depth=self.depth,
             max_occupancy=self._max_depth / self._capacity,
             starved_seconds=self._starved_ns / 1e9,
             blocked_seconds=self._blocked_ns / 1e9,

@@ -9,11 +9,9 @@ from headrace.runtime.desk import Desk, Failure, Result
 from headrace.runtime.feed import Merged, values_of
 from headrace.runtime.grouping import Group
 from headrace.runtime.item import Dropped, Item, source_of, spans_over
-from headrace.runtime.queue import Cancelled
+from headrace.runtime.queue import Cancelled, Closed
 from headrace.runtime.stage import AnyStage, Gather, Scatter
 
-INCOMPLETE: Final = "incomplete"
-"""Why items are dropped that make no whole group."""
 EMPTY: Final = "empty"
 """Why an item is dropped that nothing came of."""
 _END: Final = object()
@@ -24,6 +22,13 @@ class Work(Protocol):
 
     waits: bool
     """Whether what it holds stays when no more items are there at the moment."""
+
+    def admit(self) -> None:
+        """Wait until the next item may be taken.
+
+        Raises:
+            Cancelled: nobody needs it any more.
+        """
 
     def take(self, item: Result) -> Iterable[Result]:
         """What comes of one item, in the order it is handed on."""
@@ -74,16 +79,30 @@ def work_of(stage: AnyStage[Any, Any], desk: Desk) -> Work:
 
 
 def _results(work: Work, before: Desk) -> Generator[Result, None, None]:
-    for item in before.outbox:
+    for item in _admitted(work, before):
         yield from work.take(item)
         if not work.waits and before.outbox.is_empty():
             yield from work.end()
     yield from work.end()
 
 
-class _OneByOne:
+def _admitted(work: Work, before: Desk) -> Iterator[Result]:
+    with suppress(Closed):
+        while True:
+            work.admit()
+            yield before.outbox.get()
+
+
+class _Freely:
+    """Takes items as they come."""
+
     waits = True
 
+    def admit(self) -> None:
+        return
+
+
+class _OneByOne(_Freely):
     def __init__(self, desk: Desk, function: Callable[[Any], Any]) -> None:
         self._desk = desk
         self._function = function
@@ -100,10 +119,17 @@ class _OneByOne:
 class _Gathering:
     def __init__(self, desk: Desk, stage: Gather[Any, Any]) -> None:
         self.waits = stage.waits
+        self._room = stage.room
+        self._has_place = False
         self._desk = desk
         self._grouping = stage.grouping()
         self._function = stage.function
         self._numbering = _Numbering()
+
+    def admit(self) -> None:
+        if self._room is not None and not self._has_place:
+            self._room.take(1)
+            self._has_place = True
 
     def take(self, item: Result) -> Iterator[Result]:
         if isinstance(item, Failure):
@@ -131,17 +157,18 @@ class _Gathering:
                 source_of(group.items),
                 group.parts,
             )
-            function = _incomplete if group.is_dropped else self._function
-            yield self._numbering.number(self._desk.attempt(function, whole))
+            yield self._numbering.number(self._made_of(whole, group.cause))
+
+    def _made_of(self, whole: Item[Any], cause: str | None) -> Result:
+        if cause is not None:
+            return self._desk.attempt(lambda _: Dropped(cause), whole)
+        self.admit()
+        result = self._desk.attempt(self._function, whole)
+        self._has_place = isinstance(result, Item) and result.is_dropped
+        return result
 
 
-def _incomplete(values: list[Any]) -> Dropped:
-    return Dropped(INCOMPLETE)
-
-
-class _Scattering:
-    waits = True
-
+class _Scattering(_Freely):
     def __init__(self, desk: Desk, function: Callable[[Any], Iterable[Any]]) -> None:
         self._desk = desk
         self._function = function

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from headrace.sinks.caption import captions
 from headrace.sinks.overlay import Overlay
 from headrace.sinks.seen import Seen
 from headrace.sinks.video_file import VideoFile
@@ -26,11 +27,10 @@ class AnnotatedVideo:
 
     def write(self, seen: Seen) -> None:
         """Draw and append the frames of a batch: see `Sink.write`."""
-        batch, found = seen.batch, seen.labels
-        for k, frame in enumerate(batch.frames):
-            note = f"{found.confidence[k][0]:.0%}   #{batch.index[k]}"
-            picture = self._overlay.draw(frame, found.names[k][0], note)
-            self._video.write(picture, batch.pts_seconds[k] - self._start_seconds)
+        batch = seen.batch
+        shown_at = batch.pts_seconds - self._start_seconds
+        for frame, caption, seconds in zip(batch.frames, captions(seen), shown_at, strict=True):
+            self._video.write(self._overlay.draw(frame, caption.label, caption.note), seconds)
 
     def close(self) -> None:
         """Finish the file: see `Sink.close`."""

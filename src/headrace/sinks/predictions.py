@@ -1,11 +1,13 @@
 """Predictions as JSON lines, one for each frame."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
 from headrace.errors import ConfigError
 from headrace.sinks.seen import Seen
+from headrace.video.frames import FrameBatch
 
 NAME = "predictions.jsonl"
 """The file in the folder of a run."""
@@ -19,14 +21,19 @@ class PredictionLines:
     `pts` are ticks of the video's time base, exact, to join results with.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, sources: Sequence[str] = ()) -> None:
         """Make the file in `folder`; one that lies there is replaced.
+
+        Args:
+            folder: Where it lies.
+            sources: What each is called; with several, a line says which it is from.
 
         Raises:
             ConfigError: it cannot be written.
         """
         self._path = folder / NAME
         self._is_empty = True
+        self._sources = tuple(sources) if len(sources) > 1 else ()
         try:
             self._file: TextIO = self._path.open("w", encoding="utf-8")
         except OSError as error:
@@ -37,7 +44,8 @@ class PredictionLines:
         batch, found = seen.batch, seen.labels
         lines = [
             json.dumps(
-                {
+                self._source_of(batch)
+                | {
                     "index": int(batch.index[k]),
                     "pts": int(batch.pts[k]),
                     "pts_seconds": round(float(batch.pts_seconds[k]), 6),
@@ -63,6 +71,9 @@ class PredictionLines:
                 self._path.unlink(missing_ok=True)
         except OSError as error:
             raise _unwritable(self._path, error) from error
+
+    def _source_of(self, batch: FrameBatch) -> dict[str, object]:
+        return {"source": self._sources[batch.video]} if self._sources else {}
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -1,22 +1,24 @@
 """Pictures that carry their own number, and reading it back from decoded pixels.
 
-The upper five eighths hold a grid of five rows of six blocks: a guard row (three light, three
-dark), then sixteen bits of the number and eight bits of a check code, light for one. Below moves a
-texture, or stand six bars of known colours. Everything is whole-number arithmetic, so a picture is
-the same on every machine.
+The upper five eighths hold the number (`headrace.video.number_code`). Below moves a texture, or
+stand six bars of known colours. Everything is whole-number arithmetic, so a picture is the same on
+every machine.
 """
 
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-NUMBERS = 1 << 16
-"""How many different numbers a picture can carry: 0 up to this."""
-
-MIN_SIDE = 32
-"""Smallest height and width, in pixels, at which a number survives compression."""
+from headrace.video.number_code import (
+    COLUMNS,
+    DARK,
+    LIGHT,
+    blocks_of,
+    code_height,
+    edges_of,
+    grid_of,
+)
 
 BARS = (
     (200, 40, 40),
@@ -28,11 +30,7 @@ BARS = (
 )
 """RGB of the colour bars, left to right."""
 
-_GUARD = (1, 1, 1, 0, 0, 0)
-_ROWS, _COLUMNS = 5, 6
-_DARK, _LIGHT = 40, 215
 _GREY = range(104, 153)
-_CRC8_POLYNOMIAL = 0x07
 
 
 def draw_picture(number: int, size: tuple[int, int], *, bars: bool = False) -> NDArray[np.uint8]:
@@ -44,11 +42,11 @@ def draw_picture(number: int, size: tuple[int, int], *, bars: bool = False) -> N
     height, width = size
     texture = _texture(number, size)
     picture = texture.copy()
-    for block, (rows, columns) in zip(_blocks_of(number), _grid(size), strict=True):
-        level = _LIGHT if block else _DARK
+    for block, (rows, columns) in zip(blocks_of(number), grid_of(size), strict=True):
+        level = LIGHT if block else DARK
         picture[rows, columns] = level + (texture[rows, columns] - 128) // 6
     if bars:
-        picture[_code_height(height) :] = _bars_row(width)
+        picture[code_height(height) :] = _bars_row(width)
     return picture.astype(np.uint8)
 
 
@@ -67,17 +65,17 @@ def read_number(frame: NDArray[np.uint8]) -> int:
     if frame.ndim != 3 or frame.shape[-1] != 3 or frame.dtype != np.uint8:
         raise ValueError(f"a frame must be uint8 [H, W, 3], got {frame.dtype} {list(frame.shape)}")
     blocks = []
-    for place, (rows, columns) in enumerate(_grid(frame.shape[:2])):
+    for place, (rows, columns) in enumerate(grid_of(frame.shape[:2])):
         level = frame[_central(rows), _central(columns)].mean()
         if int(level) in _GREY:
-            row, column = divmod(place, _COLUMNS)
+            row, column = divmod(place, COLUMNS)
             raise ValueError(
                 f"no frame number here: block {row}, {column} is neither dark nor light "
                 f"(level {level:.0f}); the picture is blended, damaged, cropped or another one"
             )
         blocks.append(int(level > _GREY.stop))
-    number = int("".join(map(str, blocks[_COLUMNS : _COLUMNS + 16])), base=2)
-    if tuple(blocks) != _blocks_of(number):
+    number = int("".join(map(str, blocks[COLUMNS : COLUMNS + 16])), base=2)
+    if tuple(blocks) != blocks_of(number):
         raise ValueError(
             f"no frame number here: the blocks {blocks} contradict their check code; "
             "the picture is damaged, mirrored, turned, cropped or another one"
@@ -88,41 +86,9 @@ def read_number(frame: NDArray[np.uint8]) -> int:
 def read_bars(frame: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Return the mean RGB in the middle of each colour bar: float64 [6, 3] in [0, 255]."""
     height, width, _ = frame.shape
-    rows = _central(slice(_code_height(height), height))
-    edges = _edges(width, _COLUMNS)
+    rows = _central(slice(code_height(height), height))
+    edges = edges_of(width, COLUMNS)
     return np.stack([frame[rows, _central(bar)].mean(axis=(0, 1)) for bar in edges])
-
-
-def _blocks_of(number: int) -> tuple[int, ...]:
-    payload = (number % NUMBERS).to_bytes(2, "big")
-    word = int.from_bytes(payload + bytes([_crc8(payload)]), "big")
-    return _GUARD + tuple(word >> place & 1 for place in reversed(range(24)))
-
-
-def _crc8(payload: bytes) -> int:
-    """CRC-8 over 16 bits: any one, two or three wrong bits of the 24 are noticed."""
-    remainder = 0xFF
-    for byte in payload:
-        remainder ^= byte
-        for _ in range(8):
-            remainder = remainder << 1 ^ (_CRC8_POLYNOMIAL if remainder & 0x80 else 0)
-            remainder &= 0xFF
-    return remainder
-
-
-def _grid(size: tuple[int, ...]) -> list[tuple[slice, slice]]:
-    height, width = size
-    rows = _edges(_code_height(height), _ROWS)
-    return [(row, column) for row in rows for column in _edges(width, _COLUMNS)]
-
-
-def _code_height(height: int) -> int:
-    return height * 5 // 8
-
-
-def _edges(length: int, parts: int) -> list[slice]:
-    marks = [round(length * part / parts) for part in range(parts + 1)]
-    return [slice(start, stop) for start, stop in pairwise(marks)]
 
 
 def _central(span: slice) -> slice:
@@ -132,7 +98,7 @@ def _central(span: slice) -> slice:
 
 def _bars_row(width: int) -> NDArray[np.int32]:
     row = np.zeros((width, 3), np.int32)
-    for colour, columns in zip(BARS, _edges(width, _COLUMNS), strict=True):
+    for colour, columns in zip(BARS, edges_of(width, COLUMNS), strict=True):
         row[columns] = colour
     return row
 

@@ -19,12 +19,13 @@ from headrace.video.source import Source
 MAX_PIXELS = 1 << 27
 """Largest frame that is decoded: 134 megapixels, four times 7680x4320."""
 
-_FORMATS = (
+FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,live_flv,ogg,asf,"
     "h261,h263,h264,hevc,vvc,evc,m4v,ivf,obu,av1,nut,mxf,gxf,rm,dv,vc1,dirac,cavsvideo,avs2,avs3,"
     "mjpeg,mpjpeg,yuv4mpegpipe,wtv,pva,nsv,nuv,roq,smk,bink,cine,flic,"
     "mp3,wav,flac,aac"
 )
+"""Containers and bare streams that are tried: none that names other files."""
 _TEXT_KINDS = (
     (b"#EXTM3U", "an HLS playlist, a text that names other files"),
     (b"ffconcat", "an ffconcat script, a text that names other files"),
@@ -52,7 +53,7 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
     try:
         container = av.open(
             f"file:{source.path.absolute()}",
-            container_options={"format_whitelist": _FORMATS, "protocol_whitelist": "file"},
+            container_options={"format_whitelist": FORMATS, "protocol_whitelist": "file"},
             metadata_errors="replace",
         )
     except Exception as error:

@@ -1,6 +1,7 @@
 """All questions put to a session, in the order the answers are read."""
 
 from headrace.profiling.findings.finding import Finding
+from headrace.profiling.findings.keeping_up import keeping_up
 from headrace.profiling.findings.other_programs import other_programs
 from headrace.profiling.findings.pace import pace
 from headrace.profiling.findings.source import source
@@ -14,6 +15,8 @@ def find(session: Session) -> tuple[Finding, ...]:
     short = too_short(session)
     if short is not None:
         return (short,)
-    pace_set_by = source(session) or pace(session)
-    found = (other_programs(session), start_up(session), pace_set_by)
+    kept_up = keeping_up(session)
+    is_enough = kept_up is not None and "source" in kept_up.bound_by
+    pace_set_by = None if is_enough else source(session) or pace(session)
+    found = (other_programs(session), start_up(session), kept_up, pace_set_by)
     return tuple(finding for finding in found if finding is not None)

@@ -1,0 +1,103 @@
+"""The live side of `headrace run`: its start, its line of progress, its end."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.profiling.session import Session
+    from headrace.profiling.steps import Step
+    from headrace.runs.live.options import LiveOptions
+    from headrace.runs.live.runner import LiveRunner
+    from headrace.sinks.web.options import WebOptions
+
+_RECENT = 60
+"""Steps that the rate of the progress line is taken over."""
+
+
+def execute_live(
+    options: "LiveOptions", web: "WebOptions", *, is_dry: bool, is_quiet: bool
+) -> "Session | None":
+    """Run it, and write its folder; None where it was only to be checked."""
+    from headrace.live.masking import masked
+    from headrace.profiling.machine import describe_machine, process_seconds, versions
+    from headrace.report.folder import write_run
+    from headrace.report.text import render_setup
+    from headrace.runs.live.runner import LiveRunner
+
+    command = ("headrace", *map(masked, sys.argv[1:]))
+    runner = LiveRunner.prepare(options, command=command, imports_seconds=process_seconds())
+    names = tuple(source.name for source in runner.sources)
+    if not is_quiet:
+        setup = options.configuration(names)
+        print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
+    if is_dry:
+        print(
+            f"Dry run: {', '.join(names)} would be read; results would go to {options.output.out}",
+            file=sys.stderr if is_quiet else sys.stdout,
+        )
+        return None
+    with _watched(runner, web, is_quiet=is_quiet) as watched:
+        session = _with_progress(watched, is_quiet=is_quiet)
+    return write_run(session, options.output.out)
+
+
+@contextmanager
+def _watched(runner: "LiveRunner", web: "WebOptions", *, is_quiet: bool) -> "Iterator[LiveRunner]":
+    """The runner with what it is watched by, as long as the block runs."""
+    from headrace.sinks.web.open import open_web_view
+    from headrace.sinks.window import WindowView
+
+    view = runner.options.view
+    names = tuple(source.name for source in runner.sources)
+    board = runner.new_board()
+    if view == "window":
+        yield replace(runner, sinks=(WindowView(board.title, names),))
+    elif view == "web":
+        with open_web_view(web, board.status, names) as page:
+            print(
+                f"Watch it at {page.url}", file=sys.stderr if is_quiet else sys.stdout, flush=True
+            )
+            yield replace(runner, sinks=(page,), board=board)
+    else:
+        yield runner
+
+
+def _with_progress(runner: "LiveRunner", *, is_quiet: bool) -> "Session":
+    """Run with a line of progress on a terminal's stderr; return the session."""
+    from collections import deque
+
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), TimeElapsedColumn())
+    recent: deque[Step] = deque(maxlen=_RECENT)
+    frames = 0
+    is_hidden = is_quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=is_hidden) as progress:
+        task = progress.add_task("waiting for the first frame", total=None)
+
+        def show(step: "Step") -> None:
+            nonlocal frames
+            frames += step.frames
+            recent.append(step)
+            progress.update(task, description=_line(frames, recent[0], recent[-1], len(recent)))
+
+        def notice(words: str) -> None:
+            progress.console.print(f"headrace: {words}", markup=False, highlight=False)
+
+        return replace(runner, on_notice=notice).run(show)
+
+
+def _line(frames: int, first: "Step", last: "Step", steps: int) -> str:
+    """`1,234 frames, 29.9 frames/s, latency 34 ms`."""
+    passed = (last.ended_ms - first.ended_ms) / 1e3
+    per_step = last.frames
+    rate = f", {(steps - 1) * per_step / passed:.1f} frames/s" if passed > 0 else ""
+    latency = ""
+    if last.arrived_ms is not None:
+        latency = f", latency {last.ended_ms - last.arrived_ms:.0f} ms"
+    return f"{frames:,} frames{rate}{latency}"

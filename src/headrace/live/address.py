@@ -1,0 +1,230 @@
+"""What a user may name as a source, as values: a file, a camera, a network stream, a pattern.
+
+addresses_of(["a.mp4", "0", "rtsp://user:password@camera/live", "test://?rate=30"])
+"""
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+from headrace.errors import ConfigError
+from headrace.live.masking import masked
+from headrace.video.manifest import find_videos
+
+NETWORK_SCHEMES: Final = ("rtsp", "rtsps", "http", "https", "udp")
+_POSSIBLE: Final = (
+    "a path, a folder, a glob, a camera (0, /dev/video0), rtsp://, rtsps://, http://, https://, "
+    "udp://, test://, or a list of them in a file named *.streams"
+)
+_LARGEST_LIST_BYTES: Final = 1 << 20
+_SMALLEST_SIDE: Final = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileAddress:
+    """A video file; it has an end, and may be read as fast as it can be."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """For a reader."""
+        return str(self.path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CameraAddress:
+    """A camera of this machine, by Video4Linux."""
+
+    device: Path
+
+    @property
+    def name(self) -> str:
+        """For a reader."""
+        return str(self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkAddress:
+    """A stream on the network."""
+
+    url: str = field(repr=False)
+    """As the user gave it, secrets and all: show `name`."""
+
+    @property
+    def scheme(self) -> str:
+        """One of `NETWORK_SCHEMES`."""
+        return self.url.partition(":")[0].lower()
+
+    @property
+    def name(self) -> str:
+        """For a reader, without user name, password and token."""
+        return masked(self.url)
+
+    def __repr__(self) -> str:
+        return f"NetworkAddress({self.name})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatternAddress:
+    """A picture that moves and carries its frame number; made here, in real time."""
+
+    size: tuple[int, int] = (720, 1280)
+    """(height, width) in pixels."""
+    rate: Fraction = Fraction(30)
+    """Frames per second."""
+    seconds: Fraction | None = None
+    """How long it lasts; None: for ever."""
+    seed: int = 0
+    """Another one, another picture behind the numbers."""
+
+    @property
+    def name(self) -> str:
+        """For a reader."""
+        height, width = self.size
+        lasts = "" if self.seconds is None else f"&seconds={float(self.seconds):g}"
+        rate = f"rate={float(self.rate):g}"
+        return f"test://?size={height}x{width}&{rate}{lasts}&seed={self.seed}"
+
+
+Address = FileAddress | CameraAddress | NetworkAddress | PatternAddress
+
+
+def addresses_of(texts: Iterable[str | os.PathLike[str]]) -> list[Address]:
+    """Return the sources that texts name, in their order; nothing is opened but lists and folders.
+
+    A folder or a glob stands for the videos in it, sorted; a file `*.streams` for what its lines
+    name (`#` begins a comment; paths start where the list lies).
+
+    Raises:
+        ConfigError: none is named; a text names nothing that can be a source.
+    """
+    found = [address for text in texts for address in _named(os.fspath(text).strip())]
+    if not found:
+        raise ConfigError(f"no source is named; give one or more: {_POSSIBLE}")
+    return found
+
+
+def _named(text: str, folder: Path | None = None) -> Iterator[Address]:
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
+    if scheme:
+        yield _of_url(text, scheme[1].lower())
+    elif re.fullmatch(r"\d+", text, re.ASCII):
+        yield CameraAddress(device=Path(f"/dev/video{int(text)}"))
+    elif text.startswith("/dev/"):
+        yield CameraAddress(device=Path(text))
+    elif not text:
+        raise ConfigError(f"a source is named by an empty text; give {_POSSIBLE}")
+    else:
+        yield from _of_path(Path(text) if folder is None else folder / text, folder)
+
+
+def _of_url(url: str, scheme: str) -> Address:
+    if scheme not in (*NETWORK_SCHEMES, "test"):
+        raise ConfigError(
+            f"cannot read {masked(url)}: {scheme}:// is not among the sources that are known; give "
+            f"{_POSSIBLE}"
+        )
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    else:
+        if scheme == "test":
+            return _pattern(parts)
+    is_listening = scheme == "udp" and port is not None  # udp://@:1234: whoever sends there
+    if not (host or is_listening):
+        raise ConfigError(
+            f"cannot read {masked(url)}: no host can be made out in it; give {scheme}://host:port/"
+            "path, and write / @ : ? # of a password as %2F %40 %3A %3F %23"
+        )
+    if scheme == "udp" and port is None:
+        raise ConfigError(
+            f"cannot read {masked(url)}: it names no port; give udp://@:port to receive what is "
+            "sent to this machine, or udp://group:port for multicast"
+        )
+    return NetworkAddress(url=url)
+
+
+def _of_path(path: Path, folder: Path | None) -> Iterator[Address]:
+    if path.suffix.lower() == ".streams":
+        if folder is not None:
+            raise ConfigError(f"{path} is a list inside a list; write its lines into the first one")
+        yield from _listed(path)
+        return
+    paths = [path]
+    if glob.has_magic(str(path)) and not path.exists():
+        # Path.glob wants a folder to begin at, and knows no absolute patterns.
+        paths = [Path(each) for each in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
+        if not paths:
+            raise ConfigError(f"no file is matched by {path}; see what lies in {path.parent}")
+    yield from (FileAddress(path=each) for each in find_videos(paths))
+
+
+def _listed(path: Path) -> Iterator[Address]:
+    try:
+        if path.stat().st_size > _LARGEST_LIST_BYTES:
+            raise ConfigError(f"{path} is larger than 1 MiB; is it a list of sources?")
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise ConfigError(
+            f"cannot read the list {path}: {reason.lower()}; give one source on each line"
+        ) from error
+    texts = [re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in lines]
+    if not any(texts):
+        raise ConfigError(f"the list {path} names no source; write one on each line")
+    for text in filter(None, texts):
+        yield from _named(text, path.parent)
+
+
+def _pattern(parts: SplitResult) -> PatternAddress:
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    unknown = sorted(given.keys() - {"size", "rate", "seconds", "seed"})
+    if unknown or parts.netloc or parts.path.strip("/"):
+        found = ", ".join(unknown) or parts.netloc or parts.path
+        raise ConfigError(
+            f"a test pattern knows size, rate, seconds and seed, got {found!r}; give "
+            "test://?size=720x1280&rate=30&seconds=60&seed=1, or parts of it"
+        )
+    default = PatternAddress()
+    return PatternAddress(
+        size=_size(given["size"]) if "size" in given else default.size,
+        rate=_positive("rate", given["rate"], 1000) if "rate" in given else default.rate,
+        seconds=_positive("seconds", given["seconds"], 10**9) if "seconds" in given else None,
+        seed=_seed(given.get("seed", "0")),
+    )
+
+
+def _size(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text, re.ASCII)
+    size = (int(found[1]), int(found[2])) if found else (0, 0)
+    if min(size) < _SMALLEST_SIDE or max(size) > 1 << 13:
+        raise ConfigError(
+            f"the size of a test pattern is HEIGHTxWIDTH, each from {_SMALLEST_SIDE} to "
+            f"{1 << 13}, got {text!r}"
+        )
+    return size
+
+
+def _positive(name: str, text: str, most: int) -> Fraction:
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(0)
+    if not 0 < value <= most:
+        raise ConfigError(f"{name} of a test pattern is a number > 0 up to {most}, got {text!r}")
+    return value
+
+
+def _seed(text: str) -> int:
+    if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
+        raise ConfigError(f"seed of a test pattern is a whole number from 0, got {text!r}")
+    return int(text)

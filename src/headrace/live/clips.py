@@ -1,0 +1,51 @@
+"""From frames as they come to clips: never over a gap, each source by itself. Pure."""
+
+from dataclasses import dataclass
+
+from headrace.errors import ConfigError
+from headrace.live.frame import LiveFrame
+from headrace.runtime.grouping import Windows
+from headrace.runtime.item import Item
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipShape:
+    """Which frames make a clip, and when the next one begins."""
+
+    num_frames: int
+    """Frames of a clip."""
+    stride: int = 1
+    """1 means consecutive."""
+    hop: int | None = None
+    """Frames from the start of a clip to that of the next; None: clips follow each other."""
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("clip_len", self.num_frames),
+            ("clip_stride", self.stride),
+            ("clip_hop", self.hop),
+        ):
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be >= 1, got {value}")
+
+    def windows(self) -> Windows[LiveFrame]:
+        """Return what makes clips of the frames of any number of sources, anew for each run.
+
+        Frames that no whole clip comes of, before a gap and at the end, are dropped.
+        """
+        return Windows(
+            length=self.num_frames,
+            stride=self.stride,
+            hop=self.hop,
+            key=lambda item: item.value.source,
+            breaks=is_gap,
+            rest="drop",
+        )
+
+
+def is_gap(before: Item[LiveFrame], item: Item[LiveFrame]) -> bool:
+    """Whether something lies between two frames of a source: a gap, or another size."""
+    old, new = before.value, item.value
+    return (
+        new.run != old.run or new.number != old.number + 1 or new.pixels.shape != old.pixels.shape
+    )

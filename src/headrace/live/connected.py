@@ -1,0 +1,275 @@
+"""A source that is connected to: watched while it sends, connected to again when it is lost."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from headrace.decode.convert import FrameConverter
+from headrace.errors import DecodeError, OpenError
+from headrace.live.events import Event, EventKind
+from headrace.live.frame import LiveFrame
+from headrace.live.joining import Joining
+from headrace.live.opening import Opening
+from headrace.live.options import SourceOptions
+from headrace.live.received import DAMAGED, Came, Connected, News, Received, receive
+from headrace.live.trouble import Failed, Trouble
+from headrace.live.watchdog import Watchdog
+from headrace.profiling.session import Pace
+from headrace.runtime.desk import OVERFLOW
+from headrace.runtime.item import Dropped
+from headrace.runtime.queue import Closed
+from headrace.runtime.reader import Reader
+from headrace.runtime.waiter import Waiter
+from headrace.video.packets import orientation_of
+from headrace.video.shape import FrameShape
+
+_CLOSED = Trouble("the other side closed the connection", "see the log of the server")
+
+
+class ConnectedSource:
+    """A camera or a network stream. What blocks is read in a thread of its own."""
+
+    base: Pace = "arrival"
+
+    def __init__(self, opening: Opening, options: SourceOptions) -> None:
+        """Open nothing yet."""
+        self._opening = opening
+        self._options = options
+
+    @property
+    def name(self) -> str:
+        """For a reader, without credentials."""
+        return self._opening.name
+
+    def frames(
+        self, number: int, waiter: Waiter, note: Callable[[Event], None]
+    ) -> Iterator[LiveFrame | Dropped]:
+        """Yield its frames as they come, over all reconnections. See `LiveSource`."""
+        return _Life(self._opening, self._options, number, waiter, note).frames()
+
+
+class _Life:
+    """One source from its first connection to its end."""
+
+    def __init__(
+        self,
+        opening: Opening,
+        options: SourceOptions,
+        number: int,
+        waiter: Waiter,
+        note: Callable[[Event], None],
+    ) -> None:
+        self._opening = opening
+        self._options = options
+        self._source = number
+        self._waiter = waiter
+        self._clock = waiter.clock
+        self._note = note
+        self._emitting = _Emitting(opening.name, number, self._tell)
+        self._attempt = 0
+        self._codec: str | None = None
+        self._lost_ns: int | None = None
+        self._words_of_wait = ""
+        self._joining = self._new_joining()
+        self._has_joined = False
+
+    def frames(self) -> Iterator[LiveFrame | Dropped]:
+        while True:
+            reader: Reader[Came] = Reader(
+                f"source {self._source}",
+                partial(receive, self._opening, self._options),
+                self._waiter,
+                keep=self._options.keep,
+                instead=_instead,
+            )
+            try:
+                yield from self._followed(reader)
+            except Failed as failed:
+                trouble = failed.trouble
+            else:
+                self._tell("ended", "ended")
+                return
+            finally:
+                reader.give_up()
+            self._wait_before_next(trouble)
+
+    def _followed(self, reader: Reader[Came]) -> Iterator[LiveFrame | Dropped]:
+        """Yield the frames of one connection until its end; raises Failed."""
+        watch = Watchdog(self._options, self._clock.now_ns())
+        self._emitting.connect()
+        self._has_joined = False
+        self._joining = self._new_joining()
+        while True:
+            try:
+                item = reader.take(_first(watch.until_ns, self._joining.until_ns))
+            except TimeoutError:
+                if not self._joining.is_over:
+                    yield from self._joined(self._joining.end())
+                    continue
+                words = watch.stalls()
+                if words is None:
+                    raise Failed(watch.trouble) from None
+                self._tell("stalled", words)
+                continue
+            except Closed:
+                if not self._joining.is_over:
+                    yield from self._joined(self._joining.end())
+                if watch.is_recording and reader.error is None:
+                    return
+                raise (reader.error or Failed(_CLOSED)) from None
+            if isinstance(item, Connected):
+                self._connected(item, watch)
+            elif isinstance(item, News):
+                self._tell(item.kind, item.words)
+            else:
+                yield from self._came(item, watch)
+
+    def _connected(self, connected: Connected, watch: Watchdog) -> None:
+        watch.connected(self._clock.now_ns(), is_recording=connected.is_recording)
+        if self._codec not in (None, connected.codec):
+            self._tell("resized", f"the codec is {connected.codec} now, it was {self._codec}")
+        self._codec = connected.codec
+        if connected.is_recording:
+            self._joining.end()
+            self._tell_joined("joined a recording; it is played in real time", 0)
+
+    def _came(self, item: Received | Dropped, watch: Watchdog) -> Iterator[LiveFrame | Dropped]:
+        self._attempt = 0
+        seconds = item.seconds if isinstance(item, Received) else None
+        stalled_seconds = watch.heard(self._clock.now_ns(), seconds)
+        if stalled_seconds is not None:
+            self._tell("resumed", f"resumed after {stalled_seconds:.1f} s")
+            # What the server kept meanwhile is a backlog like the first.
+            self._joining = self._new_joining()
+        was_over = self._joining.is_over
+        ready = self._joining.take(item)
+        if was_over or not self._joining.is_over:
+            yield from self._emitted(ready)
+        else:
+            yield from self._joined(ready)
+
+    def _joined(self, ready: list[Received | Dropped]) -> Iterator[LiveFrame | Dropped]:
+        """Yield what joining held back, after the news that it is over."""
+        behind, dropped = self._joining.behind_milliseconds, self._joining.dropped
+        if self._has_joined:
+            if dropped:
+                words = f"{behind} ms behind after the stall; {dropped} frames dropped"
+                self._tell("dropped", words, dropped)
+        elif ready or dropped:
+            words = f"joined {behind} ms behind" if behind else "joined"
+            if dropped:
+                words += f"; {dropped} frames of the backlog dropped"
+            self._tell_joined(words, dropped)
+        yield from self._emitted(ready)
+
+    def _emitted(self, ready: list[Received | Dropped]) -> Iterator[LiveFrame | Dropped]:
+        for item in ready:
+            yield self._emitting.emit(item)
+
+    def _tell_joined(self, words: str, frames: int) -> None:
+        self._has_joined = True
+        if self._lost_ns is None:
+            self._tell("joined", words, frames)
+            return
+        seconds = (self._clock.now_ns() - self._lost_ns) / 1e9
+        self._lost_ns = None
+        self._tell("reconnected", f"reconnected after {seconds:.1f} s: {words}", frames)
+
+    def _new_joining(self) -> Joining[Received]:
+        # It hands over all it kept at once, and there must be room for that.
+        return Joining(self._options.backlog_seconds, self._options.keep)
+
+    def _wait_before_next(self, trouble: Trouble) -> None:
+        """Raises OpenError where there is no next attempt."""
+        is_first = not self._emitting.has_begun
+        if is_first and not self._options.wait_for_source and not trouble.is_lasting:
+            raise self._error(trouble, ", or have it waited for (--wait-for-source)")
+        if trouble.is_lasting:
+            raise self._error(trouble)
+        seconds = self._options.reconnect.before(self._attempt)
+        if seconds is None:
+            raise self._error(trouble, f"; {self._attempt} attempts in a row failed")
+        if self._lost_ns is None and not is_first:
+            self._lost_ns = self._clock.now_ns()
+            self._tell("disconnected", f"lost: {trouble.words}")
+        elif is_first and trouble.words != self._words_of_wait:
+            self._tell("disconnected", f"waiting for it: {trouble.words}")
+        self._words_of_wait = trouble.words
+        self._attempt += 1
+        self._waiter.pause(seconds)
+
+    def _error(self, trouble: Trouble, more: str = "") -> OpenError:
+        name = self._opening.name
+        doing = "open" if not self._emitting.has_begun else "go on with"
+        message = f"cannot {doing} {name}: {trouble.words}; {trouble.advice}{more}"
+        return OpenError(message, source=name)
+
+    def _tell(self, kind: EventKind, words: str, frames: int = 0) -> None:
+        now_ns = self._clock.now_ns()
+        event = Event(at_ns=now_ns, source=self._source, kind=kind, words=words, frames=frames)
+        self._note(event)
+
+
+class _Emitting:
+    """Numbers what came, and makes pixels of it."""
+
+    def __init__(self, name: str, source: int, tell: Callable[[EventKind, str, int], None]) -> None:
+        self._name = name
+        self._source = source
+        self._tell = tell
+        self._number = self._run = self._damaged = 0
+        self._is_gap = False
+        self._size: tuple[int, int] | None = None
+        self._converter: FrameConverter | None = None
+        self.has_begun = False
+        """A frame was emitted."""
+
+    def connect(self) -> None:
+        """What comes next does not follow on what came before."""
+        self._is_gap = True
+        self._converter = None
+
+    def emit(self, item: Received | Dropped) -> LiveFrame | Dropped:
+        made = self._frame(item) if isinstance(item, Received) else item
+        self._number += 1
+        if isinstance(made, Dropped):
+            self._is_gap = True
+            self._damaged += made.cause == DAMAGED
+        elif self._damaged:
+            self._tell("dropped", f"{self._damaged} damaged frames left out", self._damaged)
+            self._damaged = 0
+        return made
+
+    def _frame(self, item: Received) -> LiveFrame | Dropped:
+        if self._converter is None:
+            self._converter = FrameConverter(FrameShape(), orientation_of(item.frame), self._name)
+        try:
+            pixels = self._converter.convert(item.frame, None)
+        except DecodeError as error:
+            return Dropped(DAMAGED, error)
+        height, width, _ = pixels.shape
+        if self._size is not None and self._size != (height, width):
+            was = "x".join(map(str, self._size))
+            self._tell("resized", f"frames are {height}x{width} now, they were {was}", 0)
+            self._is_gap = True
+        self._size = height, width
+        if self.has_begun and (self._is_gap or item.is_gap):
+            self._run += 1
+        self._is_gap, self.has_begun = False, True
+        return LiveFrame(
+            pixels=pixels,
+            source=self._source,
+            number=self._number,
+            run=self._run,
+            pts=item.pts,
+            time_base=item.time_base,
+            arrived_ns=item.arrived_ns,
+            captured_seconds=item.captured_seconds,
+        )
+
+
+def _instead(item: Came) -> Came | None:
+    return Dropped(OVERFLOW) if isinstance(item, Received) else None
+
+
+def _first(*moments_ns: int | None) -> int | None:
+    return min((each for each in moments_ns if each is not None), default=None)

@@ -1,0 +1,28 @@
+"""From the address of a source to the source."""
+
+from headrace.decode.index_store import IndexStore
+from headrace.live.address import Address, FileAddress, PatternAddress
+from headrace.live.connected import ConnectedSource
+from headrace.live.opening import opening_of
+from headrace.live.options import SourceOptions
+from headrace.live.paced import PacedFile
+from headrace.live.pattern import PatternSource
+from headrace.live.source import LiveSource
+
+
+def live_source(
+    address: Address, options: SourceOptions | None = None, store: IndexStore | None = None
+) -> LiveSource:
+    """Return the source at an address, read in real time; nothing is opened yet.
+
+    Args:
+        address: One of `addresses_of`.
+        options: How cameras and network streams are connected to; None: as by default.
+        store: Where indexes of files are kept; None: the user's cache folder.
+    """
+    if isinstance(address, FileAddress):
+        return PacedFile(address, store)
+    if isinstance(address, PatternAddress):
+        return PatternSource(address)
+    options = options or SourceOptions()
+    return ConnectedSource(opening_of(address, options), options)

@@ -1,0 +1,122 @@
+"""What is done when frames come faster than they are worked on. Pure, but for the clock's time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from headrace.errors import ConfigError
+from headrace.live.frame import LiveFrame
+from headrace.runtime.clock import Clock
+from headrace.runtime.grouping import Group, Grouping
+from headrace.runtime.item import Item
+
+OverloadName = Literal["auto", "every-frame", "freshest"]
+"""`every-frame`: sources wait, and latency grows; `freshest`: older frames make room for newer
+ones; `auto`: freshest for what comes as it comes, every frame of a file at full speed."""
+
+STALE: Final = "stale"
+"""Why a frame is dropped that is older than it may be."""
+_DEFAULT_QUEUE: Final = {"every-frame": 2, "freshest": 1}
+MOST_IN_FLIGHT: Final = 2
+"""Batches between the first queue and the results: one in the model, one that is made ready."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overload:
+    """What is done when frames are too many."""
+
+    keeps_all: bool
+    """Every frame, however late; or the freshest ones."""
+    queue: int
+    """Frames of each source that may wait for their turn."""
+    max_staleness_seconds: float | None
+    """A frame that is older at the border of a stage ends there; None: it may be of any age."""
+
+    @classmethod
+    def chosen(
+        cls,
+        name: OverloadName,
+        *,
+        is_live: bool,
+        queue: int | None = None,
+        max_staleness_seconds: float | None = None,
+    ) -> "Overload":
+        """Return what a name means.
+
+        Args:
+            name: As the user chose it.
+            is_live: Frames come at a pace of their own, not as fast as they are taken.
+            queue: Frames of each source that may wait; None means 1 where the freshest are kept,
+                since each further one makes all of them older, and 2 where all are.
+            max_staleness_seconds: See the field.
+
+        Raises:
+            ConfigError: there is no such name; frames of a file at full speed cannot be too many
+                or too old; a number is out of range.
+        """
+        if name not in get_args(OverloadName):
+            choices = ", ".join(get_args(OverloadName))
+            raise ConfigError(f"overload must be one of {choices}, got {name!r}")
+        if not is_live and (name == "freshest" or max_staleness_seconds is not None):
+            raise ConfigError(
+                "a file at full speed waits for the model, so its frames are never too many or too "
+                "old; leave out --overload freshest and --max-staleness, or give --pace realtime"
+            )
+        if queue is not None and queue < 1:
+            raise ConfigError(f"queue must be >= 1, got {queue}")
+        if max_staleness_seconds is not None and not max_staleness_seconds > 0:
+            raise ConfigError(f"max_staleness must be > 0, got {max_staleness_seconds} s")
+        meant = ("freshest" if is_live else "every-frame") if name == "auto" else name
+        return cls(
+            keeps_all=meant == "every-frame",
+            queue=queue or _DEFAULT_QUEUE[meant],
+            max_staleness_seconds=max_staleness_seconds,
+        )
+
+    def in_flight(self, work_seconds: float) -> int:
+        """Return how many batches may be on their way at once, when one costs so much work.
+
+        With two, the second is made ready while the first is in the model; but it was fresh when
+        the first began, so it comes out about twice the work old. Where that is too old, one.
+        """
+        limit = self.max_staleness_seconds
+        return MOST_IN_FLIGHT if limit is None or 2 * work_seconds <= limit else 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgeLimit:
+    """Tells what is too old, at the moment it is asked."""
+
+    seconds: float | None
+    clock: Clock
+
+    def is_over(self, arrived_ns: int, ahead_seconds: float = 0.0) -> bool:
+        """Whether what arrived then is older than it may be, or will be after so much work.
+
+        No more than half of the limit counts as work ahead: a single slow batch, such as the first
+        one, must not keep all others from being tried.
+        """
+        if self.seconds is None:
+            return False
+        ahead_seconds = min(ahead_seconds, self.seconds / 2)
+        return self.clock.now_ns() - arrived_ns > (self.seconds - ahead_seconds) * 1e9
+
+
+class FreshOnly:
+    """A grouping of frames that first lets go those that are too old: a `Grouping`."""
+
+    def __init__(self, inner: Grouping[LiveFrame], limit: AgeLimit) -> None:
+        """`inner` groups the others."""
+        self._inner = inner
+        self._limit = limit
+
+    def take(self, item: Item[LiveFrame]) -> Iterator[Group[LiveFrame]]:
+        """See `Grouping.take`."""
+        if self._limit.is_over(item.value.arrived_ns):
+            yield Group((item,), item.parts, cause=STALE)
+        else:
+            yield from self._inner.take(item)
+
+    def flush(self) -> Iterator[Group[LiveFrame]]:
+        """See `Grouping.flush`."""
+        return self._inner.flush()

@@ -1,0 +1,95 @@
+"""A file in real time: each frame is due at its pts, however late the reader is (open loop)."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import open_decoder, open_index
+from headrace.decode.pixels import Array
+from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.errors import DecodeError
+from headrace.live.address import FileAddress
+from headrace.live.events import Event, EventKind
+from headrace.live.frame import LiveFrame
+from headrace.live.received import DAMAGED
+from headrace.planning.stretches import in_order
+from headrace.profiling.session import Pace
+from headrace.runtime.item import Dropped
+from headrace.runtime.waiter import Waiter
+from headrace.video.stream_index import StreamIndex
+
+
+class PacedFile:
+    """A video file, decoded exactly and played by its timetable; one thread decodes."""
+
+    base: Pace = "schedule"
+
+    def __init__(self, address: FileAddress, store: IndexStore | None = None) -> None:
+        """Open nothing yet; indexes are kept in `store`, or in the user's cache folder."""
+        self._address = address
+        self._store = store
+
+    @property
+    def name(self) -> str:
+        """For a reader."""
+        return self._address.name
+
+    def frames(
+        self, number: int, waiter: Waiter, note: Callable[[Event], None]
+    ) -> Iterator[LiveFrame | Dropped]:
+        """Yield each frame when it is due; a damaged one is dropped. See `LiveSource`.
+
+        The timetable starts when the first frame is decoded: scanning and opening make none late.
+        """
+        clock = waiter.clock
+
+        def tell(kind: EventKind, words: str, frames: int = 0) -> None:
+            now_ns = clock.now_ns()
+            note(Event(at_ns=now_ns, source=number, kind=kind, words=words, frames=frames))
+
+        index = open_index(self._address.path, self._store)
+        run, is_gap, start_ns = 0, False, None
+        with closing(open_decoder(index)) as decoder:
+            for place, pixels in _all_frames(decoder, index):
+                if start_ns is None:
+                    start_ns = clock.now_ns()
+                    tell("joined", "joined")
+                due_ns = start_ns + _nanoseconds(index, place)
+                waiter.until(due_ns)
+                if pixels is None:
+                    is_gap = True
+                    tell("dropped", f"frame {place} is damaged", 1)
+                    yield Dropped(DAMAGED)
+                    continue
+                run, is_gap = run + is_gap, False
+                yield LiveFrame(
+                    pixels=pixels,
+                    source=number,
+                    number=place,
+                    run=run,
+                    pts=int(index.pts[place]),
+                    time_base=index.info.time_base,
+                    arrived_ns=due_ns,
+                )
+        tell("ended", "ended")
+
+
+def _all_frames(decoder: Decoder[Array], index: StreamIndex) -> Iterator[tuple[int, Array | None]]:
+    """Yield every frame in order; None in the place of one that is damaged."""
+    for stretch in in_order(0, index):
+        left = deque(stretch.wanted)
+        with suppress(DecodeError):
+            for place, pixels in decoder.run(DecodeJob(stretch.wanted)):
+                while left[0] != place:
+                    yield left.popleft(), None
+                left.popleft()
+                yield place, pixels
+        for place in left:
+            yield place, None
+
+
+def _nanoseconds(index: StreamIndex, place: int) -> int:
+    """Return how long after the first frame one is shown."""
+    ticks = int(index.pts[place]) - int(index.pts[0])
+    return round(ticks * index.info.time_base * 1_000_000_000)

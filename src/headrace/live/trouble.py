@@ -1,0 +1,83 @@
+"""Why a source cannot be read, in words for its user, without its address."""
+
+import errno
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.video.door import describe
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a connection failed."""
+
+    words: str
+    """What was found; no name, no address, no secret."""
+    advice: str
+    is_lasting: bool = False
+    """Trying again cannot help."""
+
+
+class Failed(Exception):  # noqa: N818 - an end; becomes an OpenError where its source is named
+    """A connection cannot be made, or broke. Stays inside `live`."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__(trouble.words)
+        self.trouble = trouble
+
+
+NO_ANSWER: Final = Trouble("no answer came in time", "see whether the host is up and reachable")
+_KNOWN: Final = {
+    "HTTPUnauthorizedError": Trouble(
+        "it refused the user name or password, or asks for one (401 unauthorized)",
+        "give them in the address, as in rtsp://user:password@host/path",
+        is_lasting=True,
+    ),
+    "HTTPForbiddenError": Trouble(
+        "it does not allow this user to see it (403 forbidden)",
+        "give another user in the address, or allow this one on the camera",
+        is_lasting=True,
+    ),
+    "HTTPNotFoundError": Trouble(
+        "the host answers, but has nothing of that path (404 not found)",
+        "see the path in the manual of the camera or server",
+    ),
+    "ConnectionRefusedError": Trouble(
+        "the host is there, but refuses connections to that port",
+        "see whether the server runs, and the port",
+    ),
+    "TimeoutError": NO_ANSWER,
+    "ConnectionResetError": Trouble("the connection was reset", "see the log of the server"),
+    "BrokenPipeError": Trouble("the connection was closed", "see the log of the server"),
+    "ProtocolNotFoundError": Trouble(
+        "it leads on to a kind of address that is not allowed here, such as a local file",
+        "give the address of the stream itself",
+        is_lasting=True,
+    ),
+    "InvalidDataError": Trouble(
+        "what it sends is no video stream that is known here; playlists are not followed",
+        "give the address of the stream itself",
+    ),
+}
+BROKEN: Final = Trouble("the connection broke (input/output error)", "see the log of the server")
+"""What input/output errors mean once a connection is open."""
+_BY_NUMBER: Final = {
+    errno.EIO: Trouble(
+        "the host was not found, or hung up (input/output error)",
+        "see the name of the host, and the network",
+    ),
+    errno.ENETUNREACH: Trouble("the network cannot be reached", "see the network of this machine"),
+    errno.EHOSTUNREACH: Trouble(
+        "there is no way to the host", "see whether it is up, and the network"
+    ),
+}
+
+
+def trouble_of(error: Exception) -> Trouble:
+    """Return what an error of FFmpeg means; its own text may hold the address, and is not kept."""
+    known = _KNOWN.get(type(error).__name__) or _BY_NUMBER.get(getattr(error, "errno", 0) or 0)
+    if known is not None:
+        return known
+    has_own_words = bool(getattr(error, "strerror", None))
+    words = describe(error) if has_own_words else type(error).__name__
+    return Trouble(f"it cannot be read ({words})", "see whether other programs can read it")

@@ -1,0 +1,250 @@
+"""A live run without its record: sources in, answers out, all that is lost counted by its cause."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import median
+from types import TracebackType
+from typing import Any, Final
+
+from headrace.errors import HeadraceError, StageError
+from headrace.live.clips import ClipShape
+from headrace.live.drops import DropLog
+from headrace.live.events import Event
+from headrace.live.frame import LiveFrame
+from headrace.live.overload import MOST_IN_FLIGHT, AgeLimit, Overload
+from headrace.live.source import LiveSource
+from headrace.runs.live.engine import Engine
+from headrace.runs.live.stages import Line
+from headrace.runs.live.values import Answered
+from headrace.runs.stages import SOURCE, Carrier
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.desk import OVERFLOW, SOURCE_FAILED
+from headrace.runtime.feed import Feed, Merged
+from headrace.runtime.flow import FlowStatistics
+from headrace.runtime.item import Dropped, Item
+from headrace.runtime.pipeline import Pipeline, Run
+from headrace.runtime.queue import Cancelled
+from headrace.runtime.room import Room
+from headrace.runtime.waiter import Waiter
+
+STRIDE: Final = "stride"
+"""Why frames are dropped that nobody asked for."""
+_RECENT: Final = 9
+"""Batches whose work tells what the next one costs."""
+
+
+_RATE_KEPT: Final = 256
+"""Arrivals that the rate of a source is told from: more than come in a second."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LivePlan:
+    """What a live run consists of."""
+
+    sources: Sequence[LiveSource]
+    engine: Engine
+    overload: Overload
+    batch_size: int = 1
+    clips: ClipShape | None = None
+    """None: the model takes single frames."""
+    stride: int = 1
+    """1 means every frame."""
+    max_seconds: float | None = None
+    """When to stop reading; None means at the end of the sources."""
+    carrier: Carrier | None = None
+    """What takes batches to the device; None where they lie there already."""
+    show: Callable[[Answered], object] | None = None
+    """Hands results to the sinks, if there are any."""
+
+    @property
+    def is_live(self) -> bool:
+        """Frames come at a pace of their own."""
+        return any(source.base != "full_speed" for source in self.sources)
+
+
+@dataclass(eq=False)
+class Reading:
+    """How far one source was read."""
+
+    arrived: int = 0
+    has_frames: bool = False
+    is_over: bool = False
+    error: HeadraceError | None = None
+    failed_ns: int = 0
+    waiter: Waiter | None = None
+    size: tuple[int, int] | None = None
+    """(height, width) of its latest frame."""
+    recent_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_RATE_KEPT))
+    """When its latest frames came."""
+
+
+@dataclass(eq=False)
+class LiveFlow:
+    """One run of a plan: `with LiveFlow(plan) as flow: for item in flow: ...`, once.
+
+    Yields the `Item` of each batch or clip that came out, in order. A source that fails after its
+    first frame ends alone; the others go on.
+
+    Iterating raises:
+        HeadraceError: a source failed before its first frame, or none of them came to its end; the
+            model or another stage failed.
+        StageError: frames went missing without a cause, which is a fault of headrace.
+    """
+
+    plan: LivePlan
+    clock: Clock = SYSTEM_CLOCK
+    drops: DropLog = field(default_factory=DropLog)
+    """Read it when the run is over."""
+    events: list[Event] = field(default_factory=list)
+    """What the sources told, in the order they did."""
+
+    def __post_init__(self) -> None:
+        plan = self.plan
+        self.readings = [Reading() for _ in plan.sources]
+        self._withheld = 0
+        self._work_seconds: deque[float] = deque(maxlen=_RECENT)
+        self._delivered = 0
+        self._room = None if plan.overload.keeps_all else Room(MOST_IN_FLIGHT, clock=self.clock)
+        self._deadline: Waiter | None = None
+        self._is_past_it = False
+        line = Line(
+            engine=plan.engine,
+            limit=AgeLimit(seconds=plan.overload.max_staleness_seconds, clock=self.clock),
+            room=self._room,
+            batch_size=plan.batch_size,
+            clips=plan.clips,
+            waits=not plan.is_live,
+            carrier=plan.carrier,
+            show=plan.show,
+        )
+        # Where clips are made frames never overflow: it would tear every clip apart.
+        drops_frames = not plan.overload.keeps_all and plan.clips is None
+        self._run = Pipeline(
+            source=Merged(feeds=self._feeds(), on_error="end"),
+            stages=line.stages(),
+            capacity=plan.overload.queue * len(plan.sources),
+            source_name=SOURCE,
+            overflow="drop_oldest" if drops_frames else "wait",
+        ).run(clock=self.clock)
+
+    @property
+    def run(self) -> Run:
+        """The pipeline at work: what its stages and queues did so far."""
+        return self._run
+
+    def __enter__(self) -> "LiveFlow":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._run.close()
+
+    def __iter__(self) -> Iterator[Item[Answered]]:
+        for item in self._run:
+            if self._room is not None and (not item.is_dropped or len(item.spans) > 2):
+                self._give_back(self._room, item)
+            if isinstance(item.value, Dropped):
+                self._note_drop(item, item.value)
+            else:
+                self._delivered += item.parts
+                yield item
+        self._check_end()
+
+    def conserved(self) -> FlowStatistics:
+        """Return what became of all frames, once the run is over.
+
+        Raises:
+            StageError: arrived = delivered + dropped + in flight does not hold, as this side
+                counted what arrived and what was delivered.
+        """
+        flow = self._run.flow()
+        arrived = sum(reading.arrived for reading in self.readings)
+        accounted = flow.delivered + sum(flow.dropped.values()) + flow.in_flight
+        if not arrived == flow.arrived == accounted or self._delivered > flow.delivered:
+            raise StageError(
+                f"{arrived} frames arrived, {flow.arrived} were taken and {accounted} accounted "
+                "for; this is a fault of headrace: please report it with the session",
+                stage=SOURCE,
+            )
+        return flow
+
+    def _feeds(self) -> list[Feed[LiveFrame | Dropped]]:
+        feeds: list[Feed[Any]] = [
+            Feed(read=partial(self._read, number)) for number in range(len(self.readings))
+        ]
+        if self.plan.max_seconds is not None:
+            feeds.append(Feed(read=partial(self._stop_after, self.plan.max_seconds)))
+        return feeds
+
+    def _read(self, number: int, waiter: Waiter) -> Iterator[LiveFrame | Dropped]:
+        reading = self.readings[number]
+        reading.waiter = waiter
+        stride = self.plan.stride
+        try:
+            for value in self.plan.sources[number].frames(number, waiter, self.events.append):
+                if self._is_past_it:
+                    return
+                reading.arrived += 1
+                if isinstance(value, LiveFrame):
+                    reading.has_frames = True
+                    reading.size = value.pixels.shape[0], value.pixels.shape[1]
+                    reading.recent_ns.append(self.clock.now_ns())
+                is_unwanted = isinstance(value, LiveFrame) and value.number % stride
+                yield Dropped(STRIDE) if is_unwanted else value
+        except (Cancelled, GeneratorExit):
+            raise
+        except BaseException:
+            reading.arrived += 1  # it takes the place of a frame
+            raise
+        finally:
+            reading.is_over = True
+            if self._deadline is not None and all(each.is_over for each in self.readings):
+                self._deadline.wake()
+
+    def _stop_after(self, seconds: float, waiter: Waiter) -> Iterator[Any]:
+        self._deadline = waiter
+        if all(each.is_over for each in self.readings):
+            return
+        waiter.pause(seconds)
+        self._is_past_it = True
+        for reading in self.readings:
+            if reading.waiter is not None:
+                reading.waiter.wake()
+        yield from ()
+
+    def _give_back(self, room: Room, item: Item[Any]) -> None:
+        if not item.is_dropped:
+            self._work_seconds.append(sum(span.work_ns for span in item.spans[1:]) / 1e9)
+        work = median(self._work_seconds) if self._work_seconds else 0.0
+        withheld = MOST_IN_FLIGHT - self.plan.overload.in_flight(work)
+        room.give(1 + self._withheld - withheld)
+        self._withheld = withheld
+
+    def _note_drop(self, item: Item[Any], dropped: Dropped) -> None:
+        if dropped.cause != SOURCE_FAILED or item.source is None or dropped.error is None:
+            stage = item.spans[-1].stage
+            # Of what a source drops itself it tells itself, in its own words.
+            if stage != SOURCE or dropped.cause == OVERFLOW:
+                self.drops.add(
+                    self.clock.now_ns(),
+                    source=item.source,
+                    stage=stage,
+                    cause=dropped.cause,
+                    frames=item.parts,
+                )
+            return
+        reading = self.readings[item.source]
+        reading.error, reading.failed_ns = dropped.error, self.clock.now_ns()
+        if not reading.has_frames:
+            raise dropped.error
+
+    def _check_end(self) -> None:
+        errors = [reading.error for reading in self.readings]
+        if all(errors) and errors[-1] is not None:
+            raise errors[-1]

@@ -1,0 +1,189 @@
+"""The loop of one's own over what comes live: `for result in headrace.live(source, model): ...`."""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.live.clips import ClipShape
+from headrace.live.overload import Overload, OverloadName
+from headrace.live.source import LiveSource
+from headrace.models.catalogue import task_of
+from headrace.models.clip_length import with_clip_length
+from headrace.models.compute import Compute, Device
+from headrace.models.load import load_classifier, load_clip_classifier
+from headrace.models.model import Model
+from headrace.models.prepare import prepare
+from headrace.runs.live.addresses import open_sources
+from headrace.runs.live.engine import Engine
+from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runs.live.options import PaceName, parse_seconds
+from headrace.runs.live.values import View
+from headrace.runs.stages import Carrier
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.sizes import check_integers
+
+AnyModel = str | Model[Any] | Callable[[torch.Tensor], Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LiveResult:
+    """What a model gave for one frame or clip. Of a clip, all but `frames` is of its newest one."""
+
+    output: Any
+    """What the model gave for it: `Labels` of one picture; of a model of your own, its entry."""
+    frames: NDArray[np.uint8]
+    """The picture, uint8 [H, W, 3], or the clip, uint8 [T, H, W, 3], RGB. Yours to keep."""
+    source: int
+    """Which of the sources it is from, from 0."""
+    source_name: str
+    """Without credentials."""
+    number: int
+    """Frames of this source before it, those that were dropped counted too."""
+    pts: int
+    """Presentation time in ticks of `time_base`, as the source gives it."""
+    time_base: Fraction
+    """Seconds per tick."""
+    arrived_ns: int
+    """By `time.perf_counter_ns`: when it came, or was due; for differences only."""
+    latency_ms: float | None
+    """From there until the model was done; None for a file at full speed, which has none."""
+    captured_seconds: float | None
+    """Unix time of its capture, by the sender's own clock; None where it tells none."""
+
+    @property
+    def pts_seconds(self) -> float:
+        """Presentation time in seconds."""
+        return float(self.pts * self.time_base)
+
+
+def live(
+    source: str | LiveSource | Sequence[str | LiveSource],
+    model: AnyModel,
+    *,
+    weights: str = "DEFAULT",
+    device: Device = "cpu",
+    batch_size: int = 1,
+    clip_len: int | None = None,
+    clip_stride: int = 1,
+    clip_hop: int | None = None,
+    pace: PaceName = "realtime",
+    overload: OverloadName = "auto",
+    max_staleness: str | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Generator[LiveResult, None, None]:
+    """Yield what a model says of frames as they come: `for result in live("rtsp://...", model)`.
+
+    Reading, preprocessing and the model have a thread each. Where frames come faster than they, or
+    your loop, take them, older ones make room for newer ones. Leaving the loop ends all threads.
+
+    Args:
+        source: An address, a file, or a source of your own; several are read at once.
+        model: A name of torchvision ("mobilenet_v2", "r3d_18"); a model of headrace; or any
+            callable: it gets pictures uint8 [N, 3, H, W], or, with `clip_len`, clips
+            uint8 [N, T, 3, H, W], RGB, on `device`; gives anything with one entry for each.
+        weights: Of a name: DEFAULT, none, or the path of a checkpoint.
+        device: Where a named model runs, and where a callable finds its batches.
+        batch_size: Frames that go through the model together, at most.
+        clip_len: Frames of a clip; None: single frames, or what a video model was made for.
+        clip_stride: 1 means consecutive frames.
+        clip_hop: Frames from the start of a clip to that of the next; None: without overlap.
+        pace: Of files: "realtime" as they would be played, "offline" as fast as they can.
+        overload: "every-frame", "freshest", or "auto": every frame only offline.
+        max_staleness: Age from which a frame is dropped, such as "200ms".
+        clock: What measures.
+
+    Raises:
+        ConfigError: an argument is not possible, or the model gives not one entry for each.
+        BackendError, OpenError: the device is missing, or a source cannot be opened.
+        StageError: the model raised; `__cause__` is what it raised.
+    """
+    check_integers(1, batch_size=batch_size, clip_len=clip_len)
+    sources = _sources(source, pace)
+    chosen = Overload.chosen(
+        overload,
+        is_live=any(each.base != "full_speed" for each in sources),
+        max_staleness_seconds=None if max_staleness is None else parse_seconds(max_staleness),
+    )
+    if isinstance(model, str):
+        model = _loaded(model, weights, device, clip_len, batch_size)
+    engine, length = _engine_of(model, device, clip_len)
+    plan = LivePlan(
+        sources=sources,
+        engine=engine,
+        overload=chosen,
+        batch_size=batch_size,
+        clips=ClipShape(num_frames=length, stride=clip_stride, hop=clip_hop) if length else None,
+        carrier=None if engine.device == "cpu" else Carrier(engine.device),
+    )
+    return _results(plan, clock)
+
+
+def _engine_of(
+    model: Model[Any] | Callable[[torch.Tensor], Any], device: Device, clip_len: int | None
+) -> tuple[Engine, int | None]:
+    """Return what runs the model, and the frames of its clips, if it takes clips."""
+    if isinstance(model, Model):
+        fitted = with_clip_length(model, clip_len)
+        return Engine.of_model(fitted), fitted.input.num_frames
+    if not callable(model):
+        raise ConfigError(
+            f"a model is a name, a headrace Model or a callable, got {type(model).__name__}"
+        )
+    return Engine.of_callable(model, device), clip_len
+
+
+def _results(plan: LivePlan, clock: Clock) -> Generator[LiveResult, None, None]:
+    with LiveFlow(plan, clock) as flow:
+        for item in flow:
+            done_ns = item.spans[-1].end_ns
+            answered = item.value
+            for view, output in zip(answered.gathered.views, answered.outputs, strict=True):
+                yield _result(plan, view, output, done_ns)
+        flow.conserved()
+
+
+def _result(plan: LivePlan, view: View, output: Any, done_ns: int) -> LiveResult:
+    newest, source = view[-1], plan.sources[view[-1].source]
+    is_clip = plan.clips is not None
+    return LiveResult(
+        output=output,
+        frames=np.stack([frame.pixels for frame in view]) if is_clip else newest.pixels,
+        source=newest.source,
+        source_name=source.name,
+        number=newest.number,
+        pts=newest.pts,
+        time_base=newest.time_base,
+        arrived_ns=newest.arrived_ns,
+        latency_ms=None if source.base == "full_speed" else (done_ns - newest.arrived_ns) / 1e6,
+        captured_seconds=newest.captured_seconds,
+    )
+
+
+def _sources(
+    source: str | LiveSource | Sequence[str | LiveSource], pace: PaceName
+) -> tuple[LiveSource, ...]:
+    given = [source] if isinstance(source, str) or not isinstance(source, Sequence) else source
+    found: list[LiveSource] = []
+    for each in given:
+        found += open_sources([each], pace) if isinstance(each, str) else [each]
+    if not found:
+        raise ConfigError("a source is needed, got none")
+    return tuple(found)
+
+
+def _loaded(
+    name: str, weights: str, device: Device, clip_len: int | None, batch_size: int
+) -> Model[Any]:
+    loader = load_clip_classifier if task_of(name) == "video" else load_classifier
+    ready = prepare(
+        lambda: with_clip_length(loader(name, weights), clip_len),
+        Compute(device=device),
+        batch_size=batch_size,
+    )
+    return ready.model

@@ -1,0 +1,138 @@
+"""How a live run goes about its frames: pace, overload, clips, end; checked when made."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Literal, get_args
+
+from headrace.errors import ConfigError
+from headrace.live.overload import OverloadName
+from headrace.profiling.provenance import Scalar
+from headrace.runs.options import ComputeOptions, OutputOptions, RunOptions
+from headrace.sizes import check_integers
+
+PaceName = Literal["auto", "offline", "realtime"]
+View = Literal["none", "web", "window"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowOptions:
+    """How frames come, and what is done when they are too many."""
+
+    pace: PaceName = "auto"
+    """`realtime`: a file is read as it would be played; `offline`: as fast as it can; `auto`:
+    files offline. What is no file comes as it comes in any case."""
+    overload: OverloadName = "auto"
+    """`every-frame`, `freshest` (older frames make room for newer ones), or `auto`: freshest in
+    real time, every frame offline."""
+    max_staleness: str | None = None
+    """Age from which a frame is dropped, at the border of each stage: "200ms"; None: none is."""
+    queue: int | None = None
+    """Frames of each source that may wait; None means 1 where the freshest are kept, else 2."""
+    wait_for_source: bool = False
+    """Whether a source that cannot be opened at first is waited for; else it ends the run."""
+    max_seconds: float | None = None
+    """When to stop reading; None means when the sources end."""
+
+    def __post_init__(self) -> None:
+        if self.pace not in get_args(PaceName):
+            choices = ", ".join(get_args(PaceName))
+            raise ConfigError(f"pace must be one of {choices}, got {self.pace!r}")
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise ConfigError(f"max_seconds must be > 0, got {self.max_seconds}")
+        parse_seconds(self.max_staleness or "1s")
+
+    @property
+    def max_staleness_seconds(self) -> float | None:
+        """`max_staleness` as a number."""
+        return None if self.max_staleness is None else parse_seconds(self.max_staleness)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipOptions:
+    """What clips a video model gets; without effect on a model of single frames."""
+
+    clip_len: int | None = None
+    """Frames of a clip; None means what the model was made for."""
+    clip_stride: int = 1
+    """1 means consecutive frames."""
+    clip_hop: int | None = None
+    """Frames from the start of a clip to that of the next; None: clips follow each other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveOptions:
+    """One live run."""
+
+    sources: tuple[str, ...]
+    """Files, cameras, addresses."""
+    stride: int = 1
+    """1 means every frame."""
+    max_steps: int | None = None
+    """Where to stop; None means when the sources end."""
+    view: View = "none"
+    """Where the run can be watched."""
+    flow: FlowOptions = field(default_factory=FlowOptions)
+    clips: ClipOptions = field(default_factory=ClipOptions)
+    compute: ComputeOptions = field(default_factory=ComputeOptions)
+    output: OutputOptions = field(default_factory=OutputOptions)
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            raise ConfigError("a live run needs a source, got none")
+        check_integers(1, stride=self.stride, max_steps=self.max_steps)
+        if self.view not in get_args(View):
+            raise ConfigError(f"view must be one of {', '.join(get_args(View))}, got {self.view!r}")
+
+    @classmethod
+    def of(
+        cls,
+        plain: RunOptions,
+        sources: Sequence[str],
+        *,
+        flow: FlowOptions,
+        clips: ClipOptions,
+        view: View = "none",
+    ) -> "LiveOptions":
+        """Return what `plain` says of a file, for sources that are read as they come."""
+        return cls(
+            sources=tuple(sources),
+            stride=plain.input.stride,
+            max_steps=plain.input.max_steps,
+            view=view,
+            flow=flow,
+            clips=clips,
+            compute=plain.compute,
+            output=plain.output,
+        )
+
+    def configuration(self, names: tuple[str, ...]) -> dict[str, Scalar]:
+        """Return every option in force, defaults included, as a session records it.
+
+        Args:
+            names: Of the sources, without credentials.
+        """
+        parts = (self.flow, self.clips, self.compute, self.output)
+        options = {name: value for part in parts for name, value in asdict(part).items()}
+        return {
+            "model": options.pop("model_name"),
+            "sources": ", ".join(names),
+            "stride": self.stride,
+            "max_steps": self.max_steps,
+            "view": self.view,
+            **options,
+            "out": str(self.output.out),
+        }
+
+
+def parse_seconds(text: str) -> float:
+    """Return the seconds that "200ms", "1.5s" or "2 min" are.
+
+    Raises:
+        ConfigError: it is no such span of time, or 0.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)\s*", text, re.ASCII)
+    seconds = float(match[1]) * {"ms": 1e-3, "s": 1.0, "min": 60.0}[match[2]] if match else 0.0
+    if not seconds:
+        raise ConfigError(f'a span of time must read like "200ms", "1.5s" or "2min", got {text!r}')
+    return seconds

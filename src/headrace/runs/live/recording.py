@@ -1,0 +1,121 @@
+"""From what a live run left behind to the parts of its session."""
+
+from collections.abc import Iterator, Sequence
+
+from headrace.profiling.flow import QueueRecord, StageRecord
+from headrace.profiling.live import EventRecord, SourceRecord
+from headrace.profiling.steps import Step
+from headrace.runs.live.flow import LiveFlow
+from headrace.runs.live.stages import STAGE_ROLES
+from headrace.runs.live.values import Answered
+from headrace.runtime.clock import Clock
+from headrace.runtime.fan_out import FanOut
+from headrace.runtime.item import Item
+
+
+def step_of(
+    item: Item[Answered], number: int, start_ns: int, *, is_live: bool, clock: Clock
+) -> Step:
+    """Return step `number` of a run that began at `start_ns`; it has just come out."""
+    gathered = item.value.gathered
+    started_ns, ended_ns = item.spans[0].start_ns, item.spans[-1].end_ns
+    newest, oldest_ns = gathered.views[-1][-1], gathered.oldest_ns
+    captured, since_ms = newest.captured_seconds, (clock.now_ns() - ended_ns) / 1e6
+    return Step(
+        step=number,
+        input=item.source or 0,
+        first_index=gathered.views[0][0].number,
+        frames=item.parts,
+        started_ms=(started_ns - start_ns) / 1e6,
+        work_ms={span.stage: span.work_ns / 1e6 for span in item.spans},
+        total_ms=(ended_ns - started_ns) / 1e6,
+        arrived_ms=max(0.0, (gathered.newest_ns - start_ns) / 1e6) if is_live else None,
+        oldest_arrived_ms=max(0.0, (oldest_ns - start_ns) / 1e6)
+        if is_live and oldest_ns != gathered.newest_ns
+        else None,
+        capture_latency_ms=None
+        if captured is None
+        else (clock.wall_seconds() - captured) * 1e3 - since_ms,
+    )
+
+
+def stage_records(
+    flow: LiveFlow, fan: FanOut[Answered] | None
+) -> tuple[tuple[StageRecord, ...], tuple[QueueRecord, ...]]:
+    """Return what every stage, queue and sink did, in the order the frames take."""
+    carrier = flow.plan.carrier
+    found = flow.run.stages()
+    stages = [
+        StageRecord.of(
+            stage,
+            STAGE_ROLES[stage.name],
+            moved_bytes=carrier.moved_bytes if carrier and stage.name == "transfer" else 0,
+        )
+        for stage in found
+    ]
+    fed = [*(stage.name for stage in found[1:]), None]
+    queues = [
+        QueueRecord.of(queue, feeds=stage)
+        for queue, stage in zip(flow.run.queues(), fed, strict=True)
+    ]
+    if fan is not None:
+        stages += [StageRecord.of(sink, "sink") for sink in fan.statistics()]
+        queues += [QueueRecord.of(queue, feeds=queue.name) for queue in fan.queues()]
+    return tuple(stages), tuple(queues)
+
+
+def source_records(flow: LiveFlow) -> tuple[SourceRecord, ...]:
+    """Return what became of each source."""
+    pairs = zip(flow.plan.sources, flow.readings, strict=True)
+    return tuple(
+        SourceRecord(
+            name=source.name,
+            arrived=reading.arrived,
+            error=None if reading.error is None else str(reading.error).splitlines()[0],
+        )
+        for source, reading in pairs
+    )
+
+
+def event_records(
+    flow: LiveFlow, failures: Sequence[tuple[int, str]], start_ns: int
+) -> tuple[EventRecord, ...]:
+    """Return all that happened, in order.
+
+    Args:
+        flow: The run.
+        failures: When each sink that failed did, and what it said.
+        start_ns: When the run began.
+    """
+    return tuple(sorted(_events(flow, failures, start_ns), key=lambda event: event.at_seconds))
+
+
+def _events(
+    flow: LiveFlow, failures: Sequence[tuple[int, str]], start_ns: int
+) -> Iterator[EventRecord]:
+    def seconds(at_ns: int) -> float:
+        return max(0.0, (at_ns - start_ns) / 1e9)
+
+    for event in list(flow.events):
+        yield EventRecord(
+            at_seconds=seconds(event.at_ns),
+            source=event.source,
+            kind=event.kind,
+            words=event.words,
+            frames=event.frames,
+        )
+    for spell in flow.drops.spells:
+        yield EventRecord(
+            at_seconds=seconds(spell.began_ns),
+            source=spell.source,
+            kind="dropped",
+            words=spell.words,
+            frames=spell.frames,
+        )
+    for number, reading in enumerate(flow.readings):
+        if reading.error is not None:
+            words = str(reading.error).splitlines()[0]
+            at = seconds(reading.failed_ns)
+            yield EventRecord(at_seconds=at, source=number, kind="failed", words=words)
+    for at_ns, words in failures:
+        yield EventRecord(at_seconds=seconds(at_ns), source=None, kind="failed", words=words)

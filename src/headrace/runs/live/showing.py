@@ -1,0 +1,138 @@
+"""Results of a live run on their way to its sinks."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from types import TracebackType
+from typing import Final
+
+import numpy as np
+
+from headrace.errors import HeadraceError
+from headrace.runs.live.values import Answered
+from headrace.runtime.clock import Clock
+from headrace.runtime.fan_out import FanOut
+from headrace.runtime.fan_out import Sink as Outlet
+from headrace.runtime.queue import Overflow
+from headrace.sinks.seen import Seen, Sink
+from headrace.video.frames import FrameBatch
+
+_WAITING: Final = 64
+"""Results that may wait for a sink: some seconds of them, while a disk takes its time."""
+_NAMES: Final = {
+    "AnnotatedParts": "annotated video",
+    "PredictionLines": "predictions",
+    "WebView": "web page",
+    "WindowView": "window",
+}
+"""What readers call the sinks, by their types."""
+_DRAIN_SECONDS: Final = 10.0
+
+
+def fan_out(sinks: Sequence[Sink], *, keeps_all: bool, clock: Clock) -> FanOut[Answered]:
+    """Return what hands each result to each sink, behind a queue of its own.
+
+    Args:
+        sinks: Where results go.
+        keeps_all: Whether a sink that is slow holds everybody back, so that it gets all; else it
+            goes without the oldest ones.
+        clock: What measures.
+    """
+    overflow: Overflow = "wait" if keeps_all else "drop_oldest"
+    return FanOut(
+        [
+            Outlet(
+                name=name,
+                function=partial(_write, sink),
+                capacity=_WAITING,
+                overflow=overflow,
+            )
+            for name, sink in zip(sink_names(sinks), sinks, strict=True)
+        ],
+        drain_seconds=None if keeps_all else _DRAIN_SECONDS,
+        clock=clock,
+    )
+
+
+class SinkEnds:
+    """The sinks of a run until all are closed: each that fails ends alone, and is noted."""
+
+    def __init__(
+        self, sinks: Sequence[Sink], clock: Clock, on_notice: Callable[[str], None]
+    ) -> None:
+        """All is well yet; `on_notice` hears of each failure at once."""
+        self.sinks = tuple(sinks)
+        self.failures: list[tuple[int, str]] = []
+        """When each one failed, and what it said."""
+        self._clock = clock
+        self._on_notice = on_notice
+        self._noted: set[str] = set()
+
+    def look(self, fan: FanOut[Answered]) -> None:
+        """Note those that failed since the last look."""
+        for name, error in fan.failures().items():
+            if name not in self._noted:
+                self._noted.add(name)
+                self._note(error)
+
+    @contextmanager
+    def noting(self, fan: FanOut[Answered]) -> Iterator[None]:
+        """Enter the fan; what its sinks raise at the end is noted, and not raised."""
+        try:
+            with fan:
+                yield
+        except HeadraceError as error:
+            if error not in fan.failures().values():
+                raise
+        finally:
+            self.look(fan)
+
+    def __enter__(self) -> "SinkEnds":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for sink in self.sinks:
+            try:
+                sink.close()
+            except HeadraceError as failure:
+                self._note(failure)
+
+    def _note(self, error: HeadraceError) -> None:
+        words = str(error).splitlines()[0]
+        if words not in {said for _, said in self.failures}:
+            self.failures.append((self._clock.now_ns(), words))
+            self._on_notice(words)
+
+
+def sink_names(sinks: Sequence[Sink]) -> list[str]:
+    """Return what messages and records call them; different for each."""
+    names = [_NAMES.get(type(sink).__name__, type(sink).__name__) for sink in sinks]
+    return [
+        name if names.count(name) == 1 else f"{name}-{place}" for place, name in enumerate(names)
+    ]
+
+
+def seen_of(answered: Answered) -> Iterator[Seen]:
+    """Yield what sinks take: each frame, or the newest frame of each clip, with its labels."""
+    for view, labels in zip(answered.gathered.views, answered.outputs, strict=True):
+        frame = view[-1]
+        yield Seen(
+            batch=FrameBatch(
+                frames=frame.pixels[None],
+                video=frame.source,
+                index=np.array([frame.number]),
+                pts=np.array([frame.pts]),
+                time_base=frame.time_base,
+            ),
+            labels=labels,
+        )
+
+
+def _write(sink: Sink, answered: Answered) -> None:
+    for seen in seen_of(answered):
+        sink.write(seen)

@@ -1,0 +1,47 @@
+"""Where the results of a run go: its folder, proved to be writable, and sinks that end with it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from headrace.errors import ConfigError
+from headrace.sinks.annotated import NAME as ANNOTATED
+from headrace.sinks.seen import Sink
+
+
+def claim(folder: Path, source: Path | None = None) -> None:
+    """Make the folder of the results; prove that it can be written to, and not over the source.
+
+    Raises:
+        ConfigError: it cannot be written, or the annotated video would replace the source.
+    """
+    probe = folder / ".headrace-write-test"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"")
+        probe.unlink()
+        video = folder / ANNOTATED
+        is_source = source is not None and video.exists() and video.samefile(source)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to the output folder {folder}: {(error.strerror or str(error)).lower()};"
+            " give another one with --out"
+        ) from error
+    if is_source:
+        raise ConfigError(
+            f"the annotated video would replace its source {source}; give another folder with --out"
+        )
+
+
+@contextmanager
+def finishing(sinks: Sequence[Sink]) -> Iterator[None]:
+    """Close all sinks at the end, whatever it is; what went wrong first is what is raised."""
+    try:
+        yield
+    except BaseException:
+        for sink in sinks:
+            with suppress(ConfigError):
+                sink.close()
+        raise
+    for sink in sinks:
+        sink.close()

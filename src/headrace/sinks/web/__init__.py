@@ -1,0 +1,1 @@
+"""A web page that shows a live run, and the same figures for programs."""

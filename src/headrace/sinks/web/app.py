@@ -1,0 +1,160 @@
+"""What is served: the page, its figures and pictures, and the same for programs."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headrace.sinks.web.guard import Asking, Guard
+from headrace.sinks.web.health import health
+from headrace.sinks.web.metrics import CONTENT_TYPE, metrics_text
+from headrace.sinks.web.pictures import Pictures
+from headrace.sinks.web.status_cache import StatusCache
+
+PICTURE_SECONDS: Final = 5.0
+"""How long a request for a picture waits for one; then the browser asks again."""
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"cache-control", b"no-store"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+)
+_FILES: Final = {
+    "/page.css": "text/css; charset=utf-8",
+    "/page.js": "text/javascript; charset=utf-8",
+}
+_Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What the server tells of."""
+
+    cache: StatusCache
+    silent_seconds: float
+    pictures: Pictures | None
+    """None serves no page."""
+
+
+def application(told: Told, guard: Guard, cookie: str) -> ASGIApp:
+    """Return the server's application; a browser keeps the token in `cookie`."""
+    routes = [
+        Route("/metrics", _metrics(told.cache)),
+        Route("/health", _health(told.cache, told.silent_seconds)),
+    ]
+    if told.pictures is not None:
+        routes += [
+            Route("/", _page(None if guard.token is None else cookie)),
+            *(Route(path, _file(path[1:], kind)) for path, kind in _FILES.items()),
+            Route("/status.json", _status(told.cache)),
+            Route("/picture.jpg", _picture(told.pictures)),
+        ]
+    return _guarded(Router(routes, redirect_slashes=False), guard, cookie)
+
+
+def _guarded(app: ASGIApp, guard: Guard, cookie: str) -> ASGIApp:
+    """The application behind the guard, every answer with our headers."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+            await send(message)
+
+        request = Request(scope)
+        refusal = guard.refusal(
+            Asking(
+                method=request.method,
+                headers=request.headers,
+                query_token=request.query_params.get("token"),
+                cookie_token=request.cookies.get(cookie),
+            )
+        )
+        if refusal is None:
+            await app(scope, receive, send_with_headers)
+            return
+        response = _text(f"{refusal.words}\n", refusal.status)
+        if refusal.status == 405:
+            response.headers["allow"] = "GET, HEAD"
+        if refusal.status == 401:
+            response.headers["www-authenticate"] = "Bearer"
+        await response(scope, receive, send_with_headers)
+
+    return answer
+
+
+def _page(cookie: str | None) -> _Endpoint:
+    page = _file("page.html", "text/html; charset=utf-8")
+
+    async def answer(request: Request) -> Response:
+        token = request.query_params.get("token")
+        if token is None or cookie is None:
+            return await page(request)
+        # From here on the token is in no address: not in the history, not on a shared screen.
+        response = RedirectResponse("./", 303)
+        response.set_cookie(cookie, token, httponly=True, samesite="lax")
+        return response
+
+    return answer
+
+
+def _file(name: str, kind: str) -> _Endpoint:
+    text = (resources.files("headrace.sinks.web") / "page" / name).read_bytes()
+
+    async def answer(request: Request) -> Response:
+        return Response(text, media_type=kind)
+
+    return answer
+
+
+def _status(cache: StatusCache) -> _Endpoint:
+    async def answer(request: Request) -> Response:
+        return Response(cache.text(), media_type="application/json")
+
+    return answer
+
+
+def _picture(pictures: Pictures) -> _Endpoint:
+    async def answer(request: Request) -> Response:
+        after = request.query_params.get("after", "0")
+        if not (after.isascii() and after.isdigit() and len(after) < 16):
+            return _text("after= is the number of the picture before\n", 400)
+        picture = await pictures.next(int(after), PICTURE_SECONDS)
+        if picture is None:
+            return Response(status_code=204)
+        headers = {"picture-number": str(picture.number)}
+        return Response(picture.jpeg, media_type="image/jpeg", headers=headers)
+
+    return answer
+
+
+def _metrics(cache: StatusCache) -> _Endpoint:
+    async def answer(request: Request) -> Response:
+        return Response(metrics_text(cache.status()), headers={"content-type": CONTENT_TYPE})
+
+    return answer
+
+
+def _health(cache: StatusCache, silent_seconds: float) -> _Endpoint:
+    async def answer(request: Request) -> Response:
+        found = health(cache.status(), silent_seconds)
+        body = found.model_dump_json()
+        return Response(body, 200 if found.is_good else 503, media_type="application/json")
+
+    return answer
+
+
+def _text(words: str, status: int) -> Response:
+    return Response(words, status, media_type="text/plain; charset=utf-8")

@@ -1,0 +1,35 @@
+"""Opens the web page of a run, where what it needs is installed."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.errors import BackendError
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.sinks.web.options import WebOptions
+from headrace.sinks.web.status import LiveStatus
+
+if TYPE_CHECKING:
+    from headrace.sinks.web.view import WebView
+
+
+def open_web_view(
+    options: WebOptions,
+    ask: Callable[[], LiveStatus],
+    names: Sequence[str],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> "WebView":
+    """Return what serves a run and shows its results: see `WebView`.
+
+    Raises:
+        BackendError: the extra `web` is not installed.
+        ConfigError: the port cannot be opened.
+    """
+    try:
+        from headrace.sinks.web.view import WebView
+    except ModuleNotFoundError as error:
+        raise BackendError(
+            f"a web page or metrics need {error.name}, which is not installed: "
+            "pip install 'headrace[web]'"
+        ) from error
+    return WebView(options, ask, tuple(names), clock=clock)

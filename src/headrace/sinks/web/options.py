@@ -1,0 +1,63 @@
+"""Where a live run is shown, and to whom."""
+
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Final
+
+from headrace.errors import ConfigError
+
+PORT: Final = 8686
+"""Taken by no well-known service."""
+_SHORTEST_TOKEN: Final = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebOptions:
+    """How the page, the metrics and the health of a run are served."""
+
+    address: str = "127.0.0.1"
+    """Of this machine: browsers on it only. Any other asks browsers for a token."""
+    port: int = PORT
+    """0 for any that is free."""
+    token: str | None = field(default=None, repr=False)
+    """What browsers have to show where others than this machine can connect; None makes a new one
+    for each run. Never recorded."""
+    hosts: tuple[str, ...] = ()
+    """Further names under which the page may be asked for, as behind a proxy; without a port."""
+    with_page: bool = True
+    """False serves `/metrics` and `/health` only, and no picture."""
+    pictures_per_second: float = 15.0
+    """Most that one browser gets. Each costs 3 to 5 ms of processor time, while anybody looks."""
+    silent_seconds: float = 10.0
+    """No result for longer than this is bad health. Above the time a source takes to reconnect."""
+
+    def __post_init__(self) -> None:
+        """Check what can be checked before the port is opened."""
+        if not 0 <= self.port <= 65535:
+            raise ConfigError(f"a port is 0 (any that is free) to 65535, got {self.port}")
+        try:
+            ip_address(self.bind_address)
+        except ValueError as error:
+            raise ConfigError(
+                f"an address is an IP address of this machine, or localhost, got {self.address!r}"
+            ) from error
+        if self.token is not None and len(self.token) < _SHORTEST_TOKEN:
+            raise ConfigError(
+                f"a token needs {_SHORTEST_TOKEN} characters or more, got {len(self.token)}; "
+                "leave it out to have one made"
+            )
+        if not (self.pictures_per_second > 0 and self.silent_seconds > 0):
+            raise ConfigError(
+                "pictures_per_second and silent_seconds must be > 0, got "
+                f"{self.pictures_per_second:g} and {self.silent_seconds:g}"
+            )
+
+    @property
+    def bind_address(self) -> str:
+        """The address as numbers."""
+        return "127.0.0.1" if self.address == "localhost" else self.address
+
+    @property
+    def is_local(self) -> bool:
+        """Only this machine can connect."""
+        return ip_address(self.bind_address).is_loopback

@@ -1,0 +1,107 @@
+"""The web page of a run, as a sink."""
+
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+
+from headrace.runtime.clock import Clock
+from headrace.runtime.server import Server, listen
+from headrace.sinks.caption import captions
+from headrace.sinks.seen import Seen
+from headrace.sinks.web.app import Told, application
+from headrace.sinks.web.guard import Guard
+from headrace.sinks.web.options import WebOptions
+from headrace.sinks.web.pictures import Pictures
+from headrace.sinks.web.status import LiveStatus
+from headrace.sinks.web.status_cache import StatusCache
+from headrace.sinks.web.token import new_token
+
+
+class WebView:
+    """Serves a run from the start of its block to the end: `with WebView(...) as view: ...`.
+
+    Between the two it is a `Sink` that shows the newest only, and costs who writes the copy of a
+    frame.
+    """
+
+    def __init__(
+        self,
+        options: WebOptions,
+        ask: Callable[[], LiveStatus],
+        names: tuple[str, ...],
+        *,
+        clock: Clock,
+    ) -> None:
+        """Open the port; browsers are answered from the start of the block on.
+
+        Args:
+            options: Where, and to whom.
+            ask: Gives the status of the run; called in the server's thread, at most four times a
+                second, so it should take less than a millisecond or so.
+            names: Of the sources, for a reader, without credentials.
+            clock: The run's.
+
+        Raises:
+            ConfigError: the port cannot be opened.
+        """
+        self._listener = listen(options.bind_address, options.port)
+        self.port: int = self._listener.getsockname()[1]
+        """The one that was opened."""
+        self._options = options
+        self._token = None if options.is_local else options.token or new_token()
+        self._pictures = Pictures(names, clock, options.pictures_per_second)
+        own = () if options.is_local else (socket.gethostname(),)
+        guard = Guard(
+            is_local=options.is_local,
+            hosts=frozenset(name.lower() for name in (*options.hosts, *own)),
+            token=self._token,
+        )
+        told = Told(
+            cache=StatusCache(ask, clock),
+            silent_seconds=options.silent_seconds,
+            pictures=self._pictures if options.with_page else None,
+        )
+        self._server = Server(
+            application(told, guard, cookie=f"headrace-{self.port}"), self._listener
+        )
+        self._stack = ExitStack()
+
+    @property
+    def url(self) -> str:
+        """What to open, or to ask: with the token, so print it, and record it nowhere."""
+        address = self._options.bind_address
+        host = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(address, address)
+        host = f"[{host}]" if ":" in host else host
+        path = "" if self._options.with_page else "metrics"
+        token = "" if self._token is None else f"?token={self._token}"
+        return f"http://{host}:{self.port}/{path}{token}"
+
+    def write(self, seen: Seen) -> None:
+        """Show the newest frame of a batch: see `Sink.write`."""
+        if self._options.with_page:
+            batch = seen.batch
+            self._pictures.show(batch.video, batch.frames[-1], captions(seen)[-1])
+
+    def close(self) -> None:
+        """End the server: see `Sink.close`."""
+        self._pictures.close()
+        self._stack.close()
+        self._listener.close()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """No files."""
+        return ()
+
+    def __enter__(self) -> "WebView":
+        self._stack.enter_context(self._server)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,69 @@
+"""A window with what the model saw, where there is a display."""
+
+import io
+from contextlib import ExitStack
+from typing import Final
+
+from headrace.errors import BackendError
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.fan_out import FanOut
+from headrace.runtime.fan_out import Sink as Outlet
+from headrace.runtime.fed_process import FedProcess
+from headrace.sinks.caption import captions
+from headrace.sinks.gallery import Gallery
+from headrace.sinks.seen import Seen
+
+_PROGRAM: Final = "headrace.sinks.window_main"
+
+
+class WindowView:
+    """Shows the newest picture of each source in a window: a `Sink`.
+
+    It never holds up who writes: a picture is sent when the last one is on the screen, the newest
+    there is then. Who closes the window ends this sink, and nothing else.
+    """
+
+    def __init__(self, title: str, names: tuple[str, ...], *, clock: Clock = SYSTEM_CLOCK) -> None:
+        """Open the window; about 0.2 s.
+
+        Args:
+            title: Of the window, without credentials.
+            names: Of the sources, for a reader, without credentials.
+            clock: The run's.
+
+        Raises:
+            BackendError: there is no display, or Python came without Tk.
+        """
+        self._gallery = Gallery(names, clock)
+        self._process = FedProcess(_PROGRAM, title)
+        found = self._process.answer()
+        if found != "ready":
+            self._process.close()
+            raise BackendError(
+                f"no window can be opened: {found or 'this Python came without Tk (python3-tk)'}; "
+                "watch in a browser instead, with --view web"
+            )
+        self._stack = ExitStack()
+        outlet = Outlet(name="window", function=self._show, capacity=1, overflow="drop_oldest")
+        self._newest = FanOut([outlet], clock=clock)
+        self._stack.enter_context(self._newest)
+        self._stack.callback(self._process.close)  # first: nobody waits for it any more
+
+    def write(self, seen: Seen) -> None:
+        """Show the newest frame of a batch: see `Sink.write`; nothing once the window is closed."""
+        self._newest.put(seen)
+
+    def close(self) -> None:
+        """Close the window: see `Sink.close`."""
+        self._stack.close()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """No files."""
+        return ()
+
+    def _show(self, seen: Seen) -> None:
+        self._gallery.show(seen.batch.video, seen.batch.frames[-1], captions(seen)[-1])
+        file = io.BytesIO()
+        self._gallery.picture().save(file, "PPM")
+        self._process.ask(file.getvalue())

@@ -1,0 +1,130 @@
+"""`headrace run` on what comes as it comes, as a user meets it."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from headrace.cli import main
+from headrace.testing.synth import SynthClip, write_clip
+
+FAST = ("--model-name", "squeezenet1_1", "--weights", "none", "--no-video")
+
+
+@pytest.fixture
+def call(capsys):
+    """Return a function: arguments -> (exit code, stdout, stderr)."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = 0
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def good(tmp_path):
+    return write_clip(tmp_path / "good", SynthClip(num_frames=30))
+
+
+def test_a_file_in_real_time_says_what_became_of_every_frame(call, good, tmp_path):
+    code, out, err = call(
+        *("run", good, *FAST, "--pace", "realtime", "--overload", "every-frame"),
+        *("--out", tmp_path / "out"),
+    )
+    assert (code, err) == (0, "")
+    assert "= 30 delivered + 0 dropped + 0 in flight" in out
+    assert "median from schedule" in out
+    session = json.loads((tmp_path / "out" / "session.json").read_text())
+    assert (session["kind"], session["pace"]) == ("live", "schedule")
+
+
+def test_clips_of_a_video_model_from_the_command_line(call, good, tmp_path):
+    code, out, _ = call(
+        *("run", good, "--model-name", "r3d_18", "--weights", "none", "--no-video"),
+        *("--clip-len", 4, "--clip-hop", 13, "--out", tmp_path / "out", "--json"),
+    )
+    assert code == 0
+    session = json.loads(out)
+    assert session["pace"] == "full_speed"
+    assert session["steps"]["first_index"] == [0, 13, 26]
+    assert session["items"]["arrived"] == 30
+
+
+def test_several_sources_and_a_dry_run(call, good, tmp_path):
+    code, out, _ = call("run", good, good, *FAST, "--out", tmp_path / "out", "--dry-run")
+    assert code == 0
+    assert out.endswith(f"{good}, {good} would be read; results would go to {tmp_path}/out\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--overload", "freshest"), "give --pace realtime"),
+        (("--max-staleness", "200ms"), "give --pace realtime"),
+        (("--max-staleness", "soon"), 'must read like "200ms"'),
+        (("--clip-len", 8), "takes single frames; leave out --clip-len"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(call, good, tmp_path, arguments, message):
+    code, _, err = call("run", good, *FAST, "--out", tmp_path / "out", *arguments)
+    assert code == 1
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_no_password_reaches_the_record(call, tmp_path, monkeypatch):
+    address = "rtsp://user:s3cret@127.0.0.1:9/live"
+    monkeypatch.setattr(sys, "argv", ["headrace", "run", address])
+    code, out, err = call("run", address, *FAST, "--out", tmp_path / "out")
+    assert code == 1
+    assert "rtsp://***@127.0.0.1:9/live" in err
+    written = [path.read_text() for path in (tmp_path / "out").iterdir()]
+    assert not [text for text in (out, err, *written) if "s3cret" in text]
+
+
+ENDING_AT_FRAME_20 = """
+import signal, sys, os
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
+from headrace.live.pattern import PatternSource
+each = PatternSource.frames
+def interrupting(self, *given):
+    for frame in each(self, *given):
+        if frame.number == 20:
+            os.kill(os.getpid(), {number})
+        yield frame
+PatternSource.frames = interrupting
+from headrace.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
+)
+def test_a_signal_ends_an_endless_run_with_its_record_whole(tmp_path, number, code):
+    """A real signal to a real process, in the middle of a run that would never end."""
+    command = ["run", "test://?size=64x96&rate=100", *FAST, "--out", str(tmp_path / "out")]
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING_AT_FRAME_20.format(number=int(number)), *command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert done.stderr.strip().endswith(f"interrupted; what was done is kept in {tmp_path}/out")
+    assert "Traceback" not in done.stderr
+    session = json.loads((tmp_path / "out" / "session.json").read_text())
+    items = session["items"]
+    assert session["outcome"] == "interrupted"
+    assert items["arrived"] == items["delivered"] + items["dropped"] + items["in_flight"]
+    lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
+    assert all(json.loads(line) for line in lines)

@@ -1,0 +1,36 @@
+"""Clips and servers for the tests of live sources."""
+
+import pytest
+
+from headrace.decode.index_store import IndexStore
+from headrace.testing.synth import SynthClip, write_clip
+from live.rtsp import RtspServer, needs_server
+
+
+@pytest.fixture(scope="session")
+def clip(tmp_path_factory):
+    """Ten seconds of 30 frames each, a keyframe every half second."""
+    folder = tmp_path_factory.mktemp("live")
+    return write_clip(folder / "clip", SynthClip(num_frames=300, gop=15))
+
+
+@pytest.fixture(scope="session")
+def wider_clip(tmp_path_factory):
+    """The same of another size."""
+    folder = tmp_path_factory.mktemp("live")
+    return write_clip(folder / "wider", SynthClip(num_frames=300, gop=15, size=(96, 192)))
+
+
+@pytest.fixture
+def store(tmp_path):
+    return IndexStore(tmp_path / "indexes")
+
+
+@pytest.fixture
+def rtsp(clip):
+    """A server that serves the clip, without a password."""
+    needs_server()
+    server = RtspServer()
+    server.start(clip)
+    yield server
+    server.kill()

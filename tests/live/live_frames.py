@@ -1,0 +1,26 @@
+"""Frames of sources that do not exist."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from headrace.live.frame import LiveFrame
+from headrace.runtime.item import Item, Span
+
+
+def frame(number: int, *, source: int = 0, run: int = 0, arrived_ns: int = 0, height: int = 4):
+    """A grey frame whose brightness is its number."""
+    return LiveFrame(
+        pixels=np.full((height, 4, 3), number % 256, np.uint8),
+        source=source,
+        number=number,
+        run=run,
+        pts=number,
+        time_base=Fraction(1, 30),
+        arrived_ns=arrived_ns,
+    )
+
+
+def item(index: int, value: LiveFrame) -> Item[LiveFrame]:
+    """It as it comes out of a source."""
+    return Item(index, value, (Span("decode", 0, 0),), value.source)

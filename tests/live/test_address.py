@@ -1,0 +1,139 @@
+"""One text names a source; what cannot be one is refused with what can."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.live.address import (
+    CameraAddress,
+    FileAddress,
+    NetworkAddress,
+    PatternAddress,
+    addresses_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("a.mp4", FileAddress(path=Path("a.mp4"))),
+        ("no such/clip", FileAddress(path=Path("no such/clip"))),
+        ("0", CameraAddress(device=Path("/dev/video0"))),
+        ("12", CameraAddress(device=Path("/dev/video12"))),
+        ("/dev/video3", CameraAddress(device=Path("/dev/video3"))),
+        ("./0", FileAddress(path=Path("0"))),
+        ("rtsp://camera/live", NetworkAddress(url="rtsp://camera/live")),
+        ("RTSPS://u:p@h:322/x?y=1", NetworkAddress(url="RTSPS://u:p@h:322/x?y=1")),
+        ("http://[::1]:80/a.ts", NetworkAddress(url="http://[::1]:80/a.ts")),
+        (" https://h/a.ts ", NetworkAddress(url="https://h/a.ts")),
+        ("udp://@:1234", NetworkAddress(url="udp://@:1234")),
+        ("udp://239.0.0.1:1234", NetworkAddress(url="udp://239.0.0.1:1234")),
+        ("test://", PatternAddress()),
+        (
+            "test://?size=96x128&rate=30000/1001&seconds=1.5&seed=7",
+            PatternAddress(
+                size=(96, 128), rate=Fraction(30000, 1001), seconds=Fraction(3, 2), seed=7
+            ),
+        ),
+    ],
+)
+def test_reads_an_address(text, address):
+    assert addresses_of([text]) == [address]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "empty text"),
+        ("rtmp://h/live", "rtmp:// is not among the sources that are known; give a path, a folder"),
+        ("file:///etc/passwd", "file:// is not among"),
+        ("concat://a|b", "concat:// is not among"),
+        ("rtsp://", "no host can be made out"),
+        ("rtsp://h:99999/", "no host can be made out"),
+        ("udp://h", "names no port"),
+        ("test://?size=1x1", "HEIGHTxWIDTH, each from 32"),
+        ("test://?size=10", "HEIGHTxWIDTH"),
+        ("test://?rate=0", "rate of a test pattern is a number > 0 up to 1000, got '0'"),
+        ("test://?rate=1/0", "rate of a test pattern"),
+        ("test://?seconds=-1", "seconds of a test pattern"),
+        ("test://?seed=x", "seed of a test pattern"),
+        ("test://?speed=2", "got 'speed'"),
+        ("test://h", "got 'h'"),
+        ("nothing*.here", "no file is matched by nothing\\*.here"),
+        ("missing.streams", "cannot read the list missing.streams: no such file"),
+    ],
+)
+def test_refuses_what_cannot_be_a_source(text, words):
+    with pytest.raises(ConfigError, match=words):
+        addresses_of([text])
+
+
+def test_nothing_named_is_an_error():
+    with pytest.raises(ConfigError, match="no source is named"):
+        addresses_of([])
+
+
+def test_a_password_that_breaks_the_address_is_not_shown():
+    with pytest.raises(ConfigError) as raised:
+        addresses_of(["rtsp://user:pa/ss@camera/live"])
+    assert "pa/ss" not in str(raised.value)
+    assert "user" not in str(raised.value)
+    assert "write / @ : ? # of a password as %2F" in str(raised.value)
+    assert raised.value.__context__ is None  # whose words would show it
+
+
+def test_a_folder_and_a_glob_stand_for_the_videos_in_them(tmp_path):
+    for name in ("b.mp4", "a.mp4", "c.txt", "d.mkv"):
+        (tmp_path / name).touch()
+    assert _names(addresses_of([tmp_path])) == ["a.mp4", "b.mp4", "d.mkv"]
+    assert _names(addresses_of([str(tmp_path / "*.mp4")])) == ["a.mp4", "b.mp4"]
+
+
+def test_a_file_whose_name_looks_like_a_glob_is_that_file(tmp_path):
+    (tmp_path / "a[1].mp4").touch()
+    assert _names(addresses_of([str(tmp_path / "a[1].mp4")])) == ["a[1].mp4"]
+
+
+def test_a_list_names_its_sources_in_order(tmp_path):
+    (tmp_path / "in.mp4").touch()
+    here = tmp_path / "all.streams"
+    here.write_text("# cameras\nrtsp://h/a#1 # the door\n\n0\nin.mp4 # a file\n")
+    assert addresses_of([here, "1"]) == [
+        NetworkAddress(url="rtsp://h/a#1"),
+        CameraAddress(device=Path("/dev/video0")),
+        FileAddress(path=tmp_path / "in.mp4"),
+        CameraAddress(device=Path("/dev/video1")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"# none\n", "names no source"),
+        (b"\xff\xfe\xfa", "it is no text"),
+        (b"other.streams\n", "a list inside a list"),
+        (b"x" * 2_000_000, "larger than 1 MiB"),
+    ],
+)
+def test_a_list_that_is_none_is_refused(tmp_path, content, words):
+    path = tmp_path / "all.streams"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=words):
+        addresses_of([path])
+
+
+def test_an_address_shows_no_secret_in_any_form():
+    address = NetworkAddress(url="rtsp://user:pass@camera/live?token=abc")
+    assert address.name == "rtsp://***@camera/live?token=***"
+    assert repr(address) == f"NetworkAddress({address.name})" == str(address)
+
+
+def test_a_pattern_is_named_so_that_it_can_be_asked_for_again():
+    address = PatternAddress(size=(64, 96), seconds=Fraction(2), seed=5)
+    assert addresses_of([address.name]) == [address]
+
+
+def _names(addresses):
+    return [address.path.name for address in addresses]

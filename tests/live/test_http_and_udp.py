@@ -1,0 +1,272 @@
+"""Streams over HTTP and UDP, from real servers on this machine."""
+
+import re
+import shutil
+import socket
+import subprocess
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from itertools import pairwise
+
+import pytest
+from PIL import Image
+
+from headrace.errors import OpenError
+from headrace.live.address import PatternAddress
+from headrace.live.back_off import BackOff
+from headrace.live.pattern import PatternSource
+from headrace.testing.damage import concatenate, damage_packets, hls_text
+from headrace.testing.synth import SynthClip, read_number, write_clip
+from live.reading import QUICK, Read
+from runtime.in_time import happens, in_time
+
+SHORT = replace(QUICK, open_timeout_seconds=0.5)
+"""Where a thread is left to end by itself, so that a test does not wait for it."""
+
+
+@contextmanager
+def http_server(answer):
+    """A server whose every request is answered by `answer(request)`; yields its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            answer(self)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = False  # so that closing it waits for them
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory):
+    """Two seconds as an MPEG transport stream."""
+    path = tmp_path_factory.mktemp("http") / "clip"
+    return write_clip(path, SynthClip(num_frames=60, container="ts", gop=10))
+
+
+def answer_whole(content):
+    def answer(request):
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(content)))
+        request.end_headers()
+        request.wfile.write(content)
+
+    return answer
+
+
+def answer_without_end(content, goes_on):
+    """Sends it as a camera does, without a length; then is silent until told to hang up."""
+
+    def answer(request):
+        request.send_response(200)
+        request.end_headers()
+        request.wfile.write(content)
+        if goes_on is not None:
+            happens(goes_on)
+
+    return answer
+
+
+def test_a_recording_is_played_in_real_time_to_its_end(tmp_path):
+    path = write_clip(tmp_path / "clip", SynthClip(num_frames=15, container="mkv"))
+    with http_server(answer_whole(path.read_bytes())) as url:
+        read = Read(f"{url}/clip.mkv?token=abc")
+        in_time(lambda: list(read))
+    assert [read_number(frame.pixels) for frame in read.frames] == list(range(15))
+    arrived = [frame.arrived_ns for frame in read.frames]
+    assert arrived[-1] - arrived[0] >= 14 / 30 * 1e9 - 1e6
+    assert read.kinds == ["joined", "ended"]
+    assert read.source.name.endswith("/clip.mkv?token=***")
+    read.check_conserved()
+
+
+def test_a_stream_that_stalls_and_hangs_up_is_joined_again(stream):
+    goes_on = threading.Event()
+    with http_server(answer_without_end(stream.read_bytes(), goes_on)) as url:
+        read = Read(url)
+        read.on = {"stalled": goes_on.set}
+        frames = iter(read)
+        in_time(lambda: next(item for item in frames if "reconnected" in read.kinds))
+        frames.close()
+    # At its end the parser may give the frame it held, so that it resumes for a moment.
+    kinds = [kind for kind in read.kinds if kind != "resumed"]
+    assert kinds[:4] == ["joined", "stalled", "disconnected", "reconnected"]
+    assert read.words_of("stalled")[0] == "no frame for 0.3 s"
+    assert re.fullmatch(
+        r"joined 1\d\d\d ms behind; \d+ frames of the backlog dropped", read.words_of("joined")[0]
+    )
+    before = read.items[: read.frames[0].number]
+    assert len(before) > 40
+    assert {item.cause for item in before} == {"backlog"}
+    read.check_conserved()
+
+
+def test_what_is_no_video_is_named(tmp_path):
+    playlist = hls_text(tmp_path / "a.mp4", names=("file:///etc/passwd",)).read_bytes()
+    for content in (playlist, b"<html>not here</html>", b""):
+        with (
+            http_server(answer_whole(content)) as url,
+            pytest.raises(OpenError, match=r"no video stream that is known here|cannot be read"),
+        ):
+            in_time(lambda u=url: Read(u).take(1))
+
+
+def test_a_redirect_to_a_local_file_is_not_followed(stream):
+    def answer(request):
+        request.send_response(302)
+        request.send_header("Location", f"file://{stream}")
+        request.end_headers()
+
+    with http_server(answer) as url, pytest.raises(OpenError) as raised:
+        in_time(lambda: Read(url).take(1))
+    assert str(stream) not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(401, "refused the user name"), (403, "403"), (404, "404")]
+)
+def test_a_refusal_is_named(code, words):
+    def answer(request):
+        request.send_response(code)
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+
+    with http_server(answer) as url, pytest.raises(OpenError, match=words):
+        in_time(lambda: Read(url).take(1))
+
+
+def test_a_host_that_is_not_there_is_named():
+    with pytest.raises(OpenError, match=r"the host was not found.* see the name of the host"):
+        in_time(lambda: Read("http://no-such-host.invalid/x").take(1))
+
+
+def test_a_server_that_accepts_and_says_nothing_is_given_up():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        for scheme in ("rtsp", "http"):
+            with pytest.raises(OpenError, match="no answer"):
+                in_time(lambda s=scheme: Read(f"{s}://127.0.0.1:{port}/x", SHORT).take(1))
+
+
+@pytest.fixture
+def udp_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def test_a_transport_stream_over_udp(stream, udp_port):
+    if shutil.which("ffmpeg") is None:
+        pytest.skip("the program ffmpeg sends: run scripts/system_packages.sh")
+    target = f"udp://127.0.0.1:{udp_port}?pkt_size=1316"
+    send = ["ffmpeg", "-v", "error", "-re", "-stream_loop", "-1", "-i", str(stream)]
+    with subprocess.Popen([*send, "-c", "copy", "-f", "mpegts", target]) as sender:
+        try:
+            read = Read(f"udp://127.0.0.1:{udp_port}", SHORT)
+            frames = in_time(lambda: read.take(10))
+        finally:
+            sender.kill()
+    numbers = [read_number(frame.pixels) for frame in frames]
+    assert all((b - a) % 60 == 1 for a, b in pairwise(numbers))
+    assert read.kinds[0] == "joined"
+    read.check_conserved()
+
+
+def test_udp_where_nobody_sends_is_named(udp_port):
+    with pytest.raises(OpenError, match="no answer"):
+        in_time(lambda: Read(f"udp://127.0.0.1:{udp_port}", SHORT).take(1))
+
+
+def test_damaged_frames_are_dropped_in_their_places(tmp_path):
+    whole = write_clip(tmp_path / "clip", SynthClip(num_frames=12, gop=1, container="mkv"))
+    damaged = damage_packets(whole, tmp_path / "damaged.mkv", ordinals=[4, 5])
+    with http_server(answer_whole(damaged.read_bytes())) as url:
+        read = Read(url)
+        in_time(lambda: list(read))
+    assert [frame.number for frame in read.frames] == [*range(4), *range(6, 12)]
+    assert [item.cause for item in read.items[4:6]] == ["damaged", "damaged"]
+    assert read.words_of("dropped") == ["2 damaged frames left out"]
+    read.check_conserved()
+
+
+def test_a_stream_without_timestamps_is_counted_on(tmp_path):
+    path = write_clip(tmp_path / "clip", SynthClip(num_frames=12, container="h264"))
+    with http_server(answer_whole(path.read_bytes())) as url:
+        read = Read(url)
+        in_time(lambda: list(read))
+    assert [read_number(frame.pixels) for frame in read.frames] == list(range(12))
+    assert read.kinds == ["joined", "timestamps", "ended"]
+    assert read.words_of("timestamps")[0].startswith("frames without timestamps")
+    assert len({frame.pts for frame in read.frames}) == 12
+    read.check_conserved()
+
+
+def test_another_size_on_the_way_is_told_and_ends_a_run(tmp_path):
+    first = write_clip(tmp_path / "a", SynthClip(num_frames=6, gop=6, container="ts"))
+    second = write_clip(tmp_path / "b", SynthClip(num_frames=6, container="ts", size=(64, 64)))
+    joined = concatenate([first, second], tmp_path / "joined.ts")
+    with http_server(answer_whole(joined.read_bytes())) as url:
+        read = Read(url)
+        in_time(lambda: list(read))
+    sizes = {frame.run: frame.pixels.shape for frame in read.frames}
+    assert set(sizes.values()) == {(96, 128, 3), (64, 64, 3)}
+    assert "frames are 64x64 now, they were 96x128" in read.words_of("resized")
+    assert "timestamps went back" in read.words_of("timestamps")[0]
+    read.check_conserved()
+
+
+def test_another_codec_after_a_reconnection_is_told(tmp_path, stream):
+    other = SynthClip(codec="mpeg2video", num_frames=30, container="ts")
+    contents = [stream.read_bytes(), write_clip(tmp_path / "b", other).read_bytes()]
+
+    def answer(request):
+        content = contents.pop(0) if len(contents) > 1 else contents[0]
+        answer_without_end(content, None)(request)
+
+    with http_server(answer) as url:
+        read = Read(url)
+        frames = iter(read)
+        in_time(lambda: next(item for item in frames if "resized" in read.kinds))
+        frames.close()
+    assert read.words_of("resized") == ["the codec is mpeg2video now, it was h264"]
+    assert read.kinds[:3] == ["joined", "disconnected", "resized"]
+    read.check_conserved()
+
+
+def test_a_web_camera_that_sends_pictures_is_timed_by_their_arrival():
+    """JPEG after JPEG, without timestamps: FFmpeg would call any pace 25 frames a second."""
+    pattern = PatternSource(PatternAddress(size=(96, 128)))
+
+    def answer(request):
+        request.send_response(200)
+        request.send_header("Content-Type", "multipart/x-mixed-replace; boundary=next")
+        request.end_headers()
+        for number in range(8):
+            picture = BytesIO()
+            Image.fromarray(pattern.picture(number)).save(picture, "JPEG")
+            head = f"--next\r\nContent-Type: image/jpeg\r\nContent-Length: {picture.tell()}\r\n\r\n"
+            request.wfile.write(head.encode() + picture.getvalue() + b"\r\n")
+
+    with http_server(answer) as url:
+        read = Read(url, replace(SHORT, reconnect=BackOff(attempts=0)))
+        with pytest.raises(OpenError, match="cannot go on with"):
+            in_time(lambda: list(read))
+    assert [read_number(frame.pixels) for frame in read.frames] == list(range(8))
+    first = read.frames[0]
+    for frame in read.frames:
+        passed_ns = frame.arrived_ns - first.arrived_ns
+        assert abs(float(frame.pts * frame.time_base) * 1e9 - passed_ns) < 1e6
+    read.check_conserved()

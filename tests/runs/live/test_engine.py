@@ -1,0 +1,57 @@
+"""Whatever a model gives is taken apart, one entry for each picture."""
+
+import numpy as np
+import pytest
+import torch
+
+from headrace.errors import ConfigError
+from headrace.models.results import Boxes, Features, Labels
+from headrace.runs.live.engine import Engine, answers_of
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ([1, 2], (1, 2)),
+        (("a", "b"), ("a", "b")),
+        (np.array([1, 2]), (1, 2)),
+        ({"x": [1, 2], "y": ["a", "b"]}, ({"x": 1, "y": "a"}, {"x": 2, "y": "b"})),
+    ],
+)
+def test_an_entry_for_each(output, expected):
+    assert answers_of(output, 2) == expected
+
+
+def test_tensors_and_results_of_headrace_are_taken_apart():
+    first, second = answers_of(torch.tensor([[1.0], [2.0]]), 2)
+    assert (first.tolist(), second.tolist()) == ([1.0], [2.0])
+    labels = Labels(names=(("cat",), ("dog",)), confidence=((0.9,), (0.8,)))
+    assert answers_of(labels, 2)[1] == Labels(names=(("dog",),), confidence=((0.8,),))
+    boxes = Boxes(
+        xyxy=(np.zeros((0, 4), np.float32), np.ones((1, 4), np.float32)),
+        labels=((), ("cat",)),
+        scores=(np.zeros(0, np.float32), np.ones(1, np.float32)),
+    )
+    assert answers_of(boxes, 2)[1].labels == (("cat",),)
+    features = Features(layers={"head": np.array([[1.0], [2.0]], np.float32)})
+    assert answers_of(features, 2)[1].layers["head"].tolist() == [[2.0]]
+
+
+@pytest.mark.parametrize("output", ["cat", None, 7, torch.tensor(3.0), object()])
+def test_of_one_picture_anything_is_the_answer(output):
+    assert answers_of(output, 1) == (output,)
+
+
+@pytest.mark.parametrize("output", [[1], None, torch.zeros(3)])
+def test_another_number_of_entries_is_refused(output):
+    with pytest.raises(ConfigError, match=r"was given 2 pictures and gave .*batch_size=1"):
+        answers_of(output, 2)
+
+
+def test_a_model_of_ones_own_gets_the_frames_themselves_channels_first():
+    engine = Engine.of_callable(len)
+    pictures = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
+    tensor = engine.prepare(pictures)
+    assert (tensor.shape, tensor.dtype) == ((2, 3, 4, 5), torch.uint8)
+    assert tensor[1, 2, 3, 4] == pictures[1, 3, 4, 2]
+    assert engine.prepare(np.zeros((2, 7, 4, 5, 3), np.uint8)).shape == (2, 7, 3, 4, 5)

@@ -1,0 +1,251 @@
+"""Sources in, answers out: nothing is lost without a cause, whatever happens."""
+
+import threading
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.errors import OpenError, StageError
+from headrace.live.clips import ClipShape
+from headrace.live.overload import Overload
+from headrace.runs.live.engine import Engine
+from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runtime.item import Dropped
+from headrace.testing.fake_clock import FakeClock
+from runs.live.fake_sources import Endless, FakeSource
+from runtime.in_time import TIMEOUT_SECONDS, happens, in_time
+
+GONE = OpenError("cannot go on: the camera is gone", source="fake")
+
+
+def means(batch):
+    """What a model of one's own may be: a number for each picture, or clip."""
+    return batch.float().flatten(1).mean(dim=1)
+
+
+def plan(*sources, run=means, overload="every-frame", staleness=None, **options):
+    chosen = Overload.chosen(overload, is_live=True, max_staleness_seconds=staleness)
+    engine = Engine.of_callable(run)
+    return LivePlan(sources=sources, engine=engine, overload=chosen, **options)
+
+
+def flowed(made, clock=None):
+    """The items that came out, and the flow, over."""
+    flow = LiveFlow(made, clock or FakeClock())
+
+    def run():
+        with flow:
+            return list(flow)
+
+    return in_time(run), flow
+
+
+def numbers(items):
+    return [[f.number for view in i.value.gathered.views for f in view] for i in items]
+
+
+def test_every_frame_comes_out_once_in_order_with_its_answer():
+    items, flow = flowed(plan(FakeSource(count=20)))
+    assert numbers(items) == [[k] for k in range(20)]
+    assert [float(i.value.outputs[0]) for i in items] == list(range(20))
+    found = flow.conserved()
+    assert (found.arrived, found.delivered, found.in_flight) == (20, 20, 0)
+
+
+@given(
+    counts=st.lists(st.integers(0, 30), min_size=1, max_size=3),
+    dropped=st.sets(st.integers(0, 30), max_size=8),
+    overload=st.sampled_from(["every-frame", "freshest"]),
+    staleness=st.none() | st.sampled_from([0.001, 0.02, 1.0]),
+    clips=st.none() | st.builds(ClipShape, num_frames=st.integers(1, 4), hop=st.integers(1, 6)),
+    work_ms=st.sampled_from([0, 5, 40]),
+)
+def test_arrived_is_delivered_and_dropped_and_none_is_left(
+    counts, dropped, overload, staleness, clips, work_ms
+):
+    clock = FakeClock()
+
+    def slow(batch):
+        clock.advance(work_ms / 1e3)
+        return means(batch)
+
+    sources = [FakeSource(count=count, dropped=tuple(dropped)) for count in counts]
+    made = plan(
+        *sources, run=slow, overload=overload, staleness=staleness, clips=clips, batch_size=3
+    )
+    items, flow = flowed(made, clock)
+    found = flow.conserved()
+    assert found.arrived == sum(counts)
+    assert found.in_flight == 0
+    assert found.delivered == sum(i.parts for i in items)
+    assert found.arrived == found.delivered + sum(found.dropped.values())
+    shown = [(f.source, f.number) for i in items for v in i.value.gathered.views for f in v]
+    if clips is None:
+        assert len(set(shown)) == len(shown)
+        for source in range(len(counts)):
+            own = [number for s, number in shown if s == source]
+            assert own == sorted(own)
+    if overload == "every-frame" and staleness is None and clips is None:
+        wanted = [(s, k) for s, n in enumerate(counts) for k in range(n) if k not in dropped]
+        assert sorted(shown) == wanted
+
+
+def test_what_is_too_old_is_never_shown():
+    clock, turn, shown = FakeClock(), threading.Semaphore(1), []
+
+    def slow(batch):
+        assert turn.acquire(timeout=TIMEOUT_SECONDS)  # until the one before was shown
+        clock.advance(0.03)
+        return means(batch)
+
+    def show(answered):
+        shown.append((clock.now_ns() - answered.gathered.shown_ns) / 1e6)
+        turn.release()
+
+    source = FakeSource(count=60, interval_ms=0)
+    items, flow = flowed(plan(source, run=slow, staleness=0.1, show=show), clock)
+    assert shown == [30, 60, 90]
+    assert len(items) == 3
+    dropped = flow.conserved().dropped
+    assert {cause for _, cause in dropped} == {"stale"}
+    assert ("show", "stale") not in dropped, "none was begun that would not be done in time"
+    assert sum(spell.frames for spell in flow.drops.spells) == 57
+
+
+class Gate:
+    """A model that is stuck in its first batch until it is let through."""
+
+    def __init__(self):
+        self.stuck, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self, batch):
+        self.stuck.set()
+        happens(self.opened)
+        return means(batch)
+
+
+def test_freshest_takes_the_newest_frame_and_counts_the_others():
+    gate = Gate()
+
+    def on_frame(number):
+        if number == 1:
+            happens(gate.stuck)  # frame 0 is in the model
+        if number == 39:
+            gate.opened.set()
+
+    made = plan(FakeSource(count=40, on_frame=on_frame), run=gate, overload="freshest")
+    items, flow = flowed(made)
+    seen = [number for each in numbers(items) for number in each]
+    assert seen[0] == 0
+    assert seen[-1] == 39
+    found = flow.conserved()
+    assert found.dropped == {("decode", "overflow"): 40 - len(seen)}
+    assert len(seen) <= 6, "the model, a batch made ready, and those it freed the way for"
+
+
+def test_clips_that_are_too_many_end_whole_and_tear_no_other():
+    gate = Gate()
+
+    def on_frame(number):
+        if number == 4:
+            happens(gate.stuck)  # the first clip is in the model
+        if number == 36:
+            gate.opened.set()
+
+    made = plan(
+        FakeSource(count=40, on_frame=on_frame),
+        run=gate,
+        overload="freshest",
+        clips=ClipShape(num_frames=4),
+    )
+    items, flow = flowed(made)
+    for clip in numbers(items):
+        assert clip == list(range(clip[0], clip[0] + 4))
+        assert clip[0] % 4 == 0
+    dropped = flow.conserved().dropped
+    assert set(dropped) == {("clips", "overflow")}
+    assert dropped["clips", "overflow"] % 4 == 0
+
+
+def test_no_clip_holds_a_frame_before_and_one_behind_a_gap():
+    made = plan(FakeSource(count=12, dropped=(5,)), clips=ClipShape(num_frames=3, hop=1))
+    items, flow = flowed(made)
+    assert numbers(items) == [[k, k + 1, k + 2] for k in (0, 1, 2, 6, 7, 8, 9)]
+    assert flow.conserved().dropped == {("decode", "damaged"): 1}
+
+
+def test_a_source_that_fails_later_ends_alone():
+    sources = [FakeSource(count=5, error=GONE), FakeSource(count=30)]
+    items, flow = flowed(plan(*sources))
+    assert len(items) == 35
+    assert [reading.error for reading in flow.readings] == [GONE, None]
+    assert flow.conserved().dropped == {("decode", "source failed"): 1}
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        (FakeSource(count=0, error=GONE), Endless(count=3)),
+        (FakeSource(count=4, error=GONE),),
+        (FakeSource(count=4, error=GONE), FakeSource(count=9, error=GONE)),
+    ],
+    ids=["before its first frame", "the only one", "all of them"],
+)
+def test_a_failure_ends_the_run_where_nothing_is_left_to_wait_for(sources):
+    with pytest.raises(OpenError, match="the camera is gone"):
+        flowed(plan(*sources))
+
+
+@pytest.mark.parametrize("max_seconds", [0.05, 100.0])
+def test_the_time_that_is_left_ends_a_source_that_waits(max_seconds):
+    items, flow = flowed(plan(Endless(count=3), max_seconds=max_seconds))
+    found = flow.conserved()
+    assert (found.in_flight, found.delivered) == (0, found.arrived)
+    assert len(items) <= 3
+
+
+def test_sources_that_end_do_not_wait_for_the_time_that_is_left():
+    class Patient(FakeClock):
+        def wait_until(self, condition, moment_ns):
+            condition.wait(0.01)  # nobody moves it: only a wake-up ends the wait for the deadline
+
+    patient = Patient()
+    items, _ = flowed(plan(FakeSource(count=3, interval_ms=0), max_seconds=1e6), patient)
+    assert len(items) == 3
+
+
+def test_a_model_that_fails_ends_the_run():
+    def broken(batch):
+        raise ValueError("no such layer")
+
+    with pytest.raises(StageError, match="no such layer"):
+        flowed(plan(Endless(count=3), run=broken))
+
+
+def test_a_damaged_frame_with_its_error_is_no_failure_of_its_source():
+    class Damaged(FakeSource):
+        def frames(self, number, waiter, note):
+            yield Dropped("damaged", GONE)
+            yield from super().frames(number, waiter, note)
+
+    items, flow = flowed(plan(Damaged(count=3)))
+    assert numbers(items) == [[0], [1], [2]]
+    assert flow.readings[0].error is None
+    assert flow.conserved().dropped == {("decode", "damaged"): 1}
+    assert not flow.drops.spells, "a source tells of that itself"
+
+
+def test_every_nth_frame_is_taken_and_the_others_counted():
+    items, flow = flowed(plan(FakeSource(count=10), stride=4))
+    assert numbers(items) == [[0], [4], [8]]
+    assert flow.conserved().dropped == {("decode", "stride"): 7}
+    assert not flow.drops.spells, "nobody needs to hear of what was asked for"
+
+
+def test_batches_hold_one_size_and_say_the_source_of_each_frame():
+    items, _ = flowed(plan(*[FakeSource(count=8) for _ in range(3)], batch_size=4))
+    shown = [(f.source, f.number) for i in items for v in i.value.gathered.views for f in v]
+    assert sorted(shown) == [(s, k) for s in range(3) for k in range(8)]
+    assert all(torch.is_tensor(out) for i in items for out in i.value.outputs)

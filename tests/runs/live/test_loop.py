@@ -1,0 +1,112 @@
+"""`for result in headrace.live(source, model)`: what a loop of one's own gets."""
+
+import threading
+from fractions import Fraction
+
+import pytest
+import torch
+
+import headrace
+from headrace.errors import ConfigError, StageError
+from headrace.testing.fake_clock import FakeClock
+from headrace.testing.synth import SynthClip, read_number, write_clip
+from runs.live.fake_sources import Endless, FakeSource
+from runs.tiny import tiny_classifier
+from runtime.in_time import in_time
+
+
+def results(source, model, **options):
+    options = {"overload": "every-frame", "clock": FakeClock(), **options}
+    return in_time(lambda: list(headrace.live(source, model, **options)))
+
+
+def means(batch):
+    return batch.float().flatten(1).mean(dim=1)
+
+
+def test_a_file_comes_frame_by_frame_with_its_times_and_answers(tmp_path):
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=12))
+    found = results(str(clip), means)
+    assert [read_number(r.frames) for r in found] == list(range(12)) == [r.number for r in found]
+    assert [r.pts_seconds for r in found] == pytest.approx([k / 30 for k in range(12)])
+    assert {(r.source, r.source_name) for r in found} == {(0, str(clip))}
+    for r in found:
+        assert float(r.output) == pytest.approx(r.frames.mean(), rel=1e-4)
+        assert r.latency_ms >= 0
+        assert r.captured_seconds is None
+
+
+def test_at_full_speed_there_is_no_latency(tmp_path):
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=12))
+    found = results(str(clip), means, pace="offline", batch_size=5)
+    assert [r.number for r in found] == list(range(12))
+    assert {r.latency_ms for r in found} == {None}
+
+
+def test_several_sources_make_batches_and_say_which_is_which():
+    found = results([FakeSource(count=4), FakeSource(count=6, captured=True)], means, batch_size=4)
+    assert sorted((r.source, r.number) for r in found) == [
+        *((0, k) for k in range(4)),
+        *((1, k) for k in range(6)),
+    ]
+    assert {r.captured_seconds is None for r in found if r.source == 1} == {False}
+    assert {r.time_base for r in found} == {Fraction(1, 30)}
+
+
+def test_clips_carry_their_frames_and_the_times_of_the_newest():
+    shapes = []
+
+    def model(clips):
+        shapes.append(tuple(clips.shape))
+        return [len(clips)]
+
+    found = results(FakeSource(count=10), model, clip_len=4, clip_stride=2, clip_hop=3)
+    assert [r.frames[:, 0, 0, 0].tolist() for r in found] == [[0, 2, 4, 6], [3, 5, 7, 9]]
+    assert [r.number for r in found] == [6, 9]
+    assert shapes == [(1, 4, 3, 4, 4)] * 2
+
+
+def test_a_model_of_headrace_gives_its_own_results():
+    found = results(FakeSource(count=3), tiny_classifier())
+    assert [r.output.names for r in found] == [(("dark",),)] * 3
+
+
+def test_a_name_is_a_model_of_torchvision():
+    found = results(FakeSource(count=2), "squeezenet1_1", weights="none")
+    assert [len(r.output.names) for r in found] == [1, 1]
+
+
+def test_leaving_the_loop_ends_the_threads():
+    def leave():
+        for result in headrace.live(Endless(count=10), means, clock=FakeClock()):
+            if result.number >= 3:
+                break
+        return [t.name for t in threading.enumerate() if t.name.startswith("headrace-")]
+
+    assert in_time(leave) == []
+
+
+def test_what_the_model_raises_reaches_the_loop():
+    def broken(batch: torch.Tensor):
+        raise ValueError("wrong shape")
+
+    with pytest.raises(StageError, match="wrong shape"):
+        results(FakeSource(count=3), broken)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": 7}, "a model is a name, a headrace Model or a callable, got int"),
+        ({"model": "resnet5O"}, "did you mean resnet50"),
+        ({"batch_size": 0}, "batch_size must be an integer >= 1"),
+        ({"clip_len": 0}, "clip_len must be an integer >= 1"),
+        ({"max_staleness": "fast"}, 'must read like "200ms"'),
+        ({"overload": "some"}, "one of auto, every-frame, freshest"),
+        ({"source": []}, "a source is needed"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(options, message):
+    given = {"source": FakeSource(count=1), "model": means, **options}
+    with pytest.raises(ConfigError, match=message):
+        headrace.live(**given)

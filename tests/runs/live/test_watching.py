@@ -1,0 +1,120 @@
+"""How a live run is while it goes, as its page shows it."""
+
+from collections import deque
+
+import pytest
+
+from headrace.errors import OpenError
+from headrace.live.events import Event
+from headrace.profiling.steps import Step
+from headrace.runs.live.flow import LiveFlow, Reading
+from headrace.runs.live.showing import fan_out
+from headrace.runs.live.watching import WINDOW_SECONDS, StatusBoard, source_state
+from headrace.testing.fake_clock import FakeClock
+from runs.live.fake_sources import FakeSource
+from runs.live.test_flow import plan
+from runtime.in_time import in_time
+
+SECOND = 1_000_000_000
+
+
+def step(number, *, frames=1, latency_ms=20.0):
+    return Step(
+        step=number,
+        first_index=number,
+        frames=frames,
+        started_ms=0.0,
+        work_ms={"model": 5.0},
+        total_ms=latency_ms,
+        arrived_ms=0.0,
+    )
+
+
+def event(at_seconds, kind, words=""):
+    return Event(at_ns=round(at_seconds * SECOND), source=0, kind=kind, words=words)
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([], ("connecting", 0.5, "")),
+        ([event(1, "joined", "joined")], ("live", 1, "joined")),
+        ([event(1, "joined"), event(4, "stalled", "no frame")], ("stalled", 4, "no frame")),
+        (
+            [event(1, "joined"), event(4, "disconnected"), event(6, "disconnected", "attempt 2")],
+            ("reconnecting", 4, "attempt 2"),
+        ),
+        ([event(4, "disconnected"), event(7, "reconnected", "back")], ("live", 7, "back")),
+        ([event(1, "joined", "joined"), event(4, "dropped")], ("live", 1, "joined")),
+        ([event(1, "joined"), event(4, "ended", "ended")], ("ended", 4, "ended")),
+    ],
+)
+def test_the_state_of_a_source_is_what_it_last_told(events, expected):
+    state, since_ns, words = source_state(events, Reading(), began_ns=SECOND // 2)
+    assert (state, since_ns / SECOND, words) == expected
+
+
+def test_a_source_that_was_given_up_says_why():
+    reading = Reading(error=OpenError("the host is down", source="x"), failed_ns=9 * SECOND)
+    assert source_state([event(1, "joined")], reading, 0) == (
+        "failed",
+        9 * SECOND,
+        "the host is down",
+    )
+
+
+def test_before_the_first_result_nothing_is_made_up():
+    status = StatusBoard("tiny on x", "arrival", FakeClock()).status()
+    assert (status.state, status.fps, status.latency) == ("starting", 0, None)
+    assert (status.silent_seconds, status.jitter_ms) == (None, None)
+
+
+def test_the_rate_falls_to_0_and_the_latency_leaves_the_window():
+    clock = FakeClock()
+    board = StatusBoard("tiny on x", "arrival", clock)
+    for number in range(10):
+        clock.advance(0.1)
+        board.add(step(number, frames=2))
+    status = board.status()
+    assert (status.state, status.fps, status.silent_seconds) == ("running", 20, 0)
+    assert (status.latency.count, status.latency.p50_ms, status.latency.p95_ms) == (10, 20, None)
+    assert status.jitter_ms == pytest.approx(0)
+    clock.advance(2)
+    assert (board.status().fps, board.status().silent_seconds) == (0, 2)
+    clock.advance(WINDOW_SECONDS)
+    assert board.status().latency.count == 0
+    board.end()
+    assert board.status().state == "ended"
+
+
+def test_at_full_speed_there_is_no_latency():
+    board = StatusBoard("tiny on x", "full_speed", FakeClock())
+    board.add(step(0))
+    assert board.status().latency is None
+
+
+def test_counts_queues_stages_and_sources_are_those_of_the_run():
+    clock = FakeClock()
+    board = StatusBoard("tiny on fake", "schedule", clock)
+    flow = LiveFlow(plan(FakeSource(count=12, dropped=(3, 4))), clock)
+    fan = fan_out([], keeps_all=True, clock=clock)
+    board.begin(flow, fan)
+
+    def run():
+        with flow:
+            for number, item in enumerate(flow):
+                board.add(step(number, frames=item.parts))
+
+    in_time(run)
+    status = board.status()
+    assert (status.frames.arrived, status.frames.delivered, status.frames.dropped) == (12, 10, 2)
+    assert [(drop.stage, drop.cause, drop.items) for drop in status.drops] == [
+        ("decode", "damaged", 2)
+    ]
+    (source,) = status.sources
+    assert (source.name, source.state, source.frames) == ("fake", "live", 12)
+    assert (source.height, source.width) == (4, 4)
+    assert [stage.name for stage in status.stages] == ["decode", "batch", "preprocess", "model"]
+    assert [queue.name for queue in status.queues] == ["decode", "batch", "preprocess"]
+    assert [each.words for each in status.events] == ["joined 5 ms behind"]
+    assert isinstance(flow.readings[0].recent_ns, deque)

@@ -1,0 +1,80 @@
+"""A web application in a thread of its own."""
+
+import socket
+import threading
+
+import pytest
+
+from headrace.errors import ConfigError, StageError
+from headrace.runtime.server import UNREAD_SECONDS, Server, listen
+from runtime.in_time import in_time
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+async def hello(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+def test_who_came_before_it_runs_is_answered_and_all_ends_with_the_block():
+    def run_it():
+        listener = listen("127.0.0.1", 0)
+        with socket.create_connection(listener.getsockname()) as early:
+            early.sendall(REQUEST)
+            with Server(hello, listener):
+                reply = b"".join(iter(lambda: early.recv(1024), b""))
+                running = {thread.name for thread in threading.enumerate()}
+        return reply, running
+
+    reply, running = in_time(run_it)
+    assert reply.startswith(b"HTTP/1.1 200 OK")
+    assert b"hello" in reply
+    assert "headrace-server" in running
+
+
+def test_a_request_that_never_ends_is_cut():
+    entered = threading.Event()
+
+    async def stuck(scope, receive, send):
+        entered.set()
+        await receive()
+        await receive()
+
+    def run_it():
+        listener = listen("127.0.0.1", 0)
+        with socket.create_connection(listener.getsockname()) as asking:
+            asking.sendall(REQUEST)
+            with Server(stuck, listener):
+                assert entered.wait(30)
+
+    in_time(run_it)
+
+
+def test_a_server_that_failed_says_so_at_the_end():
+    def run_it():
+        listener = listen("127.0.0.1", 0)
+        listener.close()
+        with Server(hello, listener):
+            pass
+
+    with pytest.raises(StageError, match="the server failed"):
+        in_time(run_it)
+
+
+@pytest.mark.parametrize(("address", "port"), [("192.0.2.1", 0), ("::1%nothing", 0)])
+def test_an_address_of_another_machine_cannot_be_served(address, port):
+    with pytest.raises(ConfigError, match=f"cannot serve on {address} port {port}: "):
+        listen(address, port)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such limit")
+def test_what_is_never_read_is_given_up():
+    """Left to itself the system keeps it for ever, as long as the other side is there."""
+    with (
+        listen("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        limit = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+    assert limit == UNREAD_SECONDS * 1000

@@ -1,0 +1,127 @@
+"""A live run that is set by hand: its clock, its pictures, and how it says it is."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from headrace.models.results import Labels
+from headrace.profiling.flow import ItemCounts
+from headrace.sinks.seen import Seen
+from headrace.sinks.web.options import WebOptions
+from headrace.sinks.web.status import (
+    DropStatus,
+    EventStatus,
+    LatencyStatus,
+    LiveStatus,
+    QueueStatus,
+    SourceStatus,
+    StageStatus,
+)
+from headrace.sinks.web.view import WebView
+from headrace.testing.fake_clock import FakeClock
+from headrace.video.frames import FrameBatch
+
+DOOR = "rtsp://10.0.0.7/door"
+ANY_PORT = WebOptions(port=0, pictures_per_second=1e6)
+"""Pictures come as fast as they are asked for: the fake clock stands still."""
+
+
+def source(name: str = DOOR, **changes: Any) -> SourceStatus:
+    found = {
+        **{"name": name, "state": "live", "since_seconds": 754.2, "fps": 30.0},
+        **{"height": 720, "width": 1280, "frames": 22_640},
+    }
+    return SourceStatus(**{**found, **changes})
+
+
+def status(**changes: Any) -> LiveStatus:
+    """A run that is well, but for `changes`."""
+    found = {
+        "title": f"resnet18 on {DOOR}",
+        "state": "running",
+        "wall_seconds": 1_700_000_000.0,
+        "running_seconds": 760.0,
+        "silent_seconds": 0.031,
+        "fps": 29.0,
+        "latency": LatencyStatus(
+            base="arrival", window_seconds=60, count=1_789, p50_ms=41.7, p95_ms=63.2
+        ),
+        "jitter_ms": 4.62,
+        "frames": ItemCounts(arrived=22_640, delivered=22_101, dropped=536, in_flight=3),
+        "drops": (
+            DropStatus(stage="decode", cause="stale", items=530),
+            DropStatus(stage="decode", cause="damaged", items=6),
+        ),
+        "sources": (source(),),
+        "stages": (
+            StageStatus(name="decode", p50_ms=4.1, p95_ms=6.0, busy=0.13),
+            StageStatus(name="preprocess", p50_ms=3.3, p95_ms=4.1, busy=0.10),
+            StageStatus(name="model", p50_ms=28.9, p95_ms=33.4, busy=0.86),
+            StageStatus(name="sink", p50_ms=0.4, p95_ms=None, busy=0.01),
+        ),
+        "queues": (
+            QueueStatus(name="decoded", depth=2, capacity=2),
+            QueueStatus(name="prepared", depth=1, capacity=2),
+            QueueStatus(name="web", depth=0, capacity=1),
+        ),
+        "events": (
+            EventStatus(
+                wall_seconds=1_699_999_246.0,
+                source=DOOR,
+                kind="joined",
+                words="joined 640 ms behind",
+            ),
+        ),
+    }
+    return LiveStatus(**{**found, **changes})
+
+
+def seen(
+    number: int, *, source: int = 0, shade: int = 96, size: tuple[int, int] = (72, 128)
+) -> Seen:
+    """One frame in one shade of grey."""
+    return Seen(
+        batch=FrameBatch(
+            frames=np.full((1, *size, 3), shade, np.uint8),
+            index=np.array([number]),
+            pts=np.array([number]),
+            time_base=Fraction(1, 30),
+            video=source,
+        ),
+        labels=Labels(names=(("street sign", "traffic light"),), confidence=((0.93, 0.04),)),
+    )
+
+
+class FakedRun:
+    """What a page is shown: `run.status` is what it says when it is asked."""
+
+    def __init__(self, options: WebOptions, names: tuple[str, ...]) -> None:
+        self.clock = FakeClock()
+        self.status = status()
+        self.asked = 0
+        self.view = WebView(options, self._say, names, clock=self.clock)
+
+    def say(self, found: LiveStatus) -> None:
+        """Changes what it says, and lets the time pass after which it is asked again."""
+        self.status = found
+        self.clock.advance(1)
+
+    @property
+    def root(self) -> str:
+        return f"http://127.0.0.1:{self.view.port}"
+
+    def _say(self) -> LiveStatus:
+        self.asked += 1
+        return self.status
+
+
+@contextmanager
+def faked_run(names: tuple[str, ...] = (DOOR,), **changes: Any) -> Iterator[FakedRun]:
+    """A run that is served while the block lasts; `changes` are fields of `WebOptions`."""
+    run = FakedRun(replace(ANY_PORT, **changes), names)
+    with run.view:
+        yield run
