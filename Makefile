@@ -67,7 +67,7 @@ system-packages:  ## install the system packages of the tests, or name them
 	@scripts/system_packages.sh
 
 clean:  ## remove what was built, cached or written, all but .venv
-	rm -rf build dist demo_out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist demo_out demo_live .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
@@ -83,6 +83,7 @@ $(PACKAGE): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	@touch $@
 
 $(DEMO): $(PACKAGE) requirements-demo.txt
+	$(INSTALL) --no-build-isolation --editable '.[web]'
 	$(INSTALL) --no-deps --requirement requirements-demo.txt
 	@touch $@
 

