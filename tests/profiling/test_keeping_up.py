@@ -64,6 +64,12 @@ def test_frames_were_too_many():
     assert finding.evidence == ("90 frames: overflow at decode.", "10 frames: stale at model.")
 
 
+def test_a_few_frames_of_a_hiccup_are_named_but_no_verdict():
+    finding = keeping_up(live(lambda k: 20.0, dropped={"decode": {"overflow": 4, "backlog": 80}}))
+    assert finding.headline.startswith("Kept up: hardly any frame was too many")
+    assert finding.evidence == ("4 frames: overflow at decode.",)
+
+
 def test_it_fell_behind():
     assert "latency grew by 7.2 s" in keeping_up(live(lambda k: 40.0 * k)).headline
 

@@ -24,7 +24,9 @@ class DropSpell:
     def words(self) -> str:
         """Say it in a few words: `overflow at decode, over 1.4 s`."""
         seconds = (self.last_ns - self.began_ns) / 1e9
-        return f"{self.cause} at {self.stage}" + (f", over {seconds:.1f} s" if seconds else "")
+        return f"{self.cause} at {self.stage}" + (
+            f", over {seconds:.1f} s" if seconds >= 0.1 else ""
+        )
 
 
 class DropLog:

@@ -9,7 +9,9 @@ from headrace.profiling.session import Session
 _LATE: Final = 1_000.0
 """Milliseconds by which latency has grown when a session has fallen behind."""
 _TENTH: Final = 10
-_TOO_MANY: Final = ("overflow", "stale", "backlog", "late")
+_FEW: Final = 0.05
+"""Share of the frames; so many may be dropped in a moment's hiccup, as after a reconnection."""
+_TOO_MANY: Final = ("overflow", "stale", "late")
 """Causes of drops that say that frames were too many."""
 
 
@@ -24,14 +26,15 @@ def keeping_up(session: Session) -> Finding | None:
         for cause, frames in stage.dropped.items()
         if cause in _TOO_MANY and frames and stage.role != "sink"
     }
-    if drops:
-        share = sum(drops.values()) / max(1, session.items.arrived)
+    share = sum(drops.values()) / max(1, session.items.arrived)
+    evidence = tuple(
+        f"{counted(frames, 'frame')}: {cause} at {stage}."
+        for (stage, cause), frames in sorted(drops.items(), key=lambda each: -each[1])
+    )
+    if share > _FEW:
         return Finding(
             headline=f"Frames came faster than they were worked on: {percent(share)} were dropped.",
-            evidence=tuple(
-                f"{counted(frames, 'frame')}: {cause} at {stage}."
-                for (stage, cause), frames in sorted(drops.items(), key=lambda each: -each[1])
-            ),
+            evidence=evidence,
         )
     grown = _grown_ms(session)
     if grown > _LATE:
@@ -41,9 +44,11 @@ def keeping_up(session: Session) -> Finding | None:
             change="--overload freshest, if the newest frames are what you need.",
         )
     return Finding(
-        headline=f"Kept up: no frame was too many; latency {latency.ms.p50:.0f} ms from "
-        f"{latency.base} (median of {counted(latency.ms.count, 'step')}).",
+        headline=f"Kept up: {'hardly any' if drops else 'no'} frame was too many; latency "
+        f"{latency.ms.p50:.0f} ms from {latency.base} (median of "
+        f"{counted(latency.ms.count, 'step')}).",
         bound_by=("source",),
+        evidence=evidence,
     )
 
 
