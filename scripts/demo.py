@@ -1,6 +1,4 @@
-"""Runs `headrace run` on the clip and the weights of requirements-demo.txt, and says how to watch it
-live.
-"""
+"""Runs `headrace run` on the clip and weights of requirements-demo.txt; says how to watch it live."""
 
 import shlex
 import subprocess
