@@ -1,4 +1,4 @@
-"""Runs `headrace run` on the clip and weights of requirements-demo.txt; says how to watch it live."""
+"""Runs `headrace run` on the clip and weights of requirements-demo.txt."""
 
 import shlex
 import subprocess
