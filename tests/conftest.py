@@ -1,7 +1,6 @@
 """For every test: nothing is left running or open, the same examples, and a browser to ask for."""
 
 import gc
-import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from missing import missing
 from report.chromium import Page, browser_page
 
 # The same examples everywhere, and no time asserted.
@@ -51,8 +51,7 @@ def page(tmp_path: Path) -> Iterator[Page]:
     """A page of a real browser; without one the test is skipped, or fails where CI=true."""
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
-        give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        give_up("no Chromium found: apt-get install chromium")
+        missing("no Chromium found")
     with browser_page(program, tmp_path / "profile") as page:
         yield page
 

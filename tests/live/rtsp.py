@@ -1,12 +1,11 @@
 """A real RTSP server as a child, that can be stopped, continued, killed and started again."""
 
-import os
 import shutil
 import signal
 import subprocess
 from pathlib import Path
 
-import pytest
+from missing import missing
 
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _CAN_SERVE = (
@@ -25,8 +24,7 @@ def needs_server() -> None:
         == 0
     )
     if not is_there:
-        ends = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        ends("GStreamer's RTSP server is not installed: run scripts/system_packages.sh")
+        missing("GStreamer's RTSP server is not installed")
 
 
 class RtspServer:

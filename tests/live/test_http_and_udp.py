@@ -21,6 +21,7 @@ from headrace.live.pattern import PatternSource
 from headrace.testing.damage import concatenate, damage_packets, hls_text
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from live.reading import QUICK, Read
+from missing import missing
 from runtime.in_time import happens, in_time
 
 SHORT = replace(QUICK, open_timeout_seconds=0.5)
@@ -170,7 +171,7 @@ def udp_port():
 
 def test_a_transport_stream_over_udp(stream, udp_port):
     if shutil.which("ffmpeg") is None:
-        pytest.skip("the program ffmpeg sends: run scripts/system_packages.sh")
+        missing("no ffmpeg found, which sends")
     target = f"udp://127.0.0.1:{udp_port}?pkt_size=1316"
     send = ["ffmpeg", "-v", "error", "-re", "-stream_loop", "-1", "-i", str(stream)]
     with subprocess.Popen([*send, "-c", "copy", "-f", "mpegts", target]) as sender:
