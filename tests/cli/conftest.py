@@ -1,6 +1,24 @@
-"""Every command keeps its indexes in a folder of the test."""
+"""Calling commands; each keeps its indexes in a folder of the test."""
 
 import pytest
+
+from headrace.cli import main
+
+
+@pytest.fixture
+def call(capsys):
+    """Return a function: arguments -> (exit code, stdout, stderr)."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = 0
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
 
 
 @pytest.fixture(autouse=True)

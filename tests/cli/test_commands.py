@@ -27,22 +27,6 @@ def good(tmp_path):
     return write_clip(tmp_path / "good", SynthClip(b_frames=2))
 
 
-@pytest.fixture
-def call(capsys):
-    """Return a function: arguments -> (exit code, stdout, stderr)."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = 0
-        try:
-            main([str(argument) for argument in arguments])
-        except SystemExit as end:
-            code = int(end.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
 FAST = ("--model-name", "squeezenet1_1", "--weights", "none", "--batch-size", 8)
 
 

@@ -7,26 +7,9 @@ import sys
 
 import pytest
 
-from headrace.cli import main
 from headrace.testing.synth import SynthClip, write_clip
 
 FAST = ("--model-name", "squeezenet1_1", "--weights", "none", "--no-video")
-
-
-@pytest.fixture
-def call(capsys):
-    """Return a function: arguments -> (exit code, stdout, stderr)."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = 0
-        try:
-            main([str(argument) for argument in arguments])
-        except SystemExit as end:
-            code = int(end.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture
