@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -21,19 +22,9 @@ def good(tmp_path):
 
 
 @pytest.fixture
-def call(capsys):
-    """Return a function: arguments -> (exit code, stdout, stderr)."""
-
-    def run(*arguments):
-        code = 0
-        try:
-            main(["bench", "workers", *map(str, arguments)])
-        except SystemExit as end:
-            code = int(end.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+def call(call):
+    """Return a function: arguments of this command -> (exit code, stdout, stderr)."""
+    return partial(call, "bench", "workers")
 
 
 def test_it_prints_rows_and_verdict_and_leaves_numbers_and_chart(call, good, tmp_path):

@@ -1,10 +1,10 @@
 """`headrace bench sampling` as a user meets it."""
 
 import json
+from functools import partial
 
 import pytest
 
-from headrace.cli import main
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -21,19 +21,9 @@ def good(tmp_path):
 
 
 @pytest.fixture
-def call(capsys):
-    """Return a function: arguments -> (exit code, stdout, stderr)."""
-
-    def run(*arguments):
-        code = 0
-        try:
-            main(["bench", "sampling", *map(str, arguments)])
-        except SystemExit as end:
-            code = int(end.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
+def call(call):
+    """Return a function: arguments of this command -> (exit code, stdout, stderr)."""
+    return partial(call, "bench", "sampling")
 
 
 def test_it_prints_machine_rows_and_verdict_and_leaves_numbers_and_chart(call, good, tmp_path):

@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import pytest
 
-from headrace.cli import main
 from headrace.testing.synth import SynthClip, write_clip
 from training.cameras.clips import CAMERAS, write_layout
 
@@ -19,22 +18,6 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made") / "videos"
     write_layout(folder, LENGTHS)
     return folder
-
-
-@pytest.fixture
-def call(capsys):
-    """Return a function: arguments -> (exit code, stdout, stderr)."""
-
-    def run(*arguments):
-        code = 0
-        try:
-            main([*map(str, arguments)])
-        except SystemExit as end:
-            code = int(end.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """`headrace plan` as a user meets it: a table with words, advice, and one line where it cannot."""
 
 import json
+from functools import partial
 
 import pytest
 
-from headrace.cli import main
 from headrace.experiments.plan_config import PlanConfig
 from headrace.experiments.sampling import SamplingConfig
 from headrace.sampling.rho import TAKEN_RHO
@@ -24,18 +24,9 @@ def clips(tmp_path):
 
 
 @pytest.fixture
-def call(capsys):
-    """Return a function: arguments -> (exit code, stdout, stderr)."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = 0
-        try:
-            main(["plan", *map(str, arguments)])
-        except SystemExit as end:
-            code = int(end.code or 0)
-        return code, *capsys.readouterr()
-
-    return run
+def call(call):
+    """Return a function: arguments of this command -> (exit code, stdout, stderr)."""
+    return partial(call, "plan")
 
 
 SMALL = ("--size", 32, 32, "--batch-size", 8, "--memory", "1MiB")
