@@ -11,6 +11,7 @@ import pytest
 
 from headrace.profiling import machine
 from headrace.profiling.machine import describe_machine, versions
+from headrace.runtime.affinity import parse_cores
 
 
 def test_the_machine_has_cores_memory_and_ffmpeg() -> None:
@@ -61,3 +62,31 @@ def test_nothing_here_loads_torch() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_cores_that_may_be_used_and_what_sets_their_clock_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for core in range(os.cpu_count() or 1):
+        folder = tmp_path / f"cpu{core}" / "cpufreq"
+        folder.mkdir(parents=True)
+        (folder / "scaling_governor").write_text("performance\n")
+    monkeypatch.setattr(machine, "_GOVERNORS", tmp_path)
+    found = describe_machine()
+    assert found.governor == "performance"
+    if found.cores is not None:
+        assert len(parse_cores(found.cores)) == found.usable_cores
+    assert 0 < found.available_bytes <= found.memory_bytes
+    monkeypatch.setattr(machine, "_GOVERNORS", tmp_path / "none")
+    assert describe_machine().governor is None
+
+
+def test_the_driver_of_a_gpu_is_told_as_its_module_tells_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = tmp_path / "version"
+    told.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.10  Wed Jan 29\n")
+    monkeypatch.setattr(machine, "_NVIDIA", told)
+    assert machine._driver() == "570.86.10"
+    monkeypatch.setattr(machine, "_NVIDIA", tmp_path / "none")
+    assert machine._driver() is None

@@ -5,7 +5,12 @@ import sys
 
 import psutil
 
-from headrace.profiling.usage import cpu_seconds, machine_cpu_seconds, memory_bytes
+from headrace.profiling.usage import (
+    ProcessorShare,
+    cpu_seconds,
+    machine_cpu_seconds,
+    memory_bytes,
+)
 
 TICK = 0.01
 """The kernel counts processor time in these."""
@@ -35,3 +40,12 @@ def test_the_machine_is_as_busy_as_this_process_at_least():
 
 def test_memory_is_that_of_a_python_at_least():
     assert memory_bytes() > 10**6
+
+
+def test_what_a_run_took_is_its_processor_time_and_its_greatest_memory():
+    share = ProcessorShare()
+    held = bytearray(64 << 20)
+    used = share.used()
+    assert used.cpu_seconds >= 0
+    assert used.peak_memory_bytes > len(held)
+    assert used.peak_gpu_bytes is None

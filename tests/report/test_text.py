@@ -4,7 +4,7 @@ import pytest
 
 from headrace.profiling.inputs import LostFrame
 from headrace.profiling.provenance import Gpu
-from headrace.report.text import render_setup, render_text
+from headrace.report.text import machine_rows, render_setup, render_text
 from report.recorded import MACHINE, SOURCE, record
 
 COMPLETE = """\
@@ -143,6 +143,17 @@ def test_a_failed_run_is_this_text() -> None:
 
 def test_a_run_interrupted_before_its_first_step_is_this_text() -> None:
     assert render_text(record(steps=0, outcome="interrupted")) == INTERRUPTED
+
+
+def test_the_cores_their_governor_free_memory_and_driver_are_named_where_they_are_known() -> None:
+    gpu = Gpu(name="Card A", memory_bytes=8 << 30, driver="570.86.10")
+    known = {"cores": "0-7", "governor": "performance", "available_bytes": 8 << 30, "gpus": (gpu,)}
+    rows = dict(machine_rows(MACHINE.model_copy(update=known)))
+    assert rows["Cores"] == "8 physical, 16 logical, 8 usable (0-7)"
+    assert rows["Governor"] == "performance"
+    assert rows["Memory"] == "32.0 GiB, 8.00 GiB available"
+    assert rows["GPU"] == "Card A (8.00 GiB, driver 570.86.10)"
+    assert "Governor" not in dict(machine_rows(MACHINE))
 
 
 def test_the_setup_is_this_text() -> None:

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from headrace.errors import BackendError, ConfigError
-from headrace.runtime.affinity import available_cores, bind, parse_cores
+from headrace.runtime.affinity import available_cores, bind, cores_text, parse_cores
 from runtime.in_time import run_script
 
 
@@ -82,3 +82,8 @@ def test_without_binding_all_cores_are_available():
 def test_without_binding_says_so_where_it_is_asked_for():
     with pytest.raises(BackendError, match=r"cores \[0\] were asked for, but this system cannot"):
         bind(frozenset({0}))
+
+
+@pytest.mark.parametrize("text", ["0", "0-3", "0-1,4,6-8", "3,5"])
+def test_cores_are_written_as_they_are_read(text):
+    assert cores_text(parse_cores(text)) == text

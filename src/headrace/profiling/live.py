@@ -1,7 +1,11 @@
 """What a live session records besides its steps: its sources, and what happened when."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from pydantic import NonNegativeFloat, NonNegativeInt
 
+from headrace.profiling.content import content_id
 from headrace.profiling.provenance import Record, Text
 
 
@@ -14,6 +18,21 @@ class SourceRecord(Record):
     """Frames it gave, those that were dropped included."""
     error: Text | None = None
     """Why it ended before its time."""
+    content: Text | None = None
+    """What is in it, where it is a file, as of a video that is read at full speed."""
+
+
+def with_file_content(sources: Sequence[SourceRecord]) -> tuple[SourceRecord, ...]:
+    """Return the sources, those that are files with the id of what is in each; after a run."""
+    ids = {name: content_id(Path(name)) for name in {s.name for s in sources if _is_file(s.name)}}
+    return tuple(s.model_copy(update={"content": ids.get(s.name)}) for s in sources)
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):
+        return False  # an address that no path can look like
 
 
 class EventRecord(Record):

@@ -2,9 +2,11 @@
 
 import os
 import platform
+import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -13,11 +15,13 @@ import av
 import psutil
 
 from headrace.profiling.provenance import Gpu, Machine, Provenance, plain
-from headrace.runtime.affinity import available_cores
+from headrace.runtime.affinity import available_cores, can_bind, cores_text
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 _PACKAGES = ("headrace", "torch", "torchvision", "av", "numpy")
 _CPU_INFO = Path("/proc/cpuinfo")
+_GOVERNORS = Path("/sys/devices/system/cpu")
+_NVIDIA = Path("/proc/driver/nvidia/version")
 _CHECKOUT = Path(__file__).parents[3]
 
 
@@ -73,12 +77,16 @@ def describe_machine() -> Machine:
     for them starts CUDA in this process.
     """
     logical_cores = psutil.cpu_count(logical=True) or 1
+    cores, memory = available_cores(), psutil.virtual_memory()
     return Machine(
         cpu=_cpu_name(),
         physical_cores=psutil.cpu_count(logical=False),
         logical_cores=logical_cores,
-        usable_cores=len(available_cores()),
-        memory_bytes=psutil.virtual_memory().total,
+        usable_cores=len(cores),
+        cores=cores_text(cores) if can_bind() else None,
+        governor=_governor(cores),
+        memory_bytes=memory.total,
+        available_bytes=memory.available,
         system=f"{_system_name()}, {platform.system()} {platform.release()} {platform.machine()}",
         python=f"{platform.python_implementation()} {platform.python_version()}",
         gpus=_gpus(),
@@ -117,6 +125,24 @@ def _system_name() -> str:
         return platform.system()
 
 
+def _governor(cores: Iterable[int]) -> str | None:
+    """The governors of these cores, with commas between them where they differ."""
+    found = set()
+    for core in cores:
+        with suppress(OSError):
+            text = (_GOVERNORS / f"cpu{core}/cpufreq/scaling_governor").read_text(encoding="utf-8")
+            found.add(text.strip())
+    return ", ".join(sorted(found)) or None
+
+
+def _driver() -> str | None:
+    """The version of NVIDIA's kernel module, as it tells it itself."""
+    with suppress(OSError):
+        found = re.search(r"\s(\d+\.[\d.]+)\s", _NVIDIA.read_text(encoding="utf-8"))
+        return found[1] if found else None
+    return None
+
+
 def _gpus() -> tuple[Gpu, ...]:
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
@@ -124,4 +150,7 @@ def _gpus() -> tuple[Gpu, ...]:
     properties = (
         torch.cuda.get_device_properties(place) for place in range(torch.cuda.device_count())
     )
-    return tuple(Gpu(name=each.name, memory_bytes=each.total_memory) for each in properties)
+    driver = _driver()
+    return tuple(
+        Gpu(name=each.name, memory_bytes=each.total_memory, driver=driver) for each in properties
+    )

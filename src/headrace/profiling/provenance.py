@@ -39,6 +39,8 @@ class Gpu(Record):
 
     name: str
     memory_bytes: NonNegativeInt
+    driver: str | None = None
+    """Version of its driver; None where the system does not tell."""
 
 
 class Machine(Record):
@@ -52,8 +54,15 @@ class Machine(Record):
     """None in records made before headrace kept it."""
     usable_cores: PositiveInt
     """Logical cores this process may run on; smaller than `logical_cores` when it is bound."""
+    cores: str | None = None
+    """Which ones these are, as `0-3,6`; None where the system cannot bind a process to cores."""
+    governor: str | None = None
+    """What Linux sets the clock of these cores by, as `performance`; None where it does not tell,
+    as in most virtual machines."""
     memory_bytes: NonNegativeInt
     """Installed main memory."""
+    available_bytes: NonNegativeInt | None = None
+    """Of it, what programs could still take when this was recorded."""
     system: str
     """Operating system and kernel."""
     python: str

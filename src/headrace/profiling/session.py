@@ -16,6 +16,7 @@ from headrace.profiling.live import EventRecord, SourceRecord
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.setup import Alternative, Setup, StartUpPart
 from headrace.profiling.steps import Steps
+from headrace.profiling.usage import Usage
 
 Kind = Literal["run", "live", "retrain", "extract", "loader"]
 """A model on files; on what comes as it comes; training a head; writing frames or features; a
@@ -52,6 +53,8 @@ class Session(Record):
     others_cpu_share: Share | None = None
     """Of all processor time that was used during the run, that of other programs; None where the
     system does not tell."""
+    usage: Usage | None = None
+    """What it took of the machine; None in records made before headrace kept it."""
     warmup_steps: NonNegativeInt = 0
     """The first steps, which every figure but the totals leaves out."""
     steps: Steps = Steps()

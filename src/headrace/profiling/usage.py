@@ -1,9 +1,17 @@
 """What this process and those it started use of the machine."""
 
+import re
+import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import psutil
+from pydantic import NonNegativeFloat, NonNegativeInt
+
+from headrace.profiling.provenance import Record
+
+_STATUS: Final = Path("/proc/self/status")
 
 _LEAST_SECONDS: Final = 0.5
 """Of processor time, below which the share of other programs says nothing."""
@@ -47,6 +55,35 @@ def memory_bytes() -> int:
     return total
 
 
+class Usage(Record):
+    """What a run took of the machine."""
+
+    cpu_seconds: NonNegativeFloat
+    """Processor time of all its threads and processes, during the run."""
+    peak_memory_bytes: NonNegativeInt | None = None
+    """The most main memory its process ever had, imports and warm-up included; None where the
+    system does not tell."""
+    peak_gpu_bytes: NonNegativeInt | None = None
+    """The most that tensors ever took on its GPU; None where none was used."""
+
+
+def peak_memory_bytes() -> int | None:
+    """The most main memory this process ever had; None where the system does not tell."""
+    with suppress(OSError):
+        # Not what getrusage tells: there a program inherits the peak of what started it.
+        found = re.search(r"VmHWM:\s+(\d+) kB", _STATUS.read_text(encoding="utf-8"))
+        return int(found[1]) * 1024 if found else None
+    return getattr(psutil.Process().memory_info(), "peak_wset", None)
+
+
+def peak_gpu_bytes() -> int | None:
+    """The most that tensors of this process took on any one GPU; None where none was used."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return None
+    return max(map(torch.cuda.max_memory_allocated, range(torch.cuda.device_count())), default=None)
+
+
 class ProcessorShare:
     """Watches what share of the processor time other programs take."""
 
@@ -60,3 +97,11 @@ class ProcessorShare:
         if whole < _LEAST_SECONDS:
             return None
         return min(1.0, max(0.0, 1 - own / whole))
+
+    def used(self) -> Usage:
+        """Return what this process and those below it took since, and their greatest memory."""
+        return Usage(
+            cpu_seconds=max(0.0, cpu_seconds() - self._own),
+            peak_memory_bytes=peak_memory_bytes(),
+            peak_gpu_bytes=peak_gpu_bytes(),
+        )

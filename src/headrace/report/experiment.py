@@ -12,6 +12,7 @@ from headrace.report.text import (
     aligned,
     configuration_rows,
     finding_lines,
+    gpu_words,
     machine_rows,
     printable,
 )
@@ -71,7 +72,7 @@ def render_experiment_text(page: ExperimentPage) -> str:
 
 def machine_line(machine: Machine) -> str:
     """What was measured on, in a line: processor, cores, memory, GPU."""
-    gpus = ", ".join(f"{gpu.name} ({gibibytes(gpu.memory_bytes)})" for gpu in machine.gpus)
+    gpus = ", ".join(map(gpu_words, machine.gpus))
     return (
         f"Machine: CPU {machine.cpu}, {machine.usable_cores} of "
         f"{counted(machine.logical_cores or machine.usable_cores, 'core')} usable; "

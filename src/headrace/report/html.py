@@ -75,6 +75,7 @@ def _source_rows(source: SourceSummary) -> list[tuple[str, str]]:
         ("Counted by", "its packets" if source.counted_by == "packets" else "decoding it all"),
         ("Frame rate", rate),
         ("Traits", ", ".join(traits)),
+        *([("Content", source.content)] if source.content else []),
     ]
     if source.gop is not None:
         gop = source.gop

@@ -7,7 +7,7 @@ from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.loads import StageLoad, stage_loads
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
-from headrace.profiling.provenance import Machine, Scalar
+from headrace.profiling.provenance import Gpu, Machine, Scalar
 from headrace.profiling.session import Session
 from headrace.report.numbers import gibibytes, percent
 from headrace.report.timeline import timeline
@@ -58,16 +58,25 @@ def machine_rows(machine: Machine) -> list[tuple[str, str]]:
     """Label and value of what is known about the machine."""
     physical = f"{machine.physical_cores} physical, " if machine.physical_cores else ""
     logical = f"{machine.logical_cores} logical, " if machine.logical_cores else ""
-    gpus = ", ".join(f"{gpu.name} ({gibibytes(gpu.memory_bytes)})" for gpu in machine.gpus)
+    which = f" ({machine.cores})" if machine.cores else ""
+    free = machine.available_bytes
+    available = "" if free is None else f", {gibibytes(free)} available"
     return [
         ("CPU", machine.cpu),
-        ("Cores", f"{physical}{logical}{machine.usable_cores} usable"),
-        ("Memory", gibibytes(machine.memory_bytes)),
-        ("GPU", gpus or "none"),
+        ("Cores", f"{physical}{logical}{machine.usable_cores} usable{which}"),
+        *([("Governor", machine.governor)] if machine.governor else []),
+        ("Memory", f"{gibibytes(machine.memory_bytes)}{available}"),
+        ("GPU", ", ".join(map(gpu_words, machine.gpus)) or "none"),
         ("System", machine.system),
         ("Python", machine.python),
         ("FFmpeg", ", ".join(f"{name} {version}" for name, version in machine.ffmpeg.items())),
     ]
+
+
+def gpu_words(gpu: Gpu) -> str:
+    """`NVIDIA H100 (79.6 GiB, driver 550.54)`."""
+    driver = f", driver {gpu.driver}" if gpu.driver else ""
+    return f"{gpu.name} ({gibibytes(gpu.memory_bytes)}{driver})"
 
 
 def configuration_rows(configuration: Mapping[str, Scalar]) -> list[tuple[str, str]]:

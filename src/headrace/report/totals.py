@@ -13,6 +13,7 @@ from headrace.report.numbers import (
     count,
     counted,
     decimal,
+    gibibytes,
     megabytes,
     milliseconds,
     percent,
@@ -36,6 +37,7 @@ def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
         *_service(metrics),
         *_steadiness(session, metrics),
         *_decoding(session, metrics),
+        *_usage(session),
     )
 
 
@@ -154,4 +156,21 @@ def _decoding(session: Session, metrics: Metrics) -> Iterator[Total]:
             label="Damaged",
             value=counted(len(session.lost), "frame"),
             reading="asked for and not decodable",
+        )
+
+
+def _usage(session: Session) -> Iterator[Total]:
+    if session.usage is None:
+        return
+    used, wall = session.usage, session.wall_seconds
+    cores = f"{decimal(used.cpu_seconds / wall)} cores busy on average" if wall else "in no time"
+    yield Total(label="CPU time", value=seconds(used.cpu_seconds), reading=f"of this run, {cores}")
+    if used.peak_memory_bytes is not None:
+        gpu = ""
+        if used.peak_gpu_bytes is not None:
+            gpu = f"; tensors on the GPU {gibibytes(used.peak_gpu_bytes)}"
+        yield Total(
+            label="Peak memory",
+            value=gibibytes(used.peak_memory_bytes),
+            reading=f"of its process, imports and warm-up included{gpu}",
         )

@@ -1,7 +1,7 @@
 """One run: decode -> preprocess -> transfer -> model -> sinks, recorded as a session."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.decode.index_store import IndexStore
@@ -14,7 +14,7 @@ from headrace.models.results import Labels
 from headrace.models.threads import operation_threads
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.flow import ItemCounts
-from headrace.profiling.inputs import DecodeCounters
+from headrace.profiling.inputs import DecodeCounters, with_content
 from headrace.profiling.machine import provenance
 from headrace.profiling.session import Outcome, Session
 from headrace.profiling.setup import StartUpPart
@@ -64,6 +64,8 @@ class Runner:
     """From frames to what the model takes; None means that of the options."""
     sinks: tuple[Sink, ...] = ()
     """Where results go besides the files of the options; closed when the run ends."""
+    before_start: Callable[[], None] = field(default=lambda: None)
+    """Called when all is ready, right before the clock of the run starts: to begin with others."""
     clock: Clock = SYSTEM_CLOCK
 
     @classmethod
@@ -136,10 +138,12 @@ class Runner:
             ConfigError: a sink cannot be written.
         """
         with operation_threads(self.options.compute.threads):
-            return with_alternatives(self._run(on_step), self.model, self.clock)
+            session = with_alternatives(self._run(on_step), self.model, self.clock)
+        return session.model_copy(update={"inputs": with_content(session.inputs)})
 
     def _run(self, on_step: Callable[[Step], None]) -> Session:
         made = provenance(self.options.configuration(), self.command, self.clock)
+        self.before_start()
         start_ns, share = self.clock.now_ns(), ProcessorShare()
         outcome: Outcome = "complete"
         error: str | None = None
@@ -181,6 +185,7 @@ class Runner:
             wall_seconds=(self.clock.now_ns() - start_ns) / 1e9,
             startup=self.startup,
             others_cpu_share=share.of_others(),
+            usage=share.used(),
             warmup_steps=_WARMUP_STEPS if len(steps) > 2 * _WARMUP_STEPS else 0,
             steps=Steps.of(steps),
             stages=stage_records,

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 
 import psutil
@@ -42,6 +43,17 @@ def parse_cores(text: str) -> frozenset[int]:
             raise ConfigError(f"a range of cores runs upwards, got {part.strip()!r} in {text!r}")
         cores.update(range(first, last + 1))
     return frozenset(cores)
+
+
+def cores_text(cores: Iterable[int]) -> str:
+    """Return what `parse_cores` reads: {0, 1, 2, 6} as "0-2,6"."""
+    runs: list[list[int]] = []
+    for core in sorted(cores):
+        if runs and core == runs[-1][-1] + 1:
+            runs[-1][1:] = [core]
+        else:
+            runs.append([core])
+    return ",".join("-".join(map(str, run)) for run in runs)
 
 
 def bind(cores: frozenset[int]) -> None:

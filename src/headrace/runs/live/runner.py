@@ -18,6 +18,7 @@ from headrace.models.results import Labels
 from headrace.models.threads import operation_threads
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import NOT_COUNTED
+from headrace.profiling.live import with_file_content
 from headrace.profiling.machine import provenance
 from headrace.profiling.session import Outcome, Pace, Session
 from headrace.profiling.setup import StartUpPart
@@ -67,6 +68,8 @@ class LiveRunner:
     """Told of the run as it goes, for those who watch it."""
     on_notice: Callable[[str], None] = field(default=lambda words: None)
     """Told at once, in the thread that runs, of what a user should know: a sink that failed."""
+    before_start: Callable[[], None] = field(default=lambda: None)
+    """Called when all is ready, right before the clock of the run starts: to begin with others."""
     clock: Clock = SYSTEM_CLOCK
 
     @classmethod
@@ -130,11 +133,13 @@ class LiveRunner:
             on_step: Called in the caller's thread after each step, for progress.
         """
         with operation_threads(self.options.compute.threads):
-            return self._run(on_step)
+            session = self._run(on_step)
+        return session.model_copy(update={"sources": with_file_content(session.sources)})
 
     def _run(self, on_step: Callable[[Step], None]) -> Session:
         names = tuple(source.name for source in self.sources)
         made = provenance(self.options.configuration(names), self.command, self.clock)
+        self.before_start()
         start_ns, share = self.clock.now_ns(), ProcessorShare()
         outcome: Outcome = "complete"
         error: str | None = None
@@ -179,6 +184,7 @@ class LiveRunner:
             wall_seconds=(self.clock.now_ns() - start_ns) / 1e9,
             startup=self.startup,
             others_cpu_share=share.of_others(),
+            usage=share.used(),
             warmup_steps=_WARMUP_STEPS if len(steps) > 2 * _WARMUP_STEPS else 0,
             steps=Steps.of(steps),
             stages=stage_parts,
