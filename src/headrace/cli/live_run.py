@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace.cli.launched import run_as_launched
+
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
@@ -89,7 +91,7 @@ def _with_progress(runner: "LiveRunner", *, is_quiet: bool) -> "Session":
         def notice(words: str) -> None:
             progress.console.print(f"headrace: {words}", markup=False, highlight=False)
 
-        return replace(runner, on_notice=notice).run(show)
+        return run_as_launched(replace(runner, on_notice=notice), show)
 
 
 def _line(frames: int, first: "Step", last: "Step", steps: int) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from headrace.cli import run_options as typed
+from headrace.cli.launched import run_as_launched
 from headrace.cli.stopping import ending_on_sigterm
 
 if TYPE_CHECKING:
@@ -179,4 +180,4 @@ def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
             done = progress.tasks[0].completed + step.frames
             progress.update(task, completed=done, rate=f"{done / seconds:.0f}")
 
-        return runner.run(show)
+        return run_as_launched(runner, show)

@@ -10,8 +10,7 @@ import plotly.graph_objects as go
 from headrace.profiling.findings.loads import stage_loads
 from headrace.profiling.metrics import Metrics, PerSecond
 from headrace.profiling.session import Session
-from headrace.profiling.stages import Role
-from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
+from headrace.report.drawing import MARK, PLAIN, ROLE_COLORS, Chart, bar, draw, label
 from headrace.report.numbers import counted, decimal, milliseconds, percent
 from headrace.report.timeline import latency_chart
 from headrace.runtime.distribution import Distribution
@@ -21,14 +20,6 @@ _ROOM: Final = {"busy": 0.06, "no input": 0.25, "no room": 0.25}
 _BARS: Final = 240
 """Bars a chart over steps has at most: more than the screen can tell apart only slow it down."""
 
-# Of middling lightness, so that they stand out from a light page and from a dark one.
-_COLORS: Final[dict[Role, str]] = {
-    "decode": "#4a8ad4",
-    "preprocess": "#2fa28c",
-    "transfer": "#b0a04a",
-    "model": "#dd8233",
-    "sink": "#9283cc",
-}
 _ON_COLOR: Final = "#101418"
 _NO_INPUT: Final = "rgba(128, 136, 148, 0.14)"
 _NO_ROOM: Final = "rgba(128, 136, 148, 0.32)"
@@ -56,7 +47,7 @@ def charts(session: Session, metrics: Metrics) -> Iterator[Chart]:
 def _stage_use(session: Session) -> Chart:
     loads = stage_loads(session)[::-1]  # plotly draws the first category at the bottom
     names = [load.name for load in loads]
-    stage_colors = [_COLORS[load.role] for load in loads]
+    stage_colors = [ROLE_COLORS[load.role] for load in loads]
     busy = _share_bar(names, [load.busy for load in loads], "busy", stage_colors)
     busy.update(insidetextfont={"color": _ON_COLOR})
     no_input = _share_bar(names, [load.starved for load in loads], "no input", _NO_INPUT)
@@ -82,7 +73,7 @@ def _stage_times(session: Session) -> Chart:
             name=stage.name,
             x=first,
             y=_means(steps.work_ms[stage.name][skip:], group),
-            color=_COLORS[stage.role],
+            color=ROLE_COLORS[stage.role],
         )
         for stage in session.stages
         if stage.name in steps.work_ms
@@ -215,7 +206,7 @@ def _decoded(session: Session) -> Chart:
         y=["delivered", "decoded"],
         x=[decode.frames_delivered, decode.frames_decoded],
         orientation="h",
-        color=[PLAIN, _COLORS["decode"]],
+        color=[PLAIN, ROLE_COLORS["decode"]],
         hovertemplate="%{x:,} frames<extra>%{y}</extra>",
         showlegend=False,
     )

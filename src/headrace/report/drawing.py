@@ -6,9 +6,18 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
+from headrace.profiling.stages import Role
+
 # Of middling lightness, so that they stand out from a light page and from a dark one.
 PLAIN: Final = "#7389ab"
 MARK: Final = "#d9536a"
+ROLE_COLORS: Final[dict[Role, str]] = {
+    "decode": "#4a8ad4",
+    "preprocess": "#2fa28c",
+    "transfer": "#b0a04a",
+    "model": "#dd8233",
+    "sink": "#9283cc",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -108,6 +108,12 @@ class ChildProcess:
         """Ask it and its own children to end."""
         self._signal(signal.SIGTERM)
 
+    def stop(self) -> None:
+        """Ask it to end, and end it when its grace is over; `look` goes on to tell."""
+        if self._kill_at_ns is None:
+            self._kill_at_ns = self._clock.now_ns() + round(self._grace_seconds * 1e9)
+            self.terminate()
+
     def close(self) -> None:
         """End it, if it runs, and its own children; give back its pipes. May be called again."""
         try:
@@ -128,8 +134,7 @@ class ChildProcess:
                 self._signal(signal.SIGKILL)
         elif limit is not None and now_ns - self._started_ns >= limit * 1e9:
             self._has_timed_out = True
-            self._kill_at_ns = now_ns + round(self._grace_seconds * 1e9)
-            self.terminate()
+            self.stop()
 
     def _keep_tail(self, chunk: bytes) -> None:
         self._tail += chunk

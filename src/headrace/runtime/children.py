@@ -22,13 +22,15 @@ def run_children(
     at_once: int | None = None,
     on_message: Callable[[str, Json], None] = lambda name, message: None,
     on_end: Callable[[Ending], None] = lambda ending: None,
+    on_look: Callable[[], None] = lambda: None,
+    on_interrupt: Callable[[], None] | None = None,
     grace_seconds: float = 5.0,
     clock: Clock = SYSTEM_CLOCK,
 ) -> list[Ending]:
     """Run programs and functions as child processes until all have ended; return how each did.
 
-    When this ends in another way (Ctrl-C, an exception of a callback), all children are ended
-    first, with the children of their own.
+    When this ends in another way (Ctrl-C without `on_interrupt`, an exception of a callback), all
+    children are ended first, with the children of their own.
 
     Args:
         children: What to run. Their names tell them apart.
@@ -36,8 +38,11 @@ def run_children(
         on_message: Called here with a child's name and what its function sends, when it comes.
         on_end: Called here when a child has ended, so that one that died can be named while the
             others go on.
+        on_look: Called here some 20 times a second, as long as one runs.
+        on_interrupt: Called here at Ctrl-C; then all are asked to end, have `grace_seconds` for it,
+            and how they did is returned. A second Ctrl-C ends them at once and is raised.
         grace_seconds: Between the request to end (SIGTERM) and the end (SIGKILL) of a child whose
-            time is over.
+            time is over, or that was interrupted.
         clock: Tells whose time is over.
 
     Returns:
@@ -52,8 +57,14 @@ def run_children(
         raise ConfigError(f"children need different names, got {', '.join(names)}")
     if at_once is not None and at_once < 1:
         raise ConfigError(f"at_once must be >= 1, got {at_once}")
-    with _Children(on_message, on_end, grace_seconds, clock) as family:
-        family.run(deque(children), at_once or len(children))
+    with _Children(on_message, on_end, on_look, grace_seconds, clock) as family:
+        try:
+            family.run(deque(children), at_once or len(children))
+        except KeyboardInterrupt:
+            if on_interrupt is None:
+                raise
+            on_interrupt()
+            family.stop(names)
         return [family.endings[name] for name in names]
 
 
@@ -64,6 +75,7 @@ class _Children:
         self,
         on_message: Callable[[str, Json], None],
         on_end: Callable[[Ending], None],
+        on_look: Callable[[], None],
         grace_seconds: float,
         clock: Clock,
     ) -> None:
@@ -71,6 +83,7 @@ class _Children:
         self._running: dict[str, ChildProcess] = {}
         self._on_message = on_message
         self._on_end = on_end
+        self._on_look = on_look
         self._grace_seconds = grace_seconds
         self._clock = clock
         self._selector = DefaultSelector()
@@ -81,11 +94,21 @@ class _Children:
                 self._start(waiting.popleft())
             for key, _ in self._selector.select(_LOOK_SECONDS):
                 key.data.read(key.fd)
+            self._on_look()
             for name, process in tuple(self._running.items()):
                 ending = process.look()
                 if ending is not None:
                     del self._running[name]
                     self._ended(ending)
+
+    def stop(self, names: Sequence[str]) -> None:
+        """Ask all that run to end, and wait until they did; none of the others is started."""
+        for process in self._running.values():
+            process.stop()
+        self.run(deque(), 0)
+        for name in names:
+            if name not in self.endings:
+                self._ended(_unstarted(name, "it was not started"))
 
     def _start(self, child: Child) -> None:
         try:
@@ -93,17 +116,7 @@ class _Children:
                 child, self._selector, self._on_message, self._grace_seconds, self._clock
             )
         except OSError as error:
-            why = f"it cannot be started: {error.strerror or error}"
-            self._ended(
-                Ending(
-                    name=child.name,
-                    exit_code=None,
-                    has_timed_out=False,
-                    seconds=0.0,
-                    tail="",
-                    error=why,
-                )
-            )
+            self._ended(_unstarted(child.name, f"it cannot be started: {error.strerror or error}"))
 
     def _ended(self, ending: Ending) -> None:
         self.endings[ending.name] = ending
@@ -123,3 +136,7 @@ class _Children:
                 stack.callback(process.close)
             for process in self._running.values():
                 process.terminate()
+
+
+def _unstarted(name: str, why: str) -> Ending:
+    return Ending(name=name, exit_code=None, has_timed_out=False, seconds=0.0, tail="", error=why)

@@ -1,0 +1,1 @@
+"""Several runs at once, each a process of its own, as one file describes them."""

@@ -1,0 +1,76 @@
+"""How a worker of a launch ended, told from what it left behind."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.profiling.session import Session
+from headrace.runs.launch.record import WorkerOutcome
+from headrace.runtime.child import Ending
+
+_LAST_LINES: Final = 8
+_OURS: Final = "headrace: "
+"""What a line begins with in which a run says what went wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """How one worker ended."""
+
+    outcome: WorkerOutcome
+    error: str | None = None
+    last_lines: tuple[str, ...] = ()
+
+
+def end_of(
+    session: Session | None,
+    ending: Ending | None,
+    *,
+    has_begun: bool,
+    is_interrupted: bool,
+    broken: Sequence[str],
+    is_dry: bool = False,
+) -> End:
+    """Return how a worker ended.
+
+    Args:
+        session: What it recorded; None where it left nothing.
+        ending: Of its process; None where that was ended because others could not begin.
+        has_begun: Whether it was past the start.
+        is_interrupted: Whether all were asked to end.
+        broken: The workers that ended before the start.
+        is_dry: Whether it was only to check what it would do.
+    """
+    is_good = ending is not None and ending.exit_code == 0
+    if session is not None:
+        if session.outcome != "complete" or is_good:
+            shown = _lines(ending) if session.outcome == "failed" else ()
+            return End(outcome=session.outcome, error=session.error, last_lines=shown)
+        return End(outcome="failed", error=_why(ending), last_lines=_lines(ending))
+    if is_dry and is_good:
+        return End(outcome="complete")
+    if is_interrupted:
+        return End(outcome="interrupted")
+    if ending is None:
+        others = ", ".join(broken) or "another worker"
+        return End(outcome="not begun", error=f"it waited for {others}, which could not begin")
+    outcome: WorkerOutcome = "died" if has_begun and not is_dry else "failed"
+    return End(outcome=outcome, error=_why(ending), last_lines=_lines(ending))
+
+
+def _lines(ending: Ending | None) -> tuple[str, ...]:
+    tail = ending.tail if ending else ""
+    return tuple(line for line in tail.splitlines() if line.strip())[-_LAST_LINES:]
+
+
+def _why(ending: Ending | None) -> str:
+    """In its own words where it had any, else how its process ended."""
+    lines = _lines(ending)
+    told = [line for line in lines if line.startswith(_OURS)]
+    if told:
+        return told[-1].removeprefix(_OURS)
+    if ending is None:
+        return "it ended without a word"
+    if ending.exit_code == 0:
+        return "it ended without a session"
+    return ending.describe()

@@ -1,0 +1,145 @@
+"""Several runs at once: each in a process of its own, all begun at one moment."""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+from typing import Final
+
+from headrace.errors import BackendError, ConfigError
+from headrace.live.masking import masked
+from headrace.profiling.machine import provenance
+from headrace.profiling.session import Session
+from headrace.runs.launch.config import LaunchConfig, WorkerConfig
+from headrace.runs.launch.ends import end_of
+from headrace.runs.launch.news import ADDRESS, News
+from headrace.runs.launch.record import Figures, LaunchRecord, WorkerRecord
+from headrace.runs.launch.watching import CalledOff, Watch
+from headrace.runs.outputs import claim
+from headrace.runtime.child import Command, Ending
+from headrace.runtime.children import run_children
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.rendezvous import Rendezvous
+
+_GRACE_SECONDS: Final = 30.0
+"""For a worker that was interrupted to end its step and write its folder."""
+_NSYS: Final = ("nsys", "profile", "--trace=cuda,nvtx,osrt", "--force-overwrite=true")
+_SESSION: Final = "session.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """A launch, ready to start."""
+
+    config: LaunchConfig
+    out: Path
+    """Folder of the results; made when missing."""
+    program: tuple[str, ...]
+    """What runs one worker, without its arguments."""
+    environment: Mapping[str, str]
+    """The variables of the workers."""
+    command: tuple[str, ...] = ()
+    """The command line, for the record."""
+    on_news: Callable[[News], None] = lambda news: None
+    """Called when a worker has told something."""
+    on_begin: Callable[[], None] = lambda: None
+    """Called when all are ready and begin."""
+    on_end: Callable[[Ending], None] = lambda ending: None
+    """Called when a worker has ended."""
+    clock: Clock = SYSTEM_CLOCK
+
+    def check(self) -> None:
+        """Check what can be checked before a process is started.
+
+        Raises:
+            ConfigError: the folder cannot be written.
+            BackendError: a worker is to run under nsys, and it is not installed.
+        """
+        asking = [each.name for each in self.config.workers if each.nsys]
+        if asking and which(_NSYS[0], path=self.environment.get("PATH")) is None:
+            raise BackendError(
+                f"{', '.join(asking)}: nsys is asked for and is not installed (no `nsys` on PATH); "
+                "install NVIDIA Nsight Systems, or leave out `nsys`"
+            )
+        for worker in self.config.workers:
+            claim(self.out / worker.name)
+
+    def run(self, *, is_dry: bool = False) -> LaunchRecord:
+        """Run all to their ends; Ctrl-C stops all, and they write their folders.
+
+        They load first; when all are ready, they begin at one moment. Where one cannot, none does.
+
+        Args:
+            is_dry: Each only checks what it would do.
+
+        Raises:
+            KeyboardInterrupt: a second one; all have been ended.
+        """
+        made = provenance({"out": str(self.out)}, self.command, self.clock)
+        with tempfile.TemporaryDirectory(prefix="headrace-launch-") as folder:
+            place = Rendezvous(Path(folder), self.clock)
+            names = [worker.name for worker in self.config.workers]
+            watch = Watch(names, place, self.clock, self.on_news, self.on_begin, self.on_end)
+            children = [self._child(worker, place, is_dry) for worker in self.config.workers]
+            # Called off: the record says who could not begin, and that the others did not.
+            with suppress(CalledOff):
+                run_children(
+                    children,
+                    on_end=watch.ended,
+                    on_look=watch.look,
+                    on_interrupt=watch.interrupted,
+                    grace_seconds=_GRACE_SECONDS,
+                    clock=self.clock,
+                )
+        workers = tuple(self._record(worker, watch, is_dry) for worker in self.config.workers)
+        return LaunchRecord(provenance=made, workers=workers)
+
+    def _arguments(self, worker: WorkerConfig) -> tuple[str, ...]:
+        return (*worker.arguments, "--out", str(self.out / worker.name))
+
+    def _child(self, worker: WorkerConfig, place: Rendezvous, is_dry: bool) -> Command:
+        dry = ("--dry-run",) if is_dry else ()
+        under: tuple[str, ...] = ()
+        if worker.nsys and not is_dry:
+            under = (*_NSYS, f"--output={self.out / worker.name / 'nsys'}")
+        return Command(
+            name=worker.name,
+            arguments=(*under, *self.program, *self._arguments(worker), *dry),
+            environment={**self.environment, ADDRESS: place.address(worker.name)},
+        )
+
+    def _record(self, worker: WorkerConfig, watch: Watch, is_dry: bool) -> WorkerRecord:
+        name, folder = worker.name, self.out / worker.name
+        ending = watch.endings.get(name)
+        session = None if is_dry else _session(folder, watch.pids.get(name))
+        end = end_of(
+            session,
+            ending,
+            has_begun=is_dry or name in watch.began_ns,
+            is_interrupted=watch.is_interrupted,
+            broken=tuple(watch.broken),
+            is_dry=is_dry,
+        )
+        return WorkerRecord(
+            name=name,
+            folder=str(folder),
+            command=("headrace", "run", *map(masked, self._arguments(worker))),
+            outcome=end.outcome,
+            error=end.error,
+            last_lines=end.last_lines,
+            exit_code=ending.exit_code if ending else None,
+            ready_seconds=watch.ready_seconds.get(name),
+            began_ms=watch.began_ms(name),
+            figures=Figures.of(session) if session else None,
+        )
+
+
+def _session(folder: Path, pid: int | None) -> Session | None:
+    """The session of the process `pid`; None where it wrote none, but an earlier run may have."""
+    try:
+        found = Session.load(folder / _SESSION)
+    except ConfigError:
+        return None
+    return found if pid is not None and found.provenance.pid == pid else None

@@ -1,0 +1,144 @@
+"""A launch as a value: what each worker did, and how they went together."""
+
+from collections.abc import Iterable
+from typing import Literal, Self
+
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from headrace.profiling.findings.verdict import find
+from headrace.profiling.metrics import Metrics
+from headrace.profiling.provenance import Provenance, Record, Text
+from headrace.profiling.session import Session
+from headrace.profiling.stages import Role
+from headrace.profiling.usage import Usage
+
+WorkerOutcome = Literal["complete", "interrupted", "failed", "died", "not begun"]
+
+
+class Figures(Record):
+    """What a worker's session comes to; each as in the report of its run."""
+
+    model: Text | None
+    device: str
+    batch_size: PositiveInt
+    frames: NonNegativeInt
+    wall_seconds: NonNegativeFloat
+    fps: NonNegativeFloat | None
+    """Frames per second after start-up; None where too few steps came out."""
+    service_ms: NonNegativeFloat | None
+    """Median work per step."""
+    latency_base: Text | None
+    """What latency counts from; None at full speed, where there is none."""
+    latency_ms: float | None
+    """Median."""
+    latency_ms_p95: float | None
+    """None with fewer than 90 steps."""
+    work_ms: dict[Role, NonNegativeFloat]
+    """Role → mean milliseconds of work per frame, in the order the frames take."""
+    usage: Usage | None
+    dropped: NonNegativeInt
+    """Items that were dropped on their way."""
+    lost: NonNegativeInt
+    """Frames that were damaged."""
+    finding: Text
+    """What set the pace, in a sentence."""
+    change: Text | None
+    """What to try next."""
+
+    @classmethod
+    def of(cls, session: Session) -> Self:
+        """Compute them from a session."""
+        metrics, findings = Metrics.of(session), find(session)
+        telling = [each for each in findings if each.bound_by]
+        paces = [each for each in telling if each.bound_by != ("start-up",)]
+        shown = [*paces, *telling, *findings][0]
+        latency, service = metrics.latency, metrics.service_ms
+        roles = metrics.cost.roles if metrics.cost else {}
+        return cls(
+            model=session.setup.model,
+            device=session.setup.device,
+            batch_size=session.setup.batch_size,
+            frames=sum(session.steps.frames),
+            wall_seconds=session.wall_seconds,
+            fps=metrics.fps_mean,
+            service_ms=service.p50 if service else None,
+            latency_base=latency.base if latency else None,
+            latency_ms=latency.ms.p50 if latency else None,
+            latency_ms_p95=latency.ms.p95 if latency else None,
+            work_ms={role: ms * metrics.steps / metrics.frames for role, ms in roles.items()},
+            usage=session.usage,
+            dropped=session.items.dropped if session.items else 0,
+            lost=len(session.lost),
+            finding=shown.headline,
+            change=shown.change,
+        )
+
+
+class WorkerRecord(Record):
+    """What became of one worker."""
+
+    name: str
+    folder: Text
+    """Of its run."""
+    command: tuple[Text, ...]
+    """What runs it alone; without credentials."""
+    outcome: WorkerOutcome
+    error: Text | None = None
+    """Why it failed, died or did not begin, in a line."""
+    last_lines: tuple[Text, ...] = ()
+    """The end of what it printed, where it failed or died."""
+    exit_code: int | None = None
+    """Negative: the signal that ended it; None: it was not started."""
+    ready_seconds: NonNegativeFloat | None = None
+    """From the start of the launch until it was loaded and warm."""
+    began_ms: NonNegativeFloat | None = None
+    """When it began, after the first that did."""
+    figures: Figures | None = None
+    """None where it left no session."""
+
+    @property
+    def is_good(self) -> bool:
+        """It did what it was asked for."""
+        return self.outcome == "complete"
+
+
+class LaunchRecord(Record):
+    """What became of all of them."""
+
+    version: PositiveInt = 1
+    """Of this layout."""
+    provenance: Provenance
+    workers: tuple[WorkerRecord, ...]
+
+    @property
+    def start_spread_ms(self) -> float | None:
+        """How long after the first one the last one began; None where fewer than two did."""
+        began = self._began()
+        return max(began) if len(began) > 1 else None
+
+    @property
+    def together_seconds(self) -> float | None:
+        """How long all that began ran at the same time; None where fewer than two are known."""
+        spans = [
+            (each.began_ms / 1e3, each.began_ms / 1e3 + each.figures.wall_seconds)
+            for each in self.workers
+            if each.began_ms is not None and each.figures is not None
+        ]
+        if len(spans) < 2:
+            return None
+        return max(0.0, min(end for _, end in spans) - max(begin for begin, _ in spans))
+
+    @property
+    def longest_seconds(self) -> float:
+        """How long the slowest one ran."""
+        return max(
+            (each.figures.wall_seconds for each in self.workers if each.figures), default=0.0
+        )
+
+    def _began(self) -> list[float]:
+        return [each.began_ms for each in self.workers if each.began_ms is not None]
+
+
+def failed(workers: Iterable[WorkerRecord]) -> list[WorkerRecord]:
+    """Return those that did not do what they were asked for, but for those that were stopped."""
+    return [each for each in workers if each.outcome in ("failed", "died", "not begun")]
