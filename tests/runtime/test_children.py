@@ -202,3 +202,59 @@ def test_an_ending_is_good_only_without_any_fault():
     good = Ending(name="a", exit_code=0, has_timed_out=False, seconds=1.0, tail="")
     assert good.is_good
     assert good.describe() == "a ended well after 1.0 s"
+
+
+def test_an_interrupt_that_is_taken_asks_all_to_end_and_tells_how_they_did():
+    log = []
+
+    def on_message(name, message):
+        if not log:
+            raise KeyboardInterrupt
+
+    endings = ran(
+        *(Call(name=str(n), function=endless) for n in range(3)),
+        at_once=2,
+        on_message=on_message,
+        on_interrupt=lambda: log.append("interrupted"),
+        on_end=lambda ending: log.append(ending.name),
+    )
+    assert log[0] == "interrupted"
+    assert sorted(log[1:]) == ["0", "1", "2"]
+    assert [ending.exit_code for ending in endings[:2]] == [-15, -15]
+    assert not any(ending.has_timed_out for ending in endings)
+    assert endings[2].describe() == "2 failed: it was not started"
+
+
+def test_one_that_does_not_end_when_asked_is_ended_after_its_grace():
+    def on_message(name, message):
+        raise KeyboardInterrupt
+
+    (ending,) = ran(
+        Call(name="a", function=stubborn),
+        on_message=on_message,
+        on_interrupt=lambda: None,
+        grace_seconds=0.0,
+    )
+    assert ending.exit_code == -9
+
+
+def test_a_second_interrupt_ends_all_at_once():
+    before = set(psutil.Process().children())
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ran(
+            Call(name="a", function=endless),
+            on_message=interrupt,
+            on_interrupt=lambda: None,
+            on_end=interrupt,
+        )
+    assert set(psutil.Process().children()) == before
+
+
+def test_we_look_around_while_children_run():
+    looks = []
+    ran(Call(name="a", function=squared, argument=2), on_look=lambda: looks.append(1))
+    assert looks

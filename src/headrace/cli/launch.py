@@ -99,13 +99,14 @@ def _conclude(
     from headrace.runs.launch.record import failed
 
     bad = failed(record.workers)
-    if not is_dry:
+    has_results = any(worker.figures for worker in record.workers)
+    if has_results:
         write_launch(record, folder)
     if is_quiet:
         print(json_format.dumps(record.model_dump(mode="json")))
     elif is_dry and not bad:
         print(f"Dry run: all workers can begin; results would go to {folder}")
-    elif not is_dry:
+    elif has_results:
         print(render_launch_text(record))
         print(f"Report: {folder / REPORT}\nTable: {folder / TABLE}\nRecord: {folder / RECORD}")
     for worker in bad:
@@ -113,7 +114,8 @@ def _conclude(
         for line in worker.last_lines:
             print(f"  {printable(line)}", file=sys.stderr)
     if any(worker.outcome == "interrupted" for worker in record.workers):
-        print(f"headrace: interrupted; what was done is kept in {folder}", file=sys.stderr)
+        kept = f"what was done is kept in {folder}" if has_results else "before the first frame"
+        print(f"headrace: interrupted; {kept}", file=sys.stderr)
         raise typer.Exit(interrupted)
     if bad:
         raise typer.Exit(1)

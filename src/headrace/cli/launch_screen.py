@@ -4,6 +4,8 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.cli.stopping import INTERRUPTED, TERMINATED
+
 if TYPE_CHECKING:
     from headrace.runs.launch.news import News
     from headrace.runtime.child import Ending
@@ -58,7 +60,12 @@ class LaunchScreen:
 
     def ended(self, ending: "Ending") -> None:
         """Show how one ended."""
-        how = "done" if ending.exit_code == 0 else ending.describe().removeprefix(f"{ending.name} ")
+        code = ending.exit_code
+        how = "done" if code == 0 else f"ended with exit code {code}"
+        if code in (INTERRUPTED, TERMINATED):
+            how = "stopped"
+        if code is None or code < 0:
+            how = "cannot be started" if code is None else f"ended by signal {-code}"
         self._progress.update(self._tasks[ending.name], completed=1)
         self._say(ending.name, how, is_worth_a_line=True)
 

@@ -31,6 +31,7 @@ RECORD: Final = "launch.json"
 TABLE: Final = "workers.csv"
 REPORT: Final = "report.html"
 _NONE: Final = "–"
+_NEARLY_ALL: Final = 0.95
 _MOST_BESIDE: Final = 4
 """Workers whose figures fit beside each other on 80 columns."""
 
@@ -122,9 +123,10 @@ def _together(record: LaunchRecord) -> Finding:
         evidence.append(f"They began within {decimal(spread)} ms of each other.")
     if together is not None and record.longest_seconds:
         share = together / record.longest_seconds
+        rest = "; the rest of it was less crowded, and its figures hold both"
         evidence.append(
             f"All of them ran at the same time for {seconds(together)}, {percent(share)} of the "
-            "longest run; the rest of it was less crowded, and its figures hold both."
+            f"longest run{rest if share < _NEARLY_ALL else ''}."
         )
     return Finding(headline=headline, evidence=tuple(evidence))
 

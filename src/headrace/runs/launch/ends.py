@@ -46,7 +46,7 @@ def end_of(
         if session.outcome != "complete" or is_good:
             shown = _lines(ending) if session.outcome == "failed" else ()
             return End(outcome=session.outcome, error=session.error, last_lines=shown)
-        return End(outcome="failed", error=_why(ending), last_lines=_lines(ending))
+        return _badly("failed", ending)
     if is_dry and is_good:
         return End(outcome="complete")
     if is_interrupted:
@@ -54,8 +54,13 @@ def end_of(
     if ending is None:
         others = ", ".join(broken) or "another worker"
         return End(outcome="not begun", error=f"it waited for {others}, which could not begin")
-    outcome: WorkerOutcome = "died" if has_begun and not is_dry else "failed"
-    return End(outcome=outcome, error=_why(ending), last_lines=_lines(ending))
+    return _badly("died" if has_begun and not is_dry else "failed", ending)
+
+
+def _badly(outcome: WorkerOutcome, ending: Ending | None) -> End:
+    error, lines = _why(ending), _lines(ending)
+    is_said = lines == (f"{_OURS}{error}",)
+    return End(outcome=outcome, error=error, last_lines=() if is_said else lines)
 
 
 def _lines(ending: Ending | None) -> tuple[str, ...]:

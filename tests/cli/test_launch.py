@@ -1,0 +1,176 @@
+"""`headrace launch` as a user meets it: its file, what is wrong with it, and what comes of it."""
+
+import csv
+import json
+
+import pytest
+
+from headrace.cli.launch_flags import RunVocabulary
+from headrace.cli.run import run
+from headrace.errors import ConfigError
+from headrace.runs.launch.config import read_config
+
+GOOD = """
+out: results
+defaults: {weights: none, batch-size: 8, video: true}
+workers:
+  cars:
+    source: [a.mp4, b.mp4]
+    model_name: resnet50
+    no_video: true
+  12:30:
+    sources: 0
+    batch_size: 010
+    max_staleness: 200ms
+    pace:
+    wait_for_source: true
+    nsys: yes
+"""
+
+BAD = """\
+otu: x
+defaults:
+  batch-size: 0
+workers:
+  a:
+    source: [a.mp4, b.mp4]
+    model_nam: squeezenet1_1
+    prep_level: mediun
+    out: x
+  a b:
+    threads: [1, 2]
+    source: {x: 1}
+  c:
+    wait_for_source: maybe
+    nsys: maybe
+    weights: a
+    weights: b
+  d: 5
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Return a function: the text of a file -> what it describes."""
+
+    def read(text):
+        file = tmp_path / "launch.yaml"
+        file.write_text(text)
+        return read_config(file, RunVocabulary(run))
+
+    return read
+
+
+def test_a_file_becomes_the_arguments_of_its_workers_as_they_were_typed(read):
+    found = read(GOOD.replace("12:30", "night"))
+    assert found.out == "results"
+    cars, night = found.workers
+    assert (cars.name, cars.nsys) == ("cars", False)
+    assert cars.arguments == (
+        *("a.mp4", "b.mp4", "--weights", "none", "--batch-size", "8"),
+        *("--no-video", "--model-name", "resnet50"),
+    )
+    assert night.nsys
+    assert night.arguments == (
+        *("0", "--weights", "none", "--batch-size", "010", "--video"),
+        *("--max-staleness", "200ms", "--wait-for-source"),
+    )
+
+
+def test_all_that_is_wrong_with_a_file_is_told_in_one_go_with_its_place(call, tmp_path):
+    file = tmp_path / "bad.yaml"
+    file.write_text(BAD)
+    code, out, err = call("launch", file, "--out", tmp_path / "out")
+    assert (code, out) == (1, "")
+    first, *lines = err.splitlines()
+    assert first == f"headrace: {len(lines)} problems in {file}"
+    told = [line.strip().removeprefix(f"{file}:") for line in lines]
+    starts = (
+        "1: otu is no part of a launch; did you mean out?",
+        "3: defaults.batch-size: ",
+        "7: workers.a.model_nam: `headrace run` has no such option; did you mean model_name?",
+        "8: workers.a.prep_level: 'mediun' is not one of 'simple', 'medium', 'complex'",
+        "9: workers.a.out: each worker has its folder in that of the launch",
+        "10: the name of a worker is made of letters",
+        "10: workers.a b needs source",
+        "11: workers.a b.threads: it takes one value, got 2",
+        "12: workers.a b.source takes a value or a list of values, got keys of its own",
+        "13: workers.c needs source",
+        "14: workers.c.wait_for_source: it is true or false, got 'maybe'",
+        "15: workers.c.nsys is true or false, got 'maybe'",
+        "17: weights is given again; it stands in line 16",
+        "18: d holds keys with values, got '5'",
+        "18: workers.d needs source",
+    )
+    assert len(told) == len(starts)
+    for line, start in zip(told, starts, strict=True):
+        assert line.startswith(start)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "names no workers"),
+        ("workers: {}", "names no workers"),
+        ("workers: [a]", "workers holds keys with values, got a list"),
+        ("[1, 2]", "holds no keys"),
+        ("a: [", "it is no YAML"),
+        ("&a [*a]", "holds no keys"),
+        ("[" * 5000, "is no YAML text"),
+        ("? [a]\n: b", "a key is one word"),
+        ("out: [a]\nworkers: {a: {source: x}}", "out is one text, got a list"),
+        ("workers: {a: {source: x, weights: !!python/object:os.system y, q: 1}}", "such option"),
+    ],
+)
+def test_what_is_no_launch_is_said_in_a_line(read, text, message):
+    with pytest.raises(ConfigError, match=message):
+        read(text)
+
+
+def test_a_file_that_is_no_text_or_not_there_is_an_error(call, tmp_path):
+    (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00")
+    assert "is no YAML text" in call("launch", tmp_path / "a.yaml")[2]
+    assert "launch --example" in call("launch", tmp_path / "b.yaml")[2]
+    assert call("launch")[0] == 2
+
+
+def test_every_option_of_a_run_is_known_by_its_flag(read):
+    vocabulary = RunVocabulary(run)
+    assert {"source", "sources", "model_name", "no_video", "web_port"} <= set(vocabulary.keys)
+    assert not {"out", "json", "dry_run"} & set(vocabulary.keys)
+    assert vocabulary.arguments("no_video", False) == ("--video",)
+    assert vocabulary.arguments("wait_for_source", False) == ()
+    assert vocabulary.arguments("source", "-x.mp4") == ("./-x.mp4",)
+
+
+def test_the_example_runs_as_it_is_and_is_compared(call, tmp_path):
+    code, text, _ = call("launch", "--example")
+    assert code == 0
+    file, out = tmp_path / "launch.yaml", tmp_path / "out"
+    file.write_text(text.replace("seconds=4", "seconds=1"))
+    code, said, err = call("launch", file, "--out", out)
+    assert code == 0, err
+    assert "2 workers came to the end." in said
+    assert max(map(len, said.splitlines())) <= max(100, len(str(out)) + 24)
+    assert err.splitlines()[-3] == "all are ready and begin"
+    rows = list(csv.DictReader((out / "workers.csv").read_text().splitlines()))
+    assert [(row["worker"], row["outcome"]) for row in rows] == [
+        ("small", "complete"),
+        ("large", "complete"),
+    ]
+    assert all(float(row["cpu_seconds"]) > 0 and int(row["peak_memory_bytes"]) for row in rows)
+    record = json.loads((out / "launch.json").read_text())
+    assert record["workers"][0]["command"][:2] == ["headrace", "run"]
+    assert (out / "small/report.html").exists()
+    assert "mobilenet_v3_large" in (out / "report.html").read_text()
+
+
+def test_a_worker_that_cannot_begin_is_named_and_nothing_is_written(call, tmp_path):
+    file, out = tmp_path / "launch.yaml", tmp_path / "out"
+    file.write_text("workers: {a: {source: nosuch.mp4, weights: none}}")
+    code, said, err = call("launch", file, "--out", out, "--json")
+    assert code == 1
+    assert json.loads(said)["workers"][0]["outcome"] == "failed"
+    assert "headrace: a failed: cannot open nosuch.mp4" in err
+    assert not (out / "launch.json").exists()

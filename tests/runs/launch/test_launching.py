@@ -1,0 +1,136 @@
+"""Workers begin together or not at all, end each for itself, and leave one record."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import BackendError, ConfigError
+from headrace.runs.launch.config import LaunchConfig, WorkerConfig
+from headrace.runs.launch.launching import Launch
+from report.recorded import record
+from runtime.in_time import in_time
+
+STAND_IN = (sys.executable, str(Path(__file__).parent / "stand_in.py"))
+
+
+def launch(tmp_path, *, nsys=False, **workers):
+    made = [WorkerConfig(name=name, arguments=(what,), nsys=nsys) for name, what in workers.items()]
+    return Launch(
+        config=LaunchConfig(workers=tuple(made)),
+        out=tmp_path / "out",
+        program=STAND_IN,
+        environment=dict(os.environ),
+        command=("headrace", "launch", "launch.yaml"),
+    )
+
+
+def ran(made, **options):
+    made.check()
+    return in_time(lambda: made.run(**options))
+
+
+def with_callbacks(made, **callbacks):
+    return Launch(**{**vars(made), **callbacks})
+
+
+def test_workers_begin_together_and_leave_one_record(tmp_path):
+    news = []
+    made = launch(tmp_path, cars="complete", people="complete")
+    found = ran(with_callbacks(made, on_news=news.append))
+    assert [(each.name, each.outcome, each.exit_code) for each in found.workers] == [
+        ("cars", "complete", 0),
+        ("people", "complete", 0),
+    ]
+    first = found.workers[0]
+    assert first.command == ("headrace", "run", "complete", "--out", str(tmp_path / "out/cars"))
+    assert first.figures.frames == 40 * 16
+    assert first.figures.finding.startswith("Bound by the model")
+    assert first.figures.work_ms["model"] == pytest.approx(230 / 16, rel=0.1)
+    assert found.start_spread_ms >= 0
+    assert found.together_seconds == pytest.approx(first.figures.wall_seconds, abs=1)
+    states = [each.state for each in news]
+    assert set(states[:2]) == {"ready"}, "none runs before all are ready"
+    assert {(each.worker, each.frames) for each in news} >= {("cars", 3), ("people", 3)}
+
+
+def test_where_one_cannot_begin_none_does_and_all_that_is_wrong_is_told(tmp_path):
+    found = ran(launch(tmp_path, good="complete", bad="refuse", worse="refuse"))
+    good, bad, worse = found.workers
+    assert (good.outcome, good.error) == (
+        "not begun",
+        "it waited for bad, worse, which could not begin",
+    )
+    for each in (bad, worse):
+        assert each.outcome == "failed"
+        assert each.error == "torchvision has no model 'resnet5'; did you mean resnet50?"
+    assert not (tmp_path / "out/good/session.json").exists()
+
+
+def test_one_that_dies_is_named_with_its_last_lines_and_the_other_finishes(tmp_path):
+    good, bad = ran(launch(tmp_path, good="complete", bad="die")).workers
+    assert good.outcome == "complete"
+    assert (bad.outcome, bad.exit_code) == ("died", -9)
+    assert bad.error == "bad ended by signal 9: step 2"
+    assert bad.last_lines == ("step 1", "step 2")
+
+
+def test_an_interrupt_stops_all_and_each_keeps_what_it_did(tmp_path):
+    running = set()
+
+    def interrupt(news):
+        if news.frames == 4:
+            running.add(news.worker)
+            if len(running) == 2:
+                raise KeyboardInterrupt
+
+    made = launch(tmp_path, a="endless", b="endless")
+    found = ran(with_callbacks(made, on_news=interrupt))
+    assert [each.outcome for each in found.workers] == ["interrupted"] * 2
+    assert all(each.figures.frames == 40 * 16 for each in found.workers)
+
+
+def test_an_earlier_session_in_the_folder_is_not_taken_for_this_one(tmp_path):
+    (tmp_path / "out/a").mkdir(parents=True)
+    record(steps=5).save(tmp_path / "out/a/session.json")
+    (found,) = ran(launch(tmp_path, a="stray")).workers
+    assert (found.outcome, found.error) == ("died", "it ended without a session")
+    assert found.figures is None
+
+
+def test_a_dry_run_begins_nothing(tmp_path):
+    good, bad = ran(launch(tmp_path, good="complete", bad="refuse"), is_dry=True).workers
+    assert (good.outcome, bad.outcome) == ("complete", "failed")
+    assert not (tmp_path / "out/good/session.json").exists()
+
+
+def test_nsys_is_refused_where_it_is_not_installed(tmp_path):
+    made = launch(tmp_path, a="complete", nsys=True)
+    bare = with_callbacks(made, environment={"PATH": str(tmp_path)})
+    with pytest.raises(BackendError, match="a: nsys is asked for and is not installed"):
+        bare.check()
+
+
+def test_a_worker_runs_under_nsys_where_it_is_installed(tmp_path):
+    """A program of this name that does what nsys does: it runs what stands behind its options."""
+    program = tmp_path / "nsys"
+    program.write_text(
+        '#!/bin/sh\necho "$@" > "$(dirname "$0")/asked"\n'
+        'while [ "$1" != "${1#--}" ] || [ "$1" = profile ]; do shift; done\nexec "$@" 9>&-\n'
+    )
+    program.chmod(0o755)
+    made = launch(tmp_path, a="complete", nsys=True)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    under = with_callbacks(made, environment={**os.environ, "PATH": path})
+    (found,) = ran(under).workers
+    assert found.outcome == "complete"
+    asked = (tmp_path / "asked").read_text()
+    assert asked.startswith("profile --trace=cuda,nvtx,osrt --force-overwrite=true --output=")
+    assert f"{tmp_path}/out/a/nsys" in asked
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_starts(tmp_path):
+    (tmp_path / "out").write_text("")
+    with pytest.raises(ConfigError, match="cannot write to the output folder"):
+        launch(tmp_path, a="complete").check()
