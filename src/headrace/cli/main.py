@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import bench, clip, doctor, index, launch, plan, report, run
+from headrace.cli import bench, clip, compare, doctor, index, launch, plan, report, run
 from headrace.cli.stopping import INTERRUPTED
 from headrace.errors import HeadraceError
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("launch")(launch.launch)
+app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("clip")(clip.clip)
 app.command("index")(index.index)

@@ -1,0 +1,58 @@
+"""`headrace compare`: recorded runs beside the first of them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from headrace.profiling.session import Session
+
+
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Folders of runs; each against the first."),
+    ],
+    any_input: Annotated[
+        bool, typer.Option("--any-input", help="Compare runs on different videos, too.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write it as this HTML page.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")] = False,
+) -> None:
+    """Compare recorded runs: what differs around them, then their figures."""
+    from headrace.errors import ConfigError
+    from headrace.profiling.comparison.comparison import compare as compared
+    from headrace.report.comparison import render_comparison, render_comparison_text
+
+    found = compared(_sessions(runs), any_input=any_input)
+    if out is not None:
+        try:
+            out.write_text(render_comparison(found), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write {out}: {(error.strerror or str(error)).lower()}; "
+                "give a file such as comparison.html"
+            ) from error
+    if json:
+        print(found.model_dump_json())
+        return
+    print(render_comparison_text(found), end="")
+    if out is not None:
+        print(f"Page: {out}")
+
+
+def _sessions(runs: list[Path]) -> "dict[str, Session]":
+    """Read them, by the names of their folders, or by their paths where two are called the same."""
+    from headrace.errors import ConfigError
+    from headrace.profiling.session import Session
+    from headrace.report.folder import SESSION
+
+    paths = [run.parent if run.name == SESSION else run for run in runs]
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise ConfigError("a run is given twice; give different folders")
+    names = [path.resolve().name for path in paths]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in paths]
+    sessions = [Session.load(path / SESSION) for path in paths]
+    return dict(zip(names, sessions, strict=True))

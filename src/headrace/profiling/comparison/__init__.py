@@ -1,0 +1,1 @@
+"""Two recorded sessions beside each other: what differs, and how sure that is."""

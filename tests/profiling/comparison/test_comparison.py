@@ -1,0 +1,123 @@
+"""Two sessions of the same are called so, a planted difference is found; what else differs."""
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.profiling.comparison.circumstances import has_same_input, warnings
+from headrace.profiling.comparison.comparison import Comparison, compare
+from headrace.profiling.inputs import SourceSummary
+from headrace.profiling.usage import Usage
+from profiling.comparison.simulated import session
+from report.recorded import MACHINE, SOURCE
+
+
+def video(content: str | None) -> tuple[SourceSummary, ...]:
+    return (SOURCE.model_copy(update={"content": content}),)
+
+
+def verdicts(found: Comparison) -> dict[str, str]:
+    return {each.name: each.verdict for each in found.runs[0].differences}
+
+
+def test_sessions_of_the_same_show_no_difference_at_about_the_stated_rate():
+    said = [
+        verdict
+        for pair in range(12)
+        for verdict in verdicts(
+            compare({"a": session(2 * pair, steps=150), "b": session(2 * pair + 1, steps=150)})
+        ).values()
+    ]
+    assert 0.89 <= said.count("no difference shown") / len(said) <= 1.0
+
+
+def test_a_slower_model_is_found_and_the_rest_is_not_blamed():
+    found = compare({"a": session(1), "b": session(2, model_ms=110.0)})
+    said = verdicts(found)
+    assert (said["The model"], said["Throughput"]) == ("worse", "worse")
+    assert said["Decoding"] == said["Preprocessing"] == "no difference shown"
+    by_name = {each.name: each for each in found.runs[0].differences}
+    low, high = by_name["The model"].interval
+    assert low < 0.1 < high
+    assert by_name["Throughput"].change == pytest.approx(1 / 1.1 - 1, abs=0.05)
+    assert verdicts(compare({"b": session(2, model_ms=110.0), "a": session(1)})) == {
+        **said,
+        **dict.fromkeys(("Throughput", "The model"), "better"),
+        "Service time, median": "better",
+    }
+
+
+def test_each_run_is_compared_with_the_first_and_the_same_way_every_time():
+    runs = {"a": session(1), "b": session(2), "c": session(3)}
+    found = compare(runs)
+    assert [run.name for run in found.runs] == ["b", "c"]
+    assert found == compare(runs)
+    assert Comparison.model_validate_json(found.model_dump_json()) == found
+
+
+def test_one_number_a_run_has_no_interval():
+    usage = Usage(cpu_seconds=32.0, peak_memory_bytes=1 << 30)
+    more = Usage(cpu_seconds=64.0, peak_memory_bytes=3 << 29)
+    found = compare({"a": session(1, usage=usage), "b": session(2, usage=more)})
+    by_name = {each.name: each for each in found.runs[0].differences}
+    memory, cpu = by_name["Peak memory"], by_name["CPU time"]
+    assert (memory.change, memory.interval, memory.verdict) == (0.5, None, "not known")
+    assert (cpu.first, cpu.change) == (10.0, 1.0)
+
+
+def test_what_differs_around_the_runs_is_told_but_not_the_folder():
+    made = session(1).provenance
+    other = made.model_copy(
+        update={
+            "versions": {**made.versions, "torch": "2.16.0"},
+            "commit": "abcdef012345",
+            "command": ("headrace", "run", "a.mp4", "--out", "elsewhere"),
+            "configuration": {**made.configuration, "batch_size": 8, "out": "elsewhere"},
+            "machine": MACHINE.model_copy(update={"governor": "powersave"}),
+        }
+    )
+    first = session(1, provenance=made.model_copy(update={"command": ("headrace", "run", "a.mp4")}))
+    found = compare({"a": first, "b": session(2, provenance=other)})
+    told = [(each.part, each.name, each.first, each.other) for each in found.runs[0].circumstances]
+    assert told == [
+        ("versions", "commit", "0123456789ab", "abcdef012345"),
+        ("versions", "torch", "2.15.0", "2.16.0"),
+        ("machine", "governor", "–", "powersave"),
+        ("configuration", "batch_size", "16", "8"),
+    ]
+
+
+def test_other_inputs_are_refused_unless_asked_for():
+    first, other = session(1, inputs=video("sha256:1")), session(2, inputs=video("sha256:2"))
+    with pytest.raises(ConfigError, match="a and b read different inputs"):
+        compare({"a": first, "b": other})
+    (run,) = compare({"a": first, "b": other}, any_input=True).runs
+    assert run.warnings[0].startswith("The inputs differ")
+    assert has_same_input(first, first)
+    assert has_same_input(first, session(2, inputs=video(None))) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"warmup_steps": 3}, "The warm-up differs: 0 steps are left out of a, 3 of b."),
+        ({"outcome": "interrupted"}, "b was interrupted"),
+        ({"others_cpu_share": 0.4}, "Other programs took 40 % of the processor time during b."),
+        ({"pace": "schedule"}, "One was paced by full speed, the other by schedule"),
+        ({"kind": "live"}, "One is a run session, the other a live session."),
+        ({"inputs": video(None)}, "is not known"),
+        ({"count": 50}, "b has 50 steps: below 100"),
+    ],
+)
+def test_what_makes_a_comparison_doubtful_is_told(changes, words):
+    first = session(1, inputs=video("sha256:1"))
+    given = {"inputs": video("sha256:1"), "count": 200, **changes}
+    other = session(2, steps=given.pop("count"), **given)
+    assert any(words in each for each in warnings(first, other, ("a", "b")))
+    assert not list(warnings(first, first, ("a", "a")))
+
+
+def test_what_cannot_be_compared_is_refused():
+    with pytest.raises(ConfigError, match="needs two runs or more, got 1"):
+        compare({"a": session(1)})
+    with pytest.raises(ConfigError, match="b has fewer than 2 steps"):
+        compare({"a": session(1), "b": session(1, steps=1)})

@@ -1,0 +1,59 @@
+"""A comparison in words and as a page."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.profiling.comparison.comparison import compare
+from headrace.report.comparison import amount, conclusion, render_comparison, signed
+from profiling.comparison.simulated import session
+from report.chromium import Page
+from report.test_html_browser import DRAWN
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [(0.123, "+12 %"), (-0.034, "−3.4 %"), (0.0, "+0.0 %"), (11.2, "+1,120 %")],
+)
+def test_a_change_has_its_sign(share: float, words: str) -> None:
+    assert signed(share) == words
+
+
+def test_amounts_have_their_units() -> None:
+    assert amount(25.34, "frames/s") == "25.3 frames/s"
+    assert amount(1.5, "ms per frame") == "1.50 ms"
+    assert amount(3 << 29, "bytes") == "1.50 GiB"
+
+
+def test_the_conclusion_is_about_throughput_and_says_when_it_is_not_known() -> None:
+    runs = {"a": session(1), "b": session(3, model_ms=150.0), "c": session(4, steps=20)}
+    slower, short = (conclusion(run, "a") for run in compare(runs).runs)
+    assert slower.headline.startswith("b is slower than a: −3")
+    assert any(line.startswith("The model: +49 %") for line in slower.evidence)
+    assert short.headline == "c against a: too few steps to tell a difference in throughput."
+
+
+def test_names_and_commands_are_shown_and_never_run(tmp_path: Path) -> None:
+    bad = "<script>alert(1)</script>"
+    made = session(1).provenance.model_copy(update={"command": ("headrace", bad)})
+    page = render_comparison(compare({bad: session(1), "b": session(2, provenance=made)}))
+    assert bad not in page
+
+
+def test_the_page_is_drawn_and_fits_its_window(page: Page, tmp_path: Path) -> None:
+    made = session(1).provenance
+    other = made.model_copy(update={"configuration": {**made.configuration, "weights": "x" * 300}})
+    runs = {"before": session(1), "after": session(2, model_ms=120.0, provenance=other)}
+    file = tmp_path / "comparison.html"
+    file.write_text(render_comparison(compare({**runs, "third": session(3)})), encoding="utf-8")
+    for width in (1280, 390):
+        for scheme in ("light", "dark"):
+            page.show(file, width=width, scheme=scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+            drawn = page.evaluate(DRAWN)
+            assert [(name, count > 0) for name, count, *_ in drawn] == [
+                ("chart-changes-0", True),
+                ("chart-changes-1", True),
+            ]
+            page.screenshot(tmp_path / f"compare-{width}-{scheme}.png")
+    assert page.console == []
