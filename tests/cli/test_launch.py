@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -174,3 +176,9 @@ def test_a_worker_that_cannot_begin_is_named_and_nothing_is_written(call, tmp_pa
     assert json.loads(said)["workers"][0]["outcome"] == "failed"
     assert "headrace: a failed: cannot open nosuch.mp4" in err
     assert not (out / "launch.json").exists()
+
+
+def test_the_file_on_the_page_is_a_launch(read):
+    page = (Path(__file__).parents[2] / "docs" / "launch.md").read_text("utf-8")
+    (text,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert [worker.name for worker in read(text).workers] == ["cars", "door"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.profiling.content import content_id
+from headrace.profiling.content import content_digest
 from headrace.profiling.inputs import with_content
 from report.recorded import SOURCE
 
@@ -12,8 +12,8 @@ def test_a_copy_has_the_same_id_and_a_changed_file_another(tmp_path):
     first.write_bytes(b"frames" * 1000)
     copy.write_bytes(b"frames" * 1000)
     other.write_bytes(b"frames" * 999 + b"framed")
-    assert content_id(first) == content_id(copy) != content_id(other)
-    assert content_id(first).startswith("sha256:")
+    assert content_digest(first) == content_digest(copy) != content_digest(other)
+    assert content_digest(first).startswith("sha256:")
 
 
 @pytest.mark.parametrize("changed", [0, -1])
@@ -24,19 +24,19 @@ def test_a_large_file_is_known_by_its_size_and_pieces_of_it_and_says_so(tmp_path
     longer.write_bytes(content + b"\0")
     content[changed] = 1
     other.write_bytes(content)
-    ids = [content_id(each, whole_bytes=1 << 20) for each in (first, other, longer)]
+    ids = [content_digest(each, whole_bytes=1 << 20) for each in (first, other, longer)]
     assert len(set(ids)) == 3
     assert all(each.startswith("sampled-sha256:") for each in ids)
-    assert content_id(first) != ids[0]
+    assert content_digest(first) != ids[0]
 
 
 def test_what_cannot_be_read_has_none(tmp_path):
-    assert content_id(tmp_path / "gone") is None
-    assert content_id(tmp_path) is None
+    assert content_digest(tmp_path / "gone") is None
+    assert content_digest(tmp_path) is None
 
 
 def test_videos_get_the_id_of_their_files(tmp_path):
     file = tmp_path / "a.mp4"
     file.write_bytes(b"frames")
     videos = [SOURCE.model_copy(update={"path": str(path)}) for path in (file, tmp_path / "gone")]
-    assert [video.content for video in with_content(videos)] == [content_id(file), None]
+    assert [video.content for video in with_content(videos)] == [content_digest(file), None]

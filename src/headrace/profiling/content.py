@@ -1,4 +1,4 @@
-"""What is in a file, as one short text: two files of the same id hold the same."""
+"""What is in a file, as one short text: two files of the same digest hold the same."""
 
 import hashlib
 from pathlib import Path
@@ -10,12 +10,13 @@ _SAMPLES: Final = 64
 _SAMPLE_BYTES: Final = 1 << 20
 
 
-def content_id(path: Path, *, whole_bytes: int = WHOLE_BYTES) -> str | None:
+def content_digest(path: Path, *, whole_bytes: int = WHOLE_BYTES) -> str | None:
     """Return `sha256:…` of all bytes of a file, or `sampled-sha256:…` of a larger one.
 
     Of a larger file its size counts and 64 pieces of 1 MiB, spread evenly from the first byte to
     the last: enough to tell videos apart, not to find one changed byte. Half of the digest is kept,
-    128 bits. Read it after a run, never before, or the run finds the file in memory.
+    128 bits. Read it after a run, never before, or the run finds the file in memory. Not the
+    `content_id` of a source, which looks at three places only, so that it can be asked for often.
 
     Args:
         path: The file.

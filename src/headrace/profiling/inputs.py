@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from headrace.profiling.content import content_id
+from headrace.profiling.content import content_digest
 from headrace.profiling.provenance import Record, Text
 
 
@@ -41,13 +41,13 @@ class SourceSummary(Record):
     counted_by: Literal["packets", "decode"]
     """How `frames` was found: from the packets alone, or by decoding everything."""
     content: Text | None = None
-    """What is in the file: the same for two files that hold the same; see `content_id`. None where
-    it could not be read, and in records made before headrace kept it."""
+    """What is in the file: the same for two files that hold the same; see `content_digest`. None
+    where it could not be read, and in records made before headrace kept it."""
 
 
 def with_content(videos: Sequence[SourceSummary]) -> tuple[SourceSummary, ...]:
-    """Return the videos with the id of what is in each: reads them, so do it after a run."""
-    ids = {path: content_id(Path(path)) for path in {video.path for video in videos}}
+    """Return the videos with the digest of each: reads them, so do it after a run."""
+    ids = {path: content_digest(Path(path)) for path in {video.path for video in videos}}
     return tuple(video.model_copy(update={"content": ids[video.path]}) for video in videos)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import NonNegativeFloat, NonNegativeInt
 
-from headrace.profiling.content import content_id
+from headrace.profiling.content import content_digest
 from headrace.profiling.provenance import Record, Text
 
 
@@ -23,8 +23,10 @@ class SourceRecord(Record):
 
 
 def with_file_content(sources: Sequence[SourceRecord]) -> tuple[SourceRecord, ...]:
-    """Return the sources, those that are files with the id of what is in each; after a run."""
-    ids = {name: content_id(Path(name)) for name in {s.name for s in sources if _is_file(s.name)}}
+    """Return the sources, those that are files with the digest of each; after a run."""
+    ids = {
+        name: content_digest(Path(name)) for name in {s.name for s in sources if _is_file(s.name)}
+    }
     return tuple(s.model_copy(update={"content": ids.get(s.name)}) for s in sources)
 
 

@@ -24,8 +24,8 @@ HEADS: Final = ("figure", "change", "95 % interval", "verdict")
 READING: Final = (
     "The interval holds the true change in 95 of 100 comparisons, as far as steps tell: blocks of "
     "them are drawn again 2,000 times. How one run of the same differs from the next is not in it. "
-    "Of 20 figures that do not differ, one is still said to. CPU time and memory are one number for a "
-    "whole run and have no interval."
+    "Of 20 figures that do not differ, one is still said to. CPU time and memory are one number "
+    "for a whole run and have no interval."
 )
 
 

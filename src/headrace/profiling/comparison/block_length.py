@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 def block_length(series: NDArray[np.float64]) -> int:
     """Return the steps in a block that lets the mean of a series spread as it does in earnest.
 
-    By the rule of Politis and White (2004, corrected with Patton 2009) for circular blocks: 1 where
-    neighbours have nothing in common, more the longer they do; at most a fifth of the steps.
+    By the rule of Politis and White (2004, corrected with Patton 2009) for circular blocks, which
+    grow with what neighbours have in common; but the cube root of the steps at least, since the
+    rule sees too little of it in short series, and a fifth of the steps at most.
 
     Args:
         series: float64 [steps].
@@ -29,10 +30,11 @@ def block_length(series: NDArray[np.float64]) -> int:
     weights = np.clip(2 * (1 - np.abs(lags) / max(1, last)), 0, 1)
     spectrum = float((weights * covariances[np.abs(lags)]).sum())
     slope = float((weights * np.abs(lags) * covariances[np.abs(lags)]).sum())
-    if spectrum <= 0 or slope <= 0:
-        return 1
+    least = round(math.pow(steps, 1 / 3))
+    if spectrum <= 0:
+        return least
     length = math.pow(1.5 * (slope / spectrum) ** 2 * steps, 1 / 3)
-    return max(1, min(round(length), steps // 5))
+    return max(least, min(round(length), steps // 5))
 
 
 def _stretch(steps: int) -> int:

@@ -56,7 +56,7 @@ def warnings(first: Session, other: Session, names: tuple[str, str]) -> Iterator
     if same is False:
         yield "The inputs differ: what follows is as much about them as about the runs."
     elif same is None:
-        yield "Whether both read the same input is not known: a record of one holds no id of it."
+        yield "Whether both read the same input is not known: one record holds no digest of it."
     if first.kind != other.kind:
         yield f"One is a {first.kind} session, the other a {other.kind} session."
     if first.pace != other.pace:
