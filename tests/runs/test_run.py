@@ -16,6 +16,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, OpenError
+from headrace.profiling.content import content_digest
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.session import Session
@@ -196,6 +197,33 @@ def test_without_the_video_there_are_the_predictions(tmp_path, folder):
     assert session.outputs == ("predictions.jsonl",)
     assert [path.name for path in folder.iterdir()] == ["predictions.jsonl"]
     assert not session.setup.draws_video
+
+
+def test_a_session_holds_what_the_run_took_and_the_digest_of_what_it_read(tmp_path, folder):
+    path = write_clip(tmp_path / "clip", TALL)
+    session = tiny_runner(path, folder, video=False).run()
+    assert session.inputs[0].content == content_digest(path)
+    assert session.usage.peak_memory_bytes > 2**24
+    assert session.provenance.machine.available_bytes > 0
+
+
+def test_what_waits_for_others_is_called_before_the_clock_of_the_run_starts(tmp_path, folder):
+    runner = tiny_runner(write_clip(tmp_path / "clip", TALL), folder, video=False)
+    read = []
+
+    def wait():
+        read.append(list(folder.iterdir()))
+        runner.clock.advance(3600)
+
+    session = replace(runner, before_start=wait).run()
+    assert read == [[]], "nothing is written yet"
+    assert session.wall_seconds < 3600
+
+    def stop():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        replace(runner, before_start=stop).run()
 
 
 def test_a_slow_copy_to_the_device_is_what_binds(tmp_path, folder):

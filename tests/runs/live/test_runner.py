@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from headrace.errors import ConfigError, OpenError
+from headrace.profiling.content import content_digest
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.folder import write_run
@@ -84,6 +85,23 @@ def test_a_run_over_two_sources_one_of_which_fails_is_recorded_whole(tmp_path):
     assert "= 28 delivered + 2 dropped + 0 in flight" in text
     assert "joined 5 ms behind" in text
     assert "the camera is gone" in (tmp_path / "report.html").read_text()
+
+
+def test_a_source_that_is_a_file_is_recorded_with_its_digest(tmp_path):
+    path = write_clip(tmp_path / "clip", SynthClip(num_frames=4))
+    session = run(runner_of(tmp_path, FakeSource(count=3, name=str(path)), video=False))
+    assert session.sources[0].content == content_digest(path)
+    assert session.usage is not None
+
+
+def test_what_waits_for_others_is_called_before_the_first_frame(tmp_path):
+    waited = []
+    runner = runner_of(tmp_path, FakeSource(count=3), video=False)
+    runner = replace(runner, before_start=lambda: waited.append(1))
+    steps = []
+    run(runner, lambda step: steps.append(list(waited)))
+    assert steps
+    assert steps[0] == waited == [1]
 
 
 def test_predictions_say_which_source_a_line_is_from(tmp_path):
