@@ -45,7 +45,7 @@ def test_real_clips_are_planned_in_words(call):
         "Recommended: ",
         "FrameLoader(videos, batch_size=32, size=(112, 112), sampling=",
         "memory_budget='64MiB'",
-        "no weights make up for that",
+        "do not train on it",
         "How to read it",
         "Copies of 112x112 with GOPs of 12 would ",
     ):
@@ -131,7 +131,7 @@ def test_what_cannot_be_planned_is_said_in_one_line(call, clips, tmp_path, argum
     (tmp_path / "empty").mkdir()
     filled = [str(each).format(here=tmp_path, clips=clips) for each in arguments]
     code, out, err = call(*filled)
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert message.format(here=tmp_path) in err
     assert len(err.splitlines()) == 1
 
