@@ -36,11 +36,14 @@ class MeasuredSpeed:
     """Frames that were decoded, each as often as it was."""
     seconds: float
     """Time it took."""
-    is_told_apart: bool = True
-    """Whether the times tell entering a GOP from decoding its frames. Where other programs or short
-    files blur them, one of the two comes out as 0, and rates as too high."""
     others: float | None = None
     """Cores that other programs kept busy meanwhile; None if that is unknown."""
+
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether the times tell entering a GOP from decoding its frames. Where other programs or short
+        files blur them, one of the two comes out as 0, and rates as too high."""
+        return self.speed.seconds_per_seek > 0 and self.speed.seconds_per_decoded > 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,10 +109,8 @@ def measure_speed(
     if not done:
         raise errors[0]
     turn = watch.turn(max(watch.seconds, 1e-9))
-    speed = _fit(runs, videos, workers, max_open)
     return MeasuredSpeed(
-        speed=speed,
-        is_told_apart=speed.seconds_per_seek > 0 and speed.seconds_per_decoded > 0,
+        speed=_fit(runs, videos, workers, max_open),
         gops=done,
         frames=sum(run.decoded for run in runs),
         seconds=turn.seconds,
