@@ -41,8 +41,11 @@ class MeasuredSpeed:
 
     @property
     def is_told_apart(self) -> bool:
-        """Whether the times tell entering a GOP from decoding its frames. Where other programs or short
-        files blur them, one of the two comes out as 0, and rates as too high."""
+        """Whether the times tell entering a GOP from decoding its frames.
+
+        Where other programs or short files blur them, one of the two comes out as 0, and rates as
+        too high.
+        """
         return self.speed.seconds_per_seek > 0 and self.speed.seconds_per_decoded > 0
 
 
