@@ -24,16 +24,13 @@ def compare(
     from headrace.errors import ConfigError
     from headrace.profiling.comparison.comparison import compare as compared
     from headrace.report.comparison import render_comparison, render_comparison_text
+    from headrace.text_file import write_whole
 
     found = compared(_sessions(runs), any_input=any_input)
     if out is not None:
-        try:
-            out.write_text(render_comparison(found), encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write {out}: {(error.strerror or str(error)).lower()}; "
-                "give a file such as comparison.html"
-            ) from error
+        if out.is_dir():
+            raise ConfigError(f"--out {out} is a folder; give a file such as {out / 'page.html'}")
+        write_whole(out, render_comparison(found))
     if json:
         print(found.model_dump_json())
         return

@@ -100,19 +100,21 @@ def _conclude(
 
     bad = failed(record.workers)
     has_results = any(worker.figures for worker in record.workers)
-    if has_results:
-        write_launch(record, folder)
     if is_quiet:
         print(json_format.dumps(record.model_dump(mode="json")))
     elif is_dry and not bad:
         print(f"Dry run: all workers can begin; results would go to {folder}")
     elif has_results:
         print(render_launch_text(record))
-        print(f"Report: {folder / REPORT}\nTable: {folder / TABLE}\nRecord: {folder / RECORD}")
     for worker in bad:
         print(f"headrace: {worker.name} {worker.outcome}: {worker.error}", file=sys.stderr)
         for line in worker.last_lines:
             print(f"  {printable(line)}", file=sys.stderr)
+    if has_results:
+        # Last, so that a full disk does not cost what was found.
+        write_launch(record, folder)
+        if not is_quiet:
+            print(f"Report: {folder / REPORT}\nTable: {folder / TABLE}\nRecord: {folder / RECORD}")
     if any(worker.outcome == "interrupted" for worker in record.workers):
         kept = f"what was done is kept in {folder}" if has_results else "before the first frame"
         print(f"headrace: interrupted; {kept}", file=sys.stderr)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import typer
 
+from headrace.cli.usage import in_our_words
 from headrace.errors import ConfigError
 from headrace.runs.launch.document import Value
 
@@ -57,18 +58,17 @@ class RunVocabulary:
         if len(texts) > 1 and not parameter.multiple:
             raise ConfigError(f"it takes one value, got {len(texts)}")
         words = tuple(word for text in texts for word in (flag, text))
-        self._check([f"{flag}={text}" for text in texts], ", ".join(texts))
+        self._check([f"{flag}={text}" for text in texts])
         return words
 
-    def _check(self, arguments: list[str], shown: str) -> None:
+    def _check(self, arguments: list[str]) -> None:
         """Parse them as the command does, with whatever else it needs."""
         others = ["x" for _ in self.required]
         try:
             self._command.make_context("run", [*others, *arguments])
         except typer.BadParameter as error:
-            said = error.message.removeprefix("Value error, ").rstrip(".")
-            got = "" if repr(shown) in said else f", got {shown!r}"
-            raise ConfigError(said[:1].lower() + said[1:] + got) from error
+            said = str(getattr(in_our_words(error), "message", error)).rstrip(".")
+            raise ConfigError(said[:1].lower() + said[1:]) from error
 
 
 def _key(flag: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.errors import ConfigError
 from headrace.profiling.findings.finding import Finding, listing
 from headrace.profiling.stages import ROLES, Role
 from headrace.report.drawing import PLAIN, ROLE_COLORS, Chart, bar, draw, label
@@ -26,6 +25,7 @@ from headrace.report.numbers import (
     seconds,
 )
 from headrace.runs.launch.record import Figures, LaunchRecord, WorkerRecord, failed
+from headrace.text_file import write_whole
 
 RECORD: Final = "launch.json"
 TABLE: Final = "workers.csv"
@@ -48,13 +48,7 @@ def write_launch(record: LaunchRecord, folder: Path) -> None:
         REPORT: render_experiment(launch_page(record)),
     }
     for name, text in texts.items():
-        try:
-            (folder / name).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write {folder / name}: {(error.strerror or str(error)).lower()}; "
-                "give a folder that can be written to"
-            ) from error
+        write_whole(folder / name, text)
 
 
 def render_launch_text(record: LaunchRecord) -> str:
