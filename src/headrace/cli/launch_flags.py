@@ -15,6 +15,8 @@ _REFUSED: Final = {
     "json": "give --json to `headrace launch`",
     "help": "see `headrace run --help`",
 }
+_SOURCE_OPTIONS: Final = ("input_path",)
+"""Options that stand for the sources."""
 
 
 class RunVocabulary:
@@ -33,14 +35,16 @@ class RunVocabulary:
         for parameter in self._command.params:
             for flag in (*parameter.opts, *parameter.secondary_opts):
                 self._flags[_key(flag)] = (parameter, flag)
-            if parameter.param_type_name == "argument":
+            if _is_argument(parameter):
                 self._flags[_singular(parameter.name)] = (parameter, parameter.name)
         self.refused: Mapping[str, str] = _REFUSED
         known = {key: found for key, found in self._flags.items() if key not in _REFUSED}
-        self.keys: Mapping[str, str] = {key: each.name for key, (each, _) in known.items()}
-        self.required: Mapping[str, str] = {
-            each.name: _singular(each.name) for each in self._command.params if each.required
+        arguments = [each.name for each in self._command.params if _is_argument(each)]
+        self.keys: Mapping[str, str] = {
+            key: arguments[0] if key in _SOURCE_OPTIONS else each.name
+            for key, (each, _) in known.items()
         }
+        self.required: Mapping[str, str] = {name: _singular(name) for name in arguments}
 
     def arguments(self, key: str, value: Value) -> tuple[str, ...]:
         """Return what stands on the command line for it.
@@ -52,7 +56,7 @@ class RunVocabulary:
         if getattr(parameter, "is_flag", False):
             return _switch(parameter, flag, value)
         texts = value if isinstance(value, tuple) else (_text(value),)
-        if parameter.param_type_name == "argument":
+        if _is_argument(parameter):
             # What begins like a flag is none: it is a file of that name.
             return tuple(f"./{text}" if text.startswith("-") else text for text in texts)
         if len(texts) > 1 and not parameter.multiple:
@@ -69,6 +73,10 @@ class RunVocabulary:
         except typer.BadParameter as error:
             said = str(getattr(in_our_words(error), "message", error)).rstrip(".")
             raise ConfigError(said[:1].lower() + said[1:]) from error
+
+
+def _is_argument(parameter: Any) -> bool:
+    return bool(parameter.param_type_name == "argument")
 
 
 def _key(flag: str) -> str:
