@@ -32,7 +32,7 @@ workers:
 BAD = """\
 otu: x
 defaults:
-  batch-size: 0
+  max-steps: 0
 workers:
   a:
     source: [a.mp4, b.mp4]
@@ -89,7 +89,7 @@ def test_all_that_is_wrong_with_a_file_is_told_in_one_go_with_its_place(call, tm
     told = [line.strip().removeprefix(f"{file}:") for line in lines]
     starts = (
         "1: otu is no part of a launch; did you mean out?",
-        "3: defaults.batch-size: must be >= 1, got '0'",
+        "3: defaults.max-steps: must be >= 1, got '0'",
         "7: workers.a.model_nam: `headrace run` has no such option; did you mean model_name?",
         "8: workers.a.prep_level: 'mediun' is not one of 'simple', 'medium', 'complex'",
         "9: workers.a.out: each worker has its folder in that of the launch",
