@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
-from itertools import cycle
+from itertools import cycle, islice
 
 from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array
-from headrace.errors import ConfigError, DecodeError
+from headrace.errors import DecodeError
 from headrace.live.events import Event
 from headrace.live.frame import LiveFrame
 from headrace.live.paced import all_frames, nanoseconds
@@ -30,26 +30,20 @@ class Replayed:
         self,
         indexes: Sequence[StreamIndex],
         *,
-        frames: int,
+        frames: int | None = None,
         speed: float | None = 1.0,
         delay_seconds: float = 0.0,
     ) -> None:
         """Open nothing yet.
 
         Args:
-            indexes: Of the videos, at least one.
-            frames: Where to stop.
+            indexes: Of the videos, at least one; each has a length.
+            frames: Where to stop; None never does.
             speed: Of their timetable: 2 is twice as fast as they would be played; None reads as
                 fast as frames are taken, which has no latency.
             delay_seconds: How much later than its first frame its timetable begins, so that
                 several sources do not send at the same moments.
-
-        Raises:
-            ConfigError: a video has no length, so that nothing can be paced by it.
         """
-        for index in indexes:
-            if not index.duration_seconds > 0:
-                raise ConfigError(f"{index.source} has no length; give a video that plays")
         self._indexes = indexes
         self._frames = frames
         self._speed = speed
@@ -75,7 +69,8 @@ class Replayed:
         """
         clock, start_ns = waiter.clock, 0
         with ExitStack() as opened:
-            for sent, (run, media_ns, draw) in enumerate(self._draws(opened)):
+            draws = islice(self._draws(opened), self._frames)
+            for sent, (run, media_ns, draw) in enumerate(draws):
                 due_ns = clock.now_ns()
                 if sent and self._speed is not None:
                     due_ns = start_ns + round(media_ns / self._speed)
@@ -102,14 +97,11 @@ class Replayed:
             )
             for index in self._indexes
         ]
-        pairs, began_ns, left = zip(self._indexes, decoders, strict=True), 0, self._frames
-        for run, (index, decoder) in enumerate(cycle(pairs)):
+        began_ns = 0
+        for run, (index, decoder) in enumerate(cycle(zip(self._indexes, decoders, strict=True))):
             frames = all_frames(decoder, index)
-            for place in range(min(len(index), left)):
+            for place in range(len(index)):
                 yield run, began_ns + nanoseconds(index, place), partial(_draw, index, frames)
-            left -= len(index)
-            if left <= 0:
-                return
             began_ns += round(index.duration_seconds * 1e9)
 
 
