@@ -1,4 +1,4 @@
-"""One stretch of a live flow, measured after it has settled: what came out, how late, what was lost.
+"""A turn of a live flow, measured once it has settled: what came out, how late, what was lost.
 
 It is kept as the few figures that experiments compare; the definitions are those of every report.
 """

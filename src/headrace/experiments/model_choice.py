@@ -31,19 +31,19 @@ class ModelChoice(Protocol):
     """The options above, as an experiment's configuration has them."""
 
     @property
-    def model_name(self) -> str: ...  # noqa: D102 - see the options
+    def model_name(self) -> str: ...
 
     @property
-    def weights(self) -> str: ...  # noqa: D102
+    def weights(self) -> str: ...
 
     @property
-    def prep_level(self) -> PrepLevel: ...  # noqa: D102
+    def prep_level(self) -> PrepLevel: ...
 
     @property
-    def device(self) -> Device: ...  # noqa: D102
+    def device(self) -> Device: ...
 
     @property
-    def threads(self) -> int | None: ...  # noqa: D102
+    def threads(self) -> int | None: ...
 
 
 def compute_of(choice: ModelChoice, batch_size: int = 1) -> ComputeOptions:

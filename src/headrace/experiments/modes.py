@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
@@ -25,7 +25,7 @@ from headrace.experiments.options import Option, Videos, check_options
 from headrace.experiments.record import ExperimentRecord
 
 Mode = Literal["offline", "realtime"]
-MODES: Final[tuple[Mode, ...]] = ("offline", "realtime")
+_MODES: Final[tuple[Mode, ...]] = ("offline", "realtime")
 _SETTLING_SECONDS: Final = 1.0
 
 
@@ -86,14 +86,8 @@ class ModesRow:
     """Frames that came out in each whole second of one turn."""
 
 
-def measure_modes(config: ModesConfig, context: Context, load: Any = None) -> ModesRecord:
-    """Run the same video in both modes, in turns; it begins again where it is shorter than a turn.
-
-    Args:
-        config: What to measure.
-        context: With what.
-        load: Gives the model in place of that of the configuration, for tests.
-    """
+def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
+    """Run the same video in both modes, in turns; it begins again where it is shorter than a turn."""
     from headrace.experiments.live_plan import live_plan
     from headrace.experiments.live_turn import take_live_turn
     from headrace.experiments.overlap_work import ready_work
@@ -118,9 +112,9 @@ def measure_modes(config: ModesConfig, context: Context, load: Any = None) -> Mo
         return ModesTurn(**turn.model_dump(), mode=mode)
 
     with operation_threads(config.threads):
-        work, model_seconds = ready_work(compute, context.clock, load)
+        work, model_seconds = ready_work(compute, context.clock)
         turns = take_turns(
-            MODES, take, repeats=config.repeats, warm_up=None, on_progress=context.on_progress
+            _MODES, take, repeats=config.repeats, warm_up=None, on_progress=context.on_progress
         )
     return ModesRecord(
         provenance=made,
@@ -132,9 +126,7 @@ def measure_modes(config: ModesConfig, context: Context, load: Any = None) -> Mo
 
 def rows_of(record: ModesRecord) -> tuple[ModesRow, ...]:
     """Return a row for each mode."""
-    return tuple(
-        _row(turns) for turns in grouped(record.turns, lambda turn: turn.mode).values()
-    )
+    return tuple(_row(turns) for turns in grouped(record.turns, lambda turn: turn.mode).values())
 
 
 def _row(turns: Sequence[ModesTurn]) -> ModesRow:

@@ -88,13 +88,8 @@ class OverlapRecord(ExperimentRecord):
     turns: tuple[OverlapTurn, ...]
 
 
-def measure_overlap(config: OverlapConfig, context: Context, load: Any = None) -> OverlapRecord:
+def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
     """Time all ways on the same frames, in turns: at full speed, and at a rate all keep up with.
-
-    Args:
-        config: What to measure.
-        context: With what.
-        load: Gives the model of this process in place of that of the configuration, for tests.
 
     Raises:
         StageError: a process ended, or ways differ in what they give, which is a fault of headrace.
@@ -108,7 +103,7 @@ def measure_overlap(config: OverlapConfig, context: Context, load: Any = None) -
     indexes = indexes_of(config.videos, context.store)
     context.on_progress("loading the model", 0, 0)
     with operation_threads(config.threads):
-        work, model_seconds = ready_work(compute, context.clock, load)
+        work, model_seconds = ready_work(compute, context.clock)
         context.on_progress("starting processes", 0, 0)
         with InProcesses(indexes, compute, work, context.clock) as processes:
             context.on_progress("rehearsing", 0, 0)

@@ -200,7 +200,7 @@ def _latency_chart(rows: tuple[OverlapRow, ...]) -> Chart:
     bars = [
         bar(
             x=names,
-            y=[value for value in values],
+            y=values,
             color=color,
             name=name,
             hovertemplate=f"{name} %{{y:.1f}} ms<extra>%{{x}}</extra>",

@@ -43,9 +43,7 @@ def sequential(work: Work, source: Replayed, clock: Clock) -> Iterator[Passage]:
             transfer = [] if work.carrier is None else ["transfer"]
             names = ["decode", "preprocess", *transfer, "model", "show"]
             spent = dict(zip(names, np.diff(moments).tolist(), strict=True))
-            yield Passage(
-                due_ns=frame.arrived_ns, out_ns=moments[-1], work_ns=spent, answer=answer
-            )
+            yield Passage(due_ns=frame.arrived_ns, out_ns=moments[-1], work_ns=spent, answer=answer)
             asked_ns = clock.now_ns()
 
 
@@ -132,5 +130,3 @@ class InProcesses:
 
 def _work_ns(spans: Sequence[Span]) -> dict[str, int]:
     return {span.stage: span.work_ns for span in spans}
-
-

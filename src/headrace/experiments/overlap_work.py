@@ -2,7 +2,6 @@
 
 import io
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,9 +88,7 @@ class Show:
         return Answer(number=number, name=name, confidence=confidence, picture=picture)
 
 
-def ready_work(
-    compute: ComputeOptions, clock: Clock, load: Callable[[], Model[Labels]] | None = None
-) -> tuple[Work, float]:
+def ready_work(compute: ComputeOptions, clock: Clock) -> tuple[Work, float]:
     """Return the stages with their model loaded and warm, and how many seconds that took.
 
     Raises:
@@ -100,9 +97,9 @@ def ready_work(
     """
     watch = StartWatch(clock)
     model = ready_model(
-        load or (lambda: load_classifier(compute.model_name, compute.weights)),
+        lambda: load_classifier(compute.model_name, compute.weights),
         compute,
-        batch_size=1,
+        batch_size=compute.batch_size,
         watch=watch,
         clock=clock,
     )

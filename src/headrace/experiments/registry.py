@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from headrace.experiments.cameras_report import CAMERAS
 from headrace.experiments.experiment import Experiment
+from headrace.experiments.live_limit_report import LIVE
 from headrace.experiments.modes_report import MODES
 from headrace.experiments.overlap_report import OVERLAP
 from headrace.experiments.sampling_report import SAMPLING
@@ -15,4 +16,5 @@ EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
     CAMERAS,
     OVERLAP,
     MODES,
+    LIVE,
 )

@@ -1,6 +1,6 @@
 """Files played again and again, at any speed: the load that an experiment offers a pipeline."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import cycle, islice
@@ -61,7 +61,7 @@ class Replayed:
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None] = lambda event: None
-    ) -> Iterator[LiveFrame]:
+    ) -> Generator[LiveFrame, None, None]:
         """Yield each frame when it is due: see `LiveSource.frames`; nothing is noted.
 
         Raises:
