@@ -72,24 +72,43 @@ def test_a_line_that_is_left_in_the_middle_ends_its_processes():
     assert not psutil.pid_exists(pid)
 
 
-def test_processes_end_when_their_parent_is_killed():
-    script = (
-        "import os; from runtime.test_process_line import line, line_stages, stage\n"
-        "if __name__ == '__main__':\n"
-        "    with line(stage(line_stages.telling_pid)) as processes:\n"
-        "        print(next(processes.run(9)).value, flush=True); input()\n"
-    )
+PARENT = """
+from runtime.test_process_line import line, line_stages, stage
+if __name__ == '__main__':
+    with line(stage(line_stages.telling_pid)) as processes:
+        print(next(processes.run(9)).value, flush=True)
+        input()
+"""
+
+
+def parent_at_work():
+    """Return a process that runs a line, and the process of one of its stages."""
     parent = subprocess.Popen(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", PARENT],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         text=True,
+        start_new_session=True,
     )
+    return parent, psutil.Process(int(parent.stdout.readline()))
+
+
+def test_processes_end_when_their_parent_is_killed():
+    parent, child = parent_at_work()
     with parent:
-        child = psutil.Process(int(parent.stdout.readline()))
         parent.send_signal(signal.SIGKILL)
-        parent.wait(TIMEOUT_SECONDS)
+    assert psutil.wait_procs([child], timeout=TIMEOUT_SECONDS)[1] == []
+
+
+def test_an_interrupt_is_the_parents_alone_to_act_on():
+    parent, child = parent_at_work()
+    with parent:
+        os.killpg(parent.pid, signal.SIGINT)  # as Ctrl-C does, to all of them
+        _, err = parent.communicate(timeout=TIMEOUT_SECONDS)
+    assert err.count("Traceback") == 1
+    assert err.rstrip().endswith("KeyboardInterrupt")
     assert psutil.wait_procs([child], timeout=TIMEOUT_SECONDS)[1] == []
 
 

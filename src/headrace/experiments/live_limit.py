@@ -161,7 +161,7 @@ def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
         )
         broken_by = config.promise.broken_by(
             p95_ms=turn.latency_p95,
-            results=turn.delivered,
+            results=turn.results,
             drop_share=turn.drop_share,
             dropped=turn.dropped,
         )

@@ -21,6 +21,8 @@ from headrace.runtime.clock import Clock
 class LiveTurn(Turn):
     """What a flow came to; frames of the beginning left out. Times are milliseconds."""
 
+    results: NonNegativeInt
+    """Batches that came out; percentiles are over these."""
     delivered: NonNegativeInt
     """Frames that came out."""
     dropped: dict[str, NonNegativeInt]
@@ -96,6 +98,7 @@ def _turn(spent: Turn, found: Metrics, dropped: Counter[tuple[str, str]]) -> Liv
     latency = None if found.latency is None else found.latency.ms
     return LiveTurn(
         **spent.model_dump(),
+        results=found.steps,
         delivered=found.frames,
         dropped={f"{cause} at {stage}": frames for (stage, cause), frames in dropped.items()},
         fps=found.fps_mean or 0.0,

@@ -155,18 +155,16 @@ def _change(alike: Sequence[Way], bounds: Bounds, gained: float) -> str:
             "More cores: those there are are busy already, as PyTorch uses several for one "
             "operation; what they bring is not known before it is tried."
         )
+    if "sequential" in alike:
+        return f"A quicker {bounds.longest}: what overlap costs is as much as it gains here."
     if gained >= _SPARE * bounds.most:
-        return (
-            f"A quicker {bounds.longest}, or more cores: as far as it can, overlap has been gained."
-        )
+        return f"A quicker {bounds.longest}, or more cores: overlap gains all that it can."
     if "threads" in alike:
         return "`headrace run` and `headrace.live` work by threads already."
-    if "processes" in alike:
-        return (
-            "Processes gain more than threads here, which share the interpreter's lock: "
-            "several runs beside each other use the cores as well."
-        )
-    return f"A quicker {bounds.longest}: what overlap costs is more than it gains here."
+    return (
+        "Several runs beside each other use the cores as well: processes gain more than threads "
+        "here, which share the interpreter's lock."
+    )
 
 
 def _rates(rows: tuple[OverlapRow, ...]) -> Chart:
