@@ -73,17 +73,17 @@ def test_the_text_is_steps_limit_and_what_broke():
 TEXT = """\
 What keeps p95 latency within 100 ms: rate, from a video of 30.0 frames/s
 
-  load  offered  frames/s  p50 ms  p95 ms  dropped    CPU  promise
-  30.0     30.0      30.0    10.0    20.0      0 %  100 %     kept
-  60.0     60.0      60.0    20.0    40.0      0 %  100 %     kept
-   120      120       120    71.5     143     20 %  100 %   broken
-  84.9     84.9      84.9    40.0    80.0      0 %  100 %     kept
+           load  frames/s  p50 ms  p95 ms  dropped    CPU  promise
+  30.0 frames/s      30.0    10.0    20.0      0 %  100 %     kept
+  60.0 frames/s      60.0    20.0    40.0      0 %  100 %     kept
+   120 frames/s       120    71.5     143     20 %  100 %   broken
+  84.9 frames/s      84.9    40.0    80.0      0 %  100 %     kept
 
 Up to 84.9 frames/s keep the promise, 120 frames/s break it
   - The promise: p95 latency at most 100 ms, at most 1 % dropped.
+  - At 84.9 frames/s: p95 latency 80.0 ms, 0 % dropped, 84.9 frames/s came out, processors 100 % of
+    one core busy.
   - What broke at 120 frames/s: p95 latency 143 ms.
-  - There: p95 latency 80.0 ms, 0 % dropped, 84.9 frames/s came out, processors 100 % of one core
-    busy.
   - The slowest stage was then model: 6.00 ms of work on a batch, out of 8.00 ms.
   - The model was ready after 0.5 s, and the first second of each step is left out.
 """

@@ -65,7 +65,7 @@ Real time keeps up with 30.0 frames/s, p95 latency 20.0 ms, nothing dropped
   - Frames per second are steady in real time, where the timetable makes them: FPS CV 0.010 in real
     time, 0.100 offline (steady is below 0.05).
   - The model was ready after 0.5 s, and the first second of each turn is left out.
-  Try next: There is room: `headrace bench live --search streams` tells how many such streams keep a
+  Try next: There is room: headrace bench live --search streams tells how many such streams keep a
     promised latency.
 """
 
@@ -77,7 +77,7 @@ def test_frames_that_are_dropped_are_told_with_what_comes_out():
         "In real time 25 % of the frames are dropped: 21.0 of 30.0 frames/s come out, p95 latency "
         "20.0 ms"
     )
-    assert finding.change.startswith("--stride of `headrace run`")
+    assert finding.change.startswith("--stride of headrace run")
 
 
 def test_where_other_programs_ran_drops_are_no_verdict():

@@ -71,7 +71,7 @@ Fastest by threads: 150 frames/s, 1.50 times sequential
     ms, processes +3.00 ms. Overlap raises the rate, not the speed of a single frame.
   - Starting is not in these figures: the model took 0.5 s, the processes with theirs 8.0 s.
   - 70 frames gave the same class, confidence and picture in every way.
-  Try next: `headrace run` and `headrace.live` work by threads already.
+  Try next: headrace run and headrace.live work by threads already.
 """
 
 

@@ -7,7 +7,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
 from headrace.errors import StageError
 from headrace.experiments.overlap import _Contest
-from headrace.experiments.overlap_processes import SharedFrame
+from headrace.experiments.overlap_decoding import SharedFrame
 from headrace.experiments.overlap_ways import sequential, threaded
 from headrace.experiments.overlap_work import Answer, Passage, Work
 from headrace.live.replayed import Replayed

@@ -1,9 +1,11 @@
 """What `bench live` shows: each step, the limit, and what broke just above it."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import plotly.graph_objects as go
 
+from headrace.experiments.charts import dashed
 from headrace.experiments.contend import cores_of_others, disturbance
 from headrace.experiments.experiment import Column, Experiment
 from headrace.experiments.live_limit import (
@@ -21,16 +23,36 @@ from headrace.report.drawing import MARK, PLAIN, Chart, draw
 from headrace.report.numbers import decimal, milliseconds, percent, seconds
 
 
-def _answer(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Finding, ...]:
+@dataclass(frozen=True, kw_only=True)
+class LiveRow:
+    """One step, as it is shown."""
+
+    load: str
+    """What was offered, in words."""
+    step: LiveStep
+    promised_ms: float
+    """The p95 latency that was promised."""
+
+
+def rows_of(record: LiveRecord) -> tuple[LiveRow, ...]:
+    """Return a row for each step, as they were tried."""
+    return tuple(
+        LiveRow(load=level_words(record.search, step.level), step=step, promised_ms=record.p95_ms)
+        for step in record.steps
+    )
+
+
+def _answer(record: LiveRecord, rows: tuple[LiveRow, ...]) -> tuple[Finding, ...]:
+    steps = record.steps
     tried = [step.tried for step in steps]
     held, broken = _at(steps, highest_held(tried)), _at(steps, lowest_broken(tried))
     promise = Promise(p95_ms=record.p95_ms, max_drop=record.max_drop)
     evidence = [f"The promise: {promise.words}."]
+    if held is not None:
+        evidence.append(_room(record, held))
     if broken is not None:
         why = " and ".join(broken.broken_by)
         evidence.append(f"What broke at {level_words(record.search, broken.level)}: {why}.")
-    if held is not None:
-        evidence.append(_room(held))
     if broken is not None and broken.work_ms:
         evidence.append(_slowest(broken))
     evidence += [
@@ -78,11 +100,12 @@ def _verdict(
     )
 
 
-def _room(step: LiveStep) -> str:
+def _room(record: LiveRecord, step: LiveStep) -> str:
+    load = level_words(record.search, step.level)
     p95 = "" if step.latency_p95 is None else f"p95 latency {milliseconds(step.latency_p95)}, "
     return (
-        f"There: {p95}{percent(step.drop_share)} dropped, {decimal(step.fps)} frames/s came out, "
-        f"processors {percent(step.cores)} of one core busy."
+        f"At {load}: {p95}{percent(step.drop_share)} dropped, {decimal(step.fps)} frames/s came "
+        f"out, processors {percent(step.cores)} of one core busy."
     )
 
 
@@ -99,7 +122,8 @@ def _doubts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> list[str]:
     return disturbance(others or 0.0, record.provenance.machine.usable_cores)
 
 
-def _chart(steps: tuple[LiveStep, ...]) -> Chart:
+def _chart(rows: tuple[LiveRow, ...]) -> Chart:
+    steps = [row.step for row in rows]
     kinds = [("kept", True, PLAIN), ("broken", False, MARK)]
     points = [
         go.Scatter(
@@ -112,7 +136,10 @@ def _chart(steps: tuple[LiveStep, ...]) -> Chart:
         )
         for name, holds, color in kinds
     ]
-    figure = draw(points, height=340)
+    loads = [step.offered_fps for step in steps]
+    promised = rows[0].promised_ms
+    line = dashed(MARK, x=[min(loads), max(loads)], y=[promised] * 2, name="promised")
+    figure = draw([*points, line], height=340)
     figure.update_xaxes(title_text="frames/s offered, all streams together")
     figure.update_yaxes(title_text="p95 latency, ms", rangemode="tozero")
     return Chart(
@@ -124,8 +151,8 @@ def _chart(steps: tuple[LiveStep, ...]) -> Chart:
     )
 
 
-def _drops(steps: tuple[LiveStep, ...]) -> Chart:
-    ordered = sorted(steps, key=lambda step: step.offered_fps)
+def _drops(rows: tuple[LiveRow, ...]) -> Chart:
+    ordered = sorted((row.step for row in rows), key=lambda step: step.offered_fps)
     line = go.Scatter(
         name="dropped",
         x=[step.offered_fps for step in ordered],
@@ -145,7 +172,11 @@ def _drops(steps: tuple[LiveStep, ...]) -> Chart:
     )
 
 
-LIVE: Final[Experiment[LiveConfig, LiveRecord, LiveStep]] = Experiment(
+def _ms(value: float | None) -> str:
+    return "-" if value is None else decimal(value)
+
+
+LIVE: Final[Experiment[LiveConfig, LiveRecord, LiveRow]] = Experiment(
     name="live",
     summary="Search the highest rate, or number of streams, that keeps a latency and drop promise.",
     config=LiveConfig,
@@ -156,24 +187,23 @@ LIVE: Final[Experiment[LiveConfig, LiveRecord, LiveStep]] = Experiment(
         f"What keeps p95 latency within {milliseconds(record.p95_ms)}: {record.search}, "
         f"from a video of {decimal(record.frame_rate)} frames/s"
     ),
-    rows=lambda record: record.steps,
+    rows=rows_of,
     columns=(
-        Column("load", lambda step: decimal(step.level)),
-        Column("offered", lambda step: decimal(step.offered_fps)),
-        Column("frames/s", lambda step: decimal(step.fps)),
-        Column("p50 ms", lambda s: "-" if s.latency_p50 is None else decimal(s.latency_p50)),
-        Column("p95 ms", lambda s: "-" if s.latency_p95 is None else decimal(s.latency_p95)),
-        Column("dropped", lambda step: percent(step.drop_share)),
-        Column("CPU", lambda step: percent(step.cores)),
-        Column("promise", lambda step: "kept" if step.holds else "broken"),
+        Column("load", lambda row: row.load),
+        Column("frames/s", lambda row: decimal(row.step.fps)),
+        Column("p50 ms", lambda row: _ms(row.step.latency_p50)),
+        Column("p95 ms", lambda row: _ms(row.step.latency_p95)),
+        Column("dropped", lambda row: percent(row.step.drop_share)),
+        Column("CPU", lambda row: percent(row.step.cores)),
+        Column("promise", lambda row: "kept" if row.step.holds else "broken"),
     ),
     reading=lambda record, rows: (
-        "Steps as they were tried. Offered are the frames per second that were due, of all streams "
+        "Steps as they were tried. Load is what was due, frames/s what came out, of all streams "
         "together; latency counts from when a frame was due until it had been shown. A load is "
         "doubled until it breaks the promise, then the limit is looked for in between, to "
         + ("one stream." if record.search == "streams" else "10 %.")
     ),
     answer=_answer,
-    charts=lambda steps: (_chart(steps), _drops(steps)),
+    charts=lambda rows: (_chart(rows), _drops(rows)),
     names_machine=True,
 )

@@ -1,4 +1,4 @@
-"""What `bench modes` shows: rows, comments and charts, from its record alone."""
+"""What bench modes shows: rows, comments and charts, from its record alone."""
 
 from typing import Final
 
@@ -85,15 +85,15 @@ def _change(record: ModesRecord, rows: tuple[ModesRow, ...]) -> str:
         return AGAIN
     if live.drop_share:
         return (
-            "--stride of `headrace run`, so that fewer frames are asked for, or a lighter model; "
+            "--stride of headrace run, so that fewer frames are asked for, or a lighter model; "
             "offline no frame is lost."
         )
     if offline.rate.median > 2 * record.frame_rate:
         return (
-            "There is room: `headrace bench live --search streams` tells how many such streams "
+            "There is room: headrace bench live --search streams tells how many such streams "
             "keep a promised latency."
         )
-    return "`headrace bench live` tells how much more keeps a promised latency."
+    return "headrace bench live tells how much more keeps a promised latency."
 
 
 def _chart(rows: tuple[ModesRow, ...]) -> Chart:

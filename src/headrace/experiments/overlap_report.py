@@ -160,7 +160,7 @@ def _change(alike: Sequence[Way], bounds: Bounds, gained: float) -> str:
     if gained >= _SPARE * bounds.most:
         return f"A quicker {bounds.longest}, or more cores: overlap gains all that it can."
     if "threads" in alike:
-        return "`headrace run` and `headrace.live` work by threads already."
+        return "headrace run and headrace.live work by threads already."
     return (
         "Several runs beside each other use the cores as well: processes gain more than threads "
         "here, which share the interpreter's lock."

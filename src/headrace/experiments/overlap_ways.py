@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from headrace.experiments.overlap_processes import SharedFrame, stages_of
+from headrace.experiments.overlap_decoding import SharedFrame
+from headrace.experiments.overlap_processes import stages_of
 from headrace.experiments.overlap_work import Answer, Passage, Show, Work
 from headrace.live.overload import Overload
 from headrace.live.replayed import Replayed
