@@ -147,6 +147,7 @@ def test_an_old_record_gives_the_same_page_again():
     ("options", "said"),
     [
         ({"p95_ms": 0.0}, "p95_ms must be > 0, got 0.0"),
+        ({"p95_ms": float("inf")}, r"p95_ms must be in \[0, 600000\], got inf"),
         ({"max_drop": 51.0}, r"max_drop must be in \[0, 50\], got 51.0"),
         ({"videos": ("a.mp4", "b.mp4")}, "bench live takes one video, got 2: a.mp4, b.mp4"),
         ({"search": "height"}, "search must be one of rate, streams; got height"),

@@ -47,7 +47,9 @@ class LiveConfig:
     """What is measured."""
 
     videos: Videos
-    p95_ms: Annotated[float, Option("Promise: p95 latency in milliseconds.", above=0)] = 100.0
+    p95_ms: Annotated[
+        float, Option("Promise: p95 latency in milliseconds.", above=0, most=600_000)
+    ] = 100.0
     max_drop: Annotated[float, Option("Promise: drops, in percent.", least=0, most=50)] = 1.0
     search: Annotated[
         Search, Option("What is raised: the rate of one stream, or the streams at their own rate.")
@@ -59,7 +61,9 @@ class LiveConfig:
     prep_level: Prepared = "medium"
     device: OnDevice = "cpu"
     threads: Threads = None
-    seconds: Annotated[float, Option("How long a step counts; longer if need be.", least=1)] = 5.0
+    seconds: Annotated[
+        float, Option("How long a step counts; longer if need be.", least=1, most=3600)
+    ] = 5.0
     steps: Annotated[int, Option("Steps at most.", least=1, most=100)] = 12
 
     def __post_init__(self) -> None:

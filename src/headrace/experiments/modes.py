@@ -42,7 +42,7 @@ class ModesConfig:
     batch_size: Annotated[
         int, Option("Frames in a batch; in real time at most, none waits for others.", least=1)
     ] = 1
-    seconds: Annotated[float, Option("How long a turn takes, about.", least=2)] = 13.0
+    seconds: Annotated[float, Option("How long a turn takes, about.", least=2, most=3600)] = 13.0
     repeats: Annotated[int, Option("Turns of each mode.", least=1)] = 2
 
     def __post_init__(self) -> None:

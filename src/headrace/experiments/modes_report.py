@@ -4,7 +4,6 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from headrace.experiments.charts import dashed
 from headrace.experiments.contend import AGAIN, Trust
 from headrace.experiments.experiment import Column, Experiment
 from headrace.experiments.modes import ModesConfig, ModesRecord, ModesRow, measure_modes, rows_of
@@ -97,7 +96,6 @@ def _change(record: ModesRecord, rows: tuple[ModesRow, ...]) -> str:
 
 
 def _chart(rows: tuple[ModesRow, ...]) -> Chart:
-    longest = max(len(row.per_second) for row in rows)
     lines = [
         go.Scatter(
             name=_WORDS[row.mode],
@@ -109,8 +107,6 @@ def _chart(rows: tuple[ModesRow, ...]) -> Chart:
         )
         for row, color in zip(rows, (PLAIN, MARK), strict=True)
     ]
-    live = rows[-1].rate.median
-    lines.append(dashed(MARK, x=[1, max(longest, 2)], y=[live, live], showlegend=False))
     figure = draw(lines, height=320, hovermode="x unified")
     figure.update_xaxes(title_text="second of the turn")
     figure.update_yaxes(title_text="frames/s", rangemode="tozero")
@@ -118,8 +114,7 @@ def _chart(rows: tuple[ModesRow, ...]) -> Chart:
         name="frame-rate",
         title="Frames per second over time",
         reading="Frames that came out in each whole second of one turn. Flat is steady; offline is "
-        "as fast as the pipeline can, real time as fast as the video is played (dashed: its "
-        "median).",
+        "as fast as the pipeline can, real time as fast as the video is played.",
         figure=figure,
     )
 

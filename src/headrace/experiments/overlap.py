@@ -49,7 +49,7 @@ class OverlapConfig:
         int | None,
         Option("Threads of one operation of PyTorch; with 1, only stages run at once.", least=1),
     ] = 1
-    seconds: Annotated[float, Option("How long a turn takes, about.", above=0)] = 3.0
+    seconds: Annotated[float, Option("How long a turn takes, about.", above=0, most=3600)] = 3.0
     repeats: Annotated[int, Option("Turns of each way, at full speed and paced.", least=1)] = 2
 
     def __post_init__(self) -> None:
