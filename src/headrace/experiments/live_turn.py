@@ -80,13 +80,15 @@ def take_live_turn(
             if steps[-1].ended_ms - steps[0].ended_ms <= settling_seconds * 1e3:
                 settled, before = number + 1, Counter(flow.run.flow().dropped)
     spent = watch.turn(watch.seconds)
+    if settled == len(steps):  # it ended before it had settled: all of it counts
+        settled, before = 0, Counter()
     session = Session(
         provenance=made,
         pace=plan.sources[0].base,
         outcome="complete",
         wall_seconds=spent.seconds,
         stages=stage_records(flow, None)[0],
-        warmup_steps=settled if settled < len(steps) else 0,
+        warmup_steps=settled,
         steps=Steps.of(steps),
         decode=NOT_COUNTED,
     )
