@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.experiments.live_turn import LiveTurn, take_live_turn
+from headrace.experiments.live_load import take_live_turn
+from headrace.experiments.live_turn import LiveTurn
 from headrace.live.overload import Overload
 from headrace.profiling.machine import provenance
 from headrace.runs.live.engine import Engine

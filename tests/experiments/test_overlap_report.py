@@ -67,8 +67,8 @@ Fastest by threads: 150 frames/s, 1.50 times sequential
   - In sequence a frame takes decode 2.00, preprocess 1.00, model 5.00, show 2.00 ms: sum ÷ max =
     2.00 times is the most that overlap can gain; the sequential way keeps 1.00 of 4 cores busy, so
     the cores allow it.
-  - Mean latency at 70.0 frames/s, a rate that all keep up with: sequential 11.0 ms, threads +1.00
-    ms, processes +3.00 ms. Overlap raises the rate, not the speed of a single frame.
+  - Mean latency at 70.0 frames/s, with which all keep up: sequential 11.0 ms, threads +1.00 ms,
+    processes +3.00 ms. Overlap raises the rate, not the speed of a single frame.
   - Starting is not in these figures: the model took 0.5 s, the processes with theirs 8.0 s.
   - 70 frames gave the same class, confidence and picture in every way.
   Try next: headrace run and headrace.live work by threads already.
@@ -132,6 +132,14 @@ def test_the_verdict_follows_from_the_figures(rates, options, headline, change):
     finding = found(rates, **options)
     assert finding.headline == headline
     assert finding.change.startswith(change)
+
+
+def test_a_way_that_does_not_keep_up_is_named_beside_its_latency():
+    finding = found({"sequential": (60, 90), "threads": (150, 12), "processes": (140, 14)})
+    assert (
+        "with which sequential did not always keep up, so that queues are in it"
+        in (finding.evidence[1])
+    )
 
 
 def test_a_p95_of_too_few_frames_is_not_shown():

@@ -141,8 +141,7 @@ def scale_of(config: LiveConfig, frame_rate: float) -> Scale:
 
 def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
     """Try loads until the highest is known that keeps the promise."""
-    from headrace.experiments.live_plan import live_plan
-    from headrace.experiments.live_turn import take_live_turn
+    from headrace.experiments.live_load import live_plan, take_live_turn
     from headrace.experiments.overlap_work import ready_work
     from headrace.models.threads import operation_threads
 

@@ -1,16 +1,20 @@
 """Which model an experiment runs, and how: options that several experiments have in common."""
 
 from collections.abc import Sequence
-from typing import Annotated, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeAlias
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
 from headrace.errors import ConfigError
 from headrace.experiments.options import Option
-from headrace.models.compute import Device
-from headrace.preprocess.operations import PrepLevel
-from headrace.runs.options import ComputeOptions
 from headrace.video.stream_index import StreamIndex
+
+if TYPE_CHECKING:
+    from headrace.runs.options import ComputeOptions
+
+# As the layers below name them, which import PyTorch; help must not wait for it.
+Device = Literal["cpu", "cuda"]
+PrepLevel = Literal["simple", "medium", "complex"]
 
 ModelName: TypeAlias = Annotated[str, Option("A classification model of torchvision.")]
 Weights: TypeAlias = Annotated[
@@ -46,8 +50,10 @@ class ModelChoice(Protocol):
     def threads(self) -> int | None: ...
 
 
-def compute_of(choice: ModelChoice, batch_size: int = 1) -> ComputeOptions:
+def compute_of(choice: ModelChoice, batch_size: int = 1) -> "ComputeOptions":
     """Return the choice as a run takes it."""
+    from headrace.runs.options import ComputeOptions
+
     return ComputeOptions(
         model_name=choice.model_name,
         weights=choice.weights,

@@ -88,8 +88,7 @@ class ModesRow:
 
 def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
     """Run one video in both modes, in turns; it begins again where it is shorter than a turn."""
-    from headrace.experiments.live_plan import live_plan
-    from headrace.experiments.live_turn import take_live_turn
+    from headrace.experiments.live_load import live_plan, take_live_turn
     from headrace.experiments.overlap_work import ready_work
     from headrace.live.replayed import Replayed
     from headrace.models.threads import operation_threads

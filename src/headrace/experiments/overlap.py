@@ -28,8 +28,8 @@ Way = Literal["sequential", "threads", "processes"]
 WAYS: Final[tuple[Way, ...]] = get_args(Way)
 
 OFFERED: Final = 0.7
-"""Of what the sequential way manages at full speed, the rate at which latency is measured: all ways
-keep up with it, so that none of them only measures its queue."""
+"""Of what the sequential way manages at full speed, the rate at which latency is measured: low
+enough for all ways to keep up with, so that none of them measures its queue."""
 _SETTLING: Final = 10
 """Frames at the start of a turn that are not counted: threads begin, the decoder fills."""
 _FEWEST: Final = 20
