@@ -67,6 +67,8 @@ def _run(experiment: "Experiment[Any, Any, Any]", config: Any, out: Path, *, as_
     make_folder(out)
     if experiment.names_machine and not as_json:
         print(machine_line(describe_machine()), flush=True)
+    if experiment.announce is not None and not as_json:
+        print(experiment.announce(config), flush=True)
     with progress(is_quiet=as_json) as on_progress:
         command = ("headrace", *sys.argv[1:])
         record = experiment.measure(config, Context(command=command, on_progress=on_progress))

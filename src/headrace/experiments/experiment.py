@@ -82,6 +82,8 @@ class Experiment(Generic[Config, Recorded, Row]):
     charts: Callable[[tuple[Row, ...]], tuple[Chart, ...]] = lambda rows: ()
     names_machine: bool = False
     """Whether the console is told of the machine before it is measured on."""
+    announce: Callable[[Config], str] | None = None
+    """What the console is told before it is measured: how long it can take."""
 
     def page(self, record: Recorded) -> ExperimentPage:
         """Return what the record shows, ready to be rendered."""

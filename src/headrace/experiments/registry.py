@@ -4,7 +4,17 @@ from typing import Any, Final
 
 from headrace.experiments.cameras_report import CAMERAS
 from headrace.experiments.experiment import Experiment
+from headrace.experiments.live_limit_report import LIVE
+from headrace.experiments.modes_report import MODES
+from headrace.experiments.overlap_report import OVERLAP
 from headrace.experiments.sampling_report import SAMPLING
 from headrace.experiments.workers import WORKERS
 
-EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (WORKERS, SAMPLING, CAMERAS)
+EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
+    WORKERS,
+    SAMPLING,
+    CAMERAS,
+    OVERLAP,
+    MODES,
+    LIVE,
+)

@@ -51,11 +51,11 @@ class PacedFile:
         index = open_index(self._address.path, self._store)
         run, is_gap, start_ns = 0, False, None
         with closing(open_decoder(index)) as decoder:
-            for place, pixels in _all_frames(decoder, index):
+            for place, pixels in all_frames(decoder, index):
                 if start_ns is None:
                     start_ns = clock.now_ns()
                     tell("joined", "joined")
-                due_ns = start_ns + _nanoseconds(index, place)
+                due_ns = start_ns + nanoseconds(index, place)
                 waiter.until(due_ns)
                 if pixels is None:
                     is_gap = True
@@ -75,7 +75,7 @@ class PacedFile:
         tell("ended", "ended")
 
 
-def _all_frames(decoder: Decoder[Array], index: StreamIndex) -> Iterator[tuple[int, Array | None]]:
+def all_frames(decoder: Decoder[Array], index: StreamIndex) -> Iterator[tuple[int, Array | None]]:
     """Yield every frame in order; None in the place of one that is damaged."""
     for stretch in in_order(0, index):
         left = deque(stretch.wanted)
@@ -89,7 +89,7 @@ def _all_frames(decoder: Decoder[Array], index: StreamIndex) -> Iterator[tuple[i
             yield place, None
 
 
-def _nanoseconds(index: StreamIndex, place: int) -> int:
+def nanoseconds(index: StreamIndex, place: int) -> int:
     """Return how long after the first frame one is shown."""
     ticks = int(index.pts[place]) - int(index.pts[0])
     return round(ticks * index.info.time_base * 1_000_000_000)

@@ -1,0 +1,106 @@
+"""What every way of `bench overlap` does to a frame, and what it gives back of it."""
+
+import io
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from headrace.models.load import load_classifier
+from headrace.models.model import Model
+from headrace.models.results import Labels
+from headrace.preprocess.levels import Preprocess, build_preprocess
+from headrace.runs.options import ComputeOptions
+from headrace.runs.ready import ready_model
+from headrace.runs.stages import Carrier
+from headrace.runs.start import StartWatch
+from headrace.runtime.clock import Clock
+from headrace.sinks.overlay import Overlay
+
+_QUALITY = 80
+"""Of the JPEG, as the page of a live run has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came of one frame; equal in every way."""
+
+    number: int
+    """0-based, of the frame."""
+    name: str
+    """Of the likeliest class."""
+    confidence: float
+    picture: int
+    """CRC-32 of the picture that was shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passage:
+    """One frame on its way through all stages, by the clock in nanoseconds."""
+
+    due_ns: int
+    """When it was due; at full speed when it was asked for."""
+    out_ns: int
+    """When it had been shown."""
+    work_ns: dict[str, int]
+    """Stage -> work on it."""
+    answer: Answer
+
+
+class Work:
+    """The stages behind the decoder: preprocess, transfer, model, show."""
+
+    def __init__(self, model: Model[Labels], compute: ComputeOptions) -> None:
+        """Take a model that is ready."""
+        self.model = model
+        self.device = compute.device
+        self.carrier = None if compute.device == "cpu" else Carrier(compute.device)
+        self._preprocess: Preprocess = build_preprocess(compute.prep_level, model.input)
+
+    def prepare(self, pictures: NDArray[np.uint8]) -> torch.Tensor:
+        """Pictures uint8 [N, H, W, 3] -> what the model takes."""
+        return self._preprocess(pictures)
+
+    def infer(self, tensor: torch.Tensor) -> Labels:
+        """What the model sees in a batch that lies on its device."""
+        return self.model.run(tensor)
+
+
+class Show:
+    """Draws what the model saw on a frame and encodes it, as for a page in a browser."""
+
+    def __init__(self) -> None:
+        """Nothing is drawn yet."""
+        self._overlays: dict[tuple[int, int], Overlay] = {}
+
+    def __call__(self, pixels: NDArray[np.uint8], labels: Labels, number: int) -> Answer:
+        """Show one frame, uint8 [H, W, 3]; `labels` are of it alone."""
+        size = pixels.shape[0], pixels.shape[1]
+        overlay = self._overlays.setdefault(size, Overlay(size))
+        name, confidence = labels.names[0][0], labels.confidence[0][0]
+        drawn = overlay.draw(pixels, name, f"{confidence:.0%}   #{number}")
+        file = io.BytesIO()
+        Image.fromarray(drawn).save(file, "JPEG", quality=_QUALITY)
+        picture = zlib.crc32(file.getbuffer())
+        return Answer(number=number, name=name, confidence=confidence, picture=picture)
+
+
+def ready_work(compute: ComputeOptions, clock: Clock) -> tuple[Work, float]:
+    """Return the stages with their model loaded and warm, and how many seconds that took.
+
+    Raises:
+        ConfigError: there is no such model, or its weights cannot be had.
+        BackendError: the device is missing, or the model cannot run there.
+    """
+    watch = StartWatch(clock)
+    model = ready_model(
+        lambda: load_classifier(compute.model_name, compute.weights),
+        compute,
+        batch_size=compute.batch_size,
+        watch=watch,
+        clock=clock,
+    )
+    return Work(model, compute), sum(part.seconds for part in watch.parts)
