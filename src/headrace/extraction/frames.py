@@ -23,6 +23,7 @@ from headrace.extraction.tasks import (
 )
 from headrace.planning.stretches import in_order
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.memory import BatchBuffers
 from headrace.runtime.ordered import ordered_streams
 from headrace.sizes import check_integers
@@ -72,6 +73,7 @@ class FrameReader:
         decoding: Decoding = ON_CPU,
         store: IndexStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        marks: Marks = NO_MARKS,
     ) -> None:
         """Plan the reading; nothing is opened yet.
 
@@ -93,6 +95,8 @@ class FrameReader:
             decoding: What decodes, and where.
             store: Where indexes are kept; None means the user's cache folder.
             clock: What measures how long decoding takes.
+            marks: Hear of each part of a batch that is decoded, numbered as batches are planned;
+                they need a `batch_size`.
 
         Raises:
             ConfigError: an argument is out of range.
@@ -116,6 +120,7 @@ class FrameReader:
         self._decoding = decoding
         self._store = store or IndexStore()
         self._clock = clock
+        self._marks = marks
         self._costs: list[DecodeCounters] = [DecodeCounters()]
         self.losses = []
 
@@ -275,7 +280,9 @@ class FrameReader:
                 number, shared = part.batch, task.shared.get(part.batch)
                 new = partial(self._memory, decoder.shape, part.batch_frames)
                 batch = new() if shared is None else shared
-            yield fill(decoder, video, part, batch, conceals=conceals, clock=self._clock)
+            with self._marks.range("decode", part.batch):
+                filled = fill(decoder, video, part, batch, conceals=conceals, clock=self._clock)
+            yield filled
 
 
 def read_frames(
