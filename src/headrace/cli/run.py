@@ -1,5 +1,6 @@
 """`headrace run`: a model on videos, from the source to the report."""
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ _NAMES: Final = {
     ".mp4": "Annotated video",
     ".jsonl": "Predictions",
     ".html": "Report",
+    ".gz": "Trace, for ui.perfetto.dev",
 }
 """What is said of the files a reader opens, by their endings."""
 
@@ -51,10 +53,18 @@ def run(
     on_error: typed.OnError = "raise",
     out: typed.Out = Path("headrace_run"),
     video: typed.Video = True,
+    nvtx: typed.Nvtx = False,
+    trace: typed.Trace = False,
+    trace_steps: typed.TraceSteps = None,
+    tensorboard: typed.TensorBoard = None,
     dry_run: typed.DryRun = False,
     json: typed.Json = False,
 ) -> None:
     """Run a model on videos: predictions, annotated video and report in one folder."""
+    if trace:
+        # PyTorch's profiler reports its own start and end on stderr, unless told before.
+        os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    from headrace.runs.instruments import MarkOptions
     from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
     from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
     from headrace.sinks.web.options import WebOptions
@@ -78,7 +88,8 @@ def run(
     )
     clips = ClipOptions(clip_len=clip_len, clip_stride=clip_stride, clip_hop=clip_hop)
     read = InputOptions(source=sources[0], stride=stride, max_steps=max_steps, on_error=on_error)
-    plain = RunOptions(input=read, compute=compute, output=output)
+    marks = MarkOptions(nvtx=nvtx, trace=trace, trace_steps=trace_steps, tensorboard=tensorboard)
+    plain = RunOptions(input=read, compute=compute, output=output, marks=marks)
     live = LiveOptions.of(plain, sources, flow=flow, clips=clips, view=view)
     web = WebOptions(address=web_address, port=web_port)
     _run_either(plain, live, web, is_dry=dry_run, is_quiet=json)
