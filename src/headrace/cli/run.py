@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from headrace.runs.live.options import LiveOptions
     from headrace.runs.options import RunOptions
     from headrace.runs.run import Runner
-    from headrace.sinks.web.options import WebOptions
 
 _NAMES: Final = {
     ".mp4": "Annotated video",
@@ -61,13 +60,9 @@ def run(
     json: typed.Json = False,
 ) -> None:
     """Run a model on videos: predictions, annotated video and report in one folder."""
-    if trace:
-        # PyTorch's profiler reports its own start and end on stderr, unless told before.
-        os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     from headrace.runs.instruments import MarkOptions
     from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
     from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
-    from headrace.sinks.web.options import WebOptions
 
     compute = ComputeOptions(
         model_name=model_name,
@@ -91,16 +86,21 @@ def run(
     marks = MarkOptions(nvtx=nvtx, trace=trace, trace_steps=trace_steps, tensorboard=tensorboard)
     plain = RunOptions(input=read, compute=compute, output=output, marks=marks)
     live = LiveOptions.of(plain, sources, flow=flow, clips=clips, view=view)
-    web = WebOptions(address=web_address, port=web_port)
-    _run_either(plain, live, web, is_dry=dry_run, is_quiet=json)
+    _run_either(plain, live, (web_address, web_port), is_dry=dry_run, is_quiet=json)
 
 
 def _run_either(
-    plain: "RunOptions", live: "LiveOptions", web: "WebOptions", *, is_dry: bool, is_quiet: bool
+    plain: "RunOptions", live: "LiveOptions", page: tuple[str, int], *, is_dry: bool, is_quiet: bool
 ) -> None:
     """One file at full speed by the run that is made for it, all else as it comes."""
     from headrace.cli.live_run import execute_live
     from headrace.runs.live.choice import plain_file
+    from headrace.sinks.web.options import WebOptions
+
+    if plain.marks.trace:
+        # PyTorch's profiler says on stderr that it starts and ends, unless it is told before.
+        os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    web = WebOptions(address=page[0], port=page[1])
 
     with ending_on_sigterm() as ending:
         try:

@@ -95,8 +95,7 @@ class FrameReader:
             decoding: What decodes, and where.
             store: Where indexes are kept; None means the user's cache folder.
             clock: What measures how long decoding takes.
-            marks: Hear of each part of a batch that is decoded, numbered as batches are planned;
-                they need a `batch_size`.
+            marks: Hear of each part of a batch, as planned by `batch_size`, that is decoded.
 
         Raises:
             ConfigError: an argument is out of range.
@@ -114,13 +113,10 @@ class FrameReader:
         self._stride = stride
         self._batch_size = batch_size
         self._max_batches = max_batches
-        self._workers = workers
-        self._memory_budget = memory_budget
+        self._workers, self._memory_budget = workers, memory_budget
         self._on_error: OnError = on_error
-        self._decoding = decoding
-        self._store = store or IndexStore()
-        self._clock = clock
-        self._marks = marks
+        self._decoding, self._store = decoding, store or IndexStore()
+        self._clock, self._marks = clock, marks
         self._costs: list[DecodeCounters] = [DecodeCounters()]
         self.losses = []
 

@@ -142,8 +142,8 @@ class LiveRunner:
         outcome: Outcome = "complete"
         error: str | None = None
         steps: deque[Step] = deque(maxlen=_STEPS_KEPT)
-        plan, ends = self.plan(), SinkEnds(self._sinks(), self.clock, self.on_notice)
         instruments = self._instruments(made)
+        plan, ends = self.plan(), SinkEnds(self._sinks(), self.clock, self.on_notice)
         marks = instruments.marks
         fan = fan_out(ends.sinks, keeps_all=plan.overload.keeps_all, clock=self.clock, marks=marks)
         flow = LiveFlow(replace(plan, show=fan.put), self.clock, marks)
