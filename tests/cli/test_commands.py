@@ -309,7 +309,7 @@ def test_a_traced_run_says_where_its_trace_lies_and_what_it_is_for(call, good, t
     [
         (("--nvtx",), "pip install 'headrace[nvtx]'"),
         (("--tensorboard", "logs"), "pip install 'headrace[tensorboard]'"),
-        (("--trace-steps", 3), "trace_steps=3 has no trace to count for"),
+        (("--trace-steps", 3), "trace_steps=3 needs a trace; add --trace"),
     ],
 )
 def test_marks_that_cannot_be_made_are_refused_in_a_line(

@@ -117,7 +117,7 @@ def test_pytorch_s_work_lies_inside_the_ranges_of_the_stage_that_does_it(runner,
     rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in found if e["name"] == "thread_name"}
     work = [e for e in found if rows.get((e["pid"], e["tid"])) == "model-0: PyTorch" and "dur" in e]
     model = [e for e in found if e.get("args", {}).get("stage") == "model"]
-    apart_us = 200  # what two clocks may differ by, and far less than lies between two steps
+    apart_us = 1000  # what two readings of a busy machine may differ by
     assert work
     for each in work:
         assert any(
@@ -131,14 +131,14 @@ def test_the_record_says_which_steps_the_profiler_made_slower(runner):
     session = runner(TRACED).run()
     (event,) = session.events
     assert (event.kind, event.source) == ("traced", None)
-    assert event.words == "steps 1 to 3 are in trace.json.gz, and slower for it"
+    assert event.words == "steps 1 to 3 were traced, and are slower for it"
     assert session.provenance.configuration["trace_steps"] == 3
 
 
 def test_a_run_shorter_than_its_trace_is_in_it_whole(runner, tmp_path):
     session = runner(MarkOptions(trace=True), max_steps=2).run()
     assert named(events(tmp_path), "sink") == [0, 1]
-    assert session.events[0].words == "steps 1 to 1 are in trace.json.gz, and slower for it"
+    assert session.events[0].words == "steps 1 to 1 were traced, and are slower for it"
 
 
 def test_a_run_of_one_step_has_a_trace_of_its_stages(runner, tmp_path):

@@ -1,10 +1,9 @@
 """The trace of a run's first steps: what its threads did, and what PyTorch did in them."""
 
-from pathlib import Path
 from typing import Final
 
 from headrace.profiling.torch_events import TorchEvents
-from headrace.profiling.trace import Journey, row_names, trace_events, write_trace
+from headrace.profiling.trace import Event, Journey, row_names, trace_events
 from headrace.runtime.clock import Clock
 from headrace.runtime.marks import RangeRecorder
 
@@ -41,8 +40,9 @@ class StepTrace:
             return
         self._journeys.append(journey)
         if len(self._journeys) == WARMUP_STEPS:
-            self.began_ns = self._clock.now_ns()
+            began_ns = self._clock.now_ns()
             self._torch.start()
+            self.began_ns = began_ns
         if len(self._journeys) == WARMUP_STEPS + self._steps:
             self.close()
 
@@ -51,22 +51,14 @@ class StepTrace:
         if not self._is_over:
             self._is_over = True
             self.marks.stop()
-            if self.began_ns is not None:
-                self._torch.stop()
+            self._torch.stop()
 
-    def write(self, *paths: Path, origin_ns: int) -> None:
-        """Write the trace, once it is closed; each file appears whole or not at all.
+    def events(self, *, origin_ns: int) -> list[Event]:
+        """Return the trace, once it is closed and the run's threads are done.
 
         Args:
-            paths: Where to.
             origin_ns: What it counts from.
-
-        Raises:
-            ConfigError: it cannot be written there.
         """
         ranges = self.marks.ranges
         events = trace_events(ranges, self._journeys, self.marks.parts, origin_ns=origin_ns)
-        if self.began_ns is not None:
-            events += self._torch.events(row_names(ranges), origin_ns=origin_ns)
-        for path in paths:
-            write_trace(path, events)
+        return events + self._torch.events(row_names(ranges), origin_ns=origin_ns)

@@ -29,6 +29,7 @@ class TorchEvents:
         """Times will be those of `clock`."""
         self._clock = clock
         self._readings_ns: list[int] = []
+        self._is_on = False
         # Private, but the only way to hear of threads that were there before: torch 2.15.
         every_thread = _ExperimentalConfig(profile_all_threads=True, trace_only=True)
         self._profile = profile(activities=_activities(), experimental_config=every_thread)
@@ -36,21 +37,26 @@ class TorchEvents:
     def start(self) -> None:
         """Begin: a millisecond, but for the first one of a process: see `warm_up`."""
         self._profile.start()
+        self._is_on = True
         self._read()
 
     def stop(self) -> None:
-        """End."""
-        self._read()
-        self._profile.stop()
+        """End; nothing happens where it never began."""
+        if self._is_on:
+            self._is_on = False
+            self._read()
+            self._profile.stop()
 
     def events(self, rows: Mapping[tuple[int, int], str], *, origin_ns: int) -> list[Event]:
-        """Return what was recorded, once it has stopped.
+        """Return what was recorded, once it has stopped; nothing where it never began.
 
         Args:
             rows: (process, thread) -> what its row is called; that of PyTorch's work stands apart,
                 because two clocks that differ by a microsecond nest nothing.
             origin_ns: What the trace counts from.
         """
+        if not self._readings_ns:
+            return []
         with TemporaryDirectory() as folder:
             file = Path(folder) / "torch.json"
             self._profile.export_chrome_trace(str(file))
@@ -86,7 +92,8 @@ def _shift_us(events: list[dict[str, Any]], readings_ns: list[int]) -> float:
     """Return what must be added to PyTorch's times, by the reading that took the least time."""
     ranges = [each for each in events if each["name"] == _READING and each["ph"] == "X"]
     ordered = sorted(ranges, key=lambda each: float(each["ts"]))
-    pairs = zip(ordered, readings_ns, strict=True)
+    # An interrupt may end a range whose reading it keeps from being taken.
+    pairs = zip(ordered, readings_ns, strict=False)
     shortest, reading_ns = min(pairs, key=lambda pair: float(pair[0]["dur"]))
     return reading_ns / 1e3 - (float(shortest["ts"]) + float(shortest["dur"]) / 2)
 

@@ -15,7 +15,7 @@ from headrace.profiling.step_trace import WARMUP_STEPS, StepTrace
 from headrace.profiling.steps import Step
 from headrace.profiling.tensorboard_log import TensorBoardLog, writing
 from headrace.profiling.torch_events import warm_up
-from headrace.profiling.trace import NAME, Journey
+from headrace.profiling.trace import NAME, Journey, write_trace
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Item
@@ -47,7 +47,7 @@ class MarkOptions:
 
     def __post_init__(self) -> None:
         if self.trace_steps is not None and not self.trace:
-            raise ConfigError(f"trace_steps={self.trace_steps} has no trace to count for; add it")
+            raise ConfigError(f"trace_steps={self.trace_steps} needs a trace; add --trace")
         if self.trace_steps is not None and self.trace_steps < 1:
             raise ConfigError(f"trace_steps must be >= 1, got {self.trace_steps}")
 
@@ -159,7 +159,7 @@ class Instruments:
                 at_seconds=max(0.0, (trace.began_ns - self._origin_ns) / 1e9),
                 source=None,
                 kind="traced",
-                words=f"steps {first} to {last} are in {NAME}, and slower for it",
+                words=f"steps {first} to {last} were traced, and are slower for it",
             ),
         )
 
@@ -186,11 +186,11 @@ class Instruments:
         if self._trace is None:
             return
         self._trace.close()
-        paths = [self._folder / NAME]
-        if self._logs is not None:
-            paths.append(self._logs / _TENSORBOARD_TRACE)
-        self._trace.write(*paths, origin_ns=self._origin_ns)
+        events = self._trace.events(origin_ns=self._origin_ns)
+        write_trace(self._folder / NAME, events)
         self.outputs = (NAME,)
+        if self._logs is not None:
+            write_trace(self._logs / _TENSORBOARD_TRACE, events)
 
 
 def _nvtx_marks() -> NvtxMarks:
