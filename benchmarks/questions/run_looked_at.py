@@ -16,7 +16,7 @@ from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
-from headrace.runs.instruments import MarkOptions
+from headrace.runs.marks import MarkOptions
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 from headrace.runs.run import Runner
 from headrace.runs.stages import stages_of

@@ -13,8 +13,8 @@ import headrace
 from headrace.cli import main
 from headrace.cli import run as run_command
 from headrace.decode.parity import Parity
-from headrace.runs.instruments import MarkOptions
 from headrace.runs.live.options import ClipOptions, FlowOptions
+from headrace.runs.marks import MarkOptions
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip

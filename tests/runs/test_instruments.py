@@ -12,9 +12,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from headrace.decode.index_store import IndexStore
 from headrace.errors import BackendError, ConfigError
 from headrace.profiling.nvtx_marks import NvtxMarks
-from headrace.runs.instruments import MarkOptions
 from headrace.runs.live.options import FlowOptions, LiveOptions
 from headrace.runs.live.runner import LiveRunner
+from headrace.runs.marks import MarkOptions
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 from headrace.runs.run import Runner
 from headrace.runs.start import StartWatch

@@ -60,8 +60,8 @@ def run(
     json: typed.Json = False,
 ) -> None:
     """Run a model on videos: predictions, annotated video and report in one folder."""
-    from headrace.runs.instruments import MarkOptions
     from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
+    from headrace.runs.marks import MarkOptions
     from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 
     compute = ComputeOptions(

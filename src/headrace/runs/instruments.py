@@ -1,81 +1,25 @@
 """What a run is looked at with besides its record: NVTX ranges, a trace, TensorBoard."""
 
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import ConfigError
 from headrace.profiling.live import EventRecord
-from headrace.profiling.nvtx_marks import NvtxMarks
-from headrace.profiling.provenance import Scalar
 from headrace.profiling.record import metrics_file_name
 from headrace.profiling.step_trace import WARMUP_STEPS, StepTrace
 from headrace.profiling.steps import Step
-from headrace.profiling.tensorboard_log import TensorBoardLog, writing
-from headrace.profiling.torch_events import warm_up
+from headrace.profiling.tensorboard_log import TensorBoardLog
 from headrace.profiling.trace import NAME, Journey, write_trace
-from headrace.runs.start import StartWatch
+from headrace.runs.marks import TRACE_STEPS, MarkOptions, nvtx_marks, opened_log
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Item
 from headrace.runtime.marks import NO_MARKS, Marks, SeveralMarks
 from headrace.runtime.pipeline import Run
 
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
-
-TRACE_STEPS: Final = 20
-"""Steps in a trace: some megabytes at most, and a look at each kind of step."""
 _TENSORBOARD_TRACE: Final = "headrace.pt.trace.json.gz"
 """A name that TensorBoard's profiler looks for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MarkOptions:
-    """What marks a run leaves for other tools; none by default, and then they cost nothing."""
-
-    nvtx: bool = False
-    """Whether NVTX ranges are made, for `nsys profile`; they need the extra `nvtx`."""
-    trace: bool = False
-    """Whether the first steps are written as a trace for Perfetto; those steps are slower."""
-    trace_steps: int | None = None
-    """Steps after the warm-up that a trace shows PyTorch's work of; None means 20."""
-    tensorboard: Path | None = None
-    """Folder of TensorBoard's logs, one folder in it for each run; needs the extra `tensorboard`.
-    A trace is put there, too."""
-
-    def __post_init__(self) -> None:
-        if self.trace_steps is not None and not self.trace:
-            raise ConfigError(f"trace_steps={self.trace_steps} needs a trace; add --trace")
-        if self.trace_steps is not None and self.trace_steps < 1:
-            raise ConfigError(f"trace_steps must be >= 1, got {self.trace_steps}")
-
-    def configuration(self) -> dict[str, Scalar]:
-        """Return every option in force, as a session records it."""
-        return {
-            "nvtx": self.nvtx,
-            "trace": self.trace,
-            "trace_steps": (self.trace_steps or TRACE_STEPS) if self.trace else None,
-            "tensorboard": None if self.tensorboard is None else str(self.tensorboard),
-        }
-
-    def prepare(self, watch: StartWatch) -> None:
-        """Check all that can be checked before a run, and set the profiler up; `watch` hears of it.
-
-        Raises:
-            BackendError: a package is not installed.
-            ConfigError: TensorBoard's folder cannot be made.
-        """
-        if self.nvtx:
-            _nvtx_marks()
-        if self.tensorboard is not None:
-            _writer_type()
-            with writing():
-                self.tensorboard.mkdir(parents=True, exist_ok=True)
-        if self.trace:
-            with watch.part("profiler"):
-                warm_up()
 
 
 class Instruments:
@@ -112,7 +56,7 @@ class Instruments:
         )
         listeners: list[Marks] = [self._trace.marks] if self._trace else []
         if options.nvtx:
-            listeners.append(_nvtx_marks())
+            listeners.append(nvtx_marks())
         self.marks: Marks = SeveralMarks(listeners) if len(listeners) > 1 else NO_MARKS
         """What the run is to tell of its work."""
         if len(listeners) == 1:
@@ -165,7 +109,7 @@ class Instruments:
 
     def __enter__(self) -> "Instruments":
         if self._logs is not None:
-            self._log = TensorBoardLog(_opened(self._logs))
+            self._log = TensorBoardLog(opened_log(self._logs))
         return self
 
     def __exit__(
@@ -191,30 +135,3 @@ class Instruments:
         self.outputs = (NAME,)
         if self._logs is not None:
             write_trace(self._logs / _TENSORBOARD_TRACE, events)
-
-
-def _nvtx_marks() -> NvtxMarks:
-    try:
-        import nvtx
-    except ModuleNotFoundError as error:
-        raise BackendError(
-            "NVTX ranges need the package nvtx, which is not installed: "
-            "pip install 'headrace[nvtx]'"
-        ) from error
-    return NvtxMarks(nvtx.get_domain("headrace"))
-
-
-def _writer_type() -> "type[SummaryWriter]":
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ModuleNotFoundError as error:
-        raise BackendError(
-            "logs for TensorBoard need the package tensorboard, which is not installed: "
-            "pip install 'headrace[tensorboard]'"
-        ) from error
-    return SummaryWriter
-
-
-def _opened(folder: Path) -> "SummaryWriter":
-    with writing():
-        return _writer_type()(str(folder))

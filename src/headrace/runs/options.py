@@ -9,7 +9,7 @@ from headrace.errors import ConfigError
 from headrace.models.compute import Device
 from headrace.preprocess.operations import PrepLevel
 from headrace.profiling.provenance import Scalar
-from headrace.runs.instruments import MarkOptions
+from headrace.runs.marks import MarkOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from headrace.errors import ConfigError
 from headrace.live.overload import OverloadName
 from headrace.profiling.provenance import Scalar
-from headrace.runs.instruments import MarkOptions
+from headrace.runs.marks import MarkOptions
 from headrace.runs.options import ComputeOptions, OutputOptions, RunOptions
 from headrace.sizes import check_integers
 
