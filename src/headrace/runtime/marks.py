@@ -71,7 +71,7 @@ _NO_MARK: Final = _NoMark()
 
 
 class NoMarks:
-    """Marks nothing: some 0.2 microseconds a range."""
+    """Marks nothing: below a microsecond a range."""
 
     def range(self, stage: str, number: int) -> Mark:
         """Return a range that nobody hears of."""
