@@ -73,6 +73,7 @@ UNSAFE = (
 )
 LAZY = [
     *("cli/*", "decode/*", "experiments/*", "sinks/web/open.py"),
+    "runs/marks.py",
     *("__init__.py", "__main__.py"),
 ]
 """Files that may import inside a function."""

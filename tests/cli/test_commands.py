@@ -14,6 +14,7 @@ from headrace.cli import main
 from headrace.cli import run as run_command
 from headrace.decode.parity import Parity
 from headrace.runs.live.options import ClipOptions, FlowOptions
+from headrace.runs.marks import MarkOptions
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
@@ -85,7 +86,7 @@ def test_a_dry_run_checks_and_runs_nothing(call, good, tmp_path):
 
 
 def test_flags_default_to_what_the_library_defaults_to():
-    parts = (InputOptions, FlowOptions, ClipOptions, ComputeOptions, OutputOptions)
+    parts = (InputOptions, FlowOptions, ClipOptions, ComputeOptions, OutputOptions, MarkOptions)
     fields = {name: field for part in parts for name, field in part.__dataclass_fields__.items()}
     flags = signature(run_command.run).parameters
     assert set(fields) - {"source"} == set(flags) - {
@@ -301,3 +302,35 @@ def test_an_output_that_is_cut_off_is_no_traceback(good):
         ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
     )
     assert "Traceback" not in done.stderr
+
+
+def test_a_traced_run_says_where_its_trace_lies_and_what_it_is_for(call, good, tmp_path):
+    code, out, err = call(
+        *("run", good, *FAST, "--max-steps", 2, "--out", tmp_path / "out"),
+        *("--trace", "--trace-steps", 1, "--tensorboard", tmp_path / "logs"),
+    )
+    assert (code, err.strip()) == (0, "")
+    assert f"Trace, for ui.perfetto.dev: {tmp_path}/out/trace.json.gz" in out
+    assert (tmp_path / "out" / "trace.json.gz").read_bytes()[:2] == b"\x1f\x8b"
+    assert len(list((tmp_path / "logs").glob("*/events.*"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--nvtx",), "pip install 'headrace[nvtx]'"),
+        (("--tensorboard", "logs"), "pip install 'headrace[tensorboard]'"),
+        (("--trace-steps", 3), "trace_steps=3 needs a trace; add --trace"),
+    ],
+)
+def test_marks_that_cannot_be_made_are_refused_in_a_line(
+    call, good, tmp_path, monkeypatch, arguments, message
+):
+    for package in ("nvtx", "tensorboard"):
+        monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
+    code, out, err = call("run", good, *FAST, "--out", tmp_path / "out", *arguments)
+    assert (code, out) == (1, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out").exists()

@@ -431,6 +431,10 @@ def test_the_configuration_holds_every_option(tmp_path):
         "threads": None,
         "video": True,
         "out": str(tmp_path),
+        "nvtx": False,
+        "trace": False,
+        "trace_steps": None,
+        "tensorboard": None,
     }
 
 

@@ -1,5 +1,6 @@
 """`headrace run`: a model on videos, from the source to the report."""
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from headrace.runs.live.options import LiveOptions
     from headrace.runs.options import RunOptions
     from headrace.runs.run import Runner
-    from headrace.sinks.web.options import WebOptions
 
 _NAMES: Final = {
     ".mp4": "Annotated video",
     ".jsonl": "Predictions",
     ".html": "Report",
+    ".gz": "Trace, for ui.perfetto.dev",
 }
 """What is said of the files a reader opens, by their endings."""
 
@@ -52,13 +53,17 @@ def run(
     on_error: typed.OnError = "raise",
     out: typed.Out = Path("headrace_run"),
     video: typed.Video = True,
+    nvtx: typed.Nvtx = False,
+    trace: typed.Trace = False,
+    trace_steps: typed.TraceSteps = None,
+    tensorboard: typed.TensorBoard = None,
     dry_run: typed.DryRun = False,
     json: typed.Json = False,
 ) -> None:
     """Run a model on videos: predictions, annotated video and report in one folder."""
     from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
+    from headrace.runs.marks import MarkOptions
     from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
-    from headrace.sinks.web.options import WebOptions
 
     compute = ComputeOptions(
         model_name=model_name,
@@ -79,18 +84,24 @@ def run(
     )
     clips = ClipOptions(clip_len=clip_len, clip_stride=clip_stride, clip_hop=clip_hop)
     read = InputOptions(source=sources[0], stride=stride, max_steps=max_steps, on_error=on_error)
-    plain = RunOptions(input=read, compute=compute, output=output)
+    marks = MarkOptions(nvtx=nvtx, trace=trace, trace_steps=trace_steps, tensorboard=tensorboard)
+    plain = RunOptions(input=read, compute=compute, output=output, marks=marks)
     live = LiveOptions.of(plain, sources, flow=flow, clips=clips, view=view)
-    web = WebOptions(address=web_address, port=web_port)
-    _run_either(plain, live, web, is_dry=dry_run, is_quiet=json)
+    _run_either(plain, live, (web_address, web_port), is_dry=dry_run, is_quiet=json)
 
 
 def _run_either(
-    plain: "RunOptions", live: "LiveOptions", web: "WebOptions", *, is_dry: bool, is_quiet: bool
+    plain: "RunOptions", live: "LiveOptions", page: tuple[str, int], *, is_dry: bool, is_quiet: bool
 ) -> None:
     """One file at full speed by the run that is made for it, all else as it comes."""
     from headrace.cli.live_run import execute_live
     from headrace.runs.live.choice import plain_file
+    from headrace.sinks.web.options import WebOptions
+
+    if plain.marks.trace:
+        # PyTorch's profiler says on stderr that it starts and ends, unless it is told before.
+        os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    web = WebOptions(address=page[0], port=page[1])
 
     with ending_on_sigterm() as ending:
         try:

@@ -63,6 +63,17 @@ WebPort = Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 for an
 MaxSeconds = Annotated[
     float | None, typer.Option(help="Stop reading after so many seconds.", metavar="SECONDS")
 ]
+Nvtx = Annotated[bool, typer.Option("--nvtx", help="Make NVTX ranges, for nsys profile.")]
+Trace = Annotated[
+    bool, typer.Option("--trace", help="Write a trace of the first steps, for Perfetto.")
+]
+TraceSteps = Annotated[
+    int | None, typer.Option(min=1, help="Steps in the trace, after the first one; 20.")
+]
+TensorBoard = Annotated[
+    Path | None,
+    typer.Option("--tensorboard", metavar="DIR", help="Log each step there, for TensorBoard."),
+]
 ClipLen = Annotated[
     int | None,
     typer.Option(min=1, help="Frames of a clip, for a video model; its own if left out."),

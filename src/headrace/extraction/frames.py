@@ -23,6 +23,7 @@ from headrace.extraction.tasks import (
 )
 from headrace.planning.stretches import in_order
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.memory import BatchBuffers
 from headrace.runtime.ordered import ordered_streams
 from headrace.sizes import check_integers
@@ -73,6 +74,7 @@ class FrameReader:
         decoding: Decoding = ON_CPU,
         store: IndexStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        marks: Marks = NO_MARKS,
     ) -> None:
         """Plan the reading; nothing is opened yet.
 
@@ -94,6 +96,7 @@ class FrameReader:
             decoding: What decodes, and where.
             store: Where indexes are kept; None means the user's cache folder.
             clock: What measures how long decoding takes.
+            marks: Hear of each part of a batch, as planned by `batch_size`, that is decoded.
 
         Raises:
             ConfigError: an argument is out of range.
@@ -111,12 +114,10 @@ class FrameReader:
         self._stride = stride
         self._batch_size = batch_size
         self._max_batches = max_batches
-        self._workers = workers
-        self._memory_budget = memory_budget
+        self._workers, self._memory_budget = workers, memory_budget
         self._on_error: OnError = on_error
-        self._decoding = decoding
-        self._store = store or IndexStore()
-        self._clock = clock
+        self._decoding, self._store = decoding, store or IndexStore()
+        self._clock, self._marks = clock, marks
         self._costs: list[DecodeCounters] = [DecodeCounters()]
         self.losses = []
 
@@ -276,7 +277,9 @@ class FrameReader:
                 number, shared = part.batch, task.shared.get(part.batch)
                 new = partial(self._memory, decoder.shape, part.batch_frames)
                 batch = new() if shared is None else shared
-            yield fill(decoder, video, part, batch, conceals=conceals, clock=self._clock)
+            with self._marks.range("decode", part.batch):
+                filled = fill(decoder, video, part, batch, conceals=conceals, clock=self._clock)
+            yield filled
 
 
 def read_frames(

@@ -32,7 +32,7 @@ class StartUpPart(Record):
     """One thing that was done before the first frame."""
 
     name: str
-    """`imports`, `index`, `model`, `compile`, `warm-up`."""
+    """`imports`, `profiler`, `index`, `model`, `compile`, `warm-up`."""
     seconds: NonNegativeFloat
 
 

@@ -9,6 +9,7 @@ from headrace.errors import ConfigError
 from headrace.models.compute import Device
 from headrace.preprocess.operations import PrepLevel
 from headrace.profiling.provenance import Scalar
+from headrace.runs.marks import MarkOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +76,13 @@ class RunOptions:
     input: InputOptions
     compute: ComputeOptions = field(default_factory=ComputeOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
+    marks: MarkOptions = field(default_factory=MarkOptions)
 
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, defaults included, as a session records it."""
         options = {**asdict(self.input), **asdict(self.compute), **asdict(self.output)}
-        return {"model": options.pop("model_name"), **options, "out": str(self.output.out)}
+        named = {"model": options.pop("model_name"), **options, "out": str(self.output.out)}
+        return named | self.marks.configuration()
 
 
 def _check_least(options: object, *names: str) -> None:

@@ -16,11 +16,13 @@ from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import DecodeCounters, with_content
 from headrace.profiling.machine import provenance
+from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Outcome, Session
 from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step, Steps
 from headrace.profiling.usage import ProcessorShare
 from headrace.runs.alternatives import with_alternatives
+from headrace.runs.instruments import Instruments
 from headrace.runs.options import RunOptions
 from headrace.runs.outputs import claim, finishing
 from headrace.runs.ready import ready_model
@@ -35,6 +37,7 @@ from headrace.runs.recording import (
 from headrace.runs.stages import SOURCE, Carrier, stages_of
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.pipeline import Pipeline
 from headrace.sinks.annotated import AnnotatedVideo
 from headrace.sinks.predictions import PredictionLines
@@ -96,6 +99,7 @@ class Runner:
         if imports_seconds is not None:
             watch.add("imports", imports_seconds)
         compute = options.compute
+        options.marks.prepare(watch)
         with watch.part("index"):
             index = open_index(Source.of(options.input.source), store)
         claim(options.output.out, index.source.path)
@@ -148,15 +152,19 @@ class Runner:
         outcome: Outcome = "complete"
         error: str | None = None
         steps: list[Step] = []
-        batches, sinks = _reader(self.options, self.index, self.clock), self._sinks()
+        instruments, sinks = self._instruments(made), self._sinks()
+        batches = _reader(self.options, self.index, self.clock, instruments.marks)
         prep_level = self.options.compute.prep_level
         preprocess = self.preprocess or build_preprocess(prep_level, self.model.input)
         stages = stages_of(preprocess, self.carrier, self.model, sinks)
-        run = Pipeline(source=batches, stages=stages, source_name=SOURCE).run(clock=self.clock)
+        # What the source hands out is marked by the threads that decode it.
+        line = Pipeline(source=batches, stages=stages, source_name=SOURCE, marks_source=False)
+        run = line.run(clock=self.clock, marks=instruments.marks)
         try:
-            with finishing(sinks), run:
+            with finishing(sinks), instruments, run:
                 for item in run:
                     steps.append(step_of(item, len(steps), start_ns))
+                    instruments.add(item, steps[-1], run, source_number=self._planned(steps[-1]))
                     on_step(steps[-1])
         except KeyboardInterrupt:
             outcome = "interrupted"
@@ -191,10 +199,26 @@ class Runner:
             stages=stage_records,
             queues=queue_records,
             items=ItemCounts.of(run.flow()),
+            events=instruments.events(),
             decode=DecodeCounters(**vars(batches.counters)),
             lost=lost_frames(batches.losses),
-            outputs=tuple(name for sink in sinks for name in sink.outputs),
+            outputs=(*(name for sink in sinks for name in sink.outputs), *instruments.outputs),
         )
+
+    def _instruments(self, made: Provenance) -> Instruments:
+        options = self.options
+        return Instruments(
+            options.marks,
+            options.output.out,
+            model=options.compute.model_name,
+            process=made.pid or 0,
+            clock=self.clock,
+        )
+
+    def _planned(self, step: Step) -> int:
+        """Return the number of a batch among those planned: damage leaves some empty."""
+        per_batch = self.options.compute.batch_size * self.options.input.stride
+        return step.first_index // per_batch
 
     def _sinks(self) -> tuple[Sink, ...]:
         output = self.options.output
@@ -208,7 +232,12 @@ class Runner:
             raise
 
 
-def _reader(options: RunOptions, index: StreamIndex, clock: Clock = SYSTEM_CLOCK) -> FrameReader:
+def _reader(
+    options: RunOptions,
+    index: StreamIndex,
+    clock: Clock = SYSTEM_CLOCK,
+    marks: Marks = NO_MARKS,
+) -> FrameReader:
     height, width = index.info.upright_size
     batch_size = options.compute.batch_size
     return FrameReader(
@@ -219,4 +248,5 @@ def _reader(options: RunOptions, index: StreamIndex, clock: Clock = SYSTEM_CLOCK
         memory_budget=max(_AHEAD_BYTES, 4 * batch_size * height * width * 3),
         on_error=options.input.on_error,
         clock=clock,
+        marks=marks,
     )

@@ -12,6 +12,7 @@ from headrace.errors import HeadraceError, StageError
 from headrace.runtime.clock import Clock
 from headrace.runtime.flow import FlowMeter
 from headrace.runtime.item import Dropped, Item, Span
+from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.queue import BoundedQueue, Cancelled, Overflow
 from headrace.runtime.room import Room
 from headrace.runtime.stage import StageStatistics
@@ -57,6 +58,8 @@ class Desk:
         """Where its groups take their places, if they do."""
         self.sheds = False
         """What ends here never waits for room."""
+        self.marks: Marks = NO_MARKS
+        """Hears what is worked on here."""
         self._workers = workers
         self._flow = flow
         self._clock = clock
@@ -68,7 +71,8 @@ class Desk:
         """The item with the function's result as its value, or its failure."""
         start_ns = self._clock.now_ns()
         try:
-            value = function(item.value)
+            with self.marks.range(self.name, item.index):
+                value = function(item.value)
         except BaseException as error:  # noqa: BLE001 - it is raised in the consumer's thread
             return Failure(item.index, explained(error, self.name, item))
         span = Span(self.name, start_ns, self._clock.now_ns())
@@ -84,25 +88,32 @@ class Desk:
             Cancelled: the waiter was woken.
         """
         start_ns, waited_ns = self._clock.now_ns(), waiter.waited_ns
+        mark = self.marks.range(self.name, self._arrivals)
         try:
-            value = next(values, _END)
+            with mark:
+                value = next(values)
+                began_ns, index = max(start_ns, waiter.resumed_ns), self._arrival()
+                mark.arrived(index, began_ns)
+        except StopIteration:
+            return None
         except BaseException as error:
             if isinstance(error, Cancelled) and waiter.is_woken:
                 raise
             failed = Item(self._arrival(), None, (), source)
             return Failure(failed.index, explained(error, self.name, failed))
-        if value is _END:
-            return None
         end_ns = self._clock.now_ns()
         self._count_work(end_ns - start_ns - (waiter.waited_ns - waited_ns))
-        span = Span(self.name, max(start_ns, waiter.resumed_ns), end_ns)
-        return Item(self._arrival(), value, (span,), source)
+        return Item(index, value, (Span(self.name, began_ns, end_ns),), source)
 
     def end_source(self, failure: Failure, source: int) -> Item[Any]:
         """What stands in the place of a source's failure when the others go on."""
         now_ns = self._clock.now_ns()
         dropped = Dropped(SOURCE_FAILED, failure.error)
         return Item(failure.index, dropped, (Span(self.name, now_ns, now_ns),), source)
+
+    def gathered(self, index: int, items: Sequence[Item[Any]]) -> None:
+        """Item `index` is made of these."""
+        self.marks.gathered(self.name, index, [item.index for item in items])
 
     def more(self) -> None:
         """One item became one more."""

@@ -11,6 +11,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.desk import OVERFLOW, explained
 from headrace.runtime.flow import FlowMeter
 from headrace.runtime.item import Item
+from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.queue import BoundedQueue, Cancelled, Overflow
 from headrace.runtime.stage import StageStatistics
 from headrace.runtime.statistics import QueueStatistics
@@ -58,6 +59,7 @@ class FanOut(Generic[T]):
         *,
         drain_seconds: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        marks: Marks = NO_MARKS,
     ) -> None:
         """No thread runs before the block begins.
 
@@ -67,6 +69,7 @@ class FanOut(Generic[T]):
                 is counted. One that hangs for as long again is left behind, with a warning. None:
                 as long as it takes.
             clock: Tells how long sinks work and wait.
+            marks: Hear of each result that a sink takes, counted by the sink.
 
         Raises:
             ConfigError: two sinks have one name, a capacity is below 1, an overflow is unknown.
@@ -75,7 +78,7 @@ class FanOut(Generic[T]):
         if len(set(names)) < len(names):
             raise ConfigError(f"sinks need different names, got {', '.join(names)}")
         self._changed = Waiter(clock)
-        self._lines = [_Line(sink, clock, self._changed.notify) for sink in sinks]
+        self._lines = [_Line(sink, clock, marks, self._changed.notify) for sink in sinks]
         self._drain_seconds = drain_seconds
         self._clock = clock
         self._threads = ThreadGroup(self._cancel, drain_seconds)
@@ -148,8 +151,11 @@ class FanOut(Generic[T]):
 class _Line(Generic[T]):
     """One sink with its queue."""
 
-    def __init__(self, sink: Sink[T], clock: Clock, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, sink: Sink[T], clock: Clock, marks: Marks, on_change: Callable[[], None]
+    ) -> None:
         self.sink = sink
+        self._marks = marks
         self.queue: BoundedQueue[tuple[T]] = BoundedQueue(
             sink.capacity, sink.name, clock=clock, overflow=sink.overflow
         )
@@ -212,7 +218,8 @@ class _Line(Generic[T]):
     def _give(self, number: int, result: T) -> bool:
         start_ns = self._clock.now_ns()
         try:
-            self.sink.function(result)
+            with self._marks.range(self.sink.name, number):
+                self.sink.function(result)
         except BaseException as error:  # noqa: BLE001 - it is raised in the consumer's thread
             self.error = explained(error, self.sink.name, Item(number, result, ()))
             return False

@@ -19,6 +19,7 @@ from headrace.runtime.desk import Desk, Failure
 from headrace.runtime.feed import AnySource, Merged, merged
 from headrace.runtime.flow import FlowMeter, FlowStatistics
 from headrace.runtime.item import Item
+from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.queue import Overflow
 from headrace.runtime.stage import AnyStage, Gather, StageStatistics
 from headrace.runtime.statistics import QueueStatistics
@@ -45,6 +46,9 @@ class Pipeline:
     dropped keeps its place, with the cause "overflow"; stages always wait, so it is dropped before
     anything was spent on it."""
 
+    marks_source: bool = True
+    """Whether the source's work is marked: not where it hands out what other threads make."""
+
     def __post_init__(self) -> None:
         names = [self.source_name, *(stage.name for stage in self.stages)]
         if len(set(names)) < len(names):
@@ -52,12 +56,13 @@ class Pipeline:
         if self.capacity < 1:
             raise ConfigError(f"capacity must be >= 1, got {self.capacity}")
 
-    def run(self, *, clock: Clock = SYSTEM_CLOCK) -> "Run":
+    def run(self, *, clock: Clock = SYSTEM_CLOCK, marks: Marks = NO_MARKS) -> "Run":
         """Runs it: `with pipeline.run() as run: for item in run: ...`.
 
-        Each run iterates the source anew, so a generator is good for one.
+        Each run iterates the source anew, so a generator is good for one. `marks` hear of each
+        item that the source or a stage works on.
         """
-        return Run(self, clock)
+        return Run(self, clock, marks)
 
 
 class Run:
@@ -73,7 +78,7 @@ class Run:
             names the stage, so that a MediaError stays a MediaError.
     """
 
-    def __init__(self, pipeline: Pipeline, clock: Clock) -> None:
+    def __init__(self, pipeline: Pipeline, clock: Clock, marks: Marks) -> None:
         self._flow = FlowMeter()
         source = merged(pipeline.source)
         crews: list[tuple[str, int, Overflow]] = [
@@ -84,6 +89,8 @@ class Run:
             Desk(name, workers, pipeline.capacity, self._flow, clock, overflow)
             for name, workers, overflow in crews
         ]
+        for desk in desks if pipeline.marks_source else desks[1:]:
+            desk.marks = marks
         desks[0].waiters = [Waiter(clock) for _ in source.feeds]
         for stage, desk in zip(pipeline.stages, desks[1:], strict=True):
             if isinstance(stage, Gather):

@@ -157,6 +157,7 @@ class _Gathering:
                 source_of(group.items),
                 group.parts,
             )
+            self._desk.gathered(whole.index, group.items)
             yield self._numbering.number(self._made_of(whole, group.cause))
 
     def _made_of(self, whole: Item[Any], cause: str | None) -> Result:

@@ -24,6 +24,7 @@ from headrace.runtime.desk import OVERFLOW, SOURCE_FAILED
 from headrace.runtime.feed import Feed, Merged
 from headrace.runtime.flow import FlowStatistics
 from headrace.runtime.item import Dropped, Item
+from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.pipeline import Pipeline, Run
 from headrace.runtime.queue import Cancelled
 from headrace.runtime.room import Room
@@ -95,6 +96,8 @@ class LiveFlow:
 
     plan: LivePlan
     clock: Clock = SYSTEM_CLOCK
+    marks: Marks = NO_MARKS
+    """Hear of each frame, batch or clip that is worked on."""
     drops: DropLog = field(default_factory=DropLog)
     """Read it when the run is over."""
     events: list[Event] = field(default_factory=list)
@@ -127,7 +130,7 @@ class LiveFlow:
             capacity=plan.overload.queue * len(plan.sources),
             source_name=SOURCE,
             overflow="drop_oldest" if drops_frames else "wait",
-        ).run(clock=self.clock)
+        ).run(clock=self.clock, marks=self.marks)
 
     @property
     def run(self) -> Run:

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from headrace.errors import ConfigError
 from headrace.live.overload import OverloadName
 from headrace.profiling.provenance import Scalar
+from headrace.runs.marks import MarkOptions
 from headrace.runs.options import ComputeOptions, OutputOptions, RunOptions
 from headrace.sizes import check_integers
 
@@ -76,6 +77,7 @@ class LiveOptions:
     clips: ClipOptions = field(default_factory=ClipOptions)
     compute: ComputeOptions = field(default_factory=ComputeOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
+    marks: MarkOptions = field(default_factory=MarkOptions)
 
     def __post_init__(self) -> None:
         if not self.sources:
@@ -104,6 +106,7 @@ class LiveOptions:
             clips=clips,
             compute=plain.compute,
             output=plain.output,
+            marks=plain.marks,
         )
 
     def configuration(self, names: tuple[str, ...]) -> dict[str, Scalar]:
@@ -122,6 +125,7 @@ class LiveOptions:
             "view": self.view,
             **options,
             "out": str(self.output.out),
+            **self.marks.configuration(),
         }
 
 

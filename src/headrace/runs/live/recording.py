@@ -78,7 +78,10 @@ def source_records(flow: LiveFlow) -> tuple[SourceRecord, ...]:
 
 
 def event_records(
-    flow: LiveFlow, failures: Sequence[tuple[int, str]], start_ns: int
+    flow: LiveFlow,
+    failures: Sequence[tuple[int, str]],
+    start_ns: int,
+    others: Sequence[EventRecord] = (),
 ) -> tuple[EventRecord, ...]:
     """Return all that happened, in order.
 
@@ -86,8 +89,10 @@ def event_records(
         flow: The run.
         failures: When each sink that failed did, and what it said.
         start_ns: When the run began.
+        others: What else happened.
     """
-    return tuple(sorted(_events(flow, failures, start_ns), key=lambda event: event.at_seconds))
+    events = (*_events(flow, failures, start_ns), *others)
+    return tuple(sorted(events, key=lambda event: event.at_seconds))
 
 
 def _events(

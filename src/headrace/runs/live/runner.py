@@ -20,10 +20,12 @@ from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import NOT_COUNTED
 from headrace.profiling.live import with_file_content
 from headrace.profiling.machine import provenance
+from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Outcome, Pace, Session
 from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step, Steps
 from headrace.profiling.usage import ProcessorShare
+from headrace.runs.instruments import Instruments
 from headrace.runs.live.addresses import open_sources
 from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
@@ -98,6 +100,7 @@ class LiveRunner:
         if imports_seconds is not None:
             watch.add("imports", imports_seconds)
         compute = options.compute
+        options.marks.prepare(watch)
         flow = options.flow
         reading = SourceOptions(wait_for_source=flow.wait_for_source)
         sources = open_sources(options.sources, flow.pace, reading)
@@ -144,16 +147,19 @@ class LiveRunner:
         outcome: Outcome = "complete"
         error: str | None = None
         steps: deque[Step] = deque(maxlen=_STEPS_KEPT)
+        instruments = self._instruments(made)
         plan, ends = self.plan(), SinkEnds(self._sinks(), self.clock, self.on_notice)
-        fan = fan_out(ends.sinks, keeps_all=plan.overload.keeps_all, clock=self.clock)
-        flow = LiveFlow(replace(plan, show=fan.put), self.clock)
+        marks = instruments.marks
+        fan = fan_out(ends.sinks, keeps_all=plan.overload.keeps_all, clock=self.clock, marks=marks)
+        flow = LiveFlow(replace(plan, show=fan.put), self.clock, marks)
         try:
-            with ends, ends.noting(fan), flow:
+            with ends, instruments, ends.noting(fan), flow:
                 if self.board is not None:
                     self.board.begin(flow, fan)
                 for number, item in enumerate(flow):
                     is_live = plan.is_live
                     steps.append(step_of(item, number, start_ns, is_live=is_live, clock=self.clock))
+                    instruments.add(item, steps[-1], flow.run)
                     on_step(steps[-1])
                     if self.board is not None:
                         self.board.add(steps[-1])
@@ -191,9 +197,19 @@ class LiveRunner:
             queues=queue_parts,
             items=ItemCounts.of(flow.conserved()),
             sources=source_records(flow),
-            events=event_records(flow, ends.failures, start_ns),
+            events=event_records(flow, ends.failures, start_ns, instruments.events()),
             decode=NOT_COUNTED,
-            outputs=tuple(name for sink in ends.sinks for name in sink.outputs),
+            outputs=(*(name for sink in ends.sinks for name in sink.outputs), *instruments.outputs),
+        )
+
+    def _instruments(self, made: Provenance) -> Instruments:
+        options = self.options
+        return Instruments(
+            options.marks,
+            options.output.out,
+            model=options.compute.model_name,
+            process=made.pid or 0,
+            clock=self.clock,
         )
 
     def _sinks(self) -> tuple[Sink, ...]:

@@ -13,6 +13,7 @@ from headrace.runs.live.values import Answered
 from headrace.runtime.clock import Clock
 from headrace.runtime.fan_out import FanOut
 from headrace.runtime.fan_out import Sink as Outlet
+from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.queue import Overflow
 from headrace.sinks.seen import Seen, Sink
 from headrace.video.frames import FrameBatch
@@ -29,7 +30,9 @@ _NAMES: Final = {
 _DRAIN_SECONDS: Final = 10.0
 
 
-def fan_out(sinks: Sequence[Sink], *, keeps_all: bool, clock: Clock) -> FanOut[Answered]:
+def fan_out(
+    sinks: Sequence[Sink], *, keeps_all: bool, clock: Clock, marks: Marks = NO_MARKS
+) -> FanOut[Answered]:
     """Return what hands each result to each sink, behind a queue of its own.
 
     Args:
@@ -37,6 +40,7 @@ def fan_out(sinks: Sequence[Sink], *, keeps_all: bool, clock: Clock) -> FanOut[A
         keeps_all: Whether a sink that is slow holds everybody back, so that it gets all; else it
             goes without the oldest ones.
         clock: What measures.
+        marks: Hear of each result that a sink takes.
     """
     overflow: Overflow = "wait" if keeps_all else "drop_oldest"
     return FanOut(
@@ -51,6 +55,7 @@ def fan_out(sinks: Sequence[Sink], *, keeps_all: bool, clock: Clock) -> FanOut[A
         ],
         drain_seconds=None if keeps_all else _DRAIN_SECONDS,
         clock=clock,
+        marks=marks,
     )
 
 

@@ -1,0 +1,85 @@
+"""The figures of each step as scalars that TensorBoard draws."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+import psutil
+import torch
+
+from headrace.errors import ConfigError
+from headrace.profiling.steps import Step
+
+_MIB: Final = 1 << 20
+
+
+class ScalarWriter(Protocol):
+    """What is used of `torch.utils.tensorboard.SummaryWriter`."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any:
+        """Add one figure of one step."""
+
+    def close(self) -> Any:
+        """Write what is left."""
+
+
+class TensorBoardLog:
+    """Writes each step as it comes out: about a millisecond. For one thread."""
+
+    def __init__(self, writer: ScalarWriter) -> None:
+        """The writer is closed with this."""
+        self._writer = writer
+        self._process = psutil.Process()
+        self._last_ms: float | None = None
+        self._has_gpu = torch.cuda.is_available()
+
+    def add(self, step: Step, depths: Mapping[str, int]) -> None:
+        """Write the figures of a step, and how many items wait in each queue now.
+
+        Raises:
+            ConfigError: they cannot be written.
+        """
+        with writing():
+            for tag, value in self._scalars(step, depths):
+                self._writer.add_scalar(tag, value, step.step)
+        self._last_ms = step.ended_ms
+
+    def close(self) -> None:
+        """Write what is left, and end.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        with writing():
+            self._writer.close()
+
+    def _scalars(self, step: Step, depths: Mapping[str, int]) -> Iterator[tuple[str, float]]:
+        if self._last_ms is not None and step.ended_ms > self._last_ms:
+            yield (
+                "throughput/frames_per_second",
+                step.frames * 1e3 / (step.ended_ms - self._last_ms),
+            )
+        for stage, milliseconds in step.work_ms.items():
+            yield f"stage_ms/{stage}", milliseconds
+        yield "step_ms/total", step.total_ms
+        if step.arrived_ms is not None:
+            yield "latency_ms/newest_frame", step.ended_ms - step.arrived_ms
+        if step.loss is not None:
+            yield "loss", step.loss
+        for queue, depth in depths.items():
+            yield f"queue_depth/{queue}", depth
+        yield "memory_mib/process", self._process.memory_info().rss / _MIB
+        if self._has_gpu:
+            yield "memory_mib/cuda_allocated", torch.cuda.memory_allocated() / _MIB
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Make what the system says against writing a ConfigError."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write TensorBoard's log {error.filename or ''}: "
+            f"{(error.strerror or str(error)).lower()}; give another folder with --tensorboard"
+        ) from error

@@ -1,0 +1,119 @@
+"""What PyTorch did in all threads during a stretch of time, as trace events by headrace's clock.
+
+While it records, each operation costs some microseconds more.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import torch
+from torch._C._profiler import _ExperimentalConfig
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from headrace.profiling.trace import Event, metadata
+from headrace.runtime.clock import Clock
+
+_READING: Final = "headrace clock"
+"""Name of the ranges inside which the clock was read."""
+_READINGS: Final = 4
+"""At each end: the first ones are slow."""
+
+
+class TorchEvents:
+    """Records between `start` and `stop`, both called in one thread, once."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Times will be those of `clock`."""
+        self._clock = clock
+        self._readings_ns: list[int] = []
+        self._is_on = False
+        # Private, but the only way to hear of threads that were there before: torch 2.15.
+        every_thread = _ExperimentalConfig(profile_all_threads=True, trace_only=True)
+        self._profile = profile(activities=_activities(), experimental_config=every_thread)
+
+    def start(self) -> None:
+        """Begin: a millisecond, but for the first one of a process: see `warm_up`."""
+        self._profile.start()
+        self._is_on = True
+        self._read()
+
+    def stop(self) -> None:
+        """End; nothing happens where it never began."""
+        if self._is_on:
+            self._is_on = False
+            self._read()
+            self._profile.stop()
+
+    def events(self, rows: Mapping[tuple[int, int], str], *, origin_ns: int) -> list[Event]:
+        """Return what was recorded, once it has stopped; nothing where it never began.
+
+        Args:
+            rows: (process, thread) -> what its row is called; that of PyTorch's work stands apart,
+                because two clocks that differ by a microsecond nest nothing.
+            origin_ns: What the trace counts from.
+        """
+        if not self._readings_ns:
+            return []
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "torch.json"
+            self._profile.export_chrome_trace(str(file))
+            found = json.loads(file.read_bytes())["traceEvents"]
+        shift_us = _shift_us(found, self._readings_ns) - origin_ns / 1e3
+        own = frozenset(process for process, _ in rows)
+        work = [
+            {**each, "ts": 0 if each["ph"] == "M" else float(each["ts"]) + shift_us}
+            for each in found
+            if _is_wanted(each, own)
+        ]
+        return [*_names(work, rows), *work]
+
+    def _read(self) -> None:
+        for _ in range(_READINGS):
+            with record_function(_READING):
+                self._readings_ns.append(self._clock.now_ns())
+
+
+def warm_up() -> None:
+    """Set the profiler up, once in a process: up to some seconds, which no step is to pay for."""
+    first = profile(activities=_activities())
+    first.start()
+    first.stop()
+
+
+def _activities() -> list[ProfilerActivity]:
+    on_gpu = [ProfilerActivity.CUDA] if torch.cuda.is_available() else []
+    return [ProfilerActivity.CPU, *on_gpu]
+
+
+def _shift_us(events: list[dict[str, Any]], readings_ns: list[int]) -> float:
+    """Return what must be added to PyTorch's times, by the reading that took the least time."""
+    ranges = [each for each in events if each["name"] == _READING and each["ph"] == "X"]
+    ordered = sorted(ranges, key=lambda each: float(each["ts"]))
+    # An interrupt may end a range whose reading it keeps from being taken.
+    pairs = zip(ordered, readings_ns, strict=False)
+    shortest, reading_ns = min(pairs, key=lambda pair: float(pair[0]["dur"]))
+    return reading_ns / 1e3 - (float(shortest["ts"]) + float(shortest["dur"]) / 2)
+
+
+def _is_wanted(event: Mapping[str, Any], own: frozenset[int]) -> bool:
+    """Whether it tells of work: not of the profiler, nor how a process or thread is called.
+
+    Args:
+        event: What the profiler wrote.
+        own: Processes whose rows are named here: it knows threads by a name that is used again.
+    """
+    if not isinstance(event.get("pid"), int) or event["name"] == _READING:
+        return False
+    return not (event["pid"] in own and event["ph"] == "M")
+
+
+def _names(events: Sequence[Event], rows: Mapping[tuple[int, int], str]) -> Iterator[Event]:
+    """Yield the names of the rows of our processes."""
+    own = {process for process, _ in rows}
+    places = {(event["pid"], event["tid"]) for event in events if event["pid"] in own}
+    for process, thread in sorted(places, key=lambda place: (rows.get(place, ""), place)):
+        name = rows.get((process, thread), f"thread {thread}")
+        yield metadata("thread_name", process, thread, {"name": f"{name}: PyTorch"})

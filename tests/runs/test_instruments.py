@@ -1,0 +1,268 @@
+"""A run that is looked at: a trace that Perfetto opens, NVTX ranges, TensorBoard's logs."""
+
+import gzip
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from headrace.decode.index_store import IndexStore
+from headrace.errors import BackendError, ConfigError
+from headrace.profiling.nvtx_marks import NvtxMarks
+from headrace.runs.live.options import FlowOptions, LiveOptions
+from headrace.runs.live.runner import LiveRunner
+from headrace.runs.marks import MarkOptions
+from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
+from headrace.runs.run import Runner
+from headrace.runs.start import StartWatch
+from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.stream_index import StreamIndex
+from profiling.perfetto_engine import opened
+from runs.live.fake_sources import FakeSource
+from runs.tiny import tiny_classifier
+from runtime.in_time import in_time
+
+TRACED = MarkOptions(trace=True, trace_steps=3)
+LONG = MarkOptions(trace=True, trace_steps=30)
+"""More steps than can be on their way: the model works while the trace is recorded."""
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    return write_clip(tmp_path_factory.mktemp("clip") / "clip", SynthClip(num_frames=48, gop=12))
+
+
+@pytest.fixture
+def runner(clip, tmp_path):
+    """Return a function: marks -> a run over 48 frames whose model costs nothing."""
+
+    def make(marks, *, batch_size=4, **read) -> Runner:
+        options = RunOptions(
+            input=InputOptions(source=str(clip), **read),
+            compute=ComputeOptions(batch_size=batch_size),
+            output=OutputOptions(out=tmp_path, video=False),
+            marks=marks,
+        )
+        index = StreamIndex.scan(clip)
+        return Runner(options=options, index=index, model=tiny_classifier(), clock=SYSTEM_CLOCK)
+
+    return make
+
+
+def live_runner(folder, source, marks) -> LiveRunner:
+    options = LiveOptions(
+        sources=(source.name,),
+        flow=FlowOptions(overload="every-frame"),
+        compute=ComputeOptions(batch_size=4),
+        output=OutputOptions(out=folder, video=False),
+        marks=marks,
+    )
+    return LiveRunner(options=options, sources=(source,), model=tiny_classifier())
+
+
+def events(folder: Path) -> list[dict]:
+    return json.loads(gzip.decompress((folder / "trace.json.gz").read_bytes()))["traceEvents"]
+
+
+def named(found: list[dict], stage: str) -> list[int]:
+    return sorted(e["args"]["item"] for e in found if e.get("args", {}).get("stage") == stage)
+
+
+def test_perfetto_finds_the_rows_the_work_and_the_arrows_of_a_run(runner, tmp_path, page):
+    session = runner(LONG, batch_size=1).run()
+    assert (session.outcome, session.outputs) == (
+        "complete",
+        ("predictions.jsonl", "trace.json.gz"),
+    )
+    with opened(page, tmp_path / "trace.json.gz") as trace:
+        rows = trace.query(
+            "select thread.name as row, process.name as process, count(*) as ranges from slice"
+            " join thread_track on slice.track_id = thread_track.id"
+            " join thread using (utid) join process using (upid) group by utid"
+        )
+        ranges = {row["row"]: row["ranges"] for row in rows}
+        assert {row["process"] for row in rows} == {f"headrace {session.provenance.pid}"}
+        assert {"preprocess-0", "model-0", "sink-0", "model-0: PyTorch"} <= set(ranges)
+        assert any(row.startswith("decode-") for row in ranges)
+        arrows = trace.query(
+            "select a.name as a, b.name as b from flow"
+            " join slice a on flow.slice_out = a.id join slice b on flow.slice_in = b.id"
+        )
+        steps = range(1 + 30)
+        assert {(each["a"], each["b"]) for each in arrows} == {
+            pair
+            for n in steps
+            for pair in (
+                (f"decode {n}", f"preprocess {n}"),
+                (f"preprocess {n}", f"model {n}"),
+                (f"model {n}", f"sink {n}"),
+            )
+        }
+        work = trace.query(
+            "select count(*) as n from slice join thread_track on slice.track_id = thread_track.id"
+            " join thread using (utid) where thread.name = 'model-0: PyTorch'"
+            " and slice.name like 'aten::%'"
+        )
+        assert work[0]["n"] > 0
+        assert trace.query("select * from stats where severity = 'error' and value > 0") == []
+
+
+def test_pytorch_s_work_lies_inside_the_ranges_of_the_stage_that_does_it(runner, tmp_path):
+    runner(LONG, batch_size=1).run()
+    found = events(tmp_path)
+    rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in found if e["name"] == "thread_name"}
+    work = [e for e in found if rows.get((e["pid"], e["tid"])) == "model-0: PyTorch" and "dur" in e]
+    model = [e for e in found if e.get("args", {}).get("stage") == "model"]
+    apart_us = 1000  # what two readings of a busy machine may differ by
+    assert work
+    for each in work:
+        assert any(
+            stage["ts"] - apart_us <= each["ts"]
+            and each["ts"] + each["dur"] <= stage["ts"] + stage["dur"] + apart_us
+            for stage in model
+        ), each
+
+
+def test_the_record_says_which_steps_the_profiler_made_slower(runner):
+    session = runner(TRACED).run()
+    (event,) = session.events
+    assert (event.kind, event.source) == ("traced", None)
+    assert event.words == "steps 1 to 3 were traced, and are slower for it"
+    assert session.provenance.configuration["trace_steps"] == 3
+
+
+def test_a_run_shorter_than_its_trace_is_in_it_whole(runner, tmp_path):
+    session = runner(MarkOptions(trace=True), max_steps=2).run()
+    assert named(events(tmp_path), "sink") == [0, 1]
+    assert session.events[0].words == "steps 1 to 1 were traced, and are slower for it"
+
+
+def test_a_run_of_one_step_has_a_trace_of_its_stages(runner, tmp_path):
+    session = runner(MarkOptions(trace=True), max_steps=1).run()
+    assert named(events(tmp_path), "model") == [0]
+    assert session.events == ()
+
+
+def test_a_trace_ends_with_its_last_step(runner, tmp_path):
+    runner(MarkOptions(trace=True, trace_steps=1)).run()
+    assert {0, 1} <= set(named(events(tmp_path), "sink")) < set(range(12))
+
+
+def test_an_interrupt_leaves_a_whole_trace(runner, tmp_path):
+    def interrupt(step):
+        if step.step == 2:
+            raise KeyboardInterrupt
+
+    session = runner(MarkOptions(trace=True)).run(interrupt)
+    assert session.outcome == "interrupted"
+    assert {0, 1, 2} <= set(named(events(tmp_path), "sink"))
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_trace_that_cannot_be_written_fails_the_run_in_words(runner, tmp_path):
+    (tmp_path / "trace.json.gz").mkdir()
+    session = runner(MarkOptions(trace=True)).run()
+    assert session.outcome == "failed"
+    assert session.error.startswith(f"cannot write {tmp_path}/trace.json.gz: is a directory")
+    assert session.outputs == ("predictions.jsonl",)
+    assert len(session.steps) == 12
+
+
+def test_each_frame_of_a_live_run_has_an_arrow_to_its_result(tmp_path):
+    source = FakeSource(count=40)
+    session = in_time(live_runner(tmp_path, source, TRACED).run)
+    assert "traced" in {event.kind for event in session.events}
+    found = events(tmp_path)
+    places = {(e["tid"], e["ts"]): e["name"] for e in found if e.get("cat") == "stage"}
+    ways: dict[int, list[str]] = {}
+    for event in found:
+        if event["ph"] in "stf" and event.get("cat") == "item":
+            ways.setdefault(event["id"], []).append(places[event["tid"], event["ts"]])
+    frames = sum(session.steps.frames[:4])
+    assert sorted(ways) == list(range(frames))
+    assert {way[0] for way in ways.values()} == {f"decode {n}" for n in range(frames)}
+    ends = Counter(way[-1] for way in ways.values())
+    assert ends == {f"show {n}": count for n, count in enumerate(session.steps.frames[:4])}
+    assert "predictions" in {e["args"]["stage"] for e in found if e.get("cat") == "stage"}
+
+
+def test_tensorboard_reads_the_log_of_a_run_and_finds_its_trace(runner, tmp_path):
+    logs = tmp_path / "logs"
+    session = runner(MarkOptions(trace=True, trace_steps=2, tensorboard=logs)).run()
+    (folder,) = logs.iterdir()
+    assert folder.name == f"M_mobilenet_v2_P_{session.provenance.pid}"
+    assert (folder / "headrace.pt.trace.json.gz").read_bytes()[:2] == b"\x1f\x8b"
+    found = EventAccumulator(str(folder)).Reload()
+    assert [each.step for each in found.Scalars("stage_ms/model")] == list(range(12))
+    assert {"queue_depth/decode", "queue_depth/model"} <= set(found.Tags()["scalars"])
+
+
+def test_a_run_that_nobody_looks_at_leaves_nothing(runner, tmp_path):
+    session = runner(MarkOptions()).run()
+    assert session.events == ()
+    assert [path.name for path in tmp_path.iterdir()] == ["predictions.jsonl"]
+
+
+def test_nvtx_marks_every_stage_of_a_run(runner, monkeypatch):
+    pushed = []
+
+    class Domain:
+        def push_range(self, *, message, category):
+            pushed.append(message)
+
+        def pop_range(self):
+            pushed.append(None)
+
+    monkeypatch.setattr("nvtx.get_domain", lambda name: Domain())
+    runner(MarkOptions(nvtx=True)).run()
+    assert pushed.count(None) * 2 == len(pushed)
+    for stage in ("decode", "preprocess", "model", "sink"):
+        assert {f"{stage} {n}" for n in range(12)} <= set(pushed), stage
+
+
+@pytest.mark.parametrize(
+    ("package", "options"),
+    [("nvtx", {"nvtx": True}), ("tensorboard", {"tensorboard": Path("logs")})],
+)
+def test_a_package_that_is_missing_is_named_with_what_installs_it(
+    monkeypatch, tmp_path, package, options
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
+    with pytest.raises(BackendError, match=rf"pip install 'headrace\[{package}\]'"):
+        MarkOptions(**options).prepare(StartWatch(SYSTEM_CLOCK))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [{"trace_steps": 3}, {"trace": True, "trace_steps": 0}])
+def test_steps_of_a_trace_need_a_trace_and_are_at_least_one(options):
+    with pytest.raises(ConfigError, match="trace_steps"):
+        MarkOptions(**options)
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_run(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"cannot write .*give another folder with --tensorboard"):
+        MarkOptions(tensorboard=tmp_path / "file" / "logs").prepare(StartWatch(SYSTEM_CLOCK))
+
+
+def test_the_profiler_is_set_up_before_the_first_step(clip, tmp_path):
+    options = RunOptions(
+        input=InputOptions(source=str(clip)),
+        compute=ComputeOptions(model_name="squeezenet1_1", weights="none"),
+        output=OutputOptions(out=tmp_path),
+        marks=MarkOptions(trace=True),
+    )
+    parts = Runner.prepare(options, store=IndexStore(tmp_path / "store")).startup
+    assert [part.name for part in parts] == ["profiler", "index", "model", "warm-up"]
+
+
+def test_without_nvtx_no_package_is_imported(runner, monkeypatch):
+    monkeypatch.setitem(sys.modules, "nvtx", None)
+    assert runner(MarkOptions()).run().outcome == "complete"
+    assert NvtxMarks.__module__ in sys.modules
