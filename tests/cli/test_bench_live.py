@@ -76,7 +76,6 @@ def test_live_says_so_where_a_promise_cannot_be_kept(call, video, tmp_path):
         (("modes", "VIDEO", "VIDEO"), "bench modes takes one video, got 2"),
         (("live", "VIDEO", "VIDEO"), "bench live takes one video, got 2"),
         (("live", "VIDEO", "--p95-ms", 0), "p95_ms must be > 0, got 0.0"),
-        (("live", "VIDEO", "--p95-ms", "nan"), "p95_ms must be > 0, got nan"),
         (("live", "gone.mp4"), "gone.mp4"),
         (("overlap", "gone.mp4"), "gone.mp4"),
         (("overlap", "VIDEO", "--model-name", "resnet"), "resnet"),
