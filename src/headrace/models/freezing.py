@@ -1,9 +1,7 @@
 """Which weights of a model are trained: its head alone, or all from some layer on."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -43,28 +41,21 @@ def freeze_before(module: nn.Module, head: str, layer: str | None = None) -> tup
     return tuple(trained)
 
 
-@contextmanager
-def recomputing(module: nn.Module) -> Iterator[int]:
+def recompute(module: nn.Module) -> int:
     """Let the trained blocks of a model recompute inside what they would keep for the backward.
 
     Less memory for one more forward of these blocks. A frozen layer before the first trained one
     keeps nothing anyway. The model must draw nothing at random: it is in evaluation mode.
 
-    Yields:
+    Returns:
         How many blocks recompute; 0: nothing is saved.
     """
     blocks = list(_trained_blocks(module))
     for block in blocks:
-        block.forward = _recomputed(block.forward)
-    try:
-        yield len(blocks)
-    finally:
-        for block in blocks:
-            del block.forward
-
-
-def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
-    return partial(checkpoint, forward, use_reentrant=False, preserve_rng_state=False)
+        block.forward = partial(
+            checkpoint, block.forward, use_reentrant=False, preserve_rng_state=False
+        )
+    return len(blocks)
 
 
 def _trained_blocks(module: nn.Module) -> Iterator[nn.Module]:

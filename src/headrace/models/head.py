@@ -34,7 +34,8 @@ def replace_head(module: nn.Module, num_classes: int, *, seed: int = 0) -> str:
     """Put a new head for `num_classes` into a classifier, and return its name.
 
     Its weights are drawn from `seed`, the same on every machine: uniform within 1 / sqrt(inputs)
-    of 0. Its biases, where the old head has some, are 0.
+    of 0; at least 0 where pictures are convolved, as in SqueezeNet, whose scores go through a ReLU:
+    a class that scores below 0 everywhere would never be learnt. Biases are 0.
 
     Raises:
         ConfigError: as `head_of`.
@@ -45,6 +46,8 @@ def replace_head(module: nn.Module, num_classes: int, *, seed: int = 0) -> str:
     with torch.no_grad():
         for part, weights in new.named_parameters():
             weights.copy_(_drawn(weights.shape, seed) if part == "weight" else weights.zero_())
+        if isinstance(new, nn.Conv2d):
+            new.weight.abs_()
     module.set_submodule(name, new)
     return name
 

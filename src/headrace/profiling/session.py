@@ -16,6 +16,7 @@ from headrace.profiling.live import EventRecord, SourceRecord
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.setup import Alternative, Setup, StartUpPart
 from headrace.profiling.steps import Steps
+from headrace.profiling.training import TrainingRecord
 
 Kind = Literal["run", "live", "retrain", "extract", "loader"]
 """A model on files; on what comes as it comes; training a head; writing frames or features; a
@@ -70,6 +71,8 @@ class Session(Record):
     """In order of output."""
     alternatives: tuple[Alternative, ...] = ()
     """What other settings were measured to bring, after the run."""
+    training: TrainingRecord | None = None
+    """What was learnt; None where nothing was trained."""
     outputs: tuple[Text, ...] = ()
     """Files the run wrote, relative to its folder."""
 

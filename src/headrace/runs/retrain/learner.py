@@ -1,0 +1,134 @@
+"""The model that is trained: a frozen backbone with a new head, on its device and warm."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from headrace.errors import ConfigError
+from headrace.models.catalogue import check_name
+from headrace.models.checkpoint import read_checkpoint
+from headrace.models.compute import Compute
+from headrace.models.freezing import freeze_before, recompute
+from headrace.models.head import head_of, replace_head
+from headrace.models.model import Model
+from headrace.models.outputs import ClassNames, ToLabels
+from headrace.models.prepare import compile_module, prepare
+from headrace.models.results import Labels
+from headrace.models.threads import operation_threads
+from headrace.models.trained_head import PLACES, TrainedHead, backbone_checksum
+from headrace.models.weights import with_weights
+from headrace.preprocess.levels import Preprocess, build_preprocess
+from headrace.runs.options import ComputeOptions
+from headrace.runs.retrain.options import TrainOptions
+from headrace.runs.retrain.trainer import Trainer
+from headrace.runs.start import StartWatch
+from headrace.runtime.clock import Clock
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Learner:
+    """A model, what of it is trained, and what trains it."""
+
+    model: Model[Labels]
+    preprocess: Preprocess
+    trainer: Trainer
+    trained: tuple[str, ...]
+    """Names of the weights that are trained."""
+    backbone: str
+    """The weights it began with: `DEFAULT`, `none`, or the path of a checkpoint."""
+    checksum: int
+    """Of those that are frozen."""
+
+    @property
+    def num_trained(self) -> int:
+        """Numbers in the weights that are trained."""
+        return sum(each.numel() for each in self.model.module.parameters() if each.requires_grad)
+
+    def head(self, classes: Sequence[str]) -> TrainedHead:
+        """Return what is trained, as it is now."""
+        state = self.model.module.state_dict()
+        return TrainedHead(
+            model=self.model.name,
+            backbone=self.backbone,
+            checksum=self.checksum,
+            classes=tuple(classes),
+            state={name: state[name] for name in self.trained},
+        )
+
+
+def ready_learner(
+    options: ComputeOptions,
+    training: TrainOptions,
+    classes: Sequence[str],
+    *,
+    batch_size: int,
+    watch: StartWatch,
+    clock: Clock,
+) -> Learner:
+    """Return a model with a new head for `classes`, warm for training; `watch` hears what it took.
+
+    Raises:
+        ConfigError: unknown model or layer, weights that do not fit or are a head themselves, or
+            nothing to recompute.
+        BackendError: the device is missing, or the model cannot be trained there with such batches.
+    """
+    compute = Compute(device=options.device)
+    trained: list[str] = []
+
+    def load() -> Model[Labels]:
+        model = _with_new_head(options, classes, training.seed)
+        trained.extend(freeze_before(model.module, head_of(model.module), training.train_from))
+        return model
+
+    with operation_threads(options.threads):
+        # What is compiled is the forward that keeps what the backward needs, below.
+        ready = prepare(load, replace(compute, compile=False), batch_size=batch_size, clock=clock)
+        watch.add("model", ready.startup.load_seconds + ready.startup.warmup_seconds)
+        module = ready.model.module
+        if training.checkpoint_gradients and not recompute(module):
+            raise ConfigError(
+                f"from {training.train_from} on {options.model_name} has no block that could "
+                "recompute what it keeps; leave out --checkpoint-gradients, or train more layers"
+            )
+        preprocess = build_preprocess(options.prep_level, ready.model.input)
+        trainer = Trainer(
+            ready.model,
+            preprocess,
+            forward=compile_module(module) if compute.compile else module,
+            learning_rate=training.learning_rate,
+            clock=clock,
+        )
+        with watch.part("compile" if compute.compile else "warm-up"):
+            trainer.warm_up(ready.model.input.shape(batch_size, (0, 0)))
+    return Learner(
+        model=ready.model,
+        preprocess=preprocess,
+        trainer=trainer,
+        trained=tuple(trained),
+        backbone=_lasting(options.weights),
+        checksum=backbone_checksum(module, trained),
+    )
+
+
+def _with_new_head(options: ComputeOptions, classes: Sequence[str], seed: int) -> Model[Labels]:
+    name, weights = options.model_name, options.weights
+    check_name(name, "classification")
+    if weights not in PLACES and TrainedHead.of(read_checkpoint(Path(weights)), Path(weights)):
+        raise ConfigError(
+            f"{weights} is a head that was trained already; a new one begins from the weights of "
+            "a whole model: give --weights DEFAULT, none, or a checkpoint"
+        )
+    built = with_weights(name, weights)
+    replace_head(built.module, len(classes), seed=seed)
+    return Model(
+        name=name,
+        module=built.module,
+        input=built.input,
+        output=ToLabels(class_names=ClassNames(names=tuple(classes))),
+        origin=f"a new head, on {built.origin}",
+    )
+
+
+def _lasting(weights: str) -> str:
+    """Return the name of weights as it holds in any folder."""
+    return weights if weights in PLACES else str(Path(weights).absolute())
