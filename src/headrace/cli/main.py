@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli import bench, clip, doctor, index, plan, report, run
+from headrace.cli.retrain_run import with_mode
 from headrace.cli.stopping import INTERRUPTED
 from headrace.errors import HeadraceError
 
@@ -22,7 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_EPILOG,
 )
-app.command("run")(run.run)
+app.command("run")(with_mode(run.run))
 app.command("report")(report.report)
 app.command("clip")(clip.clip)
 app.command("index")(index.index)

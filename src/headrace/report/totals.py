@@ -20,6 +20,7 @@ from headrace.report.numbers import (
     seconds,
 )
 from headrace.report.total import Total
+from headrace.report.training import training_totals
 
 _FELT: Final = 0.02
 """Of the start-up, below which a part of it is not worth a word."""
@@ -28,6 +29,7 @@ _FELT: Final = 0.02
 def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
     """The figures of the whole run, the most asked for first."""
     return (
+        *training_totals(session),
         _frames(session),
         _wall_time(session, metrics),
         *_startup(session),

@@ -1,6 +1,8 @@
 """Examples: which class each frame of the videos belongs to."""
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -57,10 +59,10 @@ def labelled(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], labels: Pa
             f"all labels in {labels} are {classes[0]!r}; there is nothing to tell apart: label "
             "videos of two classes or more"
         )
-    places = {_known(index.source.path): place for place, index in enumerate(videos)}
+    places = {real_path(index.source.path): place for place, index in enumerate(videos)}
     of_frame = [np.full(len(index), NO_CLASS, np.int64) for index in videos]
     for row in rows:
-        place = places[_known(row.path)]
+        place = places[real_path(row.path)]
         _fill(of_frame[place], videos[place], row, classes, labels)
     return Examples(classes=classes, of_frame=tuple(of_frame))
 
@@ -78,8 +80,8 @@ def dummies(videos: Sequence[StreamIndex], seed: int) -> Examples:
 
 
 def _check_videos(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], labels: Path) -> None:
-    given = {_known(index.source.path): str(index.source) for index in videos}
-    named = {_known(row.path): str(row.path) for row in rows}
+    given = {real_path(index.source.path): str(index.source) for index in videos}
+    named = {real_path(row.path): str(row.path) for row in rows}
     without = [name for path, name in given.items() if path not in named]
     if without:
         raise ConfigError(
@@ -88,7 +90,7 @@ def _check_videos(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], label
         )
     unknown = [name for path, name in named.items() if path not in given]
     if unknown:
-        missing = [name for name in unknown if not Path(name).is_file()]
+        missing = [name for name in unknown if not _is_there(name)]
         raise ConfigError(
             f"{labels} labels {_listed(missing or unknown)}, "
             f"{'not there' if missing else 'not among the videos given'}; "
@@ -96,14 +98,20 @@ def _check_videos(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], label
         )
 
 
+def _is_there(name: str) -> bool:
+    with suppress(OSError):  # a name that no file can have
+        return Path(name).is_file()
+    return False
+
+
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _known(path: Path) -> Path:
-    """What two names of one file have in common."""
-    return path.resolve()
+def real_path(path: Path) -> str:
+    """Return what two names of one file have in common."""
+    return os.path.realpath(path)
 
 
 def _fill(

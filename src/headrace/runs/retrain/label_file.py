@@ -58,7 +58,7 @@ def read_labels(path: Path) -> tuple[LabelRow, ...]:
             raise ConfigError(f"{path} has no columns path and label, but {found}; {_EXAMPLE}")
         rows = tuple(_rows(path, reader, columns["path"] or "", columns["label"] or ""))
     except csv.Error as error:
-        raise ConfigError(f"line {reader.line_num} of {path} is no CSV: {error}") from error
+        raise ConfigError(f"{path} is no CSV behind line {reader.line_num}: {error}") from error
     if not rows:
         raise ConfigError(f"{path} holds no label; {_EXAMPLE}, then one line for each video")
     return rows
@@ -82,6 +82,8 @@ def _rows(
     for row in reader:
         where = f"line {reader.line_num} of {path}"
         name, label = (str(row[column] or "").strip() for column in (path_column, label_column))
+        if "\0" in name + label:
+            raise ConfigError(f"{where} holds a character 0; is {path} a text?")
         if not name or not label:
             raise ConfigError(f"{where} has no {'label' if name else 'path'}; {_EXAMPLE}")
         start = _seconds(row, "start_seconds", where, 0.0)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, MediaError
 from headrace.runs.retrain.chosen_frames import ChosenFrames
-from headrace.runs.retrain.examples import Examples, dummies, labelled
+from headrace.runs.retrain.examples import Examples, dummies, labelled, real_path
 from headrace.runs.retrain.label_file import read_labels
 from headrace.runs.retrain.options import LabelledInput
 from headrace.runs.retrain.split import held_out
@@ -61,8 +61,8 @@ class Material:
             examples, held = dummies(indexes, seed), frozenset[int]()
         else:
             bad = {error.source for error in videos.left_out}
-            gone = {path.resolve() for path in paths if str(path) in bad}
-            kept = [row for row in rows if row.path.resolve() not in gone]
+            gone = {real_path(path) for path in paths if str(path) in bad}
+            kept = [row for row in rows if real_path(row.path) not in gone]
             examples = labelled(indexes, kept, asked.labels)
             contents = [index.source.content_id() for index in indexes]
             held = held_out(examples, contents, share=asked.held_out, seed=seed)
