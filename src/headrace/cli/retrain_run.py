@@ -159,18 +159,19 @@ def _size(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     match = re.fullmatch(r"(\d{1,5})[x×](\d{1,5})", text.strip(), re.ASCII)
-    if match is None or "0" in (match[1], match[2]):
+    if match is None:
         raise ConfigError(f"--size is a height and a width, such as 256x456; got {text!r}")
     return int(match[1]), int(match[2])
 
 
 def _execute(options: "RetrainOptions", *, is_dry: bool, is_quiet: bool) -> "Session | None":
+    from headrace.live.masking import masked
     from headrace.profiling.machine import describe_machine, process_seconds, versions
     from headrace.report.folder import write_run
     from headrace.report.text import render_setup
     from headrace.runs.retrain.runner import RetrainRunner
 
-    command = ("headrace", *sys.argv[1:])
+    command = ("headrace", *map(masked, sys.argv[1:]))
     runner = RetrainRunner.prepare(options, command=command, imports_seconds=process_seconds())
     if not is_quiet:
         setup = options.configuration()

@@ -51,11 +51,12 @@ class TrainedHead:
             torch.save(content, partial)
             partial.replace(path)
         except (OSError, RuntimeError) as error:
-            partial.unlink(missing_ok=True)
             raise ConfigError(
                 f"cannot write the head {path}: {str(error).splitlines()[0]}; "
                 "give another folder with --out"
             ) from error
+        finally:
+            partial.unlink(missing_ok=True)
 
     @classmethod
     def of(cls, content: Any, path: Path) -> "TrainedHead | None":

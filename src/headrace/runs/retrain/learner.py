@@ -12,7 +12,7 @@ from headrace.models.freezing import freeze_before, recompute
 from headrace.models.head import head_of, replace_head
 from headrace.models.model import Model
 from headrace.models.outputs import ClassNames, ToLabels
-from headrace.models.prepare import compile_module, prepare
+from headrace.models.prepare import Compiler, compile_module, prepare
 from headrace.models.results import Labels
 from headrace.models.threads import operation_threads
 from headrace.models.trained_head import PLACES, TrainedHead, backbone_checksum
@@ -61,18 +61,30 @@ def ready_learner(
     training: TrainOptions,
     classes: Sequence[str],
     *,
+    compute: Compute,
     batch_size: int,
     watch: StartWatch,
     clock: Clock,
+    compiler: Compiler = compile_module,
 ) -> Learner:
     """Return a model with a new head for `classes`, warm for training; `watch` hears what it took.
+
+    Args:
+        options: Which model and weights, how much preprocessing, how many threads.
+        training: What of it is trained, and how.
+        classes: Their names.
+        compute: Where it is trained and how. What is compiled is trained; it is held against the
+            videos that were held out as it is.
+        batch_size: Frames in a batch.
+        watch: Hears how long each part took.
+        clock: Times it.
+        compiler: What compiles it, where `compute` asks for it.
 
     Raises:
         ConfigError: unknown model or layer, weights that do not fit or are a head themselves, or
             nothing to recompute.
         BackendError: the device is missing, or the model cannot be trained there with such batches.
     """
-    compute = Compute(device=options.device)
     trained: list[str] = []
 
     def load() -> Model[Labels]:
@@ -81,7 +93,7 @@ def ready_learner(
         return model
 
     with operation_threads(options.threads):
-        # What is compiled is the forward that keeps what the backward needs, below.
+        # What is compiled is the forward that keeps what its backward needs, below.
         ready = prepare(load, replace(compute, compile=False), batch_size=batch_size, clock=clock)
         watch.add("model", ready.startup.load_seconds + ready.startup.warmup_seconds)
         module = ready.model.module
@@ -94,7 +106,7 @@ def ready_learner(
         trainer = Trainer(
             ready.model,
             preprocess,
-            forward=compile_module(module) if compute.compile else module,
+            forward=compiler(module) if compute.compile else module,
             learning_rate=training.learning_rate,
             clock=clock,
         )

@@ -54,7 +54,7 @@ class Material:
             OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
         """
         rows = None if asked.labels is None else read_labels(asked.labels)
-        paths = list(dict.fromkeys(find_videos(asked.sources)))
+        paths = list({real_path(path): path for path in find_videos(asked.sources)}.values())
         videos = VideoSet.open(paths, skip_bad=asked.on_error == "skip", store=store)
         indexes = videos.indexes
         if rows is None or asked.labels is None:

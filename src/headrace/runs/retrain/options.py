@@ -7,10 +7,12 @@ from typing import Final
 
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
+from headrace.live.masking import masked
 from headrace.profiling.provenance import Scalar, plain
 from headrace.runs.options import ComputeOptions
 from headrace.sizes import check_integers
 
+_LARGEST_SIDE: Final = 8192
 _ON_ERROR: Final = ("raise", "skip")
 
 
@@ -37,6 +39,16 @@ class LabelledInput:
 
     def __post_init__(self) -> None:
         check_integers(1, stride=self.stride)
+        for source in self.sources:
+            if "://" in source:
+                raise ConfigError(
+                    f"{masked(source)} comes as it comes, and a training reads its videos in any "
+                    "order; record it to a file first"
+                )
+        if self.size is not None and not all(1 <= side <= _LARGEST_SIDE for side in self.size):
+            raise ConfigError(
+                f"size is a height and a width of 1 to {_LARGEST_SIDE} pixels each, got {self.size}"
+            )
         check_on_error(self.on_error, _ON_ERROR)
         if not 0 <= self.held_out < 1:
             raise ConfigError(

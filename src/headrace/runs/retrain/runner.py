@@ -1,7 +1,8 @@
 """One training, step by step: labelled batches in, a head and a recorded session out."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ import torch
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, HeadraceError
+from headrace.models.compute import Compute
 from headrace.models.threads import operation_threads
 from headrace.profiling.machine import provenance
 from headrace.profiling.session import Outcome, Session
@@ -82,6 +84,7 @@ class RetrainRunner:
             options.compute,
             options.training,
             material.examples.classes,
+            compute=Compute(device=options.compute.device),
             batch_size=min(options.compute.batch_size, material.frames),
             watch=watch,
             clock=clock,
@@ -112,9 +115,6 @@ class RetrainRunner:
 
         Returns:
             The session; its `outcome` tells how the training ended, `error` why it failed.
-
-        Raises:
-            ConfigError: the head cannot be written.
         """
         with operation_threads(self.options.compute.threads):
             return self._run(on_step)
@@ -122,38 +122,25 @@ class RetrainRunner:
     def _run(self, on_step: Callable[[Step], None]) -> Session:
         made = provenance(self.options.configuration(), self.command, self.clock)
         start_ns, share = self.clock.now_ns(), ProcessorShare()
-        outcome: Outcome = "complete"
-        error: str | None = None
         steps: list[Step] = []
+        head: str | None = None
         found: Accuracy | None = None
+        batch_size, ending = self.options.compute.batch_size, _Ending()
         loader = self.material.training_loader(
-            self.options.compute.batch_size,
-            epochs=self.options.training.epochs,
-            clock=self.clock,
+            batch_size, epochs=self.options.training.epochs, clock=self.clock
         )
-        try:
-            with loader:
-                self._train(loader, steps, start_ns, on_step)
-        except KeyboardInterrupt:
-            outcome = "interrupted"
-        except HeadraceError as failure:
-            outcome, error = "failed", str(failure).splitlines()[0]
-        head = self._save(steps)
-        if outcome == "complete" and self.material.held_out:
-            try:
+        with ending.noted(), loader:
+            self._train(loader, steps, start_ns, on_step)
+        with ending.noted():
+            head = self._save(steps)
+        if ending.outcome == "complete" and self.material.held_out:
+            with ending.noted():
                 found = accuracy(
-                    self.learner,
-                    self.material,
-                    batch_size=self.options.compute.batch_size,
-                    clock=self.clock,
+                    self.learner, self.material, batch_size=batch_size, clock=self.clock
                 )
-            except KeyboardInterrupt:
-                outcome = "interrupted"
-            except HeadraceError as failure:
-                outcome, error = "failed", str(failure).splitlines()[0]
         ended = Ended(
-            outcome=outcome,
-            error=error,
+            outcome=ending.outcome,
+            error=ending.error,
             wall_seconds=(self.clock.now_ns() - start_ns) / 1e9,
             others_cpu_share=share.of_others(),
             head=head,
@@ -208,6 +195,27 @@ class RetrainRunner:
             return None
         self.learner.head(self.material.examples.classes).save(self.options.out / HEAD)
         return HEAD
+
+
+class _Ending:
+    """How a training ends: by the first thing that ends it early, if there is one."""
+
+    outcome: Outcome = "complete"
+    error: str | None = None
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note an interrupt or an error that ends the block."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._note("interrupted", None)
+        except HeadraceError as failure:
+            self._note("failed", str(failure).splitlines()[0])
+
+    def _note(self, outcome: Outcome, error: str | None) -> None:
+        if self.outcome == "complete":
+            self.outcome, self.error = outcome, error
 
 
 def _check_kept(weights: Path, head: Path) -> None:
