@@ -194,11 +194,14 @@ def _service_times(session: Session, service: Distribution) -> Chart:
             )
     figure.update_xaxes(title_text="service time per step, ms")
     figure.update_yaxes(title_text="steps")
+    left_out = " Waits are left out: a file at full speed has no latency."
+    if session.kind == "retrain":
+        left_out = " The wait for a batch is part of it."
     return Chart(
         name="service-times",
         title="Service time",
         reading=f"Work on one step, all stages together, over {counted(service.count, 'step')}. "
-        "Narrow is predictable. Waits are left out: a file at full speed has no latency.",
+        f"Narrow is predictable.{left_out}",
         figure=figure,
     )
 

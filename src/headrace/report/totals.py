@@ -35,7 +35,7 @@ def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
         *_startup(session),
         *_throughput(session, metrics),
         *live_totals(session, metrics),
-        *_service(metrics),
+        *_service(session, metrics),
         *_steadiness(session, metrics),
         *_decoding(session, metrics),
     )
@@ -103,14 +103,17 @@ def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
     )
 
 
-def _service(metrics: Metrics) -> Iterator[Total]:
+def _service(session: Session, metrics: Metrics) -> Iterator[Total]:
     if metrics.service_ms is None:
         return
     service = metrics.service_ms
+    what = "work per step, waits left out"
+    if session.kind == "retrain":
+        what = "time of a step, the wait for its batch among it"
     yield Total(
         label="Service time",
         value=milliseconds(service.p50),
-        reading=f"median work per step, waits left out; p95 {milliseconds(service.p95)}",
+        reading=f"median {what}; p95 {milliseconds(service.p95)}",
     )
 
 
