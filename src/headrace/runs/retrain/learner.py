@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from torch import nn
+
 from headrace.errors import ConfigError
 from headrace.models.catalogue import check_name
 from headrace.models.checkpoint import read_checkpoint
@@ -97,11 +99,8 @@ def ready_learner(
         ready = prepare(load, replace(compute, compile=False), batch_size=batch_size, clock=clock)
         watch.add("model", ready.startup.load_seconds + ready.startup.warmup_seconds)
         module = ready.model.module
-        if training.checkpoint_gradients and not recompute(module):
-            raise ConfigError(
-                f"from {training.train_from} on {options.model_name} has no block that could "
-                "recompute what it keeps; leave out --checkpoint-gradients, or train more layers"
-            )
+        if training.checkpoint_gradients:
+            _recompute(module, options.model_name, training.train_from)
         preprocess = build_preprocess(options.prep_level, ready.model.input)
         trainer = Trainer(
             ready.model,
@@ -139,6 +138,14 @@ def _with_new_head(options: ComputeOptions, classes: Sequence[str], seed: int) -
         output=ToLabels(class_names=ClassNames(names=tuple(classes))),
         origin=f"a new head, on {built.origin}",
     )
+
+
+def _recompute(module: nn.Module, name: str, train_from: str | None) -> None:
+    if not recompute(module):
+        raise ConfigError(
+            f"from {train_from} on {name} has no block that could recompute what it keeps; "
+            "leave out --checkpoint-gradients, or train more layers"
+        )
 
 
 def _lasting(weights: str) -> str:
