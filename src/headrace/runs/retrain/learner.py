@@ -11,7 +11,7 @@ from headrace.models.catalogue import check_name
 from headrace.models.checkpoint import read_checkpoint
 from headrace.models.compute import Compute
 from headrace.models.freezing import freeze_before, recompute
-from headrace.models.head import head_of, replace_head
+from headrace.models.head import replace_head
 from headrace.models.model import Model
 from headrace.models.outputs import ClassNames, ToLabels
 from headrace.models.prepare import Compiler, compile_module, prepare
@@ -87,12 +87,9 @@ def ready_learner(
             nothing to recompute.
         BackendError: the device is missing, or the model cannot be trained there with such batches.
     """
-    trained: list[str] = []
 
     def load() -> Model[Labels]:
-        model = _with_new_head(options, classes, training.seed)
-        trained.extend(freeze_before(model.module, head_of(model.module), training.train_from))
-        return model
+        return _frozen_with_new_head(options, training, classes)
 
     with operation_threads(options.threads):
         # What is compiled is the forward that keeps what its backward needs, below.
@@ -111,17 +108,20 @@ def ready_learner(
         )
         with watch.part("compile" if compute.compile else "warm-up"):
             trainer.warm_up(ready.model.input.shape(batch_size, (0, 0)))
+    trained = tuple(name for name, each in module.named_parameters() if each.requires_grad)
     return Learner(
         model=ready.model,
         preprocess=preprocess,
         trainer=trainer,
-        trained=tuple(trained),
+        trained=trained,
         backbone=_lasting(options.weights),
         checksum=backbone_checksum(module, trained),
     )
 
 
-def _with_new_head(options: ComputeOptions, classes: Sequence[str], seed: int) -> Model[Labels]:
+def _frozen_with_new_head(
+    options: ComputeOptions, training: TrainOptions, classes: Sequence[str]
+) -> Model[Labels]:
     name, weights = options.model_name, options.weights
     check_name(name, "classification")
     if weights not in PLACES and TrainedHead.of(read_checkpoint(Path(weights)), Path(weights)):
@@ -130,7 +130,8 @@ def _with_new_head(options: ComputeOptions, classes: Sequence[str], seed: int) -
             "a whole model: give --weights DEFAULT, none, or a checkpoint"
         )
     built = with_weights(name, weights)
-    replace_head(built.module, len(classes), seed=seed)
+    head = replace_head(built.module, len(classes), seed=training.seed)
+    freeze_before(built.module, head, training.train_from)
     return Model(
         name=name,
         module=built.module,
