@@ -19,9 +19,15 @@ from headrace.errors import ConfigError, OpenError
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.session import Session
-from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
+from headrace.runs.options import (
+    ComputeOptions,
+    ExecutionOptions,
+    InputOptions,
+    OutputOptions,
+    RunOptions,
+)
 from headrace.runs.run import Runner
-from headrace.runs.stages import Carrier
+from headrace.runs.stages import Carrier, Carriers
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage
 from headrace.testing.fake_clock import FakeClock
@@ -44,16 +50,20 @@ def folder(tmp_path) -> Path:
 
 def chosen(source: object, out: Path, **options: object) -> RunOptions:
     """Return the options of a run from a flat list of them."""
-    parts = {"input": InputOptions, "compute": ComputeOptions, "output": OutputOptions}
-    given = {"source": str(source), "out": out, **options}
-    built = {
-        name: part(
-            **{each.name: given.pop(each.name) for each in fields(part) if each.name in given}
-        )
-        for name, part in parts.items()
-    }
+    sources = tuple(map(str, source)) if isinstance(source, list) else (str(source),)
+    given = {"sources": sources, "out": out, **options}
+
+    def part(kind, **more):
+        named = {each.name: given.pop(each.name) for each in fields(kind) if each.name in given}
+        return kind(**named, **more)
+
+    built = RunOptions(
+        input=part(InputOptions),
+        compute=part(ComputeOptions, execution=part(ExecutionOptions)),
+        output=part(OutputOptions),
+    )
     assert not given
-    return RunOptions(**built)
+    return built
 
 
 @pytest.fixture
@@ -72,7 +82,7 @@ def tiny_runner(source: Path, folder: Path, module: nn.Module | None = None, **o
     """Return a runner whose model costs nothing, so that only what is around it is tested."""
     return Runner(
         options=chosen(source, folder, **{"batch_size": 8, **options}),
-        index=StreamIndex.scan(source),
+        indexes=(StreamIndex.scan(source),),
         model=tiny_classifier(module),
         clock=FakeClock(),
     )
@@ -206,7 +216,7 @@ def test_a_slow_copy_to_the_device_is_what_binds(tmp_path, folder):
         return tensor.clone()
 
     runner = tiny_runner(write_clip(tmp_path / "clip", TALL), folder, batch_size=1, video=False)
-    runner = replace(runner, clock=SYSTEM_CLOCK, carrier=Carrier("cpu", slowly))
+    runner = replace(runner, clock=SYSTEM_CLOCK, carriers=Carriers(batches=Carrier("cpu", slowly)))
     session = runner.run()
     assert [stage.name for stage in session.stages][2] == "transfer"
     assert session.stages[2].moved_bytes == 30 * 3 * 8 * 8 * 4
@@ -401,7 +411,15 @@ def test_the_configuration_holds_every_option(tmp_path):
         "max_steps": None,
         "on_error": "raise",
         "threads": None,
+        "fit_batch": False,
+        "prep_on_gpu": False,
+        "amp": False,
+        "compile": False,
+        "split_point": None,
+        "core_bind": None,
         "video": True,
+        "predictions": "jsonl",
+        "top_k": 1,
         "out": str(tmp_path),
     }
 

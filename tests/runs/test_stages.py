@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headrace.preprocess.levels import build_preprocess
-from headrace.runs.stages import Shown, stages_of
+from headrace.runs.stages import Carriers, Shown, stages_of
 from headrace.sinks.annotated import AnnotatedVideo
 from headrace.testing.synth import SynthClip, Timing, write_clip
 from headrace.video.frames import FrameBatch
@@ -36,16 +36,18 @@ def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
         time_base=index.info.time_base,
         decode_seconds=0.25,
     )
-    with closing(AnnotatedVideo(tmp_path, index)) as video:
+    with closing(AnnotatedVideo(tmp_path, [index])) as video:
         preprocess = build_preprocess("simple", classifier.input)
-        stages = stages_of(preprocess, None, classifier, [video])
+        stages = stages_of(preprocess, Carriers(), classifier, [video])
         assert [stage.name for stage in stages] == ["preprocess", "model", "sink"]
         prepared = stages[0].function(batch)
         assert prepared.tensor.shape == (2, 3, 8, 8)
         seen = stages[1].function(prepared)
         assert seen.labels.names == (("dark",), ("light",))
         assert seen.batch is prepared.batch is batch
-        assert stages[2].function(seen) == Shown(first_index=3, frames=2, decode_seconds=0.25)
+        assert stages[2].function(seen) == Shown(
+            video=0, first_index=3, frames=2, decode_seconds=0.25
+        )
     with av.open(str(tmp_path / "annotated.mp4")) as container:
         times = [frame.time for frame in container.decode(video=0)]
     assert times == pytest.approx([3 / 30, 5 / 30], abs=1e-4), "counted from the first frame"

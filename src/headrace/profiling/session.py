@@ -70,6 +70,8 @@ class Session(Record):
     """In order of output."""
     alternatives: tuple[Alternative, ...] = ()
     """What other settings were measured to bring, after the run."""
+    notes: tuple[Text, ...] = ()
+    """What was decided before it began, in words: the batch size that was chosen, and why."""
     outputs: tuple[Text, ...] = ()
     """Files the run wrote, relative to its folder."""
 

@@ -2,7 +2,8 @@
 
 import os
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import psutil
 
@@ -62,6 +63,28 @@ def bind(cores: frozenset[int]) -> None:
     available = available_cores()
     if not cores or not cores <= available:
         raise ConfigError(f"cores must be among {sorted(available)}, got {sorted(cores) or 'none'}")
+    _spread(cores)
+
+
+@contextmanager
+def bound(cores: frozenset[int] | None) -> Iterator[None]:
+    """Lets this process run on `cores` only while the block lasts; None changes nothing.
+
+    Raises:
+        ConfigError, BackendError: as `bind`.
+    """
+    if cores is None:
+        yield
+        return
+    before = available_cores()
+    bind(cores)
+    try:
+        yield
+    finally:
+        _spread(before)
+
+
+def _spread(cores: frozenset[int]) -> None:
     # A new thread takes over the cores of the one that starts it, but threads that run already
     # (a library's pool) keep theirs unless each is bound.
     for thread in psutil.Process().threads():
