@@ -39,7 +39,7 @@ def test_refuses_a_range_that_runs_backwards():
 @pytest.mark.parametrize("cores", [frozenset(), frozenset({99_999})])
 def test_refuses_cores_that_this_process_does_not_have(cores):
     before = available_cores()
-    with pytest.raises(ConfigError, match="cores must be among"):
+    with pytest.raises(ConfigError, match=r"cores (none|99999) were asked for; this process may"):
         bind(cores)
     assert available_cores() == before
 
@@ -80,5 +80,5 @@ def test_without_binding_all_cores_are_available():
 
 @pytest.mark.usefixtures("system_without_binding")
 def test_without_binding_says_so_where_it_is_asked_for():
-    with pytest.raises(BackendError, match=r"cores \[0\] were asked for, but this system cannot"):
+    with pytest.raises(BackendError, match=r"cores 0 were asked for, but this system cannot"):
         bind(frozenset({0}))

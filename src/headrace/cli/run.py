@@ -81,10 +81,9 @@ def _execute(options: "RunOptions", *, is_dry: bool, is_quiet: bool) -> "Session
     if not is_quiet:
         setup = options.configuration()
         print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
-    if not is_quiet:
+    if is_dry:
         for note in runner.notes:
             print(f"headrace: {note}", file=sys.stderr)
-    if is_dry:
         sources = options.input.sources
         what = sources[0] if len(sources) == 1 else f"{len(sources)} videos"
         print(

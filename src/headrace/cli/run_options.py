@@ -18,7 +18,7 @@ class ReadFlags:
     sources: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="SOURCE...", help="Videos, folders and lists of them, cameras, addresses."
+            metavar="SOURCE", help="Videos, folders and lists of them, cameras, addresses."
         ),
     ] = None
     input_path: Annotated[

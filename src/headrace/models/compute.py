@@ -59,13 +59,13 @@ class Compute:
         return dtype
 
 
-def check_available(compute: Compute) -> None:
-    """Raise BackendError where this machine has not what was asked for."""
+def check_available(compute: Compute, asked: str = "device cuda") -> None:
+    """Raise BackendError where this machine has not what was asked for, in the words of `asked`."""
     if compute.device == "cpu":
         return
     if not torch.cuda.is_available():
         raise BackendError(
-            "device cuda was asked for, and PyTorch sees no CUDA device; "
+            f"{asked} was asked for, and PyTorch sees no CUDA device; "
             "use --device cpu, or install a driver and a CUDA build of PyTorch"
         )
     if compute.precision == "bfloat16" and not torch.cuda.is_bf16_supported():

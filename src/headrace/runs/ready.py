@@ -31,7 +31,7 @@ def ready_model(
         BackendError: the device is missing, or the model cannot run there with such batches.
     """
     if options.execution.prep_on_gpu:
-        check_available(Compute(device="cuda"))
+        check_available(Compute(device="cuda"), asked="preprocessing on the GPU (--prep-on-gpu)")
     ready = prepare(load, options.compute(), batch_size=batch_size, clock=clock)
     watch.add("model", ready.startup.load_seconds)
     if ready.startup.compile_seconds:

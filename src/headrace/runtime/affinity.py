@@ -57,12 +57,15 @@ def bind(cores: frozenset[int]) -> None:
     """
     if not can_bind():
         raise BackendError(
-            f"cores {sorted(cores)} were asked for, but this system cannot bind a process to "
+            f"cores {_listed(cores)} were asked for, but this system cannot bind a process to "
             "cores; leave cores out (Linux can)"
         )
     available = available_cores()
     if not cores or not cores <= available:
-        raise ConfigError(f"cores must be among {sorted(available)}, got {sorted(cores) or 'none'}")
+        raise ConfigError(
+            f"cores {_listed(cores) or 'none'} were asked for; this process may use "
+            f"{_listed(available)}"
+        )
     _spread(cores)
 
 
@@ -82,6 +85,15 @@ def bound(cores: frozenset[int] | None) -> Iterator[None]:
         yield
     finally:
         _spread(before)
+
+
+def _listed(cores: frozenset[int]) -> str:
+    """{0, 1, 2, 6} is "0-2,6"."""
+    ordered = sorted(cores)
+    starts = [core for core in ordered if core - 1 not in cores]
+    ends = [core for core in ordered if core + 1 not in cores]
+    pairs = zip(starts, ends, strict=True)
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in pairs)
 
 
 def _spread(cores: frozenset[int]) -> None:
