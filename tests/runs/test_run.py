@@ -430,3 +430,73 @@ def test_kinds_of_every_container_run_with_a_real_model(tmp_path, prepare, kind)
     assert (session.outcome, recorded(session)) == ("complete", 4)
     assert len(pictures(tmp_path / "run")) == 4
     assert np.mean(session.steps.frames) == 4
+
+
+@pytest.fixture
+def three(tmp_path) -> list[Path]:
+    """Videos of 10, 7 and 4 frames, of two sizes."""
+    sizes = {"a": ((640, 64), 10), "b": ((64, 96), 7), "c": ((640, 64), 4)}
+    return [
+        write_clip(tmp_path / name, replace(TALL, size=size, num_frames=count))
+        for name, (size, count) in sizes.items()
+    ]
+
+
+def several(paths: list[Path], folder: Path, **options) -> Runner:
+    return Runner(
+        options=chosen(paths, folder, **{"batch_size": 4, **options}),
+        indexes=tuple(map(StreamIndex.scan, paths)),
+        model=tiny_classifier(),
+        clock=FakeClock(),
+    )
+
+
+def test_several_videos_are_read_one_after_the_other_and_results_name_theirs(three, folder):
+    session = several(three, folder).run()
+    assert session.outcome == "complete"
+    assert [Path(each.path) for each in session.inputs] == three
+    steps = [(step.input, step.first_index, step.frames) for step in session.steps.rows()]
+    assert steps == [(0, 0, 4), (0, 4, 4), (0, 8, 2), (1, 0, 4), (1, 4, 3), (2, 0, 4)]
+    lines = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+    assert [(line["source"], line["index"]) for line in lines] == [
+        (str(path), number)
+        for path, count in zip(three, (10, 7, 4), strict=True)
+        for number in range(count)
+    ]
+    names = ("annotated-0.mp4", "annotated-1.mp4", "annotated-2.mp4")
+    assert session.outputs == (*names, "predictions.jsonl")
+    shown = []
+    for name in names:
+        with av.open(str(folder / name)) as container:
+            shown.append([(f.height, f.width, f.time) for f in container.decode(video=0)])
+    assert [len(frames) for frames in shown] == [10, 7, 4]
+    assert [frames[0] for frames in shown] == [(640, 64, 0), (64, 96, 0), (640, 64, 0)]
+
+
+def test_the_last_step_may_lie_in_a_further_video(three, folder):
+    runner = several(three, folder, max_steps=4)
+    session = runner.run()
+    assert runner.frames_planned == recorded(session) == 14
+    assert session.steps.input == (0, 0, 0, 1)
+    assert session.outputs[:2] == ("annotated-0.mp4", "annotated-1.mp4")
+
+
+def test_a_video_that_cannot_be_opened_is_left_out_and_named_where_that_was_asked_for(
+    three, tmp_path, prepare
+):
+    gone = tmp_path / "gone.mp4"
+    sources = [three[0], gone, three[2]]
+    with pytest.raises(OpenError, match="no such file"):
+        prepare(sources)
+    session = prepare(sources, on_error="skip").run()
+    assert session.outcome == "complete"
+    assert [Path(each.path) for each in session.inputs] == [three[0], three[2]]
+    assert [note for note in session.notes if f"left out: cannot open {gone}" in note]
+    with pytest.raises(OpenError, match="no such file"):
+        prepare([gone], on_error="skip")
+
+
+def test_damage_says_which_video_it_is_in(tmp_path, folder, damaged):
+    good = write_clip(tmp_path / "whole", TALL)
+    session = several([good, damaged], folder, on_error="skip", video=False).run()
+    assert {frame.input for frame in session.lost} == {1}
