@@ -7,9 +7,9 @@ def test_models_are_a_table_of_at_most_80_columns(call):
     code, out, err = call("models")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0].split() == ["model", "takes", "input", "parameters", "weights"]
+    assert lines[0].split() == ["model", "takes", "input", "weights", "file"]
     assert next(line for line in lines if line.startswith("resnet50 ")).split()[:5] == [
-        *("resnet50", "pictures", "224x224", "25.6", "M")
+        *("resnet50", "pictures", "224x224", "25.6M", "98")
     ]
     assert max(map(len, lines)) <= 80
 

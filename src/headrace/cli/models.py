@@ -32,7 +32,7 @@ def models(
     if json:
         print(json_format.dumps([_facts(model, prep=prep) for model in found], indent=1))
         return
-    head = ("model", "takes", "input", "parameters", "weights")
+    head = ("model", "takes", "input", "weights", "file")
     for line in aligned([head, *map(_row, found)]):
         print(line.removeprefix("  "))
     if prep:
@@ -40,7 +40,7 @@ def models(
             print("\n".join(("", *_levels(model))))
     else:
         print(
-            "\nWeights are at hand, or a file of this size is downloaded at first use."
+            "\nThe file of the weights is at hand, or is downloaded at first use."
             "\nheadrace run --model-name takes models of pictures and of clips."
         )
 
@@ -50,7 +50,7 @@ def _row(model: "ListedModel") -> tuple[str, ...]:
         model.name,
         model.kind,
         _size(model.input),
-        f"{model.parameters / 1e6:8.1f} M",
+        f"{model.parameters / 1e6:6.1f}M",
         "at hand" if model.is_at_hand else _bytes(model.weights_bytes).rjust(7),
     )
 

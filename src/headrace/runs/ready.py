@@ -7,7 +7,7 @@ from typing import Final
 from headrace.models.batch_size import BatchChoice, choose_batch_size
 from headrace.models.compute import Compute, check_available
 from headrace.models.model import Model, Result
-from headrace.models.prepare import prepare
+from headrace.models.prepare import Compiler, compile_module, prepare
 from headrace.runs.options import ComputeOptions
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import Clock
@@ -23,6 +23,7 @@ def ready_model(
     batch_size: int,
     watch: StartWatch,
     clock: Clock,
+    compiler: Compiler = compile_module,
 ) -> Model[Result]:
     """Return the model that `load` gives, on its device and warm; `watch` hears what that took.
 
@@ -32,7 +33,7 @@ def ready_model(
     """
     if options.execution.prep_on_gpu:
         check_available(Compute(device="cuda"), asked="preprocessing on the GPU (--prep-on-gpu)")
-    ready = prepare(load, options.compute(), batch_size=batch_size, clock=clock)
+    ready = prepare(load, options.compute(), batch_size=batch_size, clock=clock, compiler=compiler)
     watch.add("model", ready.startup.load_seconds)
     if ready.startup.compile_seconds:
         watch.add("compile", ready.startup.compile_seconds)

@@ -10,6 +10,7 @@ from headrace.errors import ConfigError, HeadraceError
 from headrace.extraction.frames import FrameReader
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
+from headrace.models.prepare import Compiler, compile_module
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.flow import ItemCounts
@@ -79,6 +80,7 @@ class Runner:
         store: IndexStore | None = None,
         imports_seconds: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        compiler: Compiler = compile_module,
     ) -> "Runner":
         """Check everything that can be checked before the first frame.
 
@@ -88,6 +90,7 @@ class Runner:
             store: Where indexes are kept; None means the user's cache folder.
             imports_seconds: How long the program took to get here, for the record.
             clock: What measures.
+            compiler: What compiles the model, where the options ask for it.
 
         Raises:
             ConfigError: unknown model, layer or cores, weights that do not fit, options that do not
@@ -96,7 +99,9 @@ class Runner:
             MediaError: a source cannot be opened as video.
         """
         with computing_place(options.compute):
-            return cls._prepare(options, tuple(command), store, imports_seconds, clock)
+            return cls._prepare(
+                options, tuple(command), store, StartWatch(clock, imports_seconds), compiler
+            )
 
     @classmethod
     def _prepare(
@@ -104,13 +109,11 @@ class Runner:
         options: RunOptions,
         command: tuple[str, ...],
         store: IndexStore | None,
-        imports_seconds: float | None,
-        clock: Clock,
+        watch: StartWatch,
+        compiler: Compiler,
     ) -> "Runner":
-        watch, compute = StartWatch(clock), options.compute
+        compute, clock = options.compute, watch.clock
         compute.compute()  # options that do not go together are told of first
-        if imports_seconds is not None:
-            watch.add("imports", imports_seconds)
         if options.output.predictions == "parquet":
             check_parquet()
         with watch.part("index"):
@@ -139,6 +142,7 @@ class Runner:
             batch_size=min(compute.batch_size, frames),
             watch=watch,
             clock=clock,
+            compiler=compiler,
         )
         return cls(
             options=options,

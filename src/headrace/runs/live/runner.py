@@ -92,22 +92,18 @@ class LiveRunner:
             BackendError: the device is missing, or the model cannot run there.
         """
         with computing_place(options.compute):
-            return cls._prepare(options, tuple(command), imports_seconds, clock)
+            return cls._prepare(options, tuple(command), StartWatch(clock, imports_seconds))
 
     @classmethod
     def _prepare(
         cls,
         options: LiveOptions,
         command: tuple[str, ...],
-        imports_seconds: float | None,
-        clock: Clock,
+        watch: StartWatch,
     ) -> "LiveRunner":
-        watch = StartWatch(clock)
         check_live(options.compute)
         if options.output.predictions == "parquet":
             check_parquet()
-        if imports_seconds is not None:
-            watch.add("imports", imports_seconds)
         compute = options.compute
         flow = options.flow
         reading = SourceOptions(wait_for_source=flow.wait_for_source)
@@ -128,10 +124,10 @@ class LiveRunner:
         return cls(
             options=options,
             sources=sources,
-            model=ready_model(load, compute, batch_size=size, watch=watch, clock=clock),
+            model=ready_model(load, compute, batch_size=size, watch=watch, clock=watch.clock),
             command=command,
             startup=tuple(watch.parts),
-            clock=clock,
+            clock=watch.clock,
         )
 
     def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
