@@ -46,3 +46,18 @@ def test_of_several_outputs_each_is_cut():
 
     found = FixedBatch(Two(), 4)(torch.ones(1, 2))
     assert {name: tuple(value.shape) for name, value in found.items()} == {"a": (1, 2), "b": (1, 2)}
+
+
+def test_all_batches_have_the_layout_that_was_compiled_for():
+    class Strides(nn.Module):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            seen.append(batch.stride())
+            return batch
+
+    seen: list[tuple[int, ...]] = []
+    frames = torch.zeros(4, 5, 6, 3).permute(0, 3, 1, 2)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        fixed = FixedBatch(Strides(), 4, layout)
+        for batch in (frames, frames[:3], frames.contiguous()):
+            fixed(batch)
+    assert seen == [(90, 30, 6, 1)] * 3 + [(90, 1, 18, 3)] * 3

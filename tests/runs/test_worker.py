@@ -1,6 +1,8 @@
 """The worker: its options in pairs, each combination a real run or a refusal with its sentence."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet
@@ -156,6 +158,43 @@ def test_a_batch_size_that_is_chosen_is_recorded_with_its_reason(prepare):
     assert session.provenance.configuration["batch_size"] == chosen
     assert session.notes[0].startswith(f"batch size {chosen} was chosen for its rate")
     assert "batch size" in [part.name for part in session.startup]
+
+
+COUNTING = """
+import sys
+from pathlib import Path
+import torch
+from headrace.runs.options import *
+from headrace.runs.run import Runner
+
+made = 0
+
+def counting(graph, examples):
+    global made
+    made += 1
+    return graph.forward
+
+options = RunOptions(
+    input=InputOptions(sources=(sys.argv[1],)),
+    compute=ComputeOptions(
+        model_name="squeezenet1_1", weights="none", batch_size=3,
+        execution=ExecutionOptions(compile=True),
+    ),
+    output=OutputOptions(out=Path(sys.argv[2]), video=False),
+)
+compiler = lambda module: torch.compile(module, backend=counting)
+runner = Runner.prepare(options, compiler=compiler)
+before = made
+assert runner.run().outcome == "complete"
+print(before, made - before)
+"""
+
+
+def test_a_model_is_compiled_before_the_run_and_never_in_it(clip, tmp_path):
+    """Not for the layout of real batches, nor for the last one, which is shorter."""
+    command = [sys.executable, "-c", COUNTING, str(clip), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["1", "0"], done.stderr
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,10 @@ def _on_devices(module: nn.Module, compute: Compute) -> nn.Module:
 def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) -> Model[Result]:
     # The compiler works when the module is first run.
     try:
-        compiled = replace(model, module=FixedBatch(compiler(model.module), shape[0]))
+        last = channels_last(len(shape))
+        layout = last if model.compute.channels_last else torch.contiguous_format
+        fixed = FixedBatch(compiler(model.module), shape[0], layout)
+        compiled = replace(model, module=fixed)
         compiled.run(torch.zeros(shape, device=model.compute.device))
     except (RuntimeError, OSError) as error:
         raise BackendError(
