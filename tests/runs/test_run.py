@@ -19,6 +19,7 @@ from headrace.errors import ConfigError, OpenError
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.session import Session
+from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
 from headrace.runs.options import (
     ComputeOptions,
     ExecutionOptions,
@@ -315,6 +316,17 @@ def test_a_model_that_fails_is_recorded_with_the_first_line_it_said(tmp_path, fo
     assert numbers(folder) == list(range(16))
 
 
+def test_where_memory_runs_out_in_a_run_it_is_said_what_to_do(tmp_path, folder):
+    class Large(Brightness):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            return torch.empty(10**15) if batch.mean() > 0 else super().forward(batch)
+
+    session = tiny_runner(write_clip(tmp_path / "clip", TALL), folder, Large()).run()
+    assert session.outcome == "failed"
+    assert "can't allocate memory" in session.error
+    assert session.error.endswith("; use a smaller --batch-size")
+
+
 def test_a_file_that_goes_away_is_recorded_as_a_failure(tmp_path, folder):
     path = write_clip(tmp_path / "clip", TALL)
     runner = tiny_runner(path, folder)
@@ -397,6 +409,17 @@ def test_options_below_one_are_refused(tmp_path, option):
 def test_options_that_are_none_of_the_choices_are_refused(tmp_path, option):
     with pytest.raises(ConfigError, match=f"{option} must be one of .*, got 'hard'"):
         chosen("a.mp4", tmp_path, **{option: "hard"})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(InputOptions, ComputeOptions, ExecutionOptions, OutputOptions, RunOptions),
+        *(LiveOptions, FlowOptions, ClipOptions),
+    ],
+)
+def test_options_have_seven_fields_at_most(options):
+    assert len(fields(options)) <= 7
 
 
 def test_the_configuration_holds_every_option(tmp_path):

@@ -9,6 +9,7 @@ import torch
 
 from headrace.errors import BackendError
 from headrace.models.model import Model
+from headrace.models.out_of_memory import is_out_of_memory
 from headrace.models.prepare import warm_up
 from headrace.runtime.clock import Clock
 
@@ -170,8 +171,7 @@ def _seconds(run: Callable[[int], object], size: int, clock: Clock) -> float:
 def _check_memory(error: RuntimeError, size: int) -> None:
     """Pass over an error that says that memory ran out, of more than one frame; raise others."""
     words = (str(error).strip() or type(error).__name__).splitlines()[0]
-    is_memory = isinstance(error, torch.OutOfMemoryError) or "alloc" in words
-    if size == 1 or not is_memory:
+    if size == 1 or not is_out_of_memory(error):
         raise BackendError(
             f"no batch size can be chosen, the model fails with batches of {size}: {words}; "
             "use a smaller model or another --device"

@@ -10,6 +10,7 @@ from headrace.errors import ConfigError, HeadraceError
 from headrace.extraction.frames import FrameReader
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
+from headrace.models.out_of_memory import is_out_of_memory
 from headrace.models.prepare import Compiler, compile_module
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Preprocess, build_preprocess
@@ -198,7 +199,7 @@ class Runner:
         except KeyboardInterrupt:
             outcome = "interrupted"
         except HeadraceError as failure:
-            outcome, error = "failed", str(failure).splitlines()[0]
+            outcome, error = "failed", _words(failure)
         stage_records, queue_records = stages_and_queues(
             run,
             decoding=DecodeThreads(
@@ -244,6 +245,12 @@ class Runner:
         except ConfigError:
             rows.close()
             raise
+
+
+def _words(failure: HeadraceError) -> str:
+    """Return the first line of what went wrong; where memory ran out, also what to do."""
+    advice = "; use a smaller --batch-size" if is_out_of_memory(failure.__cause__) else ""
+    return str(failure).splitlines()[0] + advice
 
 
 def _reader(
