@@ -88,7 +88,7 @@ $(DEMO): $(PACKAGE) requirements-demo.txt
 	@touch $@
 
 $(DEV): $(PACKAGE)
-	$(INSTALL) --no-build-isolation --editable '.[dev,web]'
+	$(INSTALL) --no-build-isolation --editable '.[dev,web,parquet]'
 	@touch $@
 
 $(MEDIA): $(PACKAGE) requirements-demo.txt requirements-media.txt

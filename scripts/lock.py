@@ -1,4 +1,4 @@
-"""Writes constraints.txt: the installed version of everything headrace[dev,bench,web] needs."""
+"""Writes constraints.txt: the installed version of everything the extras of headrace need."""
 
 import sys
 import tomllib
@@ -17,7 +17,7 @@ HEADER = """\
 def main() -> None:
     """Writes the file, or says what is not installed."""
     build = tomllib.loads(Path("pyproject.toml").read_text())["build-system"]["requires"]
-    wanted = [*build, "editables", "headrace[dev,bench,web]"]
+    wanted = [*build, "editables", "headrace[dev,bench,parquet,web]"]
     try:
         pins = _closure([Requirement(text) for text in wanted])
     except PackageNotFoundError as error:

@@ -62,7 +62,7 @@ UNSAFE = (
     r"|builtins\.(eval|exec)"
 )
 LAZY = [
-    *("cli/*", "decode/*", "experiments/*", "sinks/web/open.py"),
+    *("cli/*", "decode/*", "experiments/*", "sinks/web/open.py", "sinks/prediction_table.py"),
     *("__init__.py", "__main__.py"),
 ]
 """Files that may import inside a function."""

@@ -50,6 +50,17 @@ def test_json_is_all_that_is_printed(call, toys, tmp_path):
     assert session["outputs"][0] == "head.pt"
 
 
+def test_a_training_computes_in_16_bits_on_the_cores_it_is_told(call, toys, tmp_path):
+    code, out, err = call(
+        *("run", "--input-path", toys / "bars0.mp4", *FAST, "--max-steps", 2, "--out", tmp_path),
+        *("--use-amp", "--core-bind", "all", "--json"),
+    )
+    assert (code, err) == (0, "")
+    configuration = json.loads(out)["provenance"]["configuration"]
+    assert (configuration["amp"], configuration["core_bind"]) == (True, "all")
+    assert (tmp_path / "head.pt").is_file()
+
+
 def test_a_dry_run_says_what_would_be_learnt(call, toys, tmp_path):
     code, out, _ = call(
         *("run", toys, *FAST, "--labels", toys / "labels.csv"),
@@ -66,6 +77,9 @@ def test_a_dry_run_says_what_would_be_learnt(call, toys, tmp_path):
         (("--clip-len", 8), "--clip-len is for --mode inference; leave it out of --mode retrain"),
         (("--no-video",), "--no-video is for --mode inference"),
         (("--view", "web"), "--view is for --mode inference"),
+        (("--batch-size", "auto"), "--batch-size auto is for --mode inference"),
+        (("--split-point", "features.3"), "--split-point is for --mode inference"),
+        (("--prep-on-gpu",), "--prep-on-gpu is for --mode inference"),
         (("--size", "large"), "--size is a height and a width, such as 256x456; got 'large'"),
         (("--size", "0x5"), "size is a height and a width of 1 to 8192 pixels each, got (0, 5)"),
         (("--labels", "none.csv"), "cannot read the labels none.csv: no such file"),

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import bench, clip, doctor, index, plan, report, run
+from headrace.cli import bench, clip, doctor, index, models, plan, report, run
 from headrace.cli.retrain_run import with_mode
 from headrace.cli.stopping import INTERRUPTED
 from headrace.errors import HeadraceError
@@ -24,6 +24,7 @@ app = typer.Typer(
     epilog=_EPILOG,
 )
 app.command("run")(with_mode(run.run))
+app.command("models")(models.models)
 app.command("report")(report.report)
 app.command("clip")(clip.clip)
 app.command("index")(index.index)

@@ -93,6 +93,7 @@ _OWN: Final = (
 _SHARED: Final = frozenset(
     [
         *("sources", "model_name", "weights", "batch_size", "prep_level", "device", "threads"),
+        *("input_path", "infer_on_gpu", "core_bind", "enable_compile", "use_amp"),
         *("max_steps", "stride", "on_error", "out", "dry_run", "json"),
     ]
 )
@@ -140,18 +141,18 @@ def _retrain(*, dry_run: bool, json: bool, **typed: Any) -> None:
 
 
 def _options(**typed: Any) -> "RetrainOptions":
-    from dataclasses import fields
-
-    from headrace.runs.options import ComputeOptions
+    from headrace.cli.run_values import named, run_options
     from headrace.runs.retrain.options import LabelledInput, RetrainOptions, TrainOptions
 
-    typed |= {"sources": tuple(typed["sources"]), "size": _size(typed["size"])}
-    parts: list[Any] = [
-        part(**{each.name: typed[each.name] for each in fields(part) if each.name in typed})
-        for part in (LabelledInput, TrainOptions, ComputeOptions)
-    ]
-    read, training, compute = parts
-    return RetrainOptions(input=read, training=training, compute=compute, out=typed["out"])
+    plain = run_options(typed)
+    if plain.compute.execution.fit_batch:
+        raise ConfigError("--batch-size auto is for --mode inference; a training takes a number")
+    return RetrainOptions(
+        input=named(LabelledInput, typed, sources=plain.input.sources, size=_size(typed["size"])),
+        training=named(TrainOptions, typed),
+        compute=plain.compute,
+        out=typed["out"],
+    )
 
 
 def _size(text: str | None) -> tuple[int, int] | None:

@@ -73,6 +73,8 @@ class Session(Record):
     """What other settings were measured to bring, after the run."""
     training: TrainingRecord | None = None
     """What was learnt; None where nothing was trained."""
+    notes: tuple[Text, ...] = ()
+    """What was decided before it began, in words: the batch size that was chosen, and why."""
     outputs: tuple[Text, ...] = ()
     """Files the run wrote, relative to its folder."""
 

@@ -10,17 +10,18 @@ from headrace.errors import ConfigError
 from headrace.models.catalogue import check_name
 from headrace.models.checkpoint import read_checkpoint
 from headrace.models.compute import Compute
+from headrace.models.fixed_batch import FixedBatch
 from headrace.models.freezing import freeze_before, recompute
 from headrace.models.head import replace_head
 from headrace.models.model import Model
 from headrace.models.outputs import ClassNames, ToLabels
 from headrace.models.prepare import Compiler, compile_module, prepare
 from headrace.models.results import Labels
-from headrace.models.threads import operation_threads
 from headrace.models.trained_head import PLACES, TrainedHead, backbone_checksum
 from headrace.models.weights import with_weights
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.runs.options import ComputeOptions
+from headrace.runs.place import computing_place
 from headrace.runs.retrain.options import TrainOptions
 from headrace.runs.retrain.trainer import Trainer
 from headrace.runs.start import StartWatch
@@ -91,7 +92,7 @@ def ready_learner(
     def load() -> Model[Labels]:
         return _frozen_with_new_head(options, training, classes)
 
-    with operation_threads(options.threads):
+    with computing_place(options):
         # What is compiled is the forward that keeps what its backward needs, below.
         ready = prepare(load, replace(compute, compile=False), batch_size=batch_size, clock=clock)
         watch.add("model", ready.startup.load_seconds + ready.startup.warmup_seconds)
@@ -102,7 +103,7 @@ def ready_learner(
         trainer = Trainer(
             ready.model,
             preprocess,
-            forward=compiler(module) if compute.compile else module,
+            forward=FixedBatch(compiler(module), batch_size) if compute.compile else module,
             learning_rate=training.learning_rate,
             clock=clock,
         )

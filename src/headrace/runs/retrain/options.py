@@ -9,7 +9,7 @@ from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
 from headrace.live.masking import masked
 from headrace.profiling.provenance import Scalar, plain
-from headrace.runs.options import ComputeOptions
+from headrace.runs.options import ComputeOptions, computing
 from headrace.sizes import check_integers
 
 _LARGEST_SIDE: Final = 8192
@@ -103,5 +103,5 @@ class RetrainOptions:
 
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, defaults included, as a session records it."""
-        options = {**asdict(self.compute), **asdict(self.input), **asdict(self.training)}
+        options = {**computing(self.compute), **asdict(self.input), **asdict(self.training)}
         return plain({"model": options.pop("model_name"), **options, "out": self.out})

@@ -12,8 +12,6 @@ import torch
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, HeadraceError
-from headrace.models.compute import Compute
-from headrace.models.threads import operation_threads
 from headrace.profiling.machine import provenance
 from headrace.profiling.session import Outcome, Session
 from headrace.profiling.setup import StartUpPart
@@ -21,6 +19,7 @@ from headrace.profiling.steps import Step
 from headrace.profiling.training import Accuracy
 from headrace.profiling.usage import ProcessorShare
 from headrace.runs.outputs import claim
+from headrace.runs.place import computing_place
 from headrace.runs.retrain.evaluation import accuracy
 from headrace.runs.retrain.learner import Learner, ready_learner
 from headrace.runs.retrain.material import Material
@@ -73,9 +72,7 @@ class RetrainRunner:
             BackendError: the device is missing, or the model cannot be trained there.
             MediaError: a video cannot be read, and bad media is not to be skipped.
         """
-        watch = StartWatch(clock)
-        if imports_seconds is not None:
-            watch.add("imports", imports_seconds)
+        watch = StartWatch(clock, imports_seconds)
         with watch.part("index"):
             material = Material.open(options.input, options.training.seed, store)
         claim(options.out)
@@ -84,7 +81,7 @@ class RetrainRunner:
             options.compute,
             options.training,
             material.examples.classes,
-            compute=Compute(device=options.compute.device),
+            compute=options.compute.compute(),
             batch_size=min(options.compute.batch_size, material.frames),
             watch=watch,
             clock=clock,
@@ -116,7 +113,7 @@ class RetrainRunner:
         Returns:
             The session; its `outcome` tells how the training ended, `error` why it failed.
         """
-        with operation_threads(self.options.compute.threads):
+        with computing_place(self.options.compute):
             return self._run(on_step)
 
     def _run(self, on_step: Callable[[Step], None]) -> Session:
