@@ -88,7 +88,7 @@ $(DEMO): $(PACKAGE) requirements-demo.txt
 	@touch $@
 
 $(DEV): $(PACKAGE)
-	$(INSTALL) --no-build-isolation --editable '.[dev,web,nvtx,tensorboard]'
+	$(INSTALL) --no-build-isolation --editable '.[dev,web,parquet,nvtx,tensorboard]'
 	@touch $@
 
 $(MEDIA): $(PACKAGE) requirements-demo.txt requirements-media.txt

@@ -72,7 +72,7 @@ UNSAFE = (
     r"|builtins\.(eval|exec)"
 )
 LAZY = [
-    *("cli/*", "decode/*", "experiments/*", "sinks/web/open.py"),
+    *("cli/*", "decode/*", "experiments/*", "sinks/web/open.py", "sinks/prediction_table.py"),
     "runs/marks.py",
     *("__init__.py", "__main__.py"),
 ]

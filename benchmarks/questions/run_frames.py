@@ -75,11 +75,11 @@ def _go(way: str, preprocesses: bool, path: Path, kept: Kept) -> None:
     with TemporaryDirectory() as folder:
         runner = Runner(
             options=RunOptions(
-                input=InputOptions(source=str(path)),
+                input=InputOptions(sources=(str(path),)),
                 compute=ComputeOptions(prep_level="simple"),
                 output=OutputOptions(out=Path(folder), video=False),
             ),
-            index=open_index(path),
+            indexes=(open_index(path),),
             model=_idle(),
             preprocess=None if preprocesses else _nothing,
             sinks=(kept,),

@@ -19,7 +19,7 @@ from headrace.preprocess.levels import build_preprocess
 from headrace.runs.marks import MarkOptions
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 from headrace.runs.run import Runner
-from headrace.runs.stages import stages_of
+from headrace.runs.stages import Carriers, stages_of
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.sinks.predictions import PredictionLines
@@ -97,12 +97,12 @@ def _seconds(
         }
         runner = Runner(
             options=RunOptions(
-                input=InputOptions(source=str(index.source), max_steps=steps),
+                input=InputOptions(sources=(str(index.source),), max_steps=steps),
                 compute=ComputeOptions(batch_size=batch_size),
                 output=OutputOptions(out=Path(folder), video=False),
                 marks=marks[way],
             ),
-            index=index,
+            indexes=(index,),
             model=model,
         )
         # Without what is tried after a run.
@@ -114,8 +114,8 @@ def _seconds(
 def _bare(
     index: StreamIndex, model: Model[Labels], batch_size: int, steps: int, folder: Path
 ) -> Iterator[object]:
-    sink = PredictionLines(folder)
-    stages = stages_of(build_preprocess("medium", model.input), None, model, [sink])
+    sink = PredictionLines(folder, [str(index.source)])
+    stages = stages_of(build_preprocess("medium", model.input), Carriers(), model, [sink])
     reader = FrameReader([index], batch_size=batch_size, max_batches=steps)
     with Pipeline(source=reader, stages=stages).run() as run:
         yield from run

@@ -12,10 +12,10 @@ from PIL import Image
 import headrace
 from headrace.cli import main
 from headrace.cli import run as run_command
+from headrace.cli.run_values import live_options, run_options
 from headrace.decode.parity import Parity
-from headrace.runs.live.options import ClipOptions, FlowOptions
-from headrace.runs.marks import MarkOptions
-from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions
+from headrace.runs.live.options import LiveOptions
+from headrace.runs.options import InputOptions, RunOptions
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.testing.synth_recipes import write_recipe
@@ -86,14 +86,12 @@ def test_a_dry_run_checks_and_runs_nothing(call, good, tmp_path):
 
 
 def test_flags_default_to_what_the_library_defaults_to():
-    parts = (InputOptions, FlowOptions, ClipOptions, ComputeOptions, OutputOptions, MarkOptions)
-    fields = {name: field for part in parts for name, field in part.__dataclass_fields__.items()}
-    flags = signature(run_command.run).parameters
-    assert set(fields) - {"source"} == set(flags) - {
-        *("sources", "view", "web_address", "web_port", "dry_run", "json")
-    }
-    for name in set(fields) - {"source"}:
-        assert flags[name].default == fields[name].default, name
+    flags = {name: flag.default for name, flag in signature(run_command.run).parameters.items()}
+    others = ("dry_run", "json", "view", "web_address", "web_port")
+    typed = {name: value for name, value in flags.items() if name not in others}
+    plain = run_options(typed | {"sources": ["a.mp4"]})
+    assert plain == RunOptions(input=InputOptions(sources=("a.mp4",)))
+    assert live_options(plain, flags) == LiveOptions(sources=("a.mp4",))
 
 
 def test_a_clip_is_printed_and_shown(call, good, tmp_path):

@@ -44,7 +44,9 @@ def test_clips_of_a_video_model_from_the_command_line(call, good, tmp_path):
 def test_several_sources_and_a_dry_run(call, good, tmp_path):
     code, out, _ = call("run", good, good, *FAST, "--out", tmp_path / "out", "--dry-run")
     assert code == 0
-    assert out.endswith(f"{good}, {good} would be read; results would go to {tmp_path}/out\n")
+    assert out.endswith(
+        f"60 frames of 2 videos would be decoded; results would go to {tmp_path}/out\n"
+    )
 
 
 @pytest.mark.parametrize(

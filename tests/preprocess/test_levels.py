@@ -1,5 +1,6 @@
 """From decoded frames to the tensor a classifier takes."""
 
+import ast
 from dataclasses import replace
 
 import numpy as np
@@ -204,3 +205,22 @@ def test_frames_that_are_not_what_the_model_takes_are_refused(shape, dtype, num_
     preprocess = build_preprocess("medium", replace(SPEC, num_frames=num_frames))
     with pytest.raises(ConfigError, match=words):
         preprocess(np.zeros(shape, dtype))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_level_is_what_its_printed_calls_are(level):
+    """The calls that are printed, read as Python, give the tensor that the level gives."""
+    frames = torch.randint(0, 256, (2, 50, 70, 3), dtype=torch.uint8)
+    found = frames.permute(0, 3, 1, 2)
+    for operation in operations(level, SPEC):
+        call = ast.parse(operation.call, mode="eval").body
+        given = {
+            argument.arg: torch.float32
+            if argument.arg == "dtype"
+            else ast.literal_eval(argument.value)
+            for argument in call.keywords
+        }
+        if "interpolation" in given:
+            given["interpolation"] = InterpolationMode(given["interpolation"])
+        found = getattr(ops, call.func.id)(found, **given)
+    assert torch.equal(found, build_preprocess(level, SPEC)(frames))

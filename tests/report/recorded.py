@@ -126,7 +126,7 @@ def record(
             seeks=0,
             opens=1,
         ),
-        "outputs": ("annotated.mp4", "M_resnet50_P_4711_metrics.csv", "report.html"),
+        "outputs": ("predictions.jsonl", "M_resnet50_P_4711_metrics.csv", "report.html"),
     }
     return Session(**{**fields, **changes})
 

@@ -51,3 +51,39 @@ def test_a_report_that_cannot_be_written_is_an_error_and_the_session_is_kept(tmp
     with pytest.raises(ConfigError, match=r"cannot write .*report\.html: is a directory; give"):
         write_run(record(), tmp_path)
     assert Session.load(tmp_path / "session.json").outcome == "complete"
+
+
+def test_a_folder_that_is_used_again_holds_the_files_of_one_run(tmp_path):
+    names = ("annotated-0.mp4", "annotated-1.mp4", "predictions.parquet")
+    for name in (*names, "notes.txt"):
+        (tmp_path / name).write_text("before")
+    (tmp_path / "predictions.jsonl").write_text("again")
+    first = write_run(record().model_copy(update={"outputs": (*names, "notes.txt")}), tmp_path)
+    made = first.provenance.model_copy(update={"pid": 99})
+    outputs = ("predictions.jsonl",)
+    second = record().model_copy(update={"outputs": outputs, "provenance": made})
+    write_run(second, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("session.json", "report.html", "predictions.jsonl", "M_resnet50_P_99_metrics.csv"),
+        "notes.txt",  # not named as ours are, whatever the record says
+    }
+
+
+def test_what_a_run_read_is_not_removed_though_the_run_before_had_written_it(tmp_path):
+    video = tmp_path / "annotated.mp4"
+    video.write_text("the source now")
+    write_run(record().model_copy(update={"outputs": ("annotated.mp4",)}), tmp_path)
+    source = record().inputs[0].model_copy(update={"path": str(video)})
+    write_run(record().model_copy(update={"inputs": (source,)}), tmp_path)
+    assert video.exists()
+
+
+def test_a_record_that_names_files_elsewhere_removes_none(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    outside = tmp_path / "annotated.mp4"
+    outside.write_text("somebody else's")
+    names = ("../annotated.mp4", str(outside))
+    write_run(record().model_copy(update={"outputs": names}), folder)
+    write_run(record(), folder)
+    assert outside.exists()

@@ -125,7 +125,7 @@ def test_hostile_names_are_shown_as_they_are() -> None:
 def test_the_verdict_comes_first_and_the_totals_after_it() -> None:
     text = Reader(render_html(record())).text
     parts = [
-        *("videos/street.mp4", "resnet50 on cpu", "complete", "Bound by the model"),
+        *("street.mp4", "resnet50 on cpu", "complete", "Bound by the model"),
         *("Try next", "Totals", "L_dec : L_prep : L_inf", "Where the time went"),
         *("What each stage did", "Damaged frames", "What was run", "Recorded by headrace 0.1.0"),
     ]

@@ -1,11 +1,14 @@
 """The page in a real browser: drawn, quiet, and talking to nobody."""
 
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 from headrace.profiling.session import Session
 from headrace.report.html import render_html
+from headrace.sinks.video_file import VideoFile
 from report.chromium import Page
 from report.recorded import record
 from report.test_html import hostile
@@ -17,6 +20,17 @@ DRAWN = """[...document.querySelectorAll('.chart')].map(chart => [
     Math.round(chart.getBoundingClientRect().width),
 ])"""
 """Of each chart: its id, its drawings, its traces and its width."""
+
+LOADED = """new Promise(done => {
+    const video = document.querySelector('video');
+    const tell = () => done([
+        video.error && video.error.code, video.videoWidth, video.videoHeight,
+    ]);
+    video.addEventListener("loadedmetadata", tell);
+    video.addEventListener("error", tell);
+    video.load();
+})"""
+"""What becomes of the video: an error or null, width and height."""
 
 TICK_COLOR = "getComputedStyle(document.querySelector('.xtick text')).fill"
 
@@ -95,3 +109,23 @@ def test_a_run_of_hardly_a_step_is_drawn_without_complaint(page: Page, tmp_path:
         page.show(written(session, tmp_path), width=1280)
         assert len(page.evaluate(DRAWN)) == drawings
     assert page.console == []
+
+
+def test_the_annotated_video_is_played_beside_its_report(page: Page, tmp_path: Path) -> None:
+    with VideoFile(tmp_path / "annotated.mp4", Fraction(2)) as video:
+        for k in range(4):
+            video.write(np.full((96, 128, 3), 60 * k, np.uint8), k / 2)
+    file = written(record().model_copy(update={"outputs": ("annotated.mp4",)}), tmp_path)
+    page.show(file, width=390)
+    assert page.evaluate(LOADED) == [None, 128, 96]
+    assert page.evaluate("document.querySelector('video + p').hidden")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    asked = {url for url in page.requested if not url.startswith("data:")}  # the player's buttons
+    assert asked == {file.as_uri(), (tmp_path / "annotated.mp4").as_uri()}
+
+
+def test_a_video_that_is_no_longer_there_is_said_to_be_missing(page: Page, tmp_path: Path) -> None:
+    file = written(record().model_copy(update={"outputs": ("annotated.mp4",)}), tmp_path)
+    page.show(file, width=480)
+    assert page.evaluate(LOADED)[0]
+    assert not page.evaluate("document.querySelector('video + p').hidden")

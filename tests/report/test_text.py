@@ -8,7 +8,7 @@ from headrace.report.text import machine_rows, render_setup, render_text
 from report.recorded import MACHINE, SOURCE, record
 
 COMPLETE = """\
-videos/street.mp4 · resnet50 on cpu · complete
+street.mp4 · resnet50 on cpu · complete
 
 Bound by the model: busy 100 % of the time; decoding comes next with 29 %.
   - Busy: decode 29 %, preprocess 10 %, model 100 %, sink 13 %.
@@ -36,13 +36,13 @@ Stages, share of the time frames flowed
   sink            13 %      85 %       0 %       2 %
 
 Files
-  annotated.mp4
+  predictions.jsonl
   M_resnet50_P_4711_metrics.csv
   report.html
 """
 
 FAILED = """\
-videos/street.mp4 · resnet50 on cpu · failed: cannot decode videos/street.mp4 at frame 320
+street.mp4 · resnet50 on cpu · failed: cannot decode videos/street.mp4 at frame 320
 
 Bound by start-up: 4.9 s of 9.0 s (54 %) passed before the first measured step.
   - In the run: 4.9 s, the warm-up of 3 steps among it.
@@ -85,7 +85,7 @@ Damaged frames
 """
 
 INTERRUPTED = """\
-videos/street.mp4 · resnet50 on cpu · interrupted
+street.mp4 · resnet50 on cpu · interrupted
 
 Too short to tell what bound the run: 0 steps after warm-up, 10 is the least.
   Try next: Let it run longer before Ctrl-C.
@@ -96,7 +96,7 @@ Totals
   Read    0 MB   0 packets, 0 seeks, 1 open
 
 Files
-  annotated.mp4
+  predictions.jsonl
   M_resnet50_P_4711_metrics.csv
   report.html
 """
@@ -189,4 +189,4 @@ def test_the_speed_against_the_video_counts_the_frames_a_stride_passes_over() ->
 def test_a_configuration_without_a_model_has_a_shorter_title() -> None:
     made = record(steps=0).provenance.model_copy(update={"configuration": {}})
     session = record(steps=0).model_copy(update={"provenance": made})
-    assert render_text(session).startswith("videos/street.mp4 · complete\n")
+    assert render_text(session).startswith("street.mp4 · complete\n")

@@ -42,13 +42,15 @@ def runner(clip, tmp_path):
 
     def make(marks, *, batch_size=4, **read) -> Runner:
         options = RunOptions(
-            input=InputOptions(source=str(clip), **read),
+            input=InputOptions(sources=(str(clip),), **read),
             compute=ComputeOptions(batch_size=batch_size),
             output=OutputOptions(out=tmp_path, video=False),
             marks=marks,
         )
         index = StreamIndex.scan(clip)
-        return Runner(options=options, index=index, model=tiny_classifier(), clock=SYSTEM_CLOCK)
+        return Runner(
+            options=options, indexes=(index,), model=tiny_classifier(), clock=SYSTEM_CLOCK
+        )
 
     return make
 
@@ -253,7 +255,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_run(tmp_path):
 
 def test_the_profiler_is_set_up_before_the_first_step(clip, tmp_path):
     options = RunOptions(
-        input=InputOptions(source=str(clip)),
+        input=InputOptions(sources=(str(clip),)),
         compute=ComputeOptions(model_name="squeezenet1_1", weights="none"),
         output=OutputOptions(out=tmp_path),
         marks=MarkOptions(trace=True),

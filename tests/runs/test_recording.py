@@ -27,9 +27,10 @@ def test_a_step_holds_the_work_of_each_stage_and_all_the_time_it_took():
         Span("model", 6_000_000, 16_000_000),
         Span("sink", 20_000_000, 21_000_000),
     )
-    item = Item(7, Shown(first_index=112, frames=16, decode_seconds=0.04), spans)
+    item = Item(7, Shown(video=3, first_index=112, frames=16, decode_seconds=0.04), spans)
     assert step_of(item, 7, start_ns=500_000) == Step(
         step=7,
+        input=3,
         first_index=112,
         frames=16,
         started_ms=0.5,
@@ -39,15 +40,17 @@ def test_a_step_holds_the_work_of_each_stage_and_all_the_time_it_took():
 
 
 def test_every_queue_names_the_stage_it_feeds_and_the_last_one_none():
-    line = [Stage(name=name, function=abs) for name in ("preprocess", "model", "sink")]
+    names = ("preprocess", "transfer", "model", "sink")
+    line = [Stage(name=name, function=abs) for name in names]
     with Pipeline(source=range(5), stages=line, source_name="decode").run(clock=FakeClock()) as run:
         assert [item.value for item in run] == [0, 1, 2, 3, 4]
     threads = DecodeThreads(threads=2, busy_seconds=0.0)
-    stages, queues = stages_and_queues(run, decoding=threads, moved_bytes=7)
-    assert [stage.name for stage in stages] == ["decode", "preprocess", "model", "sink"]
-    assert [stage.workers for stage in stages] == [2, 1, 1, 1]
-    assert [queue.name for queue in queues] == ["decode", "preprocess", "model", "sink"]
-    assert [queue.feeds for queue in queues] == ["preprocess", "model", "sink", None]
+    stages, queues = stages_and_queues(run, decoding=threads, moved_bytes={"transfer": 7})
+    assert [stage.name for stage in stages] == ["decode", *names]
+    assert [stage.workers for stage in stages] == [2, 1, 1, 1, 1]
+    assert [stage.moved_bytes for stage in stages] == [0, 0, 7, 0, 0]
+    assert [queue.name for queue in queues] == ["decode", *names]
+    assert [queue.feeds for queue in queues] == [*names, None]
     assert {queue.puts for queue in queues} == {stage.items for stage in stages} == {5}
 
 
@@ -67,7 +70,8 @@ def test_damaged_frames_carry_their_times_and_what_is_wrong(tmp_path):
     losses = [
         Loss.at(index, number, cause, is_concealed=number == 18) for number, cause in causes.items()
     ]
-    found = lost_frames(losses)
+    found = lost_frames(losses, ["other.mp4", str(index.source)])
+    assert {frame.input for frame in found} == {1}
     assert [frame.index for frame in found] == [15, 18, 30]
     assert [frame.pts_seconds for frame in found] == pytest.approx([0.5, 0.6, 1.0])
     assert [frame.cause for frame in found] == list(causes.values())

@@ -20,9 +20,16 @@ from headrace.profiling.content import content_digest
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.session import Session
-from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
+from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
+from headrace.runs.options import (
+    ComputeOptions,
+    ExecutionOptions,
+    InputOptions,
+    OutputOptions,
+    RunOptions,
+)
 from headrace.runs.run import Runner
-from headrace.runs.stages import Carrier
+from headrace.runs.stages import Carrier, Carriers
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage
 from headrace.testing.fake_clock import FakeClock
@@ -45,16 +52,20 @@ def folder(tmp_path) -> Path:
 
 def chosen(source: object, out: Path, **options: object) -> RunOptions:
     """Return the options of a run from a flat list of them."""
-    parts = {"input": InputOptions, "compute": ComputeOptions, "output": OutputOptions}
-    given = {"source": str(source), "out": out, **options}
-    built = {
-        name: part(
-            **{each.name: given.pop(each.name) for each in fields(part) if each.name in given}
-        )
-        for name, part in parts.items()
-    }
+    sources = tuple(map(str, source)) if isinstance(source, list) else (str(source),)
+    given = {"sources": sources, "out": out, **options}
+
+    def part(kind, **more):
+        named = {each.name: given.pop(each.name) for each in fields(kind) if each.name in given}
+        return kind(**named, **more)
+
+    built = RunOptions(
+        input=part(InputOptions),
+        compute=part(ComputeOptions, execution=part(ExecutionOptions)),
+        output=part(OutputOptions),
+    )
     assert not given
-    return RunOptions(**built)
+    return built
 
 
 @pytest.fixture
@@ -73,7 +84,7 @@ def tiny_runner(source: Path, folder: Path, module: nn.Module | None = None, **o
     """Return a runner whose model costs nothing, so that only what is around it is tested."""
     return Runner(
         options=chosen(source, folder, **{"batch_size": 8, **options}),
-        index=StreamIndex.scan(source),
+        indexes=(StreamIndex.scan(source),),
         model=tiny_classifier(module),
         clock=FakeClock(),
     )
@@ -234,7 +245,7 @@ def test_a_slow_copy_to_the_device_is_what_binds(tmp_path, folder):
         return tensor.clone()
 
     runner = tiny_runner(write_clip(tmp_path / "clip", TALL), folder, batch_size=1, video=False)
-    runner = replace(runner, clock=SYSTEM_CLOCK, carrier=Carrier("cpu", slowly))
+    runner = replace(runner, clock=SYSTEM_CLOCK, carriers=Carriers(batches=Carrier("cpu", slowly)))
     session = runner.run()
     assert [stage.name for stage in session.stages][2] == "transfer"
     assert session.stages[2].moved_bytes == 30 * 3 * 8 * 8 * 4
@@ -333,6 +344,17 @@ def test_a_model_that_fails_is_recorded_with_the_first_line_it_said(tmp_path, fo
     assert numbers(folder) == list(range(16))
 
 
+def test_where_memory_runs_out_in_a_run_it_is_said_what_to_do(tmp_path, folder):
+    class Large(Brightness):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            return torch.empty(10**15) if batch.mean() > 0 else super().forward(batch)
+
+    session = tiny_runner(write_clip(tmp_path / "clip", TALL), folder, Large()).run()
+    assert session.outcome == "failed"
+    assert "can't allocate memory" in session.error
+    assert session.error.endswith("; use a smaller --batch-size")
+
+
 def test_a_file_that_goes_away_is_recorded_as_a_failure(tmp_path, folder):
     path = write_clip(tmp_path / "clip", TALL)
     runner = tiny_runner(path, folder)
@@ -417,6 +439,17 @@ def test_options_that_are_none_of_the_choices_are_refused(tmp_path, option):
         chosen("a.mp4", tmp_path, **{option: "hard"})
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(InputOptions, ComputeOptions, ExecutionOptions, OutputOptions, RunOptions),
+        *(LiveOptions, FlowOptions, ClipOptions),
+    ],
+)
+def test_options_have_seven_fields_at_most(options):
+    assert len(fields(options)) <= 7
+
+
 def test_the_configuration_holds_every_option(tmp_path):
     assert chosen("a.mp4", tmp_path).configuration() == {
         "model": "mobilenet_v2",
@@ -429,7 +462,15 @@ def test_the_configuration_holds_every_option(tmp_path):
         "max_steps": None,
         "on_error": "raise",
         "threads": None,
+        "fit_batch": False,
+        "prep_on_gpu": False,
+        "amp": False,
+        "compile": False,
+        "split_point": None,
+        "core_bind": None,
         "video": True,
+        "predictions": "jsonl",
+        "top_k": 1,
         "out": str(tmp_path),
         "nvtx": False,
         "trace": False,
@@ -444,3 +485,73 @@ def test_kinds_of_every_container_run_with_a_real_model(tmp_path, prepare, kind)
     assert (session.outcome, recorded(session)) == ("complete", 4)
     assert len(pictures(tmp_path / "run")) == 4
     assert np.mean(session.steps.frames) == 4
+
+
+@pytest.fixture
+def three(tmp_path) -> list[Path]:
+    """Videos of 10, 7 and 4 frames, of two sizes."""
+    sizes = {"a": ((640, 64), 10), "b": ((64, 96), 7), "c": ((640, 64), 4)}
+    return [
+        write_clip(tmp_path / name, replace(TALL, size=size, num_frames=count))
+        for name, (size, count) in sizes.items()
+    ]
+
+
+def several(paths: list[Path], folder: Path, **options) -> Runner:
+    return Runner(
+        options=chosen(paths, folder, **{"batch_size": 4, **options}),
+        indexes=tuple(map(StreamIndex.scan, paths)),
+        model=tiny_classifier(),
+        clock=FakeClock(),
+    )
+
+
+def test_several_videos_are_read_one_after_the_other_and_results_name_theirs(three, folder):
+    session = several(three, folder).run()
+    assert session.outcome == "complete"
+    assert [Path(each.path) for each in session.inputs] == three
+    steps = [(step.input, step.first_index, step.frames) for step in session.steps.rows()]
+    assert steps == [(0, 0, 4), (0, 4, 4), (0, 8, 2), (1, 0, 4), (1, 4, 3), (2, 0, 4)]
+    lines = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+    assert [(line["source"], line["index"]) for line in lines] == [
+        (str(path), number)
+        for path, count in zip(three, (10, 7, 4), strict=True)
+        for number in range(count)
+    ]
+    names = ("annotated-0.mp4", "annotated-1.mp4", "annotated-2.mp4")
+    assert session.outputs == (*names, "predictions.jsonl")
+    shown = []
+    for name in names:
+        with av.open(str(folder / name)) as container:
+            shown.append([(f.height, f.width, f.time) for f in container.decode(video=0)])
+    assert [len(frames) for frames in shown] == [10, 7, 4]
+    assert [frames[0] for frames in shown] == [(640, 64, 0), (64, 96, 0), (640, 64, 0)]
+
+
+def test_the_last_step_may_lie_in_a_further_video(three, folder):
+    runner = several(three, folder, max_steps=4)
+    session = runner.run()
+    assert runner.frames_planned == recorded(session) == 14
+    assert session.steps.input == (0, 0, 0, 1)
+    assert session.outputs[:2] == ("annotated-0.mp4", "annotated-1.mp4")
+
+
+def test_a_video_that_cannot_be_opened_is_left_out_and_named_where_that_was_asked_for(
+    three, tmp_path, prepare
+):
+    gone = tmp_path / "gone.mp4"
+    sources = [three[0], gone, three[2]]
+    with pytest.raises(OpenError, match="no such file"):
+        prepare(sources)
+    session = prepare(sources, on_error="skip").run()
+    assert session.outcome == "complete"
+    assert [Path(each.path) for each in session.inputs] == [three[0], three[2]]
+    assert [note for note in session.notes if f"left out: cannot open {gone}" in note]
+    with pytest.raises(OpenError, match="no such file"):
+        prepare([gone], on_error="skip")
+
+
+def test_damage_says_which_video_it_is_in(tmp_path, folder, damaged):
+    good = write_clip(tmp_path / "whole", TALL)
+    session = several([good, damaged], folder, on_error="skip", video=False).run()
+    assert {frame.input for frame in session.lost} == {1}

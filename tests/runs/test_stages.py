@@ -1,14 +1,19 @@
 """The stages of a run, one batch at a time."""
 
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 
 import av
 import numpy as np
 import pytest
+import torch
 
+from headrace.models.compute import Compute
+from headrace.models.model import Model
+from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
-from headrace.runs.stages import Shown, stages_of
+from headrace.runs.stages import STAGE_ROLES, Carrier, Carriers, Shown, stages_of
 from headrace.sinks.annotated import AnnotatedVideo
 from headrace.testing.synth import SynthClip, Timing, write_clip
 from headrace.video.frames import FrameBatch
@@ -36,16 +41,83 @@ def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
         time_base=index.info.time_base,
         decode_seconds=0.25,
     )
-    with closing(AnnotatedVideo(tmp_path, index)) as video:
+    with closing(AnnotatedVideo(tmp_path, [index])) as video:
         preprocess = build_preprocess("simple", classifier.input)
-        stages = stages_of(preprocess, None, classifier, [video])
+        stages = stages_of(preprocess, Carriers(), classifier, [video])
         assert [stage.name for stage in stages] == ["preprocess", "model", "sink"]
         prepared = stages[0].function(batch)
         assert prepared.tensor.shape == (2, 3, 8, 8)
         seen = stages[1].function(prepared)
         assert seen.labels.names == (("dark",), ("light",))
         assert seen.batch is prepared.batch is batch
-        assert stages[2].function(seen) == Shown(first_index=3, frames=2, decode_seconds=0.25)
+        assert stages[2].function(seen) == Shown(
+            video=0, first_index=3, frames=2, decode_seconds=0.25
+        )
     with av.open(str(tmp_path / "annotated.mp4")) as container:
         times = [frame.time for frame in container.decode(video=0)]
     assert times == pytest.approx([3 / 30, 5 / 30], abs=1e-4), "counted from the first frame"
+
+
+def model_on(**compute: object) -> Model[Labels]:
+    return replace(tiny_classifier(), compute=Compute(**compute))
+
+
+@pytest.mark.parametrize(
+    ("compute", "prep_on_gpu", "expected"),
+    [
+        ({}, False, ["preprocess", "model"]),
+        ({"device": "cuda"}, False, ["preprocess", "transfer", "model"]),
+        ({"device": "cuda"}, True, ["transfer", "preprocess", "model"]),
+        ({}, True, ["transfer", "preprocess", "transfer to the model", "model"]),
+    ],
+    ids=["CPU", "model on the GPU", "all on the GPU", "preprocessing on the GPU"],
+)
+def test_there_is_a_transfer_where_something_changes_its_device(compute, prep_on_gpu, expected):
+    model = model_on(**compute)
+    carriers = Carriers.of(model, prep_on_gpu=prep_on_gpu)
+    stages = stages_of(build_preprocess("simple", model.input), carriers, model, [])
+    assert [stage.name for stage in stages] == [*expected, "sink"]
+    assert all(STAGE_ROLES[stage.name] for stage in stages)
+
+
+@pytest.mark.parametrize("prep_on_gpu", [False, True])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_split_model_begins_on_the_cpu_and_ends_on_the_device(prep_on_gpu, device):
+    model = model_on(device=device, split_layer="inner")
+    carriers = Carriers.of(model, prep_on_gpu=prep_on_gpu)
+    assert (carriers.batches is not None) == prep_on_gpu
+    assert carriers.crossing is not None
+
+
+def test_frames_that_are_carried_before_preprocessing_give_the_same_and_are_a_quarter_of_it():
+    """Devices are played by copies, which count."""
+
+    def copy(tensor: torch.Tensor, device: str) -> torch.Tensor:
+        return tensor.clone()
+
+    model = tiny_classifier()
+    frames = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)
+    batch = FrameBatch(
+        frames=frames,
+        video=0,
+        index=np.arange(2),
+        pts=np.arange(2),
+        time_base=Fraction(1, 30),
+    )
+    ways = (
+        Carriers(),
+        Carriers(batches=Carrier("cpu", copy)),
+        Carriers(frames=Carrier("cpu", copy), batches=Carrier("cpu", copy)),
+    )
+    found = []
+    for carriers in ways:
+        value = batch
+        for stage in stages_of(build_preprocess("simple", model.input), carriers, model, [])[:-1]:
+            value = stage.function(value)
+        found.append(value.labels)
+    assert found[0] == found[1] == found[2]
+    assert [way.moved_bytes() for way in ways] == [
+        {},
+        {"transfer": frames.size * 4},
+        {"transfer": frames.size, "transfer to the model": frames.size * 4},
+    ]

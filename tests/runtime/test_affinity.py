@@ -3,7 +3,7 @@ import os
 import pytest
 
 from headrace.errors import BackendError, ConfigError
-from headrace.runtime.affinity import available_cores, bind, cores_text, parse_cores
+from headrace.runtime.affinity import available_cores, bind, bound, cores_text, parse_cores
 from runtime.in_time import run_script
 
 
@@ -39,7 +39,7 @@ def test_refuses_a_range_that_runs_backwards():
 @pytest.mark.parametrize("cores", [frozenset(), frozenset({99_999})])
 def test_refuses_cores_that_this_process_does_not_have(cores):
     before = available_cores()
-    with pytest.raises(ConfigError, match="cores must be among"):
+    with pytest.raises(ConfigError, match=r"cores (none|99999) were asked for; this process may"):
         bind(cores)
     assert available_cores() == before
 
@@ -80,10 +80,27 @@ def test_without_binding_all_cores_are_available():
 
 @pytest.mark.usefixtures("system_without_binding")
 def test_without_binding_says_so_where_it_is_asked_for():
-    with pytest.raises(BackendError, match=r"cores \[0\] were asked for, but this system cannot"):
+    with pytest.raises(BackendError, match=r"cores 0 were asked for, but this system cannot"):
         bind(frozenset({0}))
 
 
 @pytest.mark.parametrize("text", ["0", "0-3", "0-1,4,6-8", "3,5"])
 def test_cores_are_written_as_they_are_read(text):
     assert cores_text(parse_cores(text)) == text
+
+
+def test_a_block_is_bound_and_what_comes_after_it_is_not():
+    before = available_cores()
+    one = frozenset({min(before)})
+    with bound(one):
+        assert available_cores() == one
+    assert available_cores() == before
+    with bound(None):
+        assert available_cores() == before
+
+
+def test_cores_are_given_back_after_an_error():
+    before = available_cores()
+    with pytest.raises(ZeroDivisionError), bound(frozenset({min(before)})):
+        raise ZeroDivisionError
+    assert available_cores() == before

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headrace.cli import bench, clip, compare, doctor, index, launch, plan, report, run
+from headrace.cli import bench, clip, compare, doctor, index, launch, models, plan, report, run
+from headrace.cli.retrain_run import with_mode
 from headrace.cli.stopping import INTERRUPTED
 from headrace.cli.usage import in_our_words
 from headrace.errors import ConfigError, HeadraceError
@@ -54,9 +55,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_EPILOG,
 )
-app.command("run")(run.run)
+app.command("run")(with_mode(run.run))
 app.command("launch")(launch.launch)
 app.command("compare")(compare.compare)
+app.command("models")(models.models)
 app.command("report")(report.report)
 app.command("clip")(clip.clip)
 app.command("index")(index.index)

@@ -1,11 +1,11 @@
 """Options of the command line, made from the fields of a configuration."""
 
 from collections.abc import Callable
-from dataclasses import MISSING
+from dataclasses import MISSING, fields
 from inspect import Parameter, Signature
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
 
@@ -17,6 +17,15 @@ Config = TypeVar("Config", bound=Configuration)
 def parameters(configuration: type[Configuration]) -> list[Parameter]:
     """Return an argument or option for each annotated field, in order."""
     return [_parameter(field) for field in option_fields(configuration)]
+
+
+def flags(*groups: type) -> list[Parameter]:
+    """Return a parameter for each field of the groups, as it is annotated for typer, in order."""
+    found = []
+    for group in groups:
+        hints = get_type_hints(group, include_extras=True)
+        found += [keyword(field.name, hints[field.name], field.default) for field in fields(group)]
+    return found
 
 
 def configured(configuration: type[Config], typed: dict[str, Any], **given: Any) -> Config:

@@ -4,12 +4,14 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from headrace.cli import run_options as typed
 from headrace.cli.launched import run_as_launched
+from headrace.cli.options import flags, with_parameters
+from headrace.cli.run_options import GROUPS
+from headrace.cli.run_values import live_options, run_options
 from headrace.cli.stopping import ending_on_sigterm
 
 if TYPE_CHECKING:
@@ -18,97 +20,53 @@ if TYPE_CHECKING:
     from headrace.runs.live.options import LiveOptions
     from headrace.runs.options import RunOptions
     from headrace.runs.run import Runner
+    from headrace.sinks.web.options import WebOptions
 
 _NAMES: Final = {
     ".mp4": "Annotated video",
     ".jsonl": "Predictions",
+    ".parquet": "Predictions",
     ".html": "Report",
     ".gz": "Trace, for ui.perfetto.dev",
 }
 """What is said of the files a reader opens, by their endings."""
+_SHOWN: Final = 8
+"""Files that are named at the end; the report names them all."""
 
 
-def run(
-    sources: typed.Sources,
-    model_name: typed.ModelName = "mobilenet_v2",
-    weights: typed.Weights = "DEFAULT",
-    batch_size: typed.BatchSize = 16,
-    prep_level: typed.Level = "medium",
-    device: typed.Device = "cpu",
-    threads: typed.Threads = None,
-    max_steps: typed.MaxSteps = None,
-    max_seconds: typed.MaxSeconds = None,
-    stride: typed.Stride = 1,
-    pace: typed.Pace = "auto",
-    overload: typed.OverloadMode = "auto",
-    max_staleness: typed.MaxStaleness = None,
-    queue: typed.Queue = None,
-    clip_len: typed.ClipLen = None,
-    clip_stride: typed.ClipStride = 1,
-    clip_hop: typed.ClipHop = None,
-    wait_for_source: typed.WaitForSource = False,
-    view: typed.View = "none",
-    web_address: typed.WebAddress = "127.0.0.1",
-    web_port: typed.WebPort = 8686,
-    on_error: typed.OnError = "raise",
-    out: typed.Out = Path("headrace_run"),
-    video: typed.Video = True,
-    nvtx: typed.Nvtx = False,
-    trace: typed.Trace = False,
-    trace_steps: typed.TraceSteps = None,
-    tensorboard: typed.TensorBoard = None,
-    dry_run: typed.DryRun = False,
-    json: typed.Json = False,
-) -> None:
-    """Run a model on videos: predictions, annotated video and report in one folder."""
-    from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
-    from headrace.runs.marks import MarkOptions
-    from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
+def _run(**typed: Any) -> None:
+    from headrace.sinks.web.options import WebOptions
 
-    compute = ComputeOptions(
-        model_name=model_name,
-        weights=weights,
-        batch_size=batch_size,
-        prep_level=prep_level,
-        device=device,
-        threads=threads,
-    )
-    output = OutputOptions(out=out, video=video)
-    flow = FlowOptions(
-        pace=pace,
-        overload=overload,
-        max_staleness=max_staleness,
-        queue=queue,
-        wait_for_source=wait_for_source,
-        max_seconds=max_seconds,
-    )
-    clips = ClipOptions(clip_len=clip_len, clip_stride=clip_stride, clip_hop=clip_hop)
-    read = InputOptions(source=sources[0], stride=stride, max_steps=max_steps, on_error=on_error)
-    marks = MarkOptions(nvtx=nvtx, trace=trace, trace_steps=trace_steps, tensorboard=tensorboard)
-    plain = RunOptions(input=read, compute=compute, output=output, marks=marks)
-    live = LiveOptions.of(plain, sources, flow=flow, clips=clips, view=view)
-    _run_either(plain, live, (web_address, web_port), is_dry=dry_run, is_quiet=json)
+    plain = run_options(typed)
+    web = WebOptions(address=typed["web_address"], port=typed["web_port"])
+    live = live_options(plain, typed)
+    _run_either(plain, live, web, is_dry=typed["dry_run"], is_quiet=typed["json"])
+
+
+run = with_parameters(
+    _run,
+    flags(*GROUPS),
+    "Run a model on videos: predictions, annotated video and report in one folder.",
+)
 
 
 def _run_either(
-    plain: "RunOptions", live: "LiveOptions", page: tuple[str, int], *, is_dry: bool, is_quiet: bool
+    plain: "RunOptions", live: "LiveOptions", web: "WebOptions", *, is_dry: bool, is_quiet: bool
 ) -> None:
-    """One file at full speed by the run that is made for it, all else as it comes."""
+    """Files at full speed by the run that is made for them, all else as it comes."""
     from headrace.cli.live_run import execute_live
-    from headrace.runs.live.choice import plain_file
-    from headrace.sinks.web.options import WebOptions
+    from headrace.runs.live.choice import plain_files
 
     if plain.marks.trace:
         # PyTorch's profiler says on stderr that it starts and ends, unless it is told before.
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")
-    web = WebOptions(address=page[0], port=page[1])
 
     with ending_on_sigterm() as ending:
         try:
-            path = plain_file(live)
-            if path is not None:
-                named = replace(plain, input=replace(plain.input, source=path))
-                session = _execute(named, is_dry=is_dry, is_quiet=is_quiet)
+            paths = plain_files(live)
+            if paths is not None:
+                files = replace(plain, input=replace(plain.input, sources=paths))
+                session = _execute(files, is_dry=is_dry, is_quiet=is_quiet)
             else:
                 session = execute_live(live, web, is_dry=is_dry, is_quiet=is_quiet)
         except KeyboardInterrupt:
@@ -131,8 +89,12 @@ def _execute(options: "RunOptions", *, is_dry: bool, is_quiet: bool) -> "Session
         setup = options.configuration()
         print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
     if is_dry:
+        for note in runner.notes:
+            print(f"headrace: {note}", file=sys.stderr)
+        sources = options.input.sources
+        what = sources[0] if len(sources) == 1 else f"{len(sources)} videos"
         print(
-            f"Dry run: {runner.frames_planned} frames of {options.input.source} would be decoded; "
+            f"Dry run: {runner.frames_planned} frames of {what} would be decoded; "
             f"results would go to {out}",
             file=sys.stderr if is_quiet else sys.stdout,
         )
@@ -148,9 +110,9 @@ def _conclude(session: "Session", out: Path, interrupted: int, *, is_quiet: bool
         print(session.model_dump_json())
     else:
         print(render_text(session))
-        for name in session.outputs:
-            if Path(name).suffix in _NAMES:
-                print(f"{_NAMES[Path(name).suffix]}: {out / name}")
+        opened = [name for name in session.outputs if Path(name).suffix in _NAMES]
+        for name in opened[-_SHOWN:]:
+            print(f"{_NAMES[Path(name).suffix]}: {out / name}")
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; what was done is kept in {out}", file=sys.stderr)
         raise typer.Exit(interrupted)

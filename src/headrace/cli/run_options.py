@@ -1,86 +1,219 @@
-"""The options of `headrace run`, one type each."""
+"""The flags of `headrace run`: groups of them, each with its type, its help and its default.
 
+A flag that is called like a field of the library's options is that field; run_values.py says what
+becomes of the others.
+"""
+
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-Sources = Annotated[
-    list[str], typer.Argument(metavar="SOURCE...", help="Video files; several make batches.")
-]
-ModelName = Annotated[str, typer.Option(help="A classification or video model of torchvision.")]
-Weights = Annotated[
-    str, typer.Option(help="DEFAULT (torchvision's own), none (random), or a checkpoint file.")
-]
-BatchSize = Annotated[
-    int, typer.Option(min=1, help="Frames in a step; in real time at most: those that are there.")
-]
-Level = Annotated[
-    Literal["simple", "medium", "complex"],
-    typer.Option(help="How much preprocessing is done; medium is the model's own."),
-]
-Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Where the model runs.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads of one operation on the CPU.")]
-MaxSteps = Annotated[int | None, typer.Option(min=1, help="Stop after so many steps.")]
-Stride = Annotated[int, typer.Option(min=1, help="Every n-th frame; 1 means all.")]
-OnError = Annotated[
-    Literal["raise", "skip", "conceal"],
-    typer.Option(
-        help="Damaged frames end the run, are left out, or come as FFmpeg shows them; listed."
+
+@dataclass(frozen=True, kw_only=True)
+class ReadFlags:
+    """What is read."""
+
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SOURCE", help="Videos, folders and lists of them, cameras, addresses."
+        ),
+    ] = None
+    input_path: Annotated[
+        list[str] | None, typer.Option(metavar="SOURCE", help="The same as SOURCE.")
+    ] = None
+    stride: Annotated[int, typer.Option(min=1, help="Every n-th frame; 1 means all.")] = 1
+    max_steps: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many steps.", metavar="N")
+    ] = None
+    on_error: Annotated[
+        Literal["raise", "skip", "conceal"],
+        typer.Option(
+            help="Damaged frames end the run, are left out, or come as FFmpeg shows them; listed."
+        ),
+    ] = "raise"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputeFlags:
+    """What is computed, and where."""
+
+    model_name: Annotated[
+        str, typer.Option(help="A model of torchvision: headrace models lists them.")
+    ] = "mobilenet_v2"
+    weights: Annotated[
+        str, typer.Option(help="DEFAULT (torchvision's own), none (random), or a checkpoint file.")
+    ] = "DEFAULT"
+    batch_size: Annotated[
+        str,
+        typer.Option(
+            metavar="N|auto",
+            help="Frames in a step (in real time: at most); auto measures which serves best.",
+        ),
+    ] = "16"
+    prep_level: Annotated[
+        Literal["simple", "medium", "complex"],
+        typer.Option(help="How much preprocessing is done; medium is the model's own."),
+    ] = "medium"
+    device: Annotated[
+        Literal["cpu", "cuda"] | None,
+        typer.Option(help="Where the model runs; cpu if left out.", show_default=False),
+    ] = None
+    threads: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Threads of one operation on the CPU.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionFlags:
+    """How it is computed, where that is not the plain way."""
+
+    infer_on_gpu: Annotated[
+        bool, typer.Option("--infer-on-gpu", help="The same as --device cuda.")
+    ] = False
+    prep_on_gpu: Annotated[
+        bool, typer.Option("--prep-on-gpu", help="Preprocess on the GPU, wherever the model runs.")
+    ] = False
+    core_bind: Annotated[
+        str | None,
+        typer.Option(metavar="0-3,6|all", help="Processor cores to run on, with a thread each."),
+    ] = None
+    enable_compile: Annotated[
+        bool, typer.Option("--enable-compile", help="Compile the model first, by torch.compile.")
+    ] = False
+    use_amp: Annotated[
+        bool,
+        typer.Option("--use-amp", help="Compute in 16 bits where the model can: less memory."),
+    ] = False
+    split_point: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL:LAYER",
+            help="Run the model up to this layer on the CPU, from there on the device.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowFlags:
+    """How frames come, and what is done when they are too many."""
+
+    pace: Annotated[
+        Literal["auto", "offline", "realtime"],
+        typer.Option(help="Files as fast as they can (auto, offline), or as they would be played."),
+    ] = "auto"
+    overload: Annotated[
+        Literal["auto", "every-frame", "freshest"],
+        typer.Option(
+            help="Too many frames: keep all, or let newer ones replace older ones (auto)."
+        ),
+    ] = "auto"
+    max_staleness: Annotated[
+        str | None,
+        typer.Option(metavar="SPAN", help='Drop frames that are older, such as "200ms".'),
+    ] = None
+    queue: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Frames of each source that may wait for their turn."
+        ),
+    ] = None
+    wait_for_source: Annotated[
+        bool, typer.Option("--wait-for-source", help="Wait for a source that is not there yet.")
+    ] = False
+    max_seconds: Annotated[
+        float | None, typer.Option(help="Stop reading after so many seconds.", metavar="SECONDS")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipFlags:
+    """What clips a video model gets."""
+
+    clip_len: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Frames of a clip, for a video model; its own if left out."
+        ),
+    ] = None
+    clip_stride: Annotated[
+        int, typer.Option(min=1, help="Of the frames of a clip; 1 means consecutive ones.")
+    ] = 1
+    clip_hop: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Frames from one clip to the next; its span if left out."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputFlags:
+    """Where results go."""
+
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("headrace_run")
+    video: Annotated[
+        bool, typer.Option("--video/--no-video", help="Write an annotated video or not.")
+    ] = True
+    predictions: Annotated[
+        Literal["jsonl", "parquet"],
+        typer.Option(help="Predictions as JSON lines, or as a Parquet table."),
+    ] = "jsonl"
+    top_k: Annotated[int, typer.Option(min=1, help="Classes that are named for each frame.")] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewFlags:
+    """Where it can be watched, and what is printed."""
+
+    view: Annotated[
+        Literal["none", "web", "window"],
+        typer.Option(help="Watch it: as a page for browsers on this machine, or in a window."),
+    ] = "none"
+    web_address: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where --view web listens; others need a token.")
+    ] = "127.0.0.1"
+    web_port: Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 for any.")] = 8686
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, run nothing.")] = (
+        False
+    )
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the recorded session as JSON, nothing else.")
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkFlags:
+    """What looks on."""
+
+    nvtx: Annotated[bool, typer.Option("--nvtx", help="Make NVTX ranges, for nsys profile.")] = (
+        False
+    )
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Write a trace of the first steps, for Perfetto.")
+    ] = False
+    trace_steps: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Steps in the trace, after the first one; 20."),
+    ] = None
+    tensorboard: Annotated[
+        Path | None,
+        typer.Option("--tensorboard", metavar="DIR", help="Log each step there, for TensorBoard."),
+    ] = None
+
+
+GROUPS = (
+    *(
+        ReadFlags,
+        ComputeFlags,
+        ExecutionFlags,
+        FlowFlags,
+        ClipFlags,
+        OutputFlags,
+        ViewFlags,
+        MarkFlags,
     ),
-]
-Out = Annotated[Path, typer.Option(help="Folder of the results.")]
-Video = Annotated[bool, typer.Option("--video/--no-video", help="Write an annotated video or not.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, run nothing.")]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print the recorded session as JSON, nothing else.")
-]
-Pace = Annotated[
-    Literal["auto", "offline", "realtime"],
-    typer.Option(help="Files as fast as they can (auto, offline), or as they would be played."),
-]
-OverloadMode = Annotated[
-    Literal["auto", "every-frame", "freshest"],
-    typer.Option(help="Too many frames: keep all, or let newer ones replace older ones (auto)."),
-]
-MaxStaleness = Annotated[
-    str | None, typer.Option(metavar="SPAN", help='Drop frames that are older, such as "200ms".')
-]
-Queue = Annotated[
-    int | None, typer.Option(min=1, help="Frames of each source that may wait for their turn.")
-]
-WaitForSource = Annotated[
-    bool, typer.Option("--wait-for-source", help="Wait for a source that is not there yet.")
-]
-View = Annotated[
-    Literal["none", "web", "window"],
-    typer.Option(help="Watch it: as a page for browsers on this machine, or in a window."),
-]
-WebAddress = Annotated[
-    str, typer.Option(metavar="ADDRESS", help="Where --view web listens; others need a token.")
-]
-WebPort = Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 for any.")]
-MaxSeconds = Annotated[
-    float | None, typer.Option(help="Stop reading after so many seconds.", metavar="SECONDS")
-]
-Nvtx = Annotated[bool, typer.Option("--nvtx", help="Make NVTX ranges, for nsys profile.")]
-Trace = Annotated[
-    bool, typer.Option("--trace", help="Write a trace of the first steps, for Perfetto.")
-]
-TraceSteps = Annotated[
-    int | None, typer.Option(min=1, help="Steps in the trace, after the first one; 20.")
-]
-TensorBoard = Annotated[
-    Path | None,
-    typer.Option("--tensorboard", metavar="DIR", help="Log each step there, for TensorBoard."),
-]
-ClipLen = Annotated[
-    int | None,
-    typer.Option(min=1, help="Frames of a clip, for a video model; its own if left out."),
-]
-ClipStride = Annotated[
-    int, typer.Option(min=1, help="Of the frames of a clip; 1 means consecutive ones.")
-]
-ClipHop = Annotated[
-    int | None, typer.Option(min=1, help="Frames from one clip to the next; its span if left out.")
-]
+)
+"""In the order of `--help`."""

@@ -203,6 +203,7 @@ class FrameReader:
         self, indexes: Iterator[tuple[int, StreamIndex]], room: ReadingRoom
     ) -> Iterator[ReadingTask]:
         """Keep a video on one thread while there are others to go round, and memory for it."""
+        batches = 0
         for video, index, num_frames in self._wanted(indexes):
             share = num_frames if len(self._videos) >= room.workers else num_frames // 8
             at_least = max(_SHORT_STRETCH, min(share, room.job_frames * room.jobs))
@@ -217,8 +218,10 @@ class FrameReader:
                     num_frames,
                     batch_size=self._batch_size,
                     most=room.job_frames,
+                    first_batch=batches,
                     new=partial(self._memory, self._shape_of(index)),
                 )
+                batches += -(-num_frames // self._batch_size)
 
     def _room(self, index: StreamIndex) -> ReadingRoom:
         return ReadingRoom.of(

@@ -34,6 +34,7 @@ def batches_over_stretches(
     *,
     batch_size: int,
     most: int,
+    first_batch: int = 0,
     new: Callable[[int], Array],
 ) -> Iterator[ReadingTask]:
     """Fill batches of exactly `batch_size` by the stretches of one video, in order.
@@ -43,10 +44,14 @@ def batches_over_stretches(
         num_frames: Frames in all of them.
         batch_size: Frames in a batch.
         most: Frames in a part.
+        first_batch: Number of the first batch.
         new: Takes memory for so many frames.
     """
     begun: dict[int, Array] = {}
-    for stretch, parts in batch_parts(stretches, num_frames, batch_size=batch_size, most=most):
+    planned = batch_parts(
+        stretches, num_frames, batch_size=batch_size, most=most, first_batch=first_batch
+    )
+    for stretch, parts in planned:
         first, last = parts[0], parts[-1]
         shared = {first.batch: begun[first.batch]} if first.first else {}
         if not last.is_last:

@@ -25,17 +25,15 @@ _OLD_DENSENET = re.compile(r"(?<=denselayer)(\d+\.(?:norm|conv))\.(?=[12]\.)")
 """Names in torchvision's own files of DenseNets hold a dot that the models no longer have."""
 
 
-def read_state(path: Path) -> dict[str, torch.Tensor]:
-    """Return the state dict of a checkpoint. Nothing in the file is executed.
-
-    It is a state dict, or a dict that holds one as `state_dict` or `model`.
+def read_checkpoint(path: Path) -> Any:
+    """Return what a checkpoint holds: tensors and plain values. Nothing in the file is executed.
 
     Raises:
-        ConfigError: the file cannot be read, is no checkpoint, or holds no state dict.
+        ConfigError: the file cannot be read, or is no checkpoint.
     """
     try:
         with warnings.catch_warnings(action="ignore"):
-            content: Any = torch.load(path, map_location="cpu", weights_only=True)
+            return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise ConfigError(
             f"cannot read the weights file {path}: {(error.strerror or str(error)).lower()}; "
@@ -46,6 +44,16 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
             f"the weights file {path} is no checkpoint that can be read safely "
             f"({type(error).__name__}); save a state dict with torch.save(model.state_dict(), path)"
         ) from error
+
+
+def state_of(content: Any, path: Path) -> dict[str, torch.Tensor]:
+    """Return the state dict in what a checkpoint holds.
+
+    It is a state dict, or a dict that holds one as `state_dict` or `model`.
+
+    Raises:
+        ConfigError: there is none.
+    """
     if isinstance(content, Mapping):
         content = next((content[k] for k in ("state_dict", "model") if k in content), content)
     if not isinstance(content, Mapping) or not all(

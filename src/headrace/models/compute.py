@@ -21,10 +21,14 @@ class Compute:
     is. Slower, not faster, on a CPU that has no instructions for it."""
     compile: bool = False
     """Whether torch.compile makes code for it first: seconds to minutes, once for each shape of a
-    batch. Needs a C++ compiler, on a GPU Triton."""
+    batch, so that batches that are shorter are filled up with zeros. Needs a C++ compiler, on a GPU
+    Triton."""
     channels_last: bool = False
     """Whether weights and batches lie with the channels last in memory: faster on some models,
     slower on others; the same results but for rounding."""
+    split_layer: str | None = None
+    """What the first part of the model ends with: it runs on the CPU, what follows on `device`.
+    None: the whole model runs there."""
     warmup_batches: int = 1
     """Batches of zeros that are run before the first real one, which would pay for set-up."""
 
@@ -37,6 +41,16 @@ class Compute:
                 )
         if self.warmup_batches < 1:
             raise ConfigError(f"warmup_batches must be >= 1, got {self.warmup_batches}")
+        if self.compile and self.split_layer is not None:
+            raise ConfigError(
+                f"a model that is cut behind {self.split_layer} is not compiled as one; "
+                "leave out --enable-compile or --split-point"
+            )
+
+    @property
+    def entry_device(self) -> Device:
+        """Where batches must lie when they go in."""
+        return self.device if self.split_layer is None else "cpu"
 
     @property
     def dtype(self) -> torch.dtype:
@@ -45,13 +59,13 @@ class Compute:
         return dtype
 
 
-def check_available(compute: Compute) -> None:
-    """Raise BackendError where this machine has not what was asked for."""
+def check_available(compute: Compute, asked: str = "device cuda") -> None:
+    """Raise BackendError where this machine has not what was asked for, in the words of `asked`."""
     if compute.device == "cpu":
         return
     if not torch.cuda.is_available():
         raise BackendError(
-            "device cuda was asked for, and PyTorch sees no CUDA device; "
+            f"{asked} was asked for, and PyTorch sees no CUDA device; "
             "use --device cpu, or install a driver and a CUDA build of PyTorch"
         )
     if compute.precision == "bfloat16" and not torch.cuda.is_bf16_supported():

@@ -1,7 +1,7 @@
 """What layers inside a model give, by the layers' names."""
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -31,7 +31,7 @@ class LayerTap(nn.Module):
         known = {name: inner for name, inner in module.named_modules() if name}
         for layer in layers:
             if layer not in known:
-                raise ConfigError(_no_such(layer, known))
+                raise ConfigError(no_such_layer(layer, known))
         if not layers:
             raise ConfigError(f"no layer was asked for; there are {', '.join(_top(known))}")
         self.module = module
@@ -76,11 +76,12 @@ class _AllFoundError(Exception):
     """Ends the run of a model whose further layers nobody asked for."""
 
 
-def _no_such(layer: str, known: dict[str, nn.Module]) -> str:
+def no_such_layer(layer: str, known: Mapping[str, nn.Module]) -> str:
+    """Return what is said of a layer that is not among those `known`, by their names."""
     close = difflib.get_close_matches(layer, known, n=_SHOWN)
     advice = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(_top(known))}"
     return f"the model has no layer {layer!r}; {advice} ({len(known)} with those inside them)"
 
 
-def _top(known: dict[str, nn.Module]) -> list[str]:
+def _top(known: Mapping[str, nn.Module]) -> list[str]:
     return [name for name in known if "." not in name]

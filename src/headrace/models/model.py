@@ -1,7 +1,7 @@
 """A model: what it takes, how it runs, and what it gives."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -42,20 +42,26 @@ class Model(Generic[Result]):
 
         Args:
             batch: float32 [N, 3, H, W], or [N, 3, T, H, W] where it takes clips, as preprocessing
-                gives it; on `compute.device`: `transfer` takes it there.
+                gives it; on `compute.entry_device`: `transfer` takes it there.
 
         Returns:
             The result, on the CPU.
         """
         if self.compute.channels_last:
             batch = batch.contiguous(memory_format=channels_last(batch.ndim))
-        with torch.inference_mode(), self._precision():
+        with self.computing():
             return self.output(self.module(batch))
 
-    def _precision(self) -> AbstractContextManager[Any]:
-        if self.compute.precision == "float32":
-            return nullcontext()
-        return torch.autocast(self.compute.device, dtype=self.compute.dtype)
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Compute inside as `run` does: without gradients, in the precision that was chosen."""
+        compute = self.compute
+        with ExitStack() as stack:
+            stack.enter_context(torch.inference_mode())
+            if compute.precision != "float32":
+                for device in {compute.device, compute.entry_device}:
+                    stack.enter_context(torch.autocast(device, dtype=compute.dtype))
+            yield
 
 
 def channels_last(ndim: int) -> torch.memory_format:

@@ -9,7 +9,9 @@ from torch import nn
 
 from headrace.errors import BackendError
 from headrace.models.compute import Compute, check_available
+from headrace.models.fixed_batch import FixedBatch
 from headrace.models.model import Model, Result, channels_last
+from headrace.models.split import SplitModule
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 Compiler = Callable[[nn.Module], nn.Module]
@@ -64,7 +66,8 @@ def prepare(
         compiler: What compiles it, where `compute` asks for it.
 
     Raises:
-        ConfigError: as `load`; or a layer that was asked for gives nothing.
+        ConfigError: as `load`; or a layer that was asked for gives nothing, or the model cannot be
+            cut behind one.
         BackendError: the device or precision is missing, the model cannot be compiled here, or it
             cannot run with batches of this size.
     """
@@ -100,7 +103,7 @@ def warm_up(model: Model[Result], shape: tuple[int, ...]) -> None:
     """
     device, precision = model.compute.device, model.compute.precision
     try:
-        model.run(torch.zeros(shape, device=device))
+        model.run(torch.zeros(shape, device=model.compute.entry_device))
     except RuntimeError as error:
         how = "" if precision == "float32" else f" in {precision}"
         other = "" if precision == "float32" else ", float32"
@@ -112,7 +115,7 @@ def warm_up(model: Model[Result], shape: tuple[int, ...]) -> None:
 
 def _placed(model: Model[Result], compute: Compute) -> Model[Result]:
     try:
-        module = model.module.to(compute.device)
+        module = _on_devices(model.module, compute)
         if compute.channels_last:
             ndim = 4 if model.input.num_frames is None else 5
             module = module.to(memory_format=channels_last(ndim))
@@ -124,10 +127,21 @@ def _placed(model: Model[Result], compute: Compute) -> Model[Result]:
     return replace(model, module=module, compute=compute)
 
 
+def _on_devices(module: nn.Module, compute: Compute) -> nn.Module:
+    if compute.split_layer is None:
+        return module.to(compute.device)
+    split = SplitModule(module, compute.split_layer)
+    split.place(compute.device)
+    return split
+
+
 def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) -> Model[Result]:
     # The compiler works when the module is first run.
     try:
-        compiled = replace(model, module=compiler(model.module))
+        last = channels_last(len(shape))
+        layout = last if model.compute.channels_last else torch.contiguous_format
+        fixed = FixedBatch(compiler(model.module), shape[0], layout)
+        compiled = replace(model, module=fixed)
         compiled.run(torch.zeros(shape, device=model.compute.device))
     except (RuntimeError, OSError) as error:
         raise BackendError(

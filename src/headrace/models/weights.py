@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ from torchvision.models import WeightsEnum
 
 from headrace.errors import ConfigError
 from headrace.models.catalogue import input_of, own_preset, preset_of, task_of
-from headrace.models.checkpoint import NO_CHECKPOINT, check_fit, read_state
+from headrace.models.checkpoint import NO_CHECKPOINT, check_fit, read_checkpoint, state_of
+from headrace.models.head import replace_head
 from headrace.models.outputs import ClassNames
+from headrace.models.trained_head import PLACES, TrainedHead
 from headrace.preprocess.spec import InputSpec
 
 _SEED = 0
@@ -49,7 +51,8 @@ def with_weights(name: str, weights: str) -> Weighted:
     `weights` is `DEFAULT` (torchvision's own, from its cache or the network), `none` (random, the
     same each time) or the path of a checkpoint: a state dict, or a dict that holds one as
     `state_dict` or `model`. A checkpoint with another number of classes gives a model with that
-    number. Nothing in a checkpoint is executed.
+    number; a head that was trained by `headrace run --mode retrain` is put on its backbone. Nothing
+    in a checkpoint is executed.
 
     Raises:
         ConfigError: there is no such model, or the weights cannot be had or do not fit it.
@@ -62,7 +65,11 @@ def with_weights(name: str, weights: str) -> Weighted:
     elif weights == "none":
         module, origin = _random(name, preset), f"random, seed {_SEED}"
     else:
-        module, num_classes = _from_file(name, preset, Path(weights))
+        content = read_checkpoint(Path(weights))
+        head = TrainedHead.of(content, Path(weights))
+        if head is not None:
+            return _with_head(name, head, Path(weights))
+        module, num_classes = _from_file(name, preset, content, Path(weights))
         origin, is_labelled = weights, num_classes == len(labels)
     return Weighted(
         module=module.eval(),
@@ -99,9 +106,30 @@ def _random(name: str, preset: WeightsEnum, num_classes: int | None = None) -> n
         return models.get_model(name, weights=None, **options)
 
 
-def _from_file(name: str, preset: WeightsEnum, path: Path) -> tuple[nn.Module, int]:
+def _with_head(name: str, head: TrainedHead, path: Path) -> Weighted:
+    if head.model != name:
+        raise ConfigError(
+            f"the head {path} was trained for {head.model}, not for {name}; "
+            f"give --model-name {head.model}"
+        )
+    weights = head.weights(path)
+    if weights not in PLACES and TrainedHead.of(read_checkpoint(Path(weights)), Path(weights)):
+        raise ConfigError(
+            f"the head {path} belongs on {weights}, which is a head itself; train it again"
+        )
+    built = with_weights(name, weights)
+    replace_head(built.module, len(head.classes))
+    head.put_on(built.module, path)
+    return replace(
+        built,
+        class_names=ClassNames(names=head.classes),
+        origin=f"{path}, on {built.origin}",
+    )
+
+
+def _from_file(name: str, preset: WeightsEnum, content: Any, path: Path) -> tuple[nn.Module, int]:
     """Return the model and its number of classes."""
-    state = read_state(path)
+    state = state_of(content, path)
     module = _random(name, preset)
     num_classes = len(preset.meta["categories"])
     key = _head(module.state_dict())

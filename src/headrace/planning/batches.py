@@ -11,7 +11,7 @@ class BatchPart:
     """Frames of one stretch that stand in one batch, one after the other: one decode job."""
 
     batch: int
-    """Number of the batch in its video."""
+    """Number of the batch among all that are planned."""
     first: int
     """Place of the first of these frames in the batch."""
     wanted: tuple[int, ...]
@@ -31,7 +31,12 @@ class BatchPart:
 
 
 def batch_parts(
-    stretches: Iterable[Stretch], num_frames: int, *, batch_size: int, most: int
+    stretches: Iterable[Stretch],
+    num_frames: int,
+    *,
+    batch_size: int,
+    most: int,
+    first_batch: int = 0,
 ) -> Iterator[tuple[Stretch, list[BatchPart]]]:
     """Yield every stretch with its parts, in order; a batch may have parts of several stretches.
 
@@ -42,6 +47,7 @@ def batch_parts(
         num_frames: Frames in all of them.
         batch_size: Frames in a batch.
         most: Frames in a part, at most.
+        first_batch: Number of the first batch.
     """
     place = 0
     for stretch in stretches:
@@ -51,7 +57,8 @@ def batch_parts(
             batch, first = divmod(place, batch_size)
             size = min(batch_size, num_frames - batch * batch_size)
             wanted = stretch.wanted[at : at + min(most, size - first)]
-            parts.append(BatchPart(batch=batch, first=first, wanted=wanted, batch_frames=size))
+            number = first_batch + batch
+            parts.append(BatchPart(batch=number, first=first, wanted=wanted, batch_frames=size))
             at += len(wanted)
             place += len(wanted)
         yield stretch, parts

@@ -1,6 +1,5 @@
 """The operations of each level of preprocessing, as a list that can be read as well as run."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
@@ -21,8 +20,15 @@ class Operation:
 
     name: str
     """What it does, in words."""
-    apply: Callable[[torch.Tensor], torch.Tensor]
-    """Tensor [N, 3, H, W] -> tensor [N, 3, h, w], on the same device."""
+    apply: "partial[torch.Tensor]"
+    """Tensor [N, 3, H, W] -> tensor [N, 3, h, w], on the same device: a function of
+    torchvision.transforms.v2.functional with its settings."""
+
+    @property
+    def call(self) -> str:
+        """Return the function and its settings as they are written in Python."""
+        settings = ", ".join(f"{name}={_plain(v)}" for name, v in self.apply.keywords.items())
+        return f"{self.apply.func.__name__}({settings})"
 
 
 def operations(level: PrepLevel, spec: InputSpec) -> tuple[Operation, ...]:
@@ -41,10 +47,15 @@ def operations(level: PrepLevel, spec: InputSpec) -> tuple[Operation, ...]:
     raise ConfigError(f"prep_level is {level!r}; there is {', '.join(get_args(PrepLevel))}")
 
 
+def _plain(value: object) -> str:
+    """Return a setting as text; of an enumeration the value, which torchvision takes as well."""
+    return repr(value.value if isinstance(value, InterpolationMode) else value)
+
+
 def _camera() -> tuple[Operation, ...]:
     return (
         Operation(name="blur, Gaussian 5x5", apply=partial(ops.gaussian_blur, kernel_size=[5, 5])),
-        Operation(name="stretch each channel to the full range", apply=ops.autocontrast),
+        Operation(name="stretch each channel to the full range", apply=partial(ops.autocontrast)),
         Operation(name="sharpen by 1.5", apply=partial(ops.adjust_sharpness, sharpness_factor=1.5)),
     )
 

@@ -17,7 +17,8 @@ _LONGEST_MODEL_NAME = 100
 def metrics_columns(session: Session) -> tuple[str, ...]:
     """Return the header: first what tools look for, then the rest.
 
-    `Step` says what each holds; a name ends in `_latency_ms` because tools that read these files
+    Of a training, forward, backward and optimizer, which make up `exec`, follow at the end. `Step`
+    says what each holds; a name ends in `_latency_ms` because tools that read these files
     look for it, though a stage at full speed has a service time only.
     """
     others = [stage.role for stage in session.stages if stage.role not in _FIRST]
@@ -27,6 +28,7 @@ def metrics_columns(session: Session) -> tuple[str, ...]:
         *("total_step_latency_ms", "loss", "first_index", "frames"),
         *dict.fromkeys(map(_column, others)),
         *("started_ms", "input"),
+        *(f"{name}_latency_ms" for name in _parts(session)),
     )
 
 
@@ -35,7 +37,7 @@ def metrics_csv(session: Session) -> str:
 
     `loss` is empty at inference, and the time of a role that no stage plays.
     """
-    table = io.StringIO()
+    table, parts = io.StringIO(), _parts(session)
     writer = csv.DictWriter(table, metrics_columns(session), restval="", lineterminator="\n")
     writer.writeheader()
     for row in session.steps.rows():
@@ -52,9 +54,18 @@ def metrics_csv(session: Session) -> str:
                 "started_ms": f"{row.started_ms:.3f}",
                 "input": row.input,
                 **{_column(role): f"{milliseconds:.3f}" for role, milliseconds in work.items()},
+                **{f"{name}_latency_ms": f"{row.work_ms[name]:.3f}" for name in parts},
             }
         )
     return table.getvalue()
+
+
+def _parts(session: Session) -> tuple[str, ...]:
+    """Return the parts of a training step that share a role, and so a column, with others."""
+    if session.kind != "retrain":
+        return ()
+    roles = [stage.role for stage in session.stages]
+    return tuple(stage.name for stage in session.stages if roles.count(stage.role) > 1)
 
 
 def _column(role: Role) -> str:

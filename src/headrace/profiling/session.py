@@ -16,6 +16,7 @@ from headrace.profiling.live import EventRecord, SourceRecord
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.setup import Alternative, Setup, StartUpPart
 from headrace.profiling.steps import Steps
+from headrace.profiling.training import TrainingRecord
 from headrace.profiling.usage import Usage
 from headrace.text_file import write_whole
 
@@ -74,6 +75,10 @@ class Session(Record):
     """In order of output."""
     alternatives: tuple[Alternative, ...] = ()
     """What other settings were measured to bring, after the run."""
+    training: TrainingRecord | None = None
+    """What was learnt; None where nothing was trained."""
+    notes: tuple[Text, ...] = ()
+    """What was decided before it began, in words: the batch size that was chosen, and why."""
     outputs: tuple[Text, ...] = ()
     """Files the run wrote, relative to its folder."""
 

@@ -13,6 +13,7 @@ from headrace.profiling.session import Session
 from headrace.report.drawing import MARK, PLAIN, ROLE_COLORS, Chart, bar, draw, label
 from headrace.report.numbers import counted, decimal, milliseconds, percent
 from headrace.report.timeline import latency_chart
+from headrace.report.training import loss_chart
 from headrace.runtime.distribution import Distribution
 
 _ROOM: Final = {"busy": 0.06, "no input": 0.25, "no room": 0.25}
@@ -20,6 +21,12 @@ _ROOM: Final = {"busy": 0.06, "no input": 0.25, "no room": 0.25}
 _BARS: Final = 240
 """Bars a chart over steps has at most: more than the screen can tell apart only slow it down."""
 
+_SHADES: Final = (1.0, 0.65, 0.35)
+"""How opaque the stages of one role are, which have one colour."""
+_IN_TURN: Final = (
+    "Share of the time of the loop that each part of a step took; they follow each other, and the "
+    "longest is what to shorten. Waiting for a batch is the part called data."
+)
 _ON_COLOR: Final = "#101418"
 _NO_INPUT: Final = "rgba(128, 136, 148, 0.14)"
 _NO_ROOM: Final = "rgba(128, 136, 148, 0.32)"
@@ -30,6 +37,9 @@ def charts(session: Session, metrics: Metrics) -> Iterator[Chart]:
     latency = latency_chart(session, metrics)
     if latency is not None:
         yield latency
+    loss = loss_chart(session)
+    if loss is not None:
+        yield loss
     if stage_loads(session):
         yield _stage_use(session)
     if metrics.steps > 1:
@@ -58,7 +68,9 @@ def _stage_use(session: Session) -> Chart:
     return Chart(
         name="stage-use",
         title="What each stage did",
-        reading="Share of the time frames flowed; in colour: busy. The longest coloured bar sets "
+        reading=_IN_TURN
+        if session.kind == "retrain"
+        else "Share of the time frames flowed; in colour: busy. The longest coloured bar sets "
         "the pace: the stages before it find no room, those after it no input. Blank: it had not "
         "begun or had no more to do; threads that decode also wait for their turn.",
         figure=figure,
@@ -75,8 +87,9 @@ def _stage_times(session: Session) -> Chart:
             x=first,
             y=_means(steps.work_ms[stage.name][skip:], group),
             color=ROLE_COLORS[stage.role],
+            opacity=_SHADES[min(place, len(_SHADES) - 1)],
         )
-        for stage in session.stages
+        for stage, place in zip(session.stages, _places_in_role(session), strict=True)
         if stage.name in steps.work_ms
     ]
     figure = draw(bars, height=300, barmode="stack", bargap=0, hovermode="x unified")
@@ -84,13 +97,22 @@ def _stage_times(session: Session) -> Chart:
     figure.update_xaxes(title_text="step")
     figure.update_yaxes(title_text="ms per step")
     averaged = f", each bar the mean of {group} steps" if group > 1 else ""
+    overlap = "The stages overlap, so the height is work, not time passed"
+    if session.kind == "retrain":
+        overlap = "They follow each other, so the height is the time of a step"
     return Chart(
         name="stage-times",
         title="Work per step",
-        reading=f"Milliseconds each stage worked on a step{averaged}. The stages overlap, so the "
-        "height is work, not time passed; the thickest band is the costliest stage.",
+        reading=f"Milliseconds each stage worked on a step{averaged}. {overlap}; the thickest band "
+        "is the costliest stage.",
         figure=figure,
     )
+
+
+def _places_in_role(session: Session) -> list[int]:
+    """For each stage, how many stages before it play the same role."""
+    roles = [stage.role for stage in session.stages]
+    return [roles[:place].count(role) for place, role in enumerate(roles)]
 
 
 def _frame_rate(per_second: PerSecond, mean: float) -> Chart:
@@ -164,11 +186,14 @@ def _service_times(session: Session, service: Distribution) -> Chart:
             )
     figure.update_xaxes(title_text="service time per step, ms")
     figure.update_yaxes(title_text="steps")
+    left_out = " Waits are left out: a file at full speed has no latency."
+    if session.kind == "retrain":
+        left_out = " The wait for a batch is part of it."
     return Chart(
         name="service-times",
         title="Service time",
         reading=f"Work on one step, all stages together, over {counted(service.count, 'step')}. "
-        "Narrow is predictable. Waits are left out: a file at full speed has no latency.",
+        f"Narrow is predictable.{left_out}",
         figure=figure,
     )
 

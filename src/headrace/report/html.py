@@ -1,6 +1,8 @@
 """A session as one page of HTML that needs nothing but itself."""
 
+import re
 import shlex
+from typing import Final
 
 from headrace.profiling.findings.loads import stage_loads
 from headrace.profiling.findings.verdict import find
@@ -16,15 +18,18 @@ from headrace.report.totals import cost_ratio, totals
 from headrace.runtime.distribution import P95_SAMPLES, Distribution
 
 _PAGE = "report.html.j2"
+_ANNOTATED: Final = re.compile(r"annotated[0-9.-]*\.mp4")
+"""What the annotated videos of a run are called: H.264, which browsers play."""
 _LOST_SHOWN = 500
 _HAPPENED_SHOWN = 1_000
 _SOURCES_SHOWN = 5
+_VIDEOS_SHOWN = 4
 
 
 def render_html(session: Session) -> str:
-    """The report: verdict, totals, charts, damaged frames, configuration and provenance.
+    """The report: verdict, totals, videos, charts, damaged frames, configuration and provenance.
 
-    Costs and keeps to itself as `render_page` says.
+    Costs and keeps to itself as `render_page` says, but for the annotated videos beside it.
     """
     metrics = Metrics.of(session)
     return render_page(
@@ -39,6 +44,8 @@ def render_html(session: Session) -> str:
         spreads=_spreads(session, metrics),
         sources=[_source_rows(video) for video in session.inputs[:_SOURCES_SHOWN]],
         title=title(session),
+        videos=[name for name in session.outputs if _ANNOTATED.fullmatch(name)],
+        videos_shown=_VIDEOS_SHOWN,
         machine=machine_rows(session.provenance.machine),
         configuration=configuration_rows(session.provenance.configuration),
         p95_samples=P95_SAMPLES,

@@ -1,6 +1,7 @@
 """A session as plain text: what the console shows before and after a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from textwrap import wrap
 
 from headrace.profiling.findings.finding import Finding
@@ -46,6 +47,7 @@ def render_text(session: Session) -> str:
         "Totals",
         *aligned([(row.label, row.value, row.reading) for row in rows]),
         "",
+        *_notes(session),
         *_stages(session),
         *_timeline(session),
         *_lost(session),
@@ -121,10 +123,17 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def title(session: Session) -> str:
-    """What a session is about: its video, or how many they are."""
-    names = [video.path for video in session.inputs] or [each.name for each in session.sources]
+    """What a session is about: the name of its video, or how many they are."""
+    sources = [video.path for video in session.inputs] or [each.name for each in session.sources]
+    names = [_plain(source) for source in sources]
     first, *others = names or [session.kind]
     return f"{first} and {len(others)} more" if others else first
+
+
+def _plain(source: str) -> str:
+    """The name of a file; an address or a camera as it is."""
+    is_file = "://" not in source and not source.startswith("/dev/")
+    return PurePath(source).name or source if is_file else source
 
 
 def _title(session: Session) -> str:
@@ -132,6 +141,15 @@ def _title(session: Session) -> str:
     what = " on ".join(scalar(settings[name]) for name in ("model", "device") if name in settings)
     words = [title(session), *([what] if what else []), session.outcome]
     return " · ".join(words) + (f": {session.error}" if session.error else "")
+
+
+def _notes(session: Session) -> Iterator[str]:
+    if not session.notes:
+        return
+    yield "Decided before the run"
+    for note in session.notes:
+        yield from wrap(note, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+    yield ""
 
 
 def _stages(session: Session) -> Iterator[str]:

@@ -21,6 +21,7 @@ from headrace.report.numbers import (
     seconds,
 )
 from headrace.report.total import Total
+from headrace.report.training import training_totals
 
 _FELT: Final = 0.02
 """Of the start-up, below which a part of it is not worth a word."""
@@ -29,12 +30,13 @@ _FELT: Final = 0.02
 def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
     """The figures of the whole run, the most asked for first."""
     return (
+        *training_totals(session),
         _frames(session),
         _wall_time(session, metrics),
         *_startup(session),
         *_throughput(session, metrics),
         *live_totals(session, metrics),
-        *_service(metrics),
+        *_service(session, metrics),
         *_steadiness(session, metrics),
         *_decoding(session, metrics),
         *_usage(session),
@@ -103,14 +105,17 @@ def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
     )
 
 
-def _service(metrics: Metrics) -> Iterator[Total]:
+def _service(session: Session, metrics: Metrics) -> Iterator[Total]:
     if metrics.service_ms is None:
         return
     service = metrics.service_ms
+    what = "work per step, waits left out"
+    if session.kind == "retrain":
+        what = "time of a step, the wait for its batch among it"
     yield Total(
         label="Service time",
         value=milliseconds(service.p50),
-        reading=f"median work per step, waits left out; p95 {milliseconds(service.p95)}",
+        reading=f"median {what}; p95 {milliseconds(service.p95)}",
     )
 
 

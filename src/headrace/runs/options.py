@@ -6,22 +6,24 @@ from typing import get_args
 
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
-from headrace.models.compute import Device
+from headrace.models.compute import Compute, Device, Precision
+from headrace.models.split import layer_of
 from headrace.preprocess.operations import PrepLevel
 from headrace.profiling.provenance import Scalar
 from headrace.runs.marks import MarkOptions
+from headrace.sinks.predictions import PredictionFormat
 
 
 @dataclass(frozen=True, kw_only=True)
 class InputOptions:
     """What is read."""
 
-    source: str
-    """Path of a video file."""
+    sources: tuple[str, ...]
+    """Paths of video files; they are read one after the other."""
     stride: int = 1
     """1 means every frame."""
     max_steps: int | None = None
-    """Where to stop; None means at the end of the video."""
+    """Where to stop; None means at the end of the last video."""
     on_error: OnError = "raise"
     """What damaged frames do: end the run; be left out, counted and listed; or come as FFmpeg shows
     them, counted and listed."""
@@ -29,6 +31,30 @@ class InputOptions:
     def __post_init__(self) -> None:
         _check_least(self, "stride", "max_steps")
         check_on_error(self.on_error)
+        if not self.sources:
+            raise ConfigError("a run needs a source, got none; give the path of a video")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionOptions:
+    """How it is computed, where that is not the plain way."""
+
+    fit_batch: bool = False
+    """Whether the batch size is chosen by measuring, before the run: `batch_size` is the largest
+    that may be taken then."""
+    prep_on_gpu: bool = False
+    """Whether frames are preprocessed on the GPU, wherever the model runs."""
+    amp: bool = False
+    """Whether the model computes in fewer bits where it can (autocast): float16 on a GPU, bfloat16
+    on the CPU and where the model is split."""
+    compile: bool = False
+    """Whether torch.compile makes code for the model first; that is not part of the run."""
+    split_point: str | None = None
+    """`resnet50:layer3` or `layer3`: the model runs on the CPU up to and with this layer, and from
+    there on the device. None: all of it there."""
+    core_bind: str | None = None
+    """`0-3,6` or `all`: the processor cores that everything runs on, and, unless `threads` says
+    otherwise, as many threads of one operation. None: those the system gives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +74,8 @@ class ComputeOptions:
     """Where the model runs."""
     threads: int | None = None
     """Threads of one operation of PyTorch on the CPU; None leaves PyTorch's choice."""
+    execution: ExecutionOptions = field(default_factory=ExecutionOptions)
+    """How it is computed, where that is not the plain way."""
 
     def __post_init__(self) -> None:
         _check_least(self, "batch_size", "threads")
@@ -58,6 +86,24 @@ class ComputeOptions:
                     f"got {getattr(self, name)!r}"
                 )
 
+    def compute(self) -> Compute:
+        """Return where the model runs and how.
+
+        Raises:
+            ConfigError: options that do not go together, or the split point is of another model.
+        """
+        chosen = self.execution
+        is_whole = chosen.split_point is None
+        precision: Precision = "float16" if self.device == "cuda" and is_whole else "bfloat16"
+        return Compute(
+            device=self.device,
+            precision=precision if chosen.amp else "float32",
+            compile=chosen.compile,
+            split_layer=None
+            if chosen.split_point is None
+            else layer_of(chosen.split_point, self.model_name),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
@@ -67,6 +113,18 @@ class OutputOptions:
     """Folder of the results; made when missing."""
     video: bool = True
     """Whether an annotated video is written; predictions always are."""
+    predictions: PredictionFormat = "jsonl"
+    """A file of JSON lines, or a Parquet table; the latter needs the extra `parquet`."""
+    top_k: int = 1
+    """How many classes are named for each frame, the likeliest first."""
+
+    def __post_init__(self) -> None:
+        _check_least(self, "top_k")
+        if self.predictions not in get_args(PredictionFormat):
+            raise ConfigError(
+                f"predictions must be one of {', '.join(get_args(PredictionFormat))}, "
+                f"got {self.predictions!r}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +138,22 @@ class RunOptions:
 
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, defaults included, as a session records it."""
-        options = {**asdict(self.input), **asdict(self.compute), **asdict(self.output)}
-        named = {"model": options.pop("model_name"), **options, "out": str(self.output.out)}
-        return named | self.marks.configuration()
+        options = {**asdict(self.input), **computing(self.compute), **asdict(self.output)}
+        sources = ", ".join(options.pop("sources"))
+        return {
+            "model": options.pop("model_name"),
+            "source": sources,
+            **options,
+            "out": str(self.output.out),
+            **self.marks.configuration(),
+        }
+
+
+def computing(compute: ComputeOptions) -> dict[str, Scalar]:
+    """Return what is computed and how, flat, as a session records it."""
+    options = asdict(compute)
+    execution: dict[str, Scalar] = options.pop("execution")
+    return {**options, **execution}
 
 
 def _check_least(options: object, *names: str) -> None:

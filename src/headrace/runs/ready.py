@@ -1,14 +1,19 @@
 """The model of a run, made ready before its first frame."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
 
-from headrace.models.compute import Compute
+from headrace.models.batch_size import BatchChoice, choose_batch_size
+from headrace.models.compute import Compute, check_available
 from headrace.models.model import Model, Result
-from headrace.models.prepare import prepare
-from headrace.models.threads import operation_threads
+from headrace.models.prepare import Compiler, compile_module, prepare
 from headrace.runs.options import ComputeOptions
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import Clock
+
+_TRIAL_SECONDS: Final = 10.0
+"""That may be spent on finding the best batch size."""
 
 
 def ready_model(
@@ -18,17 +23,51 @@ def ready_model(
     batch_size: int,
     watch: StartWatch,
     clock: Clock,
+    compiler: Compiler = compile_module,
 ) -> Model[Result]:
     """Return the model that `load` gives, on its device and warm; `watch` hears what that took.
 
     Raises:
-        ConfigError: as `load`.
+        ConfigError: as `load`; or options that do not go together.
         BackendError: the device is missing, or the model cannot run there with such batches.
     """
-    with operation_threads(options.threads):
-        ready = prepare(load, Compute(device=options.device), batch_size=batch_size, clock=clock)
+    if options.execution.prep_on_gpu:
+        check_available(Compute(device="cuda"), asked="preprocessing on the GPU (--prep-on-gpu)")
+    ready = prepare(load, options.compute(), batch_size=batch_size, clock=clock, compiler=compiler)
     watch.add("model", ready.startup.load_seconds)
     if ready.startup.compile_seconds:
         watch.add("compile", ready.startup.compile_seconds)
     watch.add("warm-up", ready.startup.warmup_seconds)
     return ready.model
+
+
+def fitted_batch(
+    model: Model[Result],
+    options: ComputeOptions,
+    *,
+    picture_size: tuple[int, int],
+    frames: int,
+    clock: Clock,
+) -> BatchChoice:
+    """Return the batch size for a model that is loaded: see `choose_batch_size`.
+
+    It is measured as it will run, but not compiled.
+
+    Args:
+        model: Is taken to its device.
+        options: How it will run.
+        picture_size: (height, width) of the decoded frames.
+        frames: That there are.
+        clock: What measures.
+
+    Raises:
+        ConfigError, BackendError: as `ready_model`.
+    """
+    plain = replace(options.compute(), compile=False)
+    return choose_batch_size(
+        prepare(lambda: model, plain, batch_size=1, clock=clock).model,
+        picture_size=picture_size,
+        most=min(options.batch_size, frames),
+        budget_seconds=_TRIAL_SECONDS,
+        clock=clock,
+    )

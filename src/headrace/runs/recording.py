@@ -1,6 +1,6 @@
 """From what a run left behind to the parts of its session."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,9 @@ from headrace.profiling.flow import QueueRecord, StageRecord
 from headrace.profiling.inputs import GopLengths, LostFrame, SourceSummary
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.setup import Setup
-from headrace.profiling.stages import ROLES, Role
 from headrace.profiling.steps import Step
 from headrace.runs.options import ComputeOptions
-from headrace.runs.stages import SOURCE, Shown
+from headrace.runs.stages import SOURCE, STAGE_ROLES, Shown
 from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Run
 from headrace.runtime.stage import StageStatistics
@@ -57,6 +56,7 @@ def step_of(item: Item[Shown], number: int, start_ns: int) -> Step:
     work_ms = {span.stage: span.work_ns / 1e6 for span in item.spans}
     return Step(
         step=number,
+        input=item.value.video,
         first_index=item.value.first_index,
         frames=item.value.frames,
         started_ms=(started_ns - start_ns) / 1e6,
@@ -66,26 +66,21 @@ def step_of(item: Item[Shown], number: int, start_ns: int) -> Step:
 
 
 def stages_and_queues(
-    run: Run, *, decoding: DecodeThreads, moved_bytes: int = 0
+    run: Run, *, decoding: DecodeThreads, moved_bytes: Mapping[str, int]
 ) -> tuple[tuple[StageRecord, ...], tuple[QueueRecord, ...]]:
     """Return what every stage and queue did, in the order the frames take.
-
-    Stages are called by their roles.
 
     Args:
         run: The pipeline that ran.
         decoding: What the threads behind its source did.
-        moved_bytes: Carried to the device.
+        moved_bytes: Name of a stage -> what it carried to a device.
     """
-    roles: dict[str, Role] = {role: role for role in ROLES}
     source, *others = run.stages()
     stages = (
         decoding.record(source),
         *(
             StageRecord.of(
-                stage,
-                roles[stage.name],
-                moved_bytes=moved_bytes if stage.name == "transfer" else 0,
+                stage, STAGE_ROLES[stage.name], moved_bytes=moved_bytes.get(stage.name, 0)
             )
             for stage in others
         ),
@@ -117,10 +112,16 @@ def setup_of(
     )
 
 
-def lost_frames(losses: Iterable[Loss]) -> tuple[LostFrame, ...]:
-    """Return the frames that were left out, or shown in spite of damage, with their times."""
+def lost_frames(losses: Iterable[Loss], sources: Sequence[str]) -> tuple[LostFrame, ...]:
+    """Return the frames that were left out, or shown in spite of damage, with their times.
+
+    Args:
+        losses: What was lost.
+        sources: The videos, in order.
+    """
     return tuple(
         LostFrame(
+            input=sources.index(loss.source),
             index=loss.index,
             pts_seconds=loss.pts_seconds,
             cause=loss.cause,

@@ -1,17 +1,18 @@
 """One run: decode -> preprocess -> transfer -> model -> sinks, recorded as a session."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_index
 from headrace.errors import ConfigError, HeadraceError
 from headrace.extraction.frames import FrameReader
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
+from headrace.models.out_of_memory import is_out_of_memory
+from headrace.models.prepare import Compiler, compile_module
 from headrace.models.results import Labels
-from headrace.models.threads import operation_threads
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import DecodeCounters, with_content
@@ -25,7 +26,8 @@ from headrace.runs.alternatives import with_alternatives
 from headrace.runs.instruments import Instruments
 from headrace.runs.options import RunOptions
 from headrace.runs.outputs import claim, finishing
-from headrace.runs.ready import ready_model
+from headrace.runs.place import computing_place
+from headrace.runs.ready import fitted_batch, ready_model
 from headrace.runs.recording import (
     DecodeThreads,
     lost_frames,
@@ -34,15 +36,15 @@ from headrace.runs.recording import (
     step_of,
     summarize,
 )
-from headrace.runs.stages import SOURCE, Carrier, stages_of
+from headrace.runs.stages import SOURCE, Carriers, stages_of
 from headrace.runs.start import StartWatch
+from headrace.runs.videos import open_videos
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.pipeline import Pipeline
-from headrace.sinks.annotated import AnnotatedVideo
-from headrace.sinks.predictions import PredictionLines
+from headrace.sinks.annotated import AnnotatedVideo, annotated_names
+from headrace.sinks.prediction_table import check_parquet, open_predictions
 from headrace.sinks.seen import Sink
-from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 _WARMUP_STEPS: Final = 1
@@ -52,17 +54,21 @@ _AHEAD_BYTES: Final = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """One run, ready to start: the source is indexed, the model loaded and warm."""
+    """One run, ready to start: the sources are indexed, the model loaded and warm."""
 
     options: RunOptions
-    index: StreamIndex
+    """With the batch size that was chosen, where it was to be chosen."""
+    indexes: tuple[StreamIndex, ...]
+    """Of the videos, in order."""
     model: Model[Labels]
     command: tuple[str, ...] = ()
     """The command line, for the record."""
     startup: tuple[StartUpPart, ...] = ()
     """What was done until here."""
-    carrier: Carrier | None = None
-    """What takes batches to the device; None where they lie there already."""
+    notes: tuple[str, ...] = ()
+    """What was decided before the run, in words."""
+    carriers: Carriers = field(default_factory=Carriers)
+    """What takes frames and batches to their devices."""
     preprocess: Preprocess | None = None
     """From frames to what the model takes; None means that of the options."""
     sinks: tuple[Sink, ...] = ()
@@ -80,6 +86,7 @@ class Runner:
         store: IndexStore | None = None,
         imports_seconds: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        compiler: Compiler = compile_module,
     ) -> "Runner":
         """Check everything that can be checked before the first frame.
 
@@ -89,41 +96,76 @@ class Runner:
             store: Where indexes are kept; None means the user's cache folder.
             imports_seconds: How long the program took to get here, for the record.
             clock: What measures.
+            compiler: What compiles the model, where the options ask for it.
 
         Raises:
-            ConfigError: unknown model, weights that do not fit, a folder that cannot be written.
-            BackendError: the device is missing, or the model cannot run there.
-            MediaError: the source cannot be opened as video.
+            ConfigError: unknown model, layer or cores, weights that do not fit, options that do not
+                go together, a folder that cannot be written.
+            BackendError: the device or an extra is missing, or the model cannot run there.
+            MediaError: a source cannot be opened as video.
         """
-        watch = StartWatch(clock)
-        if imports_seconds is not None:
-            watch.add("imports", imports_seconds)
-        compute = options.compute
+        with computing_place(options.compute):
+            return cls._prepare(
+                options, tuple(command), store, StartWatch(clock, imports_seconds), compiler
+            )
+
+    @classmethod
+    def _prepare(
+        cls,
+        options: RunOptions,
+        command: tuple[str, ...],
+        store: IndexStore | None,
+        watch: StartWatch,
+        compiler: Compiler,
+    ) -> "Runner":
+        compute, clock = options.compute, watch.clock
+        compute.compute()  # options that do not go together are told of first
+        if options.output.predictions == "parquet":
+            check_parquet()
         options.marks.prepare(watch)
         with watch.part("index"):
-            index = open_index(Source.of(options.input.source), store)
-        claim(options.output.out, index.source.path)
+            indexes, notes = open_videos(options.input.sources, options.input.on_error, store)
+        drawn = annotated_names(len(indexes)) if options.output.video else ()
+        claim(options.output.out, drawn, [index.source.path for index in indexes])
+        load = partial(
+            load_classifier, compute.model_name, compute.weights, top_k=options.output.top_k
+        )
+        frames = _reader(options, indexes).frames_planned
+        if compute.execution.fit_batch:
+            with watch.part("batch size"):
+                loaded = load()
+                sizes = [index.info.upright_size for index in indexes]
+                largest = max(sizes, key=lambda size: size[0] * size[1])
+                choice = fitted_batch(
+                    loaded, compute, picture_size=largest, frames=frames, clock=clock
+                )
+            load = partial(lambda: loaded)
+            notes = (choice.why, *notes)
+            compute = replace(compute, batch_size=choice.batch_size)
+            options = replace(options, compute=compute)
         model = ready_model(
-            lambda: load_classifier(compute.model_name, compute.weights),
+            load,
             compute,
-            batch_size=min(compute.batch_size, _reader(options, index).frames_planned),
+            batch_size=min(compute.batch_size, frames),
             watch=watch,
             clock=clock,
+            compiler=compiler,
         )
         return cls(
             options=options,
-            index=index,
+            indexes=indexes,
             model=model,
-            command=tuple(command),
+            command=command,
             startup=tuple(watch.parts),
-            carrier=None if compute.device == "cpu" else Carrier(compute.device),
+            notes=notes,
+            carriers=Carriers.of(model, prep_on_gpu=compute.execution.prep_on_gpu),
             clock=clock,
         )
 
     @property
     def frames_planned(self) -> int:
         """Frames the run will go through, damage aside."""
-        return _reader(self.options, self.index).frames_planned
+        return _reader(self.options, self.indexes).frames_planned
 
     def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
         """Run to the end, and record it; an interrupt or an error ends it early, recorded too.
@@ -141,7 +183,7 @@ class Runner:
         Raises:
             ConfigError: a sink cannot be written.
         """
-        with operation_threads(self.options.compute.threads):
+        with computing_place(self.options.compute):
             session = with_alternatives(self._run(on_step), self.model, self.clock)
         return session.model_copy(update={"inputs": with_content(session.inputs)})
 
@@ -153,10 +195,10 @@ class Runner:
         error: str | None = None
         steps: list[Step] = []
         instruments, sinks = self._instruments(made), self._sinks()
-        batches = _reader(self.options, self.index, self.clock, instruments.marks)
+        batches = _reader(self.options, self.indexes, self.clock, instruments.marks)
         prep_level = self.options.compute.prep_level
         preprocess = self.preprocess or build_preprocess(prep_level, self.model.input)
-        stages = stages_of(preprocess, self.carrier, self.model, sinks)
+        stages = stages_of(preprocess, self.carriers, self.model, sinks)
         # What the source hands out is marked by the threads that decode it.
         line = Pipeline(source=batches, stages=stages, source_name=SOURCE, marks_source=False)
         run = line.run(clock=self.clock, marks=instruments.marks)
@@ -169,14 +211,14 @@ class Runner:
         except KeyboardInterrupt:
             outcome = "interrupted"
         except HeadraceError as failure:
-            outcome, error = "failed", str(failure).splitlines()[0]
+            outcome, error = "failed", _words(failure)
         stage_records, queue_records = stages_and_queues(
             run,
             decoding=DecodeThreads(
                 threads=batches.threads,
                 busy_seconds=sum(step.work_ms[SOURCE] for step in steps) / 1e3,
             ),
-            moved_bytes=self.carrier.moved_bytes if self.carrier else 0,
+            moved_bytes=self.carriers.moved_bytes(),
         )
         return Session(
             provenance=made,
@@ -187,7 +229,7 @@ class Runner:
                 stride=self.options.input.stride,
                 draws_video=self.options.output.video,
             ),
-            inputs=(summarize(self.index),),
+            inputs=tuple(map(summarize, self.indexes)),
             outcome=outcome,
             error=error,
             wall_seconds=(self.clock.now_ns() - start_ns) / 1e9,
@@ -201,7 +243,8 @@ class Runner:
             items=ItemCounts.of(run.flow()),
             events=instruments.events(),
             decode=DecodeCounters(**vars(batches.counters)),
-            lost=lost_frames(batches.losses),
+            lost=lost_frames(batches.losses, [str(index.source) for index in self.indexes]),
+            notes=self.notes,
             outputs=(*(name for sink in sinks for name in sink.outputs), *instruments.outputs),
         )
 
@@ -217,35 +260,45 @@ class Runner:
 
     def _planned(self, step: Step) -> int:
         """Return the number of a batch among those planned: damage leaves some empty."""
-        per_batch = self.options.compute.batch_size * self.options.input.stride
-        return step.first_index // per_batch
+        batch_size, stride = self.options.compute.batch_size, self.options.input.stride
+        before = (-(-len(index) // stride) for index in self.indexes[: step.input])
+        batches = sum(-(-frames // batch_size) for frames in before)
+        return batches + step.first_index // (batch_size * stride)
 
     def _sinks(self) -> tuple[Sink, ...]:
         output = self.options.output
-        lines = PredictionLines(output.out)
+        names = [str(index.source) for index in self.indexes]
+        rows = open_predictions(output.predictions, output.out, names, top_k=output.top_k)
         if not output.video:
-            return (lines, *self.sinks)
+            return (rows, *self.sinks)
         try:
-            return (AnnotatedVideo(output.out, self.index), lines, *self.sinks)
+            return (AnnotatedVideo(output.out, self.indexes), rows, *self.sinks)
         except ConfigError:
-            lines.close()
+            rows.close()
             raise
+
+
+def _words(failure: HeadraceError) -> str:
+    """Return the first line of what went wrong; where memory ran out, also what to do."""
+    advice = "; use a smaller --batch-size" if is_out_of_memory(failure.__cause__) else ""
+    return str(failure).splitlines()[0] + advice
 
 
 def _reader(
     options: RunOptions,
-    index: StreamIndex,
+    indexes: Sequence[StreamIndex],
     clock: Clock = SYSTEM_CLOCK,
     marks: Marks = NO_MARKS,
 ) -> FrameReader:
-    height, width = index.info.upright_size
+    sizes = [index.info.upright_size for index in indexes]
+    largest = max(height * width for height, width in sizes)
     batch_size = options.compute.batch_size
     return FrameReader(
-        [index],
+        indexes,
         batch_size=batch_size,
         stride=options.input.stride,
         max_batches=options.input.max_steps,
-        memory_budget=max(_AHEAD_BYTES, 4 * batch_size * height * width * 3),
+        memory_budget=max(_AHEAD_BYTES, 4 * batch_size * largest * 3),
         on_error=options.input.on_error,
         clock=clock,
         marks=marks,

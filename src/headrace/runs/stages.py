@@ -1,14 +1,17 @@
 """What happens to each batch of a run: preprocessing, the transfer, the model, the sinks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from headrace.models.compute import Device
 from headrace.models.model import Model
 from headrace.models.results import Labels
+from headrace.models.split import SplitModule
 from headrace.models.transfer import Copy, copy_to, transfer
 from headrace.preprocess.levels import Preprocess
 from headrace.profiling.stages import Role
@@ -18,10 +21,24 @@ from headrace.video.frames import FrameBatch
 
 SOURCE: Final[Role] = "decode"
 """What the source of a run is called, and does."""
+TO_MODEL: Final = "transfer to the model"
+CROSSING: Final = "transfer inside the model"
+STAGE_ROLES: Final[dict[str, Role]] = {
+    SOURCE: "decode",
+    "preprocess": "preprocess",
+    "transfer": "transfer",
+    TO_MODEL: "transfer",
+    CROSSING: "transfer",
+    "model": "model",
+    "model, first part": "model",
+    "model, second part": "model",
+    "sink": "sink",
+}
+"""What the stages of a run are called, and do."""
 
 
 class Carrier:
-    """Takes batches to the device of the model, and counts their bytes."""
+    """Takes frames, batches or what is inside a model to a device, and counts their bytes."""
 
     def __init__(self, device: Device, copy: Copy = copy_to) -> None:
         """Carry nothing yet; `copy` does it, a slow one in a test."""
@@ -30,26 +47,68 @@ class Carrier:
         self.moved_bytes = 0
         """Bytes that were copied so far."""
 
-    def carry(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the tensor on the device."""
-        moved = transfer(tensor, self._device, copy=self._copy)
+    def carry(self, data: torch.Tensor | NDArray[np.uint8]) -> torch.Tensor:
+        """Return the data on the device."""
+        moved = transfer(data, self._device, copy=self._copy)
         self.moved_bytes += moved.bytes_copied
         return moved.tensor
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Carriers:
+    """Where something is carried to another device; None where it lies there already."""
+
+    frames: Carrier | None = None
+    """Before preprocessing: decoded frames, one byte a number."""
+    batches: Carrier | None = None
+    """Between preprocessing and the model, four bytes a number."""
+    crossing: Carrier | None = None
+    """Between the parts of a model that is split; there, even if both run on the CPU."""
+
+    @classmethod
+    def of(cls, model: Model[Any], *, prep_on_gpu: bool) -> "Carriers":
+        """Return what a model needs that is ready, and preprocessed for here or on the GPU."""
+        prep_device: Device = "cuda" if prep_on_gpu else "cpu"
+        entry = model.compute.entry_device
+        is_split = model.compute.split_layer is not None
+        return cls(
+            frames=Carrier("cuda") if prep_on_gpu else None,
+            batches=None if entry == prep_device else Carrier(entry),
+            crossing=Carrier(model.compute.device) if is_split else None,
+        )
+
+    def moved_bytes(self) -> dict[str, int]:
+        """Return name of the stage -> bytes that it carried."""
+        batches = "transfer" if self.frames is None else TO_MODEL
+        named = {"transfer": self.frames, CROSSING: self.crossing, batches: self.batches}
+        return {name: carrier.moved_bytes for name, carrier in named.items() if carrier}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
-    """A batch that is ready for the model."""
+    """A batch on its way to the model."""
 
     batch: FrameBatch
     tensor: torch.Tensor
-    """float32 [N, 3, H, W], as `Preprocess` gives it."""
+    """float32 [N, 3, H, W], as `Preprocess` gives it; before that the frames, uint8 [N, H, W, 3],
+    where they are preprocessed on another device."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Halfway:
+    """A batch between the two parts of a model."""
+
+    batch: FrameBatch
+    values: tuple[Any, ...]
+    """What the second part takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
     """What is left of a batch when its frames are written."""
 
+    video: int
+    """Place of its video among those that are read."""
     first_index: int
     """Index of its first frame in the video."""
     frames: int
@@ -59,39 +118,82 @@ class Shown:
 
 
 def stages_of(
-    preprocess: Preprocess,
-    carrier: Carrier | None,
-    model: Model[Labels],
-    sinks: Sequence[Sink],
+    preprocess: Preprocess, carriers: Carriers, model: Model[Labels], sinks: Sequence[Sink]
 ) -> list[Stage[Any, Any]]:
-    """Return the stages that take the batches of a file to its sinks, called by their roles.
+    """Return the stages that take the batches of a file to its sinks.
 
-    There is a transfer where there is something to carry batches to another device.
+    There is a transfer where there is something to carry to another device, and two stages for a
+    model that is split.
     """
 
-    def prepare(batch: FrameBatch) -> Prepared:
-        return Prepared(batch=batch, tensor=preprocess(batch.frames))
-
-    def carry(prepared: Prepared) -> Prepared:
-        assert carrier is not None
-        return Prepared(batch=prepared.batch, tensor=carrier.carry(prepared.tensor))
-
-    def infer(prepared: Prepared) -> Seen:
-        return Seen(batch=prepared.batch, labels=model.run(prepared.tensor))
+    def prepare(given: FrameBatch | Prepared) -> Prepared:
+        if isinstance(given, FrameBatch):
+            return Prepared(batch=given, tensor=preprocess(given.frames))
+        tensor = preprocess(given.tensor)
+        if tensor.is_cuda:  # the work is done when this returns, so that it is timed here
+            torch.cuda.current_stream(tensor.device).synchronize()
+        return Prepared(batch=given.batch, tensor=tensor)
 
     def show(seen: Seen) -> Shown:
         for sink in sinks:
             sink.write(seen)
         batch = seen.batch
         return Shown(
+            video=batch.video,
             first_index=int(batch.index[0]),
             frames=len(batch),
             decode_seconds=batch.decode_seconds,
         )
 
+    back = "transfer" if carriers.frames is None else TO_MODEL
     return [
+        *(
+            [Stage(name="transfer", function=_uploading(carriers.frames))]
+            if carriers.frames
+            else []
+        ),
         Stage(name="preprocess", function=prepare),
-        *([Stage(name="transfer", function=carry)] if carrier else []),
-        Stage(name="model", function=infer),
+        *([Stage(name=back, function=_carrying(carriers.batches))] if carriers.batches else []),
+        *_inference(model, carriers.crossing),
         Stage(name="sink", function=show),
+    ]
+
+
+def _uploading(carrier: Carrier) -> Callable[[FrameBatch], Prepared]:
+    return lambda batch: Prepared(batch=batch, tensor=carrier.carry(batch.frames))
+
+
+def _carrying(carrier: Carrier) -> Callable[[Prepared], Prepared]:
+    return lambda given: Prepared(batch=given.batch, tensor=carrier.carry(given.tensor))
+
+
+def _inference(model: Model[Labels], crossing: Carrier | None) -> list[Stage[Any, Any]]:
+    split = model.module
+    if crossing is None or not isinstance(split, SplitModule):
+        return [
+            Stage(
+                name="model",
+                function=lambda given: Seen(batch=given.batch, labels=model.run(given.tensor)),
+            )
+        ]
+
+    def begin(given: Prepared) -> Halfway:
+        with model.computing():
+            return Halfway(batch=given.batch, values=split.begin(given.tensor))
+
+    def cross(given: Halfway) -> Halfway:
+        values = tuple(
+            crossing.carry(value) if isinstance(value, torch.Tensor) else value
+            for value in given.values
+        )
+        return Halfway(batch=given.batch, values=values)
+
+    def finish(given: Halfway) -> Seen:
+        with model.computing():
+            return Seen(batch=given.batch, labels=model.output(split.finish(given.values)))
+
+    return [
+        Stage(name="model, first part", function=begin),
+        Stage(name=CROSSING, function=cross),
+        Stage(name="model, second part", function=finish),
     ]

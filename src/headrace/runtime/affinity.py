@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 import psutil
 
@@ -68,12 +68,46 @@ def bind(cores: frozenset[int]) -> None:
     """
     if not can_bind():
         raise BackendError(
-            f"cores {sorted(cores)} were asked for, but this system cannot bind a process to "
+            f"cores {_listed(cores)} were asked for, but this system cannot bind a process to "
             "cores; leave cores out (Linux can)"
         )
     available = available_cores()
     if not cores or not cores <= available:
-        raise ConfigError(f"cores must be among {sorted(available)}, got {sorted(cores) or 'none'}")
+        raise ConfigError(
+            f"cores {_listed(cores) or 'none'} were asked for; this process may use "
+            f"{_listed(available)}"
+        )
+    _spread(cores)
+
+
+@contextmanager
+def bound(cores: frozenset[int] | None) -> Iterator[None]:
+    """Lets this process run on `cores` only while the block lasts; None changes nothing.
+
+    Raises:
+        ConfigError, BackendError: as `bind`.
+    """
+    if cores is None:
+        yield
+        return
+    before = available_cores()
+    bind(cores)
+    try:
+        yield
+    finally:
+        _spread(before)
+
+
+def _listed(cores: frozenset[int]) -> str:
+    """{0, 1, 2, 6} is "0-2,6"."""
+    ordered = sorted(cores)
+    starts = [core for core in ordered if core - 1 not in cores]
+    ends = [core for core in ordered if core + 1 not in cores]
+    pairs = zip(starts, ends, strict=True)
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in pairs)
+
+
+def _spread(cores: frozenset[int]) -> None:
     # A new thread takes over the cores of the one that starts it, but threads that run already
     # (a library's pool) keep theirs unless each is bound.
     for thread in psutil.Process().threads():

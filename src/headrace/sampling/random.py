@@ -25,6 +25,9 @@ class Purpose(IntEnum):
     JITTER = 5
     SUBSTITUTE = 6
     SLOT = 7
+    HEAD = 8
+    HELD_OUT = 9
+    DUMMY_LABEL = 10
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
-"""A video with what the model saw burnt into each frame."""
+"""Videos with what the model saw burnt into each frame, one for each that is read."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.sinks.caption import captions
@@ -8,27 +9,44 @@ from headrace.sinks.seen import Seen
 from headrace.sinks.video_file import VideoFile
 from headrace.video.stream_index import StreamIndex
 
-NAME = "annotated.mp4"
-"""The file in the folder of a run."""
+
+def annotated_names(videos: int) -> tuple[str, ...]:
+    """Return the files in the folder of a run: `annotated.mp4`, or `annotated-0.mp4`..."""
+    if videos == 1:
+        return ("annotated.mp4",)
+    return tuple(f"annotated-{number}.mp4" for number in range(videos))
 
 
 class AnnotatedVideo:
-    """Draws each frame's label and writes it at the frame's own time: a `Sink`."""
+    """Draws each frame's label and writes it at the frame's own time: a `Sink`.
 
-    def __init__(self, folder: Path, index: StreamIndex) -> None:
-        """Open the file in `folder`; times in it count from the first frame of the video.
+    Videos are written one after the other, as they are read: the file of one is finished when the
+    next begins. Times in a file count from the first frame of its video.
+    """
+
+    def __init__(self, folder: Path, indexes: Sequence[StreamIndex]) -> None:
+        """Open the first file in `folder`.
+
+        Args:
+            folder: Where they lie; files that lie there are replaced.
+            indexes: Of the videos, in order.
 
         Raises:
             ConfigError: the file cannot be written.
         """
-        self._video = VideoFile(folder / NAME, index.frame_rate)
-        self._overlay = Overlay(index.info.upright_size)
-        self._start_seconds = index.seconds(0)
+        self._folder = folder
+        self._indexes = tuple(indexes)
+        self._names = annotated_names(len(self._indexes))
+        self._begun: list[str] = []
+        self._begin(0)
 
     def write(self, seen: Seen) -> None:
         """Draw and append the frames of a batch: see `Sink.write`."""
         batch = seen.batch
-        shown_at = batch.pts_seconds - self._start_seconds
+        if batch.video != self._number:
+            self._video.close()
+            self._begin(batch.video)
+        shown_at = batch.pts_seconds - self._indexes[self._number].seconds(0)
         for frame, caption, seconds in zip(batch.frames, captions(seen), shown_at, strict=True):
             self._video.write(self._overlay.draw(frame, caption.label, caption.note), seconds)
 
@@ -38,5 +56,12 @@ class AnnotatedVideo:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The file, if it holds a frame."""
-        return (NAME,) if self._video.path.exists() else ()
+        """The files that hold a frame."""
+        return tuple(name for name in self._begun if (self._folder / name).exists())
+
+    def _begin(self, number: int) -> None:
+        index, name = self._indexes[number], self._names[number]
+        self._number = number
+        self._video = VideoFile(self._folder / name, index.frame_rate)
+        self._overlay = Overlay(index.info.upright_size)
+        self._begun.append(name)

@@ -1,67 +1,76 @@
-"""Predictions as JSON lines, one for each frame."""
+"""Predictions, a row for each frame: as JSON lines here, as a table in prediction_table.py."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, Literal, TextIO
 
 from headrace.errors import ConfigError
 from headrace.sinks.seen import Seen
-from headrace.video.frames import FrameBatch
 
+PredictionFormat = Literal["jsonl", "parquet"]
 NAME = "predictions.jsonl"
 """The file in the folder of a run."""
 
 
-class PredictionLines:
-    """Appends a line for each frame: a `Sink`.
+def prediction_rows(seen: Seen, sources: Sequence[str], top_k: int) -> list[dict[str, Any]]:
+    """Return what was predicted for each frame of a batch.
 
-    {"index": 7, "pts": 21000, "pts_seconds": 0.233333, "label": "cat", "confidence": 0.91}
+    {"source": "a.mp4", "index": 7, "pts": 21000, "pts_seconds": 0.233333, "label": "cat",
+    "confidence": 0.91}
 
-    `pts` are ticks of the video's time base, exact, to join results with.
+    `pts` are ticks of the video's time base, exact, to join results with. Where more than one class
+    was asked for, `labels` and `confidences` hold them all, the likeliest first.
     """
+    batch, found = seen.batch, seen.labels
+    rows = []
+    for k in range(len(batch)):
+        names, confidence = found.names[k], [round(value, 6) for value in found.confidence[k]]
+        row = {
+            "source": sources[batch.video],
+            "index": int(batch.index[k]),
+            "pts": int(batch.pts[k]),
+            "pts_seconds": round(float(batch.pts_seconds[k]), 6),
+            "label": names[0],
+            "confidence": confidence[0],
+        }
+        several = {"labels": list(names), "confidences": confidence} if top_k > 1 else {}
+        rows.append(row | several)
+    return rows
 
-    def __init__(self, folder: Path, sources: Sequence[str] = ()) -> None:
+
+class PredictionLines:
+    """Appends a line of JSON for each frame, a row of `prediction_rows`: a `Sink`."""
+
+    def __init__(self, folder: Path, sources: Sequence[str], *, top_k: int = 1) -> None:
         """Make the file in `folder`; one that lies there is replaced.
 
         Args:
             folder: Where it lies.
-            sources: What each is called; with several, a line says which it is from.
+            sources: What each is called.
+            top_k: How many classes were asked for.
 
         Raises:
             ConfigError: it cannot be written.
         """
         self._path = folder / NAME
         self._is_empty = True
-        self._sources = tuple(sources) if len(sources) > 1 else ()
+        self._sources = tuple(sources)
+        self._top_k = top_k
         try:
             self._file: TextIO = self._path.open("w", encoding="utf-8")
         except OSError as error:
-            raise _unwritable(self._path, error) from error
+            raise unwritable(self._path, error) from error
 
     def write(self, seen: Seen) -> None:
         """Append a line for each frame: see `Sink.write`."""
-        batch, found = seen.batch, seen.labels
-        lines = [
-            json.dumps(
-                self._source_of(batch)
-                | {
-                    "index": int(batch.index[k]),
-                    "pts": int(batch.pts[k]),
-                    "pts_seconds": round(float(batch.pts_seconds[k]), 6),
-                    "label": found.names[k][0],
-                    "confidence": round(found.confidence[k][0], 6),
-                },
-                ensure_ascii=False,
-            )
-            for k in range(len(batch))
-        ]
+        rows = prediction_rows(seen, self._sources, self._top_k)
         try:
-            self._file.writelines(f"{line}\n" for line in lines)
+            self._file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
             self._file.flush()  # who follows the file sees whole batches
-            self._is_empty = self._is_empty and not lines
+            self._is_empty = self._is_empty and not rows
         except OSError as error:
-            raise _unwritable(self._path, error) from error
+            raise unwritable(self._path, error) from error
 
     def close(self) -> None:
         """Finish the file; one without a line is removed: see `Sink.close`."""
@@ -70,10 +79,7 @@ class PredictionLines:
             if self._is_empty:
                 self._path.unlink(missing_ok=True)
         except OSError as error:
-            raise _unwritable(self._path, error) from error
-
-    def _source_of(self, batch: FrameBatch) -> dict[str, object]:
-        return {"source": self._sources[batch.video]} if self._sources else {}
+            raise unwritable(self._path, error) from error
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -81,6 +87,7 @@ class PredictionLines:
         return () if self._is_empty else (NAME,)
 
 
-def _unwritable(path: Path, error: OSError) -> ConfigError:
+def unwritable(path: Path, error: OSError) -> ConfigError:
+    """Return the error that says why a file of results cannot be written."""
     reason = (error.strerror or str(error)).lower()
     return ConfigError(f"cannot write {path}: {reason}; give another folder with --out")

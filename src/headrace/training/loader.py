@@ -4,6 +4,7 @@ import math
 import zlib
 from dataclasses import dataclass
 
+from headrace.decode.protocol import DecodeCounters
 from headrace.errors import MediaError
 from headrace.sampling.frames import Uniform
 from headrace.sampling.sampler import Sampler
@@ -113,6 +114,11 @@ class FrameLoader(ResumableLoader[Samples, Batch]):
             starved_seconds=self._starved_seconds,
             blocked_seconds=spent.blocked_seconds,
         )
+
+    @property
+    def decoding(self) -> DecodeCounters:
+        """What decoding cost so far."""
+        return self._spent.decoding
 
     @property
     def left_out(self) -> tuple[MediaError, ...]:

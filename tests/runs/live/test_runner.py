@@ -174,8 +174,7 @@ def test_a_source_that_cannot_be_opened_fails_the_run(tmp_path):
 
 
 def test_a_run_stops_after_so_many_steps(tmp_path):
-    runner = runner_of(tmp_path, Endless(count=20), video=False)
-    session = run(replace(runner, options=replace(runner.options, max_steps=4)))
+    session = run(runner_of(tmp_path, Endless(count=20), video=False, max_steps=4))
     assert (session.outcome, len(session.steps)) == ("complete", 4)
 
 

@@ -26,6 +26,8 @@ def _change(session: Session) -> str | None:
         return None  # The error says what to do.
     if session.outcome == "interrupted":
         return "Let it run longer before Ctrl-C."
+    if session.kind == "retrain":
+        return "Train for more --epochs, or on more videos."
     frames = sum(session.steps.frames)
     batch_size = frames // (FEWEST_STEPS + max(1, session.warmup_steps))
     if 1 <= batch_size < session.setup.batch_size:

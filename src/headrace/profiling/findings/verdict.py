@@ -7,6 +7,7 @@ from headrace.profiling.findings.pace import pace
 from headrace.profiling.findings.source import source
 from headrace.profiling.findings.start_up import start_up
 from headrace.profiling.findings.too_short import too_short
+from headrace.profiling.findings.training import training
 from headrace.profiling.session import Session
 
 
@@ -17,6 +18,6 @@ def find(session: Session) -> tuple[Finding, ...]:
         return (short,)
     kept_up = keeping_up(session)
     is_enough = kept_up is not None and "source" in kept_up.bound_by
-    pace_set_by = None if is_enough else source(session) or pace(session)
+    pace_set_by = None if is_enough else training(session) or source(session) or pace(session)
     found = (other_programs(session), start_up(session), kept_up, pace_set_by)
     return tuple(finding for finding in found if finding is not None)

@@ -23,5 +23,11 @@ function draw() {
   }
 }
 
+for (const video of document.querySelectorAll("video")) {
+  const tell = () => { video.hidden = true; video.nextElementSibling.hidden = false; };
+  video.addEventListener("error", tell);
+  if (video.error) tell();
+}
+
 draw();
 darkness.addEventListener("change", draw);

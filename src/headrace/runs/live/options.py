@@ -1,15 +1,14 @@
 """How a live run goes about its frames: pace, overload, clips, end; checked when made."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, get_args
 
 from headrace.errors import ConfigError
 from headrace.live.overload import OverloadName
 from headrace.profiling.provenance import Scalar
 from headrace.runs.marks import MarkOptions
-from headrace.runs.options import ComputeOptions, OutputOptions, RunOptions
+from headrace.runs.options import ComputeOptions, OutputOptions, RunOptions, computing
 from headrace.sizes import check_integers
 
 PaceName = Literal["auto", "offline", "realtime"]
@@ -34,8 +33,11 @@ class FlowOptions:
     """Whether a source that cannot be opened at first is waited for; else it ends the run."""
     max_seconds: float | None = None
     """When to stop reading; None means when the sources end."""
+    max_steps: int | None = None
+    """Where to stop; None means when the sources end."""
 
     def __post_init__(self) -> None:
+        check_integers(1, max_steps=self.max_steps)
         if self.pace not in get_args(PaceName):
             choices = ", ".join(get_args(PaceName))
             raise ConfigError(f"pace must be one of {choices}, got {self.pace!r}")
@@ -69,8 +71,6 @@ class LiveOptions:
     """Files, cameras, addresses."""
     stride: int = 1
     """1 means every frame."""
-    max_steps: int | None = None
-    """Where to stop; None means when the sources end."""
     view: View = "none"
     """Where the run can be watched."""
     flow: FlowOptions = field(default_factory=FlowOptions)
@@ -82,7 +82,7 @@ class LiveOptions:
     def __post_init__(self) -> None:
         if not self.sources:
             raise ConfigError("a live run needs a source, got none")
-        check_integers(1, stride=self.stride, max_steps=self.max_steps)
+        check_integers(1, stride=self.stride)
         if self.view not in get_args(View):
             raise ConfigError(f"view must be one of {', '.join(get_args(View))}, got {self.view!r}")
 
@@ -90,19 +90,17 @@ class LiveOptions:
     def of(
         cls,
         plain: RunOptions,
-        sources: Sequence[str],
         *,
         flow: FlowOptions,
         clips: ClipOptions,
         view: View = "none",
     ) -> "LiveOptions":
-        """Return what `plain` says of a file, for sources that are read as they come."""
+        """Return what `plain` says of files, for sources that are read as they come."""
         return cls(
-            sources=tuple(sources),
+            sources=plain.input.sources,
             stride=plain.input.stride,
-            max_steps=plain.input.max_steps,
             view=view,
-            flow=flow,
+            flow=replace(flow, max_steps=plain.input.max_steps),
             clips=clips,
             compute=plain.compute,
             output=plain.output,
@@ -115,18 +113,34 @@ class LiveOptions:
         Args:
             names: Of the sources, without credentials.
         """
-        parts = (self.flow, self.clips, self.compute, self.output)
-        options = {name: value for part in parts for name, value in asdict(part).items()}
+        flow, clips, output = (asdict(part) for part in (self.flow, self.clips, self.output))
+        options = flow | clips | computing(self.compute) | output
         return {
             "model": options.pop("model_name"),
             "sources": ", ".join(names),
             "stride": self.stride,
-            "max_steps": self.max_steps,
+            "max_steps": options.pop("max_steps"),
             "view": self.view,
             **options,
             "out": str(self.output.out),
             **self.marks.configuration(),
         }
+
+
+def check_live(compute: ComputeOptions) -> None:
+    """Raise ConfigError where something is asked for that only files at full speed have."""
+    execution = compute.execution
+    asked = {
+        "--batch-size auto": execution.fit_batch,
+        "--prep-on-gpu": execution.prep_on_gpu,
+        "--split-point": execution.split_point is not None,
+    }
+    for option, is_asked in asked.items():
+        if is_asked:
+            raise ConfigError(
+                f"{option} is for single frames of files at full speed; leave it out for cameras, "
+                "for real time, for clips and for what is watched"
+            )
 
 
 def parse_seconds(text: str) -> float:

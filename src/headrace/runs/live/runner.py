@@ -15,21 +15,20 @@ from headrace.models.clip_length import with_clip_length
 from headrace.models.load import load_classifier, load_clip_classifier
 from headrace.models.model import Model
 from headrace.models.results import Labels
-from headrace.models.threads import operation_threads
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import NOT_COUNTED
 from headrace.profiling.live import with_file_content
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Outcome, Pace, Session
-from headrace.profiling.setup import StartUpPart
+from headrace.profiling.setup import Setup, StartUpPart
 from headrace.profiling.steps import Step, Steps
 from headrace.profiling.usage import ProcessorShare
 from headrace.runs.instruments import Instruments
 from headrace.runs.live.addresses import open_sources
 from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.options import LiveOptions
+from headrace.runs.live.options import LiveOptions, check_live
 from headrace.runs.live.recording import (
     event_records,
     source_records,
@@ -39,13 +38,14 @@ from headrace.runs.live.recording import (
 from headrace.runs.live.showing import SinkEnds, fan_out
 from headrace.runs.live.watching import StatusBoard
 from headrace.runs.outputs import claim
+from headrace.runs.place import computing_place
 from headrace.runs.ready import ready_model
 from headrace.runs.recording import setup_of
 from headrace.runs.stages import Carrier
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sinks.annotated_parts import AnnotatedParts
-from headrace.sinks.predictions import PredictionLines
+from headrace.sinks.prediction_table import check_parquet, open_predictions
 from headrace.sinks.seen import Sink
 
 _WARMUP_STEPS: Final = 1
@@ -96,9 +96,19 @@ class LiveRunner:
                 cannot be written.
             BackendError: the device is missing, or the model cannot run there.
         """
-        watch = StartWatch(clock)
-        if imports_seconds is not None:
-            watch.add("imports", imports_seconds)
+        with computing_place(options.compute):
+            return cls._prepare(options, tuple(command), StartWatch(clock, imports_seconds))
+
+    @classmethod
+    def _prepare(
+        cls,
+        options: LiveOptions,
+        command: tuple[str, ...],
+        watch: StartWatch,
+    ) -> "LiveRunner":
+        check_live(options.compute)
+        if options.output.predictions == "parquet":
+            check_parquet()
         compute = options.compute
         options.marks.prepare(watch)
         flow = options.flow
@@ -113,17 +123,17 @@ class LiveRunner:
 
         def load() -> Model[Labels]:
             loader = load_clip_classifier if is_video else load_classifier
-            model = loader(compute.model_name, compute.weights)
+            model = loader(compute.model_name, compute.weights, top_k=options.output.top_k)
             return with_clip_length(model, options.clips.clip_len)
 
         size = 1 if is_video else compute.batch_size
         return cls(
             options=options,
             sources=sources,
-            model=ready_model(load, compute, batch_size=size, watch=watch, clock=clock),
-            command=tuple(command),
+            model=ready_model(load, compute, batch_size=size, watch=watch, clock=watch.clock),
+            command=command,
             startup=tuple(watch.parts),
-            clock=clock,
+            clock=watch.clock,
         )
 
     def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
@@ -135,7 +145,7 @@ class LiveRunner:
         Args:
             on_step: Called in the caller's thread after each step, for progress.
         """
-        with operation_threads(self.options.compute.threads):
+        with computing_place(self.options.compute):
             session = self._run(on_step)
         return session.model_copy(update={"sources": with_file_content(session.sources)})
 
@@ -164,7 +174,7 @@ class LiveRunner:
                     if self.board is not None:
                         self.board.add(steps[-1])
                     ends.look(fan)
-                    if number + 1 == self.options.max_steps:
+                    if number + 1 == self.options.flow.max_steps:
                         break
         except KeyboardInterrupt:
             outcome = "interrupted"
@@ -177,13 +187,7 @@ class LiveRunner:
         return Session(
             kind="run" if base == "full_speed" else "live",
             provenance=made,
-            setup=setup_of(
-                self.options.compute,
-                self.model,
-                made,
-                stride=self.options.stride,
-                draws_video=self.options.output.video,
-            ),
+            setup=self._setup(made),
             pace=base,
             outcome=outcome,
             error=error,
@@ -202,6 +206,16 @@ class LiveRunner:
             outputs=(*(name for sink in ends.sinks for name in sink.outputs), *instruments.outputs),
         )
 
+    def _setup(self, made: Provenance) -> Setup:
+        options = self.options
+        return setup_of(
+            options.compute,
+            self.model,
+            made,
+            stride=options.stride,
+            draws_video=options.output.video,
+        )
+
     def _instruments(self, made: Provenance) -> Instruments:
         options = self.options
         return Instruments(
@@ -214,10 +228,11 @@ class LiveRunner:
 
     def _sinks(self) -> tuple[Sink, ...]:
         output = self.options.output
-        lines = PredictionLines(output.out, [source.name for source in self.sources])
+        names = [source.name for source in self.sources]
+        rows = open_predictions(output.predictions, output.out, names, top_k=output.top_k)
         if not output.video:
-            return (lines, *self.sinks)
-        return (AnnotatedParts(output.out, len(self.sources)), lines, *self.sinks)
+            return (rows, *self.sinks)
+        return (AnnotatedParts(output.out, len(self.sources)), rows, *self.sinks)
 
     def new_board(self) -> StatusBoard:
         """Return a board that knows what runs here; give it as `board`."""

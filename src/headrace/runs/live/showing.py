@@ -23,6 +23,7 @@ _WAITING: Final = 64
 _NAMES: Final = {
     "AnnotatedParts": "annotated video",
     "PredictionLines": "predictions",
+    "PredictionTable": "predictions",
     "WebView": "web page",
     "WindowView": "window",
 }

@@ -1,0 +1,101 @@
+"""`headrace models`: what can be run, and what is done to frames first."""
+
+import json as json_format
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from headrace.models.listing import ListedModel
+    from headrace.preprocess.spec import InputSpec
+
+_DEFAULT: Final = "mobilenet_v2"
+"""What `headrace run` runs where no model is named."""
+
+
+def models(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Names, parts of names, or patterns: resnet*."),
+    ] = None,
+    prep: Annotated[
+        bool, typer.Option("--prep", help="Print what each level of preprocessing does.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the models that can be run: what they take, their size, their weights."""
+    from headrace.models.listing import list_models
+    from headrace.report.text import aligned
+
+    found = list_models(names or ([_DEFAULT] if prep else []))
+    if json:
+        print(json_format.dumps([_facts(model, prep=prep) for model in found], indent=1))
+        return
+    head = ("model", "takes", "input", "weights", "file")
+    for line in aligned([head, *map(_row, found)]):
+        print(line.removeprefix("  "))
+    if prep:
+        for model in found:
+            print("\n".join(("", *_levels(model))))
+    else:
+        print(
+            "\nThe file of the weights is at hand, or is downloaded at first use."
+            "\nheadrace run --model-name takes models of pictures and of clips."
+        )
+
+
+def _row(model: "ListedModel") -> tuple[str, ...]:
+    return (
+        model.name,
+        model.kind,
+        _size(model.input),
+        f"{model.parameters / 1e6:6.1f}M",
+        "at hand" if model.is_at_hand else _bytes(model.weights_bytes).rjust(7),
+    )
+
+
+def _size(spec: "InputSpec") -> str:
+    if spec.crop is None:
+        return "any"
+    frames = "" if spec.num_frames is None else f"{spec.num_frames}x"
+    return f"{frames}{spec.crop}x{spec.crop}"
+
+
+def _bytes(size: int) -> str:
+    mebibytes = size / 2**20
+    return f"{mebibytes:.0f} MiB" if mebibytes < 1000 else f"{mebibytes / 1024:.1f} GiB"
+
+
+def _levels(model: "ListedModel") -> Iterator[str]:
+    yield f"Preprocessing of {model.name}: functions of torchvision.transforms.v2.functional, in"
+    yield "order, on uint8 [N, 3, H, W]; the same on the CPU and on a GPU"
+    for level, calls in _calls(model).items():
+        yield f"  {level}"
+        yield from (f"    {call}" for call in calls)
+
+
+def _calls(model: "ListedModel") -> dict[str, list[str]]:
+    from typing import get_args
+
+    from headrace.preprocess.operations import PrepLevel, operations
+
+    return {
+        level: [operation.call for operation in operations(level, model.input)]
+        for level in get_args(PrepLevel)
+    }
+
+
+def _facts(model: "ListedModel", *, prep: bool) -> dict[str, Any]:
+    size = model.input.crop
+    return {
+        "name": model.name,
+        "kind": model.kind,
+        "parameters": model.parameters,
+        "height": size,
+        "width": size,
+        "num_frames": model.input.num_frames,
+        "weights": model.weights,
+        "weights_bytes": model.weights_bytes,
+        "is_at_hand": model.is_at_hand,
+    } | ({"prep": _calls(model)} if prep else {})

@@ -1,0 +1,106 @@
+"""From what was typed behind `headrace run` to the library's own values."""
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from headrace.models.compute import Device
+    from headrace.runs.live.options import LiveOptions
+    from headrace.runs.options import RunOptions
+
+Options = TypeVar("Options")
+
+
+def run_options(typed: dict[str, Any]) -> "RunOptions":
+    """Return what to run, on what, with what, and where results go.
+
+    Raises:
+        typer.BadParameter: flags that contradict each other, or none that is needed.
+        ConfigError: a value is not possible.
+    """
+    from headrace.models.batch_size import LARGEST
+    from headrace.runs.marks import MarkOptions
+    from headrace.runs.options import (
+        ComputeOptions,
+        ExecutionOptions,
+        InputOptions,
+        OutputOptions,
+        RunOptions,
+    )
+
+    is_auto = typed["batch_size"] == "auto"
+    execution = named(
+        ExecutionOptions,
+        typed,
+        fit_batch=is_auto,
+        amp=typed["use_amp"],
+        compile=typed["enable_compile"],
+    )
+    return RunOptions(
+        input=named(InputOptions, typed, sources=_sources(typed)),
+        compute=named(
+            ComputeOptions,
+            typed,
+            batch_size=LARGEST if is_auto else _batch_size(typed["batch_size"]),
+            device=_device(typed),
+            execution=execution,
+        ),
+        output=named(OutputOptions, typed),
+        marks=named(MarkOptions, typed),
+    )
+
+
+def live_options(plain: "RunOptions", typed: dict[str, Any]) -> "LiveOptions":
+    """Return the same for sources that are read as they come.
+
+    Raises:
+        ConfigError: a value is not possible.
+    """
+    from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
+
+    flow, clips = named(FlowOptions, typed), named(ClipOptions, typed)
+    return LiveOptions.of(plain, flow=flow, clips=clips, view=typed["view"])
+
+
+def named(options: type[Options], typed: dict[str, Any], **given: object) -> Options:
+    """Return options whose fields are the flags of the same names; `given` come before those."""
+    of_flags = {
+        field.name: typed[field.name]
+        for field in fields(options)  # type: ignore[arg-type]
+        if field.name in typed
+    }
+    return options(**of_flags | given)
+
+
+def _sources(typed: dict[str, Any]) -> tuple[str, ...]:
+    listed, named_so = typed["sources"] or [], typed["input_path"] or []
+    if listed and named_so:
+        raise typer.BadParameter(
+            "SOURCE is given already; give one of both", param_hint="--input-path"
+        )
+    if not (listed or named_so):
+        raise typer.BadParameter(
+            "give a video, a folder, a camera or an address", param_hint="SOURCE"
+        )
+    return (*listed, *named_so)
+
+
+def _batch_size(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise typer.BadParameter(
+            f"a number from 1 on, or auto, got {text!r}", param_hint="--batch-size"
+        )
+    return int(text)
+
+
+def _device(typed: dict[str, Any]) -> "Device":
+    if typed["infer_on_gpu"]:
+        if typed["device"] == "cpu":
+            raise typer.BadParameter(
+                "it contradicts --device cpu; give one of both", param_hint="--infer-on-gpu"
+            )
+        return "cuda"
+    device: Device = typed["device"] or "cpu"
+    return device

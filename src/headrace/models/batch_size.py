@@ -1,0 +1,202 @@
+"""Which batch size serves a model best here, found by running it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psutil
+import torch
+
+from headrace.errors import BackendError
+from headrace.models.model import Model
+from headrace.models.out_of_memory import is_out_of_memory
+from headrace.models.prepare import warm_up
+from headrace.runtime.clock import Clock
+
+LARGEST: Final = 256
+"""Frames in a batch, above which none is tried: each waits for all of them."""
+_ENOUGH: Final = 0.95
+"""Of the best rate: the smallest batch that reaches it is taken, since it needs less memory."""
+_TURNS: Final = 2
+"""Measured runs of each size, after one that pays for its set-up."""
+_MEMORY_SHARE: Final = 0.25
+"""Of the main memory that is free."""
+_GPU_SHARE: Final = 0.9
+"""Of a GPU's memory that is free: what others ask for meanwhile has room."""
+_BATCHES_WAITING: Final = 14
+"""Batches of decoded frames that a run holds: decoded ahead, and on their way."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchChoice:
+    """The batch size that was chosen."""
+
+    batch_size: int
+    why: str
+    """In words, with the figures."""
+
+
+def choose_batch_size(
+    model: Model[Any],
+    *,
+    picture_size: tuple[int, int],
+    most: int,
+    budget_seconds: float,
+    clock: Clock,
+) -> BatchChoice:
+    """Return the batch size for a model that is ready, on its device.
+
+    On the CPU it is that with the best rate, on a GPU the largest that fits its memory; powers of
+    two either way. What main memory may be taken by frames and by the model bounds both.
+
+    Args:
+        model: On its device; it is run on zeros.
+        picture_size: (height, width) of the decoded frames.
+        most: Frames in a batch, above which none makes sense, such as those that there are.
+        budget_seconds: Of wall clock, after which no further size is begun on the CPU.
+        clock: What measures.
+
+    Raises:
+        BackendError: the model cannot run there, not even on one frame.
+    """
+    warm_up(model, model.input.shape(1, picture_size))
+    height, width = picture_size
+    item_bytes = height * width * 3 * _BATCHES_WAITING
+    if model.compute.device == "cpu":
+        item_bytes += _activation_bytes(model, picture_size)
+    budget = int(_MEMORY_SHARE * psutil.virtual_memory().available)
+    bound = max(1, min(most, LARGEST, budget // item_bytes))
+
+    def run(batch_size: int) -> None:
+        shape = model.input.shape(batch_size, picture_size)
+        model.run(torch.zeros(shape, device=model.compute.entry_device))
+
+    if model.compute.device == "cpu":
+        return fastest(run, most=bound, budget_seconds=budget_seconds, clock=clock)
+    free, _ = torch.cuda.mem_get_info()
+    return largest(run, _peak_bytes, most=bound, limit_bytes=int(_GPU_SHARE * free))
+
+
+def fastest(
+    run: Callable[[int], object], *, most: int, budget_seconds: float, clock: Clock
+) -> BatchChoice:
+    """Return the smallest power of two whose rate is within 5 % of the best that was measured.
+
+    Sizes go up until two in turn were no faster than one before them, or time or memory run out.
+    """
+    stop_ns = clock.now_ns() + round(budget_seconds * 1e9)
+    rates: dict[int, float] = {}
+    ended = f"{most} are the most there is reason or memory for"
+    for size in _powers(most):
+        spent = size / rates[size // 2] * (_TURNS + 1) if rates else 0.0
+        if clock.now_ns() + spent * 1e9 > stop_ns:
+            ended = "larger ones would take too long to measure"
+            break
+        try:
+            rates[size] = size / _seconds(run, size, clock)
+        except RuntimeError as error:
+            _check_memory(error, size)
+            ended = f"{size} do not fit into the memory"
+            break
+        if len(rates) > 2 and max(rates, key=rates.__getitem__) < size // 2:
+            ended = "larger ones are no faster"
+            break
+    best = max(rates.values())
+    chosen = min(size for size, rate in rates.items() if rate >= _ENOUGH * best)
+    measured = ", ".join(f"{size}: {rate:.3g}" for size, rate in rates.items())
+    return BatchChoice(
+        batch_size=chosen,
+        why=f"batch size {chosen} was chosen for its rate; frames/s of the model by batch size: "
+        f"{measured}; {ended}",
+    )
+
+
+def largest(
+    run: Callable[[int], object],
+    peak_bytes: Callable[[], int],
+    *,
+    most: int,
+    limit_bytes: int,
+) -> BatchChoice:
+    """Return the largest power of two that fits the memory, by what smaller ones took.
+
+    Args:
+        run: Runs the model with so many frames.
+        peak_bytes: The most memory that was in use since it was last asked.
+        most: Frames in a batch at most.
+        limit_bytes: Of memory, in all.
+    """
+    peaks: dict[int, int] = {}
+    ended = f"{most} are the most there is reason or memory for"
+    for size in _powers(most):
+        # By the last two, as what the model itself holds does not grow.
+        if len(peaks) > 1:
+            last, before = peaks[size // 2], peaks[size // 4]
+            if last + 2 * (last - before) > limit_bytes:
+                ended = f"{size} would not fit into {limit_bytes / 2**30:.3g} GiB"
+                break
+        try:
+            peak_bytes()
+            run(size)
+            peaks[size] = peak_bytes()
+        except RuntimeError as error:
+            _check_memory(error, size)
+            ended = f"{size} do not fit into the memory"
+            break
+    chosen = max(peaks)
+    return BatchChoice(
+        batch_size=chosen,
+        why=f"batch size {chosen} was chosen as the largest that fits: it takes "
+        f"{peaks[chosen] / 2**20:.0f} MiB of the device; {ended}",
+    )
+
+
+def _powers(most: int) -> Iterator[int]:
+    size = 1
+    while size <= most:
+        yield size
+        size *= 2
+
+
+def _seconds(run: Callable[[int], object], size: int, clock: Clock) -> float:
+    run(size)
+    turns = []
+    for _ in range(_TURNS):
+        began_ns = clock.now_ns()
+        run(size)
+        turns.append(max(1, clock.now_ns() - began_ns) / 1e9)
+    return min(turns)
+
+
+def _check_memory(error: RuntimeError, size: int) -> None:
+    """Pass over an error that says that memory ran out, of more than one frame; raise others."""
+    words = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if size == 1 or not is_out_of_memory(error):
+        raise BackendError(
+            f"no batch size can be chosen, the model fails with batches of {size}: {words}; "
+            "use a smaller model or another --device"
+        ) from error
+
+
+def _activation_bytes(model: Model[Any], picture_size: tuple[int, int]) -> int:
+    """Return what all layers give for one picture together: more than is held at a time."""
+    found = 0
+
+    def add(module: object, given: object, output: object) -> None:
+        nonlocal found
+        found += output.nbytes if isinstance(output, torch.Tensor) else 0
+
+    hooks = [module.register_forward_hook(add) for module in model.module.modules()]
+    try:
+        model.run(torch.zeros(model.input.shape(1, picture_size)))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found
+
+
+def _peak_bytes() -> int:
+    torch.cuda.empty_cache()
+    peak: int = torch.cuda.max_memory_reserved()
+    torch.cuda.reset_peak_memory_stats()
+    return peak

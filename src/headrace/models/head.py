@@ -1,0 +1,76 @@
+"""The head of a classifier: the layer that scores its classes, found and replaced by a new one."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from headrace.errors import ConfigError
+from headrace.sampling.random import Draws, Purpose
+
+_SCORING = (nn.Linear, nn.Conv2d, nn.Conv3d)
+
+
+def head_of(module: nn.Module) -> str:
+    """Return the name of the layer that scores the classes: `fc`, `classifier.6`, `heads.head`.
+
+    It is the last linear or convolutional layer, as torchvision's classifiers declare them.
+
+    Raises:
+        ConfigError: the model has no such layer.
+    """
+    found = [name for name, inner in module.named_modules() if isinstance(inner, _SCORING)]
+    if not found:
+        raise ConfigError(
+            f"{type(module).__name__} has no linear or convolutional layer that could score "
+            "classes; give a classification model of torchvision"
+        )
+    return found[-1]
+
+
+def replace_head(module: nn.Module, num_classes: int, *, seed: int = 0) -> str:
+    """Put a new head for `num_classes` into a classifier, and return its name.
+
+    Its weights are drawn from `seed`, the same on every machine: uniform within 1 / sqrt(inputs)
+    of 0; at least 0 where pictures are convolved, as in SqueezeNet, whose scores go through a ReLU:
+    a class that scores below 0 everywhere would never be learnt. Biases are 0.
+
+    Raises:
+        ConfigError: as `head_of`.
+    """
+    name = head_of(module)
+    old = module.get_submodule(name)
+    new = _like(old, num_classes)
+    with torch.no_grad():
+        for part, weights in new.named_parameters():
+            weights.copy_(_drawn(weights.shape, seed) if part == "weight" else weights.zero_())
+        if isinstance(new, nn.Conv2d):
+            new.weight.abs_()
+    module.set_submodule(name, new)
+    return name
+
+
+def _like(old: nn.Module, num_classes: int) -> nn.Module:
+    if isinstance(old, nn.Linear):
+        options: dict[str, Any] = {"in_features": old.in_features, "out_features": num_classes}
+    else:
+        options = {"in_channels": old.in_channels, "out_channels": num_classes}
+        options |= {each: getattr(old, each) for each in ("kernel_size", "stride", "padding")}
+    # Without the layer's own draws, which would move PyTorch's generator on.
+    new: nn.Module = nn.utils.skip_init(  # type: ignore[no-untyped-call]
+        type(old),
+        bias=old.bias is not None,
+        device=old.weight.device,
+        dtype=old.weight.dtype,
+        **options,
+    )
+    return new
+
+
+def _drawn(shape: torch.Size, seed: int) -> torch.Tensor:
+    draws = Draws(seed=seed, epoch=0, purpose=Purpose.HEAD)
+    within = 1 / math.sqrt(math.prod(shape[1:]))
+    values = within * (2 * draws.fractions(np.arange(math.prod(shape))) - 1)
+    return torch.from_numpy(values.astype(np.float32)).reshape(shape)

@@ -1,0 +1,82 @@
+"""What models there are, as values: what each takes, its size, whether its weights lie here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+import torch
+from torchvision import models
+
+from headrace.models.catalogue import Task, input_of, names_of, task_of
+from headrace.preprocess.spec import InputSpec
+
+Kind = Literal["pictures", "clips", "detector"]
+"""What a model takes, and gives: the class of a picture, of a clip, or boxes in a picture."""
+
+_KINDS: Final[dict[Task, Kind]] = {
+    "classification": "pictures",
+    "video": "clips",
+    "detection": "detector",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedModel:
+    """A model of torchvision with the weights it has by default."""
+
+    name: str
+    kind: Kind
+    parameters: int
+    """Weights and biases."""
+    input: InputSpec
+    """What it takes."""
+    weights: str
+    """torchvision's name of the weights."""
+    weights_bytes: int
+    """Size of their file, rounded."""
+    is_at_hand: bool
+    """Whether the file of the weights lies in torchvision's cache on this machine."""
+
+
+def list_models(patterns: Sequence[str] = ()) -> list[ListedModel]:
+    """Return the models that patterns name, by kind and name; no pattern names all.
+
+    Nothing is built and no weights are read: all is told by torchvision's own descriptions.
+
+    Args:
+        patterns: A name stands for itself; "resnet*" for what matches; any other text for the
+            names that hold it.
+
+    Raises:
+        ConfigError: a pattern names no model.
+    """
+    known = {name: task for task in get_args(Task) for name in names_of(task)}
+    wanted = set(known) if not patterns else set[str]()
+    for pattern in patterns:
+        named = {pattern} & set(known) or {name for name in known if _matches(name, pattern)}
+        if not named:
+            task_of(pattern)  # says what was meant
+        wanted |= named
+    kinds = list(_KINDS)
+    ordered = sorted(wanted, key=lambda name: (kinds.index(known[name]), name))
+    return [_listed(name, _KINDS[known[name]]) for name in ordered]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return pattern in name or fnmatchcase(name, pattern)
+
+
+def _listed(name: str, kind: Kind) -> ListedModel:
+    preset = models.get_model_weights(name).DEFAULT
+    file = Path(torch.hub.get_dir()) / "checkpoints" / Path(preset.url).name
+    return ListedModel(
+        name=name,
+        kind=kind,
+        parameters=preset.meta["num_params"],
+        input=input_of(name, preset),
+        weights=str(preset),
+        weights_bytes=round(preset.meta["_file_size"] * 2**20),
+        is_at_hand=file.is_file(),
+    )

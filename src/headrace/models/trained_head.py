@@ -1,0 +1,141 @@
+"""A trained head as a file: its weights and classes, and the backbone that it belongs on."""
+
+import zlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from headrace.errors import ConfigError
+
+_FORMAT: Final = "headrace_head"
+_VERSION: Final = 1
+PLACES: Final = ("DEFAULT", "none")
+"""Weights of a backbone that are no file."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainedHead:
+    """What was trained of a classifier."""
+
+    model: str
+    """torchvision's name of it."""
+    backbone: str
+    """The weights of the rest: `DEFAULT`, `none`, or the path of a checkpoint."""
+    checksum: int
+    """Of these weights: see `backbone_checksum`."""
+    classes: tuple[str, ...]
+    """Name of each class."""
+    state: Mapping[str, torch.Tensor]
+    """Name → weights that were trained: those of the head, and of layers trained with it."""
+
+    def save(self, path: Path) -> None:
+        """Write it; the file appears whole or not at all.
+
+        Raises:
+            ConfigError: it cannot be written there.
+        """
+        partial = path.with_name(f".{path.name}.partial")
+        content = {
+            _FORMAT: _VERSION,
+            "model": self.model,
+            "backbone": self.backbone,
+            "checksum": self.checksum,
+            "classes": list(self.classes),
+            "state_dict": {name: value.detach().cpu() for name, value in self.state.items()},
+        }
+        try:
+            torch.save(content, partial)
+            partial.replace(path)
+        except (OSError, RuntimeError) as error:
+            raise ConfigError(
+                f"cannot write the head {path}: {str(error).splitlines()[0]}; "
+                "give another folder with --out"
+            ) from error
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @classmethod
+    def of(cls, content: Any, path: Path) -> "TrainedHead | None":
+        """Return the head in what a checkpoint holds; None where it holds something else.
+
+        Raises:
+            ConfigError: it is a damaged head, or one of another layout.
+        """
+        if not isinstance(content, Mapping) or _FORMAT not in content:
+            return None
+        if content[_FORMAT] != _VERSION:
+            raise ConfigError(
+                f"the head {path} has layout {content[_FORMAT]!r}, this headrace reads {_VERSION}; "
+                "read it with the headrace that wrote it, or train it again"
+            )
+        names = ("model", "backbone", "checksum", "classes", "state_dict")
+        parts: list[Any] = [content.get(name) for name in names]
+        model, backbone, checksum, classes, state = parts
+        if not (
+            (isinstance(model, str) and isinstance(backbone, str) and isinstance(checksum, int))
+            and _all_are(str, classes)
+            and isinstance(state, Mapping)
+            and _all_are(str, list(state))
+            and _all_are(torch.Tensor, list(state.values()))
+        ):
+            raise ConfigError(f"the head {path} is damaged; train it again")
+        return cls(
+            model=model, backbone=backbone, checksum=checksum, classes=tuple(classes), state=state
+        )
+
+    def weights(self, path: Path) -> str:
+        """Return where the backbone's weights are: a file where it was, or beside the head.
+
+        Args:
+            path: Where the head lies.
+
+        Raises:
+            ConfigError: the file is in neither place.
+        """
+        if self.backbone in PLACES:
+            return self.backbone
+        there, beside = Path(self.backbone), path.parent / Path(self.backbone).name
+        for place in (there, beside):
+            if place.is_file() and not (path.exists() and place.samefile(path)):
+                return str(place)
+        raise ConfigError(
+            f"the head {path} belongs on the weights {there}, which are not there; "
+            "put them back, or beside the head"
+        )
+
+    def put_on(self, module: nn.Module, path: Path) -> None:
+        """Put what was trained onto a backbone whose head has these classes.
+
+        Raises:
+            ConfigError: it does not fit, or it was trained on another backbone.
+        """
+        own = module.state_dict()
+        shapes = {name: value.shape for name, value in self.state.items()}
+        if any(name not in own or own[name].shape != shape for name, shape in shapes.items()):
+            raise ConfigError(f"the head {path} does not fit {self.model}; train it again")
+        if backbone_checksum(module, self.state) != self.checksum:
+            raise ConfigError(
+                f"the head {path} was trained on other weights {self.backbone} of {self.model}: "
+                "the file, or what PyTorch makes of it, has changed; train it again"
+            )
+        module.load_state_dict(dict(self.state), strict=False)
+
+
+def backbone_checksum(module: nn.Module, trained: Collection[str]) -> int:
+    """Return a number that other weights of the backbone are most unlikely to share.
+
+    CRC-32 over all weights and buffers that are not `trained`, about 1 GB a second.
+    """
+    found = 0
+    for name, value in module.state_dict().items():
+        if name not in trained:
+            found = zlib.crc32(value.detach().cpu().contiguous().numpy().data, found)
+    return found
+
+
+def _all_are(kind: type, values: object) -> bool:
+    return isinstance(values, list) and bool(values) and all(isinstance(v, kind) for v in values)

@@ -1,0 +1,140 @@
+"""Examples: which class each frame of the videos belongs to."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.runs.retrain.label_file import LabelRow
+from headrace.sampling.random import Draws, Purpose
+from headrace.video.stream_index import StreamIndex
+
+NO_CLASS: Final = -1
+DUMMY_CLASSES: Final = 10
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Examples:
+    """The classes, and which of them each frame belongs to."""
+
+    classes: tuple[str, ...]
+    """Their names, sorted."""
+    of_frame: tuple[NDArray[np.int64], ...]
+    """of_frame[v][k]: the class of frame k of video v; `NO_CLASS` where it has none."""
+    is_dummy: bool = False
+    """Whether they are drawn, and say nothing of the pictures."""
+
+    def classes_of(self, video: int) -> frozenset[int]:
+        """Return the classes that frames of a video belong to."""
+        return frozenset(np.unique(self.of_frame[video]).tolist()) - {NO_CLASS}
+
+    def frames_of(self, video: int, stride: int = 1) -> NDArray[np.int64]:
+        """Return the indices of every `stride`-th frame of a video that has a class, ascending."""
+        return np.flatnonzero(self.of_frame[video] != NO_CLASS)[::stride]
+
+
+def labelled(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], labels: Path) -> Examples:
+    """Return the examples that a file of labels makes of videos.
+
+    Args:
+        videos: That will be read.
+        rows: Lines of the file.
+        labels: The file, for messages.
+
+    Raises:
+        ConfigError: a video has no label, a label no video or no frame, frames have two classes,
+            or there is one class only.
+    """
+    _check_videos(videos, rows, labels)
+    classes = tuple(sorted({row.label for row in rows}))
+    if len(classes) < 2:
+        raise ConfigError(
+            f"all labels in {labels} are {classes[0]!r}; there is nothing to tell apart: label "
+            "videos of two classes or more"
+        )
+    places = {real_path(index.source.path): place for place, index in enumerate(videos)}
+    of_frame = [np.full(len(index), NO_CLASS, np.int64) for index in videos]
+    for row in rows:
+        place = places[real_path(row.path)]
+        _fill(of_frame[place], videos[place], row, classes, labels)
+    return Examples(classes=classes, of_frame=tuple(of_frame))
+
+
+def dummies(videos: Sequence[StreamIndex], seed: int) -> Examples:
+    """Return examples whose classes are drawn from a seed, to time training without labels."""
+    draws = Draws(seed=seed, epoch=0, purpose=Purpose.DUMMY_LABEL)
+    ends = np.cumsum([len(index) for index in videos])
+    drawn = draws.integers(np.arange(ends[-1]), DUMMY_CLASSES)
+    return Examples(
+        classes=tuple(f"dummy {k}" for k in range(DUMMY_CLASSES)),
+        of_frame=tuple(np.split(drawn, ends[:-1])),
+        is_dummy=True,
+    )
+
+
+def _check_videos(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], labels: Path) -> None:
+    given = {real_path(index.source.path): str(index.source) for index in videos}
+    named = {real_path(row.path): str(row.path) for row in rows}
+    without = [name for path, name in given.items() if path not in named]
+    if without:
+        raise ConfigError(
+            f"{labels} has no label for {_listed(without)}; add a line for each, with its path as "
+            f"seen from {labels.parent}, or leave the videos out"
+        )
+    unknown = [name for path, name in named.items() if path not in given]
+    if unknown:
+        missing = [name for name in unknown if not _is_there(name)]
+        raise ConfigError(
+            f"{labels} labels {_listed(missing or unknown)}, "
+            f"{'not there' if missing else 'not among the videos given'}; "
+            f"{'mend the path' if missing else 'give them too'}, or take the lines out"
+        )
+
+
+def _is_there(name: str) -> bool:
+    with suppress(OSError):  # a name that no file can have
+        return Path(name).is_file()
+    return False
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def real_path(path: Path) -> str:
+    """Return what two names of one file have in common."""
+    return os.path.realpath(path)
+
+
+def _fill(
+    of_frame: NDArray[np.int64],
+    index: StreamIndex,
+    row: LabelRow,
+    classes: tuple[str, ...],
+    labels: Path,
+) -> None:
+    seconds = index.seconds_of(np.arange(len(index)))
+    is_whole = row.start_seconds == 0 and row.end_seconds == np.inf
+    inside = is_whole | (seconds >= row.start_seconds) & (seconds < row.end_seconds)
+    number = classes.index(row.label)
+    if not inside.any():
+        raise ConfigError(
+            f"line {row.line} of {labels} labels no frame: {index.source} has none from "
+            f"{row.start_seconds:g} s to {row.end_seconds:g} s; its last is at {seconds[-1]:.3f} s"
+        )
+    before = np.unique(of_frame[inside])
+    other = [classes[k] for k in before.tolist() if k not in (NO_CLASS, number)]
+    if other:
+        raise ConfigError(
+            f"line {row.line} of {labels} labels frames of {index.source} {row.label!r} that an "
+            f"earlier line labels {other[0]!r}; let the parts not overlap"
+        )
+    of_frame[inside] = number

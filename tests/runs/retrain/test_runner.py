@@ -1,0 +1,232 @@
+"""One training, from labelled videos to a head, a record and an accuracy."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from headrace.decode.clips import load_clip
+from headrace.errors import ConfigError
+from headrace.models.load import load_classifier
+from headrace.profiling.findings.verdict import find
+from headrace.profiling.record import metrics_csv
+from headrace.profiling.session import Session
+from headrace.report.folder import write_run
+from headrace.testing.synth import SynthClip, write_clip
+from runs.retrain.toy import FRAMES, toy_runner, write_labels, write_toys
+from weights import mobilenet
+
+PREDICTING = f"""
+import json, sys
+from headrace.decode.clips import load_clip
+from headrace.models.load import load_classifier
+from headrace.preprocess.levels import build_preprocess
+model = load_classifier("mobilenet_v2", sys.argv[1])
+frames = load_clip(sys.argv[2], 0, {FRAMES}, 1).frames
+found = model.run(build_preprocess("medium", model.input)(frames))
+print(json.dumps([found.names, [row[0].hex() for row in found.confidence]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def learnt(toys, tmp_path_factory):
+    """Return the runner, session and folder of a training that has something to learn from."""
+    out = tmp_path_factory.mktemp("learnt")
+    runner = toy_runner(
+        *(toys, out),
+        model_name="mobilenet_v2",
+        weights=str(mobilenet()),
+        epochs=2,
+        held_out=0.3,
+        learning_rate=3e-3,
+    )
+    return runner, write_run(runner.run(), out), out
+
+
+def test_the_loss_falls_and_videos_never_seen_are_told_apart(learnt):
+    _, session, _ = learnt
+    losses = session.steps.loss
+    assert sum(losses[-4:]) < 0.5 * sum(losses[:4])
+    found = session.training.accuracy
+    assert found.right / found.frames > 0.9 > found.most_frequent / found.frames
+    assert session.training.classes == ("bars", "waves")
+    assert (session.outcome, session.error, session.kind) == ("complete", None, "retrain")
+
+
+def test_a_new_process_predicts_the_same_bit_for_bit(learnt, toys):
+    runner, _, out = learnt
+    video = str(toys / "waves2.mp4")
+    command = [sys.executable, "-c", PREDICTING, str(out / "head.pt"), video]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = runner.learner.model.run(
+        runner.learner.preprocess(load_clip(video, 0, FRAMES, 1).frames)
+    )
+    confidence = [row[0].hex() for row in found.confidence]
+    assert json.loads(done.stdout) == [[list(row) for row in found.names], confidence]
+    assert {row[0] for row in found.names} == {"waves"}
+
+
+def test_no_frame_of_a_held_out_video_is_trained_on(learnt):
+    runner, session, _ = learnt
+    material = runner.material
+    assert len(material.held_out) == 2
+    assert set(session.steps.input) <= set(material.trained_on)
+    assert not set(material.trained_on) & material.held_out
+    seen = {
+        material.trained_on[v]
+        for b in material.training_loader(4, epochs=1, clock=runner.clock)
+        for v in b.video.tolist()
+    }
+    assert seen == set(material.trained_on)
+
+
+def test_the_record_times_each_part_of_a_step(learnt):
+    _, session, out = learnt
+    parts = ["data", "preprocess", "forward", "backward", "optimizer"]
+    assert [stage.name for stage in session.stages] == parts
+    assert list(session.steps.work_ms) == parts
+    assert all(
+        step.service_ms <= step.total_ms * 1.001 and step.loss is not None
+        for step in session.steps.rows()
+    )
+    assert sum(session.steps.frames) == 2 * session.training.frames
+    rows = list(csv.DictReader(io.StringIO(metrics_csv(session))))
+    assert list(rows[0])[:6] == [
+        *("step", "read_latency_ms", "prep_latency_ms", "exec_latency_ms"),
+        *("total_step_latency_ms", "loss"),
+    ]
+    for row in rows:
+        work = sum(float(row[f"{part}_latency_ms"]) for part in parts[2:])
+        assert float(row["exec_latency_ms"]) == pytest.approx(work, abs=0.01)
+    assert Session.load(out / "session.json") == session
+    assert find(session)
+    assert "Loss over the steps" in (out / "report.html").read_text()
+
+
+def test_the_same_seed_learns_the_same(toys, tmp_path):
+    losses = [
+        toy_runner(toys, tmp_path / str(run), seed=seed, max_steps=2).run().steps.loss
+        for run, seed in enumerate((3, 3, 4))
+    ]
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_an_interrupt_saves_the_head_as_it_then_is(toys, tmp_path):
+    runner = toy_runner(toys, tmp_path, epochs=9)
+
+    def stop(step):
+        if step.step == 1:
+            raise KeyboardInterrupt
+
+    session = runner.run(stop)
+    assert (session.outcome, len(session.steps)) == ("interrupted", 2)
+    assert session.outputs == ("head.pt",)
+    assert session.training.accuracy is None
+    assert session.training.not_measured == "the training did not come to its end"
+    saved = torch.load(tmp_path / "head.pt", weights_only=True)
+    now = runner.learner.model.module.state_dict()
+    assert all(torch.equal(now[name], value) for name, value in saved["state_dict"].items())
+
+
+def test_weights_that_run_away_end_the_training_without_a_head(toys, tmp_path):
+    session = toy_runner(toys, tmp_path, learning_rate=1e37, epochs=3).run()
+    assert session.outcome == "failed"
+    assert "use a smaller --learning-rate than 1e+37" in session.error
+    assert session.outputs == ()
+    assert not (tmp_path / "head.pt").exists()
+
+
+def test_layers_are_trained_and_saved_with_the_head_and_may_recompute(toys, tmp_path):
+    runs = {
+        recomputes: toy_runner(
+            *(toys, tmp_path / str(recomputes)),
+            **{"train_from": "features.11", "checkpoint_gradients": recomputes, "max_steps": 3},
+        )
+        for recomputes in (False, True)
+    }
+    sessions = {recomputes: runner.run() for recomputes, runner in runs.items()}
+    assert sessions[False].steps.loss == sessions[True].steps.loss
+    loaded = load_classifier("squeezenet1_1", str(tmp_path / "True" / "head.pt")).module
+    plain = load_classifier("squeezenet1_1", "none").module.state_dict()
+    now = runs[True].learner.model.module.state_dict()
+    for name, value in loaded.state_dict().items():
+        assert torch.equal(value, now[name])
+        if not name.startswith("classifier"):
+            is_trained = name.startswith(("features.11", "features.12"))
+            assert torch.equal(value, plain[name]) != is_trained
+
+
+def test_without_labels_they_are_dummies_and_the_record_says_so(toys, tmp_path):
+    runner = toy_runner(toys, tmp_path, labels=None, max_steps=2)
+    session = runner.run()
+    assert (session.training.is_dummy, len(session.training.classes)) == (True, 10)
+    assert session.training.not_measured.startswith("the labels are dummies")
+    assert load_classifier("squeezenet1_1", str(tmp_path / "head.pt"))
+
+
+def test_one_video_of_each_class_gives_no_accuracy_and_says_why(toys, tmp_path):
+    labels = write_labels(tmp_path / "labels.csv", [f"{toys}/bars0.mp4,a", f"{toys}/waves0.mp4,b"])
+    sources = (str(toys / "bars0.mp4"), str(toys / "waves0.mp4"))
+    session = toy_runner(toys, tmp_path, sources=sources, labels=labels, max_steps=1).run()
+    assert "label two videos or more of each class" in session.training.not_measured
+    assert session.training.frames == FRAMES + FRAMES + 3
+
+
+def test_videos_of_other_sizes_need_a_size(toys, tmp_path):
+    wide = write_clip(tmp_path / "wide", SynthClip(num_frames=4, size=(64, 256)))
+    labels = write_labels(tmp_path / "labels.csv", [f"{toys}/bars0.mp4,a", "wide.mp4,b"])
+    options = {"sources": (str(toys / "bars0.mp4"), str(wide)), "labels": labels}
+    with pytest.raises(ConfigError, match=r"bars0.mp4 has 96x128, .*wide.mp4 64x256; .*--size"):
+        toy_runner(toys, tmp_path, **options)
+    session = toy_runner(toys, tmp_path / "run", **options, size=(64, 64), max_steps=1).run()
+    assert session.outcome == "complete"
+
+
+def test_bad_media_is_left_out_and_listed_where_that_is_asked_for(tmp_path):
+    folder = tmp_path / "toys"
+    folder.mkdir()
+    write_toys(folder)
+    write_labels(folder / "labels.csv")
+    (folder / "bars1.mp4").write_bytes(b"no video at all")
+    session = toy_runner(folder, tmp_path / "out", on_error="skip", max_steps=2).run()
+    assert session.outcome == "complete"
+    assert len(session.inputs) == 5
+    assert "bars1.mp4" in session.lost[0].cause
+
+
+def test_a_head_is_not_trained_on_a_head_nor_written_over_its_weights(toys, tmp_path):
+    toy_runner(toys, tmp_path, max_steps=1).run()
+    head = str(tmp_path / "head.pt")
+    with pytest.raises(ConfigError, match="would replace the weights"):
+        toy_runner(toys, tmp_path, weights=head)
+    with pytest.raises(ConfigError, match="is a head that was trained already"):
+        toy_runner(toys, tmp_path / "other", weights=head)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model_name": "r3d_18"}, "it is a video model"),
+        ({"model_name": "resnet5"}, "did you mean"),
+        ({"train_from": "layer4"}, "the model has no layer 'layer4'"),
+        ({"checkpoint_gradients": True}, "name the first layer to train with --train-from"),
+        (
+            {"checkpoint_gradients": True, "train_from": "classifier"},
+            "has no block that could recompute",
+        ),
+        ({"held_out": 1.0}, "held_out is a share of the videos"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
+        ({"learning_rate": float("nan")}, "learning_rate must be above 0"),
+        ({"epochs": 0}, "epochs must be an integer >= 1"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"on_error": "conceal"}, "on_error must be one of raise, skip"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_in_one_line(toys, tmp_path, options, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        toy_runner(toys, tmp_path, **options)
+    assert len(str(caught.value).splitlines()) == 1

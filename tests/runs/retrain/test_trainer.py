@@ -1,0 +1,123 @@
+"""One step of training: what it moves, what it times, how it fails."""
+
+import pytest
+import torch
+from torch import nn
+
+from headrace.errors import BackendError
+from headrace.models.compute import Compute
+from headrace.models.head import replace_head
+from headrace.models.model import Model
+from headrace.models.outputs import ClassNames, ToLabels
+from headrace.preprocess.spec import InputSpec
+from headrace.runs.options import ComputeOptions
+from headrace.runs.retrain.learner import ready_learner
+from headrace.runs.retrain.options import TrainOptions
+from headrace.runs.retrain.trainer import Trainer
+from headrace.runs.start import StartWatch
+from headrace.testing.fake_clock import FakeClock
+
+PICTURES = InputSpec(resize=4, crop=4, mean=(0,) * 3, std=(1,) * 3, interpolation="bilinear")
+DARK_AND_LIGHT = torch.tensor([0, 255, 0, 255], dtype=torch.uint8).reshape(4, 1, 1, 1)
+FRAMES = DARK_AND_LIGHT.expand(4, 4, 4, 3)
+CLASSES = torch.tensor([0, 1, 0, 1])
+
+
+class TwoLayers(nn.Module):
+    """The mean of each colour, through a frozen layer and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(3, 3)
+        self.fc = nn.Linear(3, 5)
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.body(batch.mean(dim=(2, 3))))
+
+
+def trainer(module: nn.Module, **compute: object) -> tuple[Trainer, FakeClock]:
+    """Return a trainer by a clock that each preprocessing moves on by 5 ms."""
+    clock = FakeClock()
+    torch.nn.init.eye_(module.body.weight)
+    module.body.requires_grad_(requires_grad=False)
+    replace_head(module, 2)
+    model = Model(
+        name="two layers",
+        module=module.eval(),
+        input=PICTURES,
+        output=ToLabels(class_names=ClassNames(names=("dark", "light"))),
+        origin="tests",
+        compute=Compute(**compute),
+    )
+
+    def preprocess(frames: torch.Tensor) -> torch.Tensor:
+        clock.advance(0.005)
+        return frames.permute(0, 3, 1, 2) / 255
+
+    return Trainer(model, preprocess, forward=module, learning_rate=0.1, clock=clock), clock
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_loss_falls_and_what_is_frozen_stays(precision):
+    module = TwoLayers()
+    learning, _ = trainer(module, precision=precision)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    losses = [learning.step(FRAMES, CLASSES).loss for _ in range(20)]
+    assert losses[-1] < 0.3 * losses[0]
+    moved = {n for n, value in module.state_dict().items() if not torch.equal(value, before[n])}
+    assert moved == {"fc.weight", "fc.bias"}
+
+
+def test_a_step_times_its_parts_one_after_the_other():
+    learning, _ = trainer(TwoLayers())
+    done = learning.step(FRAMES, CLASSES)
+    assert list(done.work_ms) == ["preprocess", "forward", "backward", "optimizer"]
+    assert done.work_ms["preprocess"] == 5
+    assert done.work_ms["forward"] == 0
+
+
+def test_warming_up_moves_nothing():
+    module = TwoLayers()
+    learning, _ = trainer(module)
+    before = module.fc.weight.clone()
+    learning.warm_up((4, 3, 4, 4))
+    assert torch.equal(module.fc.weight, before)
+    assert module.fc.weight.grad is None
+
+
+def test_a_device_that_fails_is_one_line_that_says_what_to_do():
+    module = TwoLayers()
+    learning, _ = trainer(module)
+    module.fc.register_forward_hook(_out_of_memory)
+    for learn in (lambda: learning.step(FRAMES, CLASSES), lambda: learning.warm_up((4, 3, 4, 4))):
+        with pytest.raises(BackendError, match=r"batches of 4: out of memory; use a smaller") as e:
+            learn()
+        assert len(str(e.value).splitlines()) == 1
+
+
+def _out_of_memory(*given: object) -> None:
+    raise RuntimeError("out of memory\nwith a long story")
+
+
+def test_what_is_compiled_is_what_is_trained():
+    compiled = []
+
+    def compiler(module: nn.Module) -> nn.Module:
+        compiled.append(module)
+        return module
+
+    watch = StartWatch(FakeClock())
+    learner = ready_learner(
+        ComputeOptions(model_name="squeezenet1_1", weights="none", threads=1),
+        TrainOptions(),
+        ("a", "b"),
+        compute=Compute(compile=True, precision="bfloat16"),
+        batch_size=2,
+        watch=watch,
+        clock=FakeClock(),
+        compiler=compiler,
+    )
+    assert compiled == [learner.model.module]
+    assert [part.name for part in watch.parts] == ["model", "compile"]
+    assert learner.num_trained == 2 * 512 + 2
+    assert learner.model.compute.precision == "bfloat16"

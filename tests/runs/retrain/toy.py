@@ -1,0 +1,54 @@
+"""A toy set: videos of two classes that any eye tells apart, and the file of their labels."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.decode.index_store import IndexStore
+from headrace.runs.options import ComputeOptions
+from headrace.runs.retrain.options import LabelledInput, RetrainOptions, TrainOptions
+from headrace.runs.retrain.runner import RetrainRunner
+from headrace.testing.synth import Look, SynthClip, write_clip
+
+NAMES = tuple(f"{kind}{number}" for kind in ("bars", "waves") for number in range(3))
+FRAMES = 6
+
+
+def write_toys(folder: Path) -> Path:
+    """Write three videos of colour bars and three of waves, of 6 frames or more; return them."""
+    for number, name in enumerate(NAMES):
+        look = Look(bars=name.startswith("bars"))
+        write_clip(folder / name, SynthClip(num_frames=FRAMES + number, gop=4, look=look))
+    return folder
+
+
+def write_labels(path: Path, lines: Sequence[str] = (), heads: str = "path,label") -> Path:
+    """Write a file of labels; without lines, those of the toys."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = lines or [f"{name}.mp4,{name[:-1]}" for name in NAMES]
+    path.write_text("\n".join([heads, *rows]) + "\n")
+    return path
+
+
+def toy_runner(folder: Path, out: Path, **options: object) -> RetrainRunner:
+    """Return a runner on the toys, with a small model of random weights, from flat options."""
+    chosen = {
+        "sources": (str(folder),),
+        "labels": folder / "labels.csv",
+        "model_name": "squeezenet1_1",
+        "weights": "none",
+        "batch_size": 4,
+        "threads": 1,
+        **options,
+    }
+    parts = {
+        name: part(**{each: chosen.pop(each) for each in part.__annotations__ if each in chosen})
+        for name, part in (
+            ("input", LabelledInput),
+            ("training", TrainOptions),
+            ("compute", ComputeOptions),
+        )
+    }
+    assert not chosen
+    return RetrainRunner.prepare(
+        RetrainOptions(out=out, **parts), store=IndexStore(folder / "store")
+    )

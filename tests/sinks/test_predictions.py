@@ -1,0 +1,93 @@
+"""Predictions: the same rows as lines of JSON and as a table."""
+
+import json
+import subprocess
+import sys
+from contextlib import closing
+
+import pyarrow.parquet
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.sinks.prediction_table import PredictionTable, open_predictions
+from sinks.seen_frames import seen_frames
+
+SOURCES = ("a.mp4", "b.mp4")
+
+
+def written(kind, folder, *batches, top_k=1):
+    """Write batches in a format; return the rows that are read back, and the outputs."""
+    sink = open_predictions(kind, folder, SOURCES, top_k=top_k)
+    with closing(sink):
+        for batch in batches:
+            sink.write(batch)
+    path = folder / f"predictions.{kind}"
+    if kind == "jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()], sink.outputs
+    return pyarrow.parquet.read_table(path).to_pylist(), sink.outputs
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_each_frame_is_a_row_that_names_its_video_and_its_exact_time(tmp_path, kind):
+    rows, outputs = written(kind, tmp_path, seen_frames(0, 2), seen_frames(7, 1, video=1))
+    assert outputs == (f"predictions.{kind}",)
+    assert [path.name for path in tmp_path.iterdir()] == [f"predictions.{kind}"]
+    assert [(row["source"], row["index"], row["pts"]) for row in rows] == [
+        *(("a.mp4", 0, 0), ("a.mp4", 1, 3000)),
+        ("b.mp4", 7, 21000),
+    ]
+    assert rows[2] == {
+        **{"source": "b.mp4", "index": 7, "pts": 21000, "pts_seconds": 0.233333},
+        **{"label": "cat", "confidence": 0.75},
+    }
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_where_several_classes_were_asked_for_all_are_there_the_likeliest_first(tmp_path, kind):
+    ((row,), _) = written(kind, tmp_path, seen_frames(0, 1, top_k=3), top_k=3)
+    assert (row["label"], row["confidence"]) == ("cat", 0.75)
+    assert row["labels"] == ["cat", "dog", "owl"]
+    assert row["confidences"] == [0.75, 0.125, 0.0625]
+
+
+def test_both_formats_hold_the_same_rows(tmp_path):
+    batches = [seen_frames(k, 3, top_k=2) for k in range(0, 9, 3)]
+    lines, _ = written("jsonl", tmp_path, *batches, top_k=2)
+    table, _ = written("parquet", tmp_path, *batches, top_k=2)
+    assert lines == table
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_without_a_frame_there_is_no_file(tmp_path, kind):
+    sink = open_predictions(kind, tmp_path, SOURCES, top_k=1)
+    sink.close()
+    sink.close()
+    assert (sink.outputs, list(tmp_path.iterdir())) == ((), [])
+
+
+def test_a_table_is_not_seen_before_it_is_whole(tmp_path):
+    with closing(PredictionTable(tmp_path, SOURCES)) as sink:
+        sink.write(seen_frames(0, 2))
+        assert not (tmp_path / "predictions.parquet").exists()
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_a_folder_that_cannot_be_written_is_an_error_of_one_line(tmp_path, kind):
+    with pytest.raises(ConfigError, match=r"cannot write .*no such file or directory; give anoth"):
+        open_predictions(kind, tmp_path / "gone", SOURCES, top_k=1)
+
+
+def test_without_pyarrow_it_is_said_what_adds_it(tmp_path):
+    """In a process of its own, where pyarrow cannot be imported."""
+    code = """
+import sys
+sys.modules["pyarrow"] = None
+from headrace.errors import BackendError
+from headrace.sinks.prediction_table import check_parquet
+try:
+    check_parquet()
+except BackendError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'headrace[parquet]', or leave out --predictions" in done.stdout
