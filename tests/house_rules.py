@@ -12,7 +12,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LAYERS = [
-    *("errors", "sizes", "video", "sampling", "planning", "runtime", "decode", "preprocess"),
+    *(
+        "errors",
+        "sizes",
+        "text_file",
+        "video",
+        "sampling",
+        "planning",
+        "runtime",
+        "decode",
+        "preprocess",
+    ),
     *("models", "cache", "profiling", "training", "extraction", "live", "sinks"),
     *("runs", "report", "experiments"),
     "cli",

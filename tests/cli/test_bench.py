@@ -61,14 +61,14 @@ def test_what_is_no_list_of_numbers_is_a_usage_error(call, good):
 )
 def test_what_cannot_be_done_is_one_line(call, good, tmp_path, arguments, said):
     code, out, err = call(good, *arguments, "--out", tmp_path / "out")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert said in err
     assert err.count("\n") == 1
 
 
 def test_a_folder_that_cannot_be_written_is_said_before_measuring(call, good):
     code, _, err = call(good, *FAST, "--out", good / "inside")
-    assert code == 1
+    assert code == 2
     assert f"cannot write into {good}/inside: " in err
 
 

@@ -63,7 +63,7 @@ def test_json_is_alone_on_stdout(call, good, tmp_path):
 )
 def test_what_cannot_be_done_is_one_line(call, good, tmp_path, arguments, said):
     code, _, err = call(good, *FAST, *arguments, "--out", tmp_path)
-    assert code == 1
+    assert code == 2
     assert said in err
     assert err.count("\n") == 1
 
@@ -79,5 +79,5 @@ def test_a_missing_and_an_unreadable_video_are_named(call, good, tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_said_before_measuring(call, good):
     code, out, err = call(good, *FAST, "--out", good / "inside")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert f"cannot write into {good}/inside: " in err

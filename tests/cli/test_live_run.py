@@ -60,7 +60,7 @@ def test_several_sources_and_a_dry_run(call, good, tmp_path):
 )
 def test_what_cannot_be_done_is_said_in_one_line(call, good, tmp_path, arguments, message):
     code, _, err = call("run", good, *FAST, "--out", tmp_path / "out", *arguments)
-    assert code == 1
+    assert code == 2
     assert message in err
     assert len(err.splitlines()) == 1
 

@@ -1,10 +1,12 @@
 """`headrace plan` as a user meets it: a table with words, advice, and one line where it cannot."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
+from headrace.experiments.decode_speed import measure_speed
 from headrace.experiments.plan_config import PlanConfig
 from headrace.experiments.sampling import SamplingConfig
 from headrace.sampling.rho import TAKEN_RHO
@@ -45,7 +47,7 @@ def test_real_clips_are_planned_in_words(call):
         "Recommended: ",
         "FrameLoader(videos, batch_size=32, size=(112, 112), sampling=",
         "memory_budget='64MiB'",
-        "no weights make up for that",
+        "do not train on it",
         "How to read it",
         "Copies of 112x112 with GOPs of 12 would ",
     ):
@@ -131,7 +133,7 @@ def test_what_cannot_be_planned_is_said_in_one_line(call, clips, tmp_path, argum
     (tmp_path / "empty").mkdir()
     filled = [str(each).format(here=tmp_path, clips=clips) for each in arguments]
     code, out, err = call(*filled)
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert message.format(here=tmp_path) in err
     assert len(err.splitlines()) == 1
 
@@ -156,3 +158,16 @@ def test_one_rho_is_taken_wherever_nobody_measured_it(call, clips):
     """So that `plan` and `bench sampling` tell the same of the same bursts."""
     assert PlanConfig().rho == SamplingConfig(videos=("a.mp4",)).rho == Noise().rho == TAKEN_RHO
     assert f"frames gave {TAKEN_RHO} on real clips" in call(clips, *SMALL)[1]
+
+
+def test_times_that_do_not_add_up_are_said(call, clips, monkeypatch):
+
+    def without_seeks(*args, **options):
+        found = measure_speed(*args, **options)
+        return replace(found, speed=replace(found.speed, seconds_per_seek=0.0))
+
+    monkeypatch.setattr("headrace.experiments.plan.measure_speed", without_seeks)
+    _, out, _ = call(clips, *SMALL)
+    assert "Warning: these times do not add up" in out
+    assert "It rests on times that do not add up" in out.partition("Recommended")[2]
+    assert not json.loads(call(clips, *SMALL, "--json")[1])["decoding"]["is_told_apart"]

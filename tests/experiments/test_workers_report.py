@@ -63,7 +63,7 @@ def test_rows_are_medians_in_order_of_workers():
     ("seconds", "workers"),
     [
         (USUAL, 2),
-        ({0: [10], 1: [10 / 0.96], 2: [11]}, 0),
+        ({0: [10], 1: [10 / 0.96], 2: [11]}, 1),
         ({1: [10], 2: [9.4], 4: [5]}, 4),
         ({1: [10], 2: [1 / 0.94], 4: [1]}, 4),
         ({1: [10], 2: [1 / 0.96], 4: [1]}, 2),
@@ -98,9 +98,16 @@ def test_where_the_most_workers_are_the_best_there_is_no_saturation():
 
 
 def test_where_the_fewest_are_enough_no_gain_is_named():
-    assert headline({0: [5], 1: [5]})[1] == (
-        "num_workers=0; more only take memory and time to start."
+    assert headline({1: [5], 2: [5]})[1] == (
+        "num_workers=1; more only take memory and time to start."
     )
+
+
+def test_no_workers_are_never_advised_as_they_would_not_decode_beside_the_training():
+    [finding] = WORKERS.page(recorded({0: [5], 1: [10], 2: [9.9]})).findings
+    assert finding.headline == "Saturates at 1 worker: 100 frames/s"
+    assert finding.change.startswith("num_workers=1")
+    assert any(line.startswith("0 workers are no candidate") for line in finding.evidence)
 
 
 def test_other_programs_that_took_the_processor_are_told_and_leave_no_verdict():
@@ -142,6 +149,7 @@ Frames per second by num_workers: 50 clips of 5 videos
 Saturates at 2 workers: 196 frames/s
   - Saturation is the fewest workers within 5 % of the best, which is 200 frames/s with 4 workers.
   - That is 1.96 times the 100 frames/s with 0 workers.
+  - 0 workers are no candidate: they decode while nobody trains, not beside it.
   - 2 workers: processors busy 150 % of one core, 8 cores usable.
   Try next: num_workers=2: 1.96 times the 100 frames/s with 0 workers; more only take memory and
     time to start.

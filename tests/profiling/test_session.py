@@ -67,7 +67,7 @@ def test_a_failed_save_keeps_what_was_there(tmp_path: Path) -> None:
 
 
 def test_saving_into_a_missing_folder_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot write .*No such file"):
+    with pytest.raises(ConfigError, match=r"cannot write .*no such file"):
         record(steps=1).save(tmp_path / "missing" / "session.json")
 
 

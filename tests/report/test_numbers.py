@@ -11,6 +11,7 @@ from headrace.report.numbers import (
     percent,
     ratio,
     seconds,
+    shortened,
 )
 
 
@@ -57,3 +58,16 @@ def test_every_number_has_its_unit() -> None:
     assert gibibytes(32 << 30) == "32.0 GiB"
     assert (counted(1, "step"), counted(4500, "step")) == ("1 step", "4,500 steps")
     assert ratio((2.912, 1.0, 9.655)) == "2.9 : 1.0 : 9.7"
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("a.mp4", "a.mp4"),
+        ("videos/train/a.mp4", "videos/train/a.mp4"),
+        ("/data/videos/train/a.mp4", "…/videos/train/a.mp4"),
+        ("a_name_that_is_longer_than_all_of_it.mp4", "…er_than_all_of_it.mp4"),
+    ],
+)
+def test_a_long_path_is_shown_by_its_end(path, shown):
+    assert shortened(path, 22) == shown

@@ -29,11 +29,11 @@ Totals
   L_dec : L_prep : L_inf  2.9 : 1.0 : 9.7  mean 69.3 : 23.8 : 230 ms per step; the smallest is 1
 
 Stages, share of the time frames flowed
-                  busy  no input   no room
-  decode          29 %       0 %      68 %
-  preprocess      10 %       0 %      88 %
-  model          100 %       0 %       0 %
-  sink            13 %      85 %       0 %
+                  busy  no input   no room      rest
+  decode          29 %       0 %      68 %       3 %
+  preprocess      10 %       0 %      88 %       2 %
+  model          100 %       0 %       0 %       0 %
+  sink            13 %      85 %       0 %       2 %
 
 Files
   predictions.jsonl
@@ -69,11 +69,11 @@ Totals
   L_dec : L_prep : L_inf  2.9 : 1.0 : 10.1  mean 68.1 : 23.4 : 235 ms per step; the smallest is 1
 
 Stages, share of the time frames flowed
-                  busy  no input   no room
-  decode          20 %       0 %      45 %
-  preprocess       7 %       3 %      71 %
-  model           98 %       0 %       0 %
-  sink             9 %      76 %       0 %
+                  busy  no input   no room      rest
+  decode          20 %       0 %      45 %      35 %
+  preprocess       7 %       3 %      71 %      19 %
+  model           98 %       0 %       0 %       2 %
+  sink             9 %      76 %       0 %      15 %
 
 Damaged frames
   frame 0  0.000 s  bad slice

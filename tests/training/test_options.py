@@ -11,6 +11,8 @@ from headrace.training.loader import FrameLoader
 SHARED = {
     "memory_budget": "1GiB",
     "lookahead": None,
+    "decoding": None,
+    "gpu": None,
     "workers": None,
     "transform": None,
     "device": None,
@@ -42,7 +44,6 @@ CAMERAS = {
     "shuffle": False,
     "seed": 0,
     "num_of_file": None,
-    "gpu": None,
     "on_error": "raise",
 }
 LOADERS = [

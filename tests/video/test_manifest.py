@@ -68,3 +68,11 @@ def test_a_list_that_cannot_be_read_is_refused(tmp_path, name, content, said):
 def test_a_list_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot read .*gone\.csv"):
         find_videos([tmp_path / "gone.csv"])
+
+
+def test_hidden_files_and_folders_named_like_videos_are_none(tmp_path):
+    (tmp_path / "folder.mp4").mkdir()
+    for name in ("a.mp4", "._a.mp4", ".b.mkv", "raw.h265", "folder.mp4/c.mov"):
+        (tmp_path / name).touch()
+    expected = ["a.mp4", "folder.mp4/c.mov", "raw.h265"]
+    assert find_videos([tmp_path]) == [tmp_path / name for name in expected]

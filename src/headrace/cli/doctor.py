@@ -13,6 +13,7 @@ _FAULTS = {
     "refused": "REFUSED, though a linear read gives them",
     "undecodable": "damaged",
 }
+_KINDS_OF_FAULT = {"mismatches": "different", "refused": "refused", "undecodable": "damaged"}
 _CURE = (
     "Frames differ: do not rely on such a file as it is. headrace index --verify FILE decodes it "
     "once; from then on each frame is held against that decode, and read from further back where "
@@ -93,12 +94,28 @@ def _parity(files: list[Path], num_frames: int, json: bool) -> None:
             if not json:
                 print(_line(result))
         results += found
-    if json:
-        print(json_format.dumps(results, indent=1))
+    print(json_format.dumps(results, indent=1) if json else _summary(results))
     if differs:
         print(_CURE, file=sys.stderr)
     if is_bad:
         raise typer.Exit(1)
+
+
+def _summary(results: list[dict[str, Any]]) -> str:
+    from headrace.report.numbers import count, counted
+
+    readable = [result for result in results if "error" not in result]
+    kinds = {
+        "equal": sum(not any(result[name] for name in _FAULTS) for result in readable),
+        **{
+            word: sum(bool(result[name]) for result in readable)
+            for name, word in _KINDS_OF_FAULT.items()
+        },
+        "cannot be read": len(results) - len(readable),
+    }
+    said = ", ".join(f"{count(files)} {kind}" for kind, files in kinds.items() if files)
+    frames = sum(result["compared"] for result in readable)
+    return f"{counted(len(results), 'file')}: {said}; {counted(frames, 'frame')} compared"
 
 
 def _line(result: dict[str, Any]) -> str:

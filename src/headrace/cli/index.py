@@ -10,7 +10,7 @@ import typer
 
 from headrace.cli.camera_index import index_cameras
 from headrace.cli.progress import progress
-from headrace.cli.text_files import read_text, write_text
+from headrace.cli.text_files import read_text
 
 if TYPE_CHECKING:
     from headrace.decode.index_store import IndexStore
@@ -24,7 +24,9 @@ _ONLY_WITH = {
 _VERIFY = (
     "Decode everything: find damage inside packets too, and hold what is read later against it."
 )
-_COLUMNS = ("file", "codec", "size", "rate", "frames", "GOP", "B", "VFR", "turn", "problems")
+_COLUMNS = ("file", "codec", "size", "rate", "frames", "GOP", "B", "VFR", "turn")
+_PATH_WIDTH = 40
+"""A longer path is shown by its end on a terminal."""
 
 
 def index(
@@ -60,6 +62,7 @@ def index(
         return
     from headrace.decode.index_store import IndexStore
     from headrace.errors import ConfigError, MediaError
+    from headrace.text_file import write_whole
     from headrace.video.frame_mappings import check_frame_mappings, to_frame_mappings
     from headrace.video.manifest import find_videos
 
@@ -75,7 +78,7 @@ def index(
             continue
         rows.append(_facts(found))
         if export_mappings:
-            write_text(export_mappings, to_frame_mappings(found))
+            write_whole(export_mappings, to_frame_mappings(found))
         if check_mappings:
             wrong = check_frame_mappings(found, read_text(check_mappings))
             rows[-1]["problems"] += wrong
@@ -152,19 +155,28 @@ def _facts(found: "StreamIndex") -> dict[str, Any]:
 
 
 def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """What the videos are, a line each, and below it what is wrong with one."""
     cells = [_COLUMNS, *(_row(row) for row in rows)]
     widths = [max(len(row[k]) for row in cells) for k in range(len(_COLUMNS))]
-    for row in cells:
+    for number, row in enumerate(cells):
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        if number:
+            yield from (f"  ! {problem}" for problem in rows[number - 1]["problems"])
+
+
+def _path(path: str) -> str:
+    """A path as it is, but for people, who would lose the columns behind a long one."""
+    from headrace.report.numbers import shortened
+
+    return shortened(path, _PATH_WIDTH) if sys.stdout.isatty() else path
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    problems = "; ".join(row["problems"])
     if "codec" not in row:
-        return (row["file"], *["-"] * 8, problems)
+        return (_path(row["file"]), *["-"] * (len(_COLUMNS) - 1))
     turn = f"{row['rotation']}" + (" mirrored" if row["is_mirrored"] else "")
     return (
-        row["file"],
+        _path(row["file"]),
         row["codec"],
         f"{row['width']}x{row['height']}",
         f"{row['frame_rate']:.3f}".rstrip("0").rstrip("."),
@@ -173,5 +185,4 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
         "yes" if row["has_b_frames"] else "no",
         "yes" if row["is_vfr"] else "no",
         turn,
-        problems,
     )

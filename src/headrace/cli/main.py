@@ -1,21 +1,53 @@
 """`headrace`: the commands together, and what goes wrong as one line and an exit code."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from headrace.cli import bench, clip, doctor, index, models, plan, report, run
 from headrace.cli.stopping import INTERRUPTED
-from headrace.errors import HeadraceError
+from headrace.cli.usage import in_our_words
+from headrace.errors import ConfigError, HeadraceError
 
 FAILED = 1
-"""Exit code when something asked for could not be done; 2 is a usage error."""
+"""Exit code when something asked for could not be done."""
+USAGE = 2
+"""Exit code when what was asked for is not possible; also that of typer's own errors."""
 _EPILOG = (
     "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 130 interrupted, 143 terminated."
 )
 
+
+class _InterruptedError(Exception):
+    """Somebody pressed Ctrl-C, and the command has nothing to say of it."""
+
+
+class _Commands(TyperGroup):
+    """The commands; typer would say nothing of Ctrl-C, and words of other libraries of faults."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Understand the command line."""
+        try:
+            return super().make_context(*args, **options)
+        except typer.BadParameter as error:
+            raise in_our_words(error) from None
+        except KeyboardInterrupt as error:
+            raise _InterruptedError from error
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            raise in_our_words(error) from None
+        except KeyboardInterrupt as error:
+            raise _InterruptedError from error
+
+
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -58,8 +90,8 @@ def main(arguments: list[str] | None = None) -> None:
         if is_debug:
             raise
         print(f"headrace: {error}", file=sys.stderr)
-        sys.exit(FAILED)
-    except KeyboardInterrupt:
+        sys.exit(USAGE if isinstance(error, ConfigError) else FAILED)
+    except (KeyboardInterrupt, _InterruptedError):
         print("headrace: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:

@@ -1,16 +1,6 @@
-"""Text files that commands read and write where the user says."""
+"""Text files that commands read where the user says."""
 
 from pathlib import Path
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write `text` as UTF-8. Raises ConfigError if that is not possible."""
-    from headrace.errors import ConfigError
-
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}; give another path") from error
 
 
 def read_text(path: Path) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
@@ -27,21 +28,31 @@ def read_clip(
     size: tuple[int, int] | None = None,
     boundary: Boundary = "error",
     on_error: Literal["raise", "conceal"] = "raise",
+    decoding: Decoding = ON_CPU,
 ) -> NDArray[np.uint8]:
     """Return a clip as uint8 [T, H, W, 3] in [0, 255], RGB, upright.
 
     Frame k of the clip is frame `start + k * stride` of the video, in presentation order; 1 means
     consecutive. `size` is (height, width), None the video's own, which must be one for the whole
-    clip. With `on_error="conceal"` damaged frames come as FFmpeg shows them. `load_clip` also tells
-    which these are, indices, times and the frame rate.
+    clip. With `on_error="conceal"` damaged frames come as FFmpeg shows them. `decoding` is what
+    decodes, and where. `load_clip` also tells which frames are damaged, indices, times and the
+    frame rate.
 
     Raises:
+        BackendError: such video cannot be decoded that way.
         ConfigError: the video ends before the clip does and `boundary` is `error`, or an argument
             is out of range; the message says how many frames there are.
         OpenError, ScanError, DecodeError: the file is bad.
     """
     clip = load_clip(
-        filename, start, num_frames, stride, size=size, boundary=boundary, on_error=on_error
+        filename,
+        start,
+        num_frames,
+        stride,
+        size=size,
+        boundary=boundary,
+        on_error=on_error,
+        decoding=decoding,
     )
     return clip.frames
 
@@ -55,6 +66,7 @@ def load_clip(
     size: tuple[int, int] | None = None,
     boundary: Boundary = "error",
     on_error: Literal["raise", "conceal"] = "raise",
+    decoding: Decoding = ON_CPU,
     store: IndexStore | None = None,
 ) -> Clip:
     """Return a clip with indices, presentation times and the video's frame rate.
@@ -66,7 +78,8 @@ def load_clip(
         raise ConfigError(
             f"on_error of a clip is raise or conceal, got {on_error!r}: a clip has all its frames"
         )
-    with closing(open_decoder(Source.of(filename), FrameShape(size=size), store=store)) as decoder:
+    opened = open_decoder(Source.of(filename), FrameShape(size=size), decoding, store=store)
+    with closing(opened) as decoder:
         index = decoder.index
         wanted = clip_indices(len(index), start, num_frames, stride, boundary)
         different, place = np.unique(wanted, return_inverse=True)

@@ -46,6 +46,17 @@ class Decoding:
         """
         return ON_CPU if gpu is None else cls(device=f"cuda:{gpu}")
 
+    @classmethod
+    def chosen(cls, decoding: "Decoding | None", gpu: int | None) -> "Decoding":
+        """Return what decodes where callers may say it in full or by the number of a GPU.
+
+        Raises:
+            ConfigError: they said both.
+        """
+        if decoding is not None and gpu is not None:
+            raise ConfigError(f"give decoding or gpu, got both: {decoding} and gpu={gpu}")
+        return decoding or cls.on_gpu(gpu)
+
     @property
     def gpu(self) -> int | None:
         """Number of the GPU; None: the CPU decodes."""

@@ -9,7 +9,6 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import Decoder
 from headrace.decode.pyav import PyavDecoder
-from headrace.errors import ConfigError
 from headrace.video.shape import FrameShape
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
@@ -57,9 +56,7 @@ def open_decoder(
         OpenError: it cannot be opened as video.
         ScanError: no frame can be found in it.
     """
-    if decoding is not None and gpu is not None:
-        raise ConfigError(f"give decoding or gpu, got both: {decoding} and gpu={gpu}")
-    decoding = decoding or Decoding.on_gpu(gpu)
+    decoding = Decoding.chosen(decoding, gpu)
     index = source if isinstance(source, StreamIndex) else open_index(source, store)
     capabilities_of(decoding).check(decoding, index)
     return PyavDecoder(index, shape, decoding)

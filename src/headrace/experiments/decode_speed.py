@@ -39,6 +39,15 @@ class MeasuredSpeed:
     others: float | None = None
     """Cores that other programs kept busy meanwhile; None if that is unknown."""
 
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether the times tell entering a GOP from decoding its frames.
+
+        Where other programs or short files blur them, one of the two comes out as 0, and rates as
+        too high.
+        """
+        return self.speed.seconds_per_seek > 0 and self.speed.seconds_per_decoded > 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Run:

@@ -19,7 +19,7 @@ def plan_facts(made: Plan) -> dict[str, Any]:
         "config": asdict(made.config),
         "noise": asdict(made.noise),
         "contents": contents,
-        "decoding": asdict(made.decoding),
+        "decoding": {**asdict(made.decoding), "is_told_apart": made.decoding.is_told_apart},
         "strategies": [
             {
                 **_row_facts(row),

@@ -1,6 +1,7 @@
 """A plan as text for the console."""
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import Final
 
 from rich import box
@@ -25,7 +26,9 @@ from headrace.report.numbers import (
 from headrace.sampling.rho import TAKEN_RHO
 
 _WIDTH: Final = 132
-"""Columns, where the output is no terminal."""
+"""Columns of the table, where the output is no terminal."""
+_READABLE: Final = 80
+"""Columns of sentences."""
 
 
 def render_plan(made: Plan) -> str:
@@ -38,14 +41,14 @@ def _page(made: Plan) -> Iterator[str]:
     yield ""
     yield _table(made)
     yield ""
-    yield from _recommended(made)
-    yield ""
     yield from _rows_in_words(made)
     yield ""
     yield from _how_to_read(made)
     yield ""
     yield from _copies(made)
     yield from _left_out(made)
+    yield ""
+    yield from _recommended(made)
 
 
 def _left_out(made: Plan) -> Iterator[str]:
@@ -81,6 +84,10 @@ def _setting(made: Plan) -> Iterator[str]:
         f"  {milliseconds(1e3 * speed.seconds_per_decoded)} for each frame decoded, "
         f"{milliseconds(1e3 * speed.seconds_per_delivered)} to make one {height}x{width}{skipped}"
     )
+    if not decoding.is_told_apart:
+        yield "  Warning: these times do not add up: what a seek costs could not be told from what"
+        yield "  decoding costs, so that frames/s below are too high; try again when the machine is"
+        yield "  quiet, or let --measure run the strategies"
     yield (
         f"For batches of {config.batch_size} in {_memory(made.memory_bytes)}; gradients of two "
         f"frames of a burst are taken to correlate by rho = {config.rho:g}"
@@ -110,15 +117,22 @@ def _recommended(made: Plan) -> Iterator[str]:
     best = made.recommendation
     verdict = "Recommended" if best.reaches_target else "Out of reach; nearest"
     yield f"{verdict}: {best.strategy.name}"
-    yield f"  {best.why}"
+    yield from _wrapped(best.why)
+    for sentence in disturbance(made.others, made.cores):
+        yield from _wrapped(sentence)
+    if not made.decoding.is_told_apart:
+        yield from _wrapped("It rests on times that do not add up: see the warning above.")
     yield f"  {loader_call(best.strategy, made)}"
-    yield from (f"  {sentence}" for sentence in disturbance(made.others, made.cores))
+
+
+def _wrapped(sentence: str) -> list[str]:
+    return wrap(sentence, _READABLE, initial_indent="  ", subsequent_indent="    ")
 
 
 def _rows_in_words(made: Plan) -> Iterator[str]:
     yield "Strategies"
     for row in made.strategies:
-        yield f"  {row.name}: {row.words}"
+        yield from _wrapped(f"{row.name}: {row.words}")
         if row.why_not:
             yield f"    not possible here: {row.why_not}"
 

@@ -7,6 +7,7 @@ from pydantic import PositiveInt
 from headrace.errors import ConfigError
 from headrace.profiling.provenance import Provenance, Record
 from headrace.report.experiment import ExperimentPage, render_experiment
+from headrace.text_file import write_whole
 
 
 class ExperimentRecord(Record):
@@ -26,7 +27,10 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unwritable(folder, error) from error
+        raise ConfigError(
+            f"cannot write into {folder}: {(error.strerror or str(error)).lower()}; "
+            "give a folder that can be written to"
+        ) from error
 
 
 def write_experiment(
@@ -38,17 +42,6 @@ def write_experiment(
         ConfigError: the folder cannot be written.
     """
     numbers, chart = folder / f"{name}.json", folder / f"{name}.html"
-    html = render_experiment(page)
-    try:
-        numbers.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        chart.write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise _unwritable(folder, error) from error
+    write_whole(numbers, record.model_dump_json(indent=1) + "\n")
+    write_whole(chart, render_experiment(page))
     return numbers, chart
-
-
-def _unwritable(folder: Path, error: OSError) -> ConfigError:
-    return ConfigError(
-        f"cannot write into {folder}: {(error.strerror or str(error)).lower()}; "
-        "give a folder that can be written to"
-    )

@@ -20,6 +20,8 @@ class Saturation(Generic[Ranked]):
     """Rows that take ever more of something, at least one, and how sentences name them."""
 
     rows: Sequence[Ranked]
+    candidates: Sequence[Ranked] = ()
+    """Those of the rows that may be the point, in their order; none: all of them."""
     unit: str
     """Of the rate: `frames/s`."""
     label: Callable[[Ranked], str]
@@ -29,13 +31,17 @@ class Saturation(Generic[Ranked]):
 
     @property
     def point(self) -> Ranked:
-        """The first row within 5 % of the fastest."""
-        return next(row for row in self.rows if row.rate.median >= self.enough)
+        """The first candidate within 5 % of the fastest."""
+        return next(row for row in self._eligible if row.rate.median >= self.enough)
 
     @property
     def enough(self) -> float:
-        """95 % of the fastest."""
-        return ALIKE * fastest(self.rows).rate.median
+        """95 % of the fastest candidate."""
+        return ALIKE * fastest(self._eligible).rate.median
+
+    @property
+    def _eligible(self) -> Sequence[Ranked]:
+        return self.candidates or self.rows
 
     @property
     def is_reached(self) -> bool:
@@ -59,7 +65,7 @@ class Saturation(Generic[Ranked]):
             further: What measures further, where nothing saturated: `--workers with more`.
         """
         change: str | None
-        if len(self.rows) == 1:
+        if len(self._eligible) == 1:
             change = None
         elif trust.doubt:
             change = AGAIN
@@ -72,19 +78,19 @@ class Saturation(Generic[Ranked]):
 
     def rule(self, least: str) -> list[str]:
         """Say what the answer rests on; `least` names it: `the fewest workers`."""
-        best, gain = fastest(self.rows), self._gain()
+        best, gain = fastest(self._eligible), self._gain()
         rule = f"within {percent(1 - ALIKE)} of the best, which is {self.rate(best)} with"
         said = [f"Saturation is {least} {rule} {self.label(best)}."]
         return [*said, f"That is {gain}."] if gain else said
 
     def _headline(self, trust: Trust) -> str:
         point, rate, subject = self.label(self.point), self.rate(self.point), self.subject
-        if len(self.rows) == 1:
+        if len(self._eligible) == 1:
             return f"{rate} with {point}"
         if trust.doubt:
             return f"{trust.doubt} where {subject or 'it'} saturates; by the rule at {point}"
         if not self.is_reached:
-            before = self.rows[-2]
+            before = self._eligible[-2]
             share = percent(before.rate.median / self.point.rate.median)
             of = f" of {subject}" if subject else ""
             return (

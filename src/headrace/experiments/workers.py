@@ -127,14 +127,23 @@ def rows_of(record: WorkersRecord) -> tuple[WorkersRow, ...]:
 
 
 def _saturation(rows: tuple[WorkersRow, ...]) -> Saturation[WorkersRow]:
-    return Saturation(rows=rows, unit="frames/s", label=lambda row: counted(row.workers, "worker"))
+    # Without workers nothing is decoded while the model is trained, however fast it is here.
+    beside = tuple(row for row in rows if row.workers)
+    return Saturation(
+        rows=rows,
+        candidates=beside or rows,
+        unit="frames/s",
+        label=lambda row: counted(row.workers, "worker"),
+    )
 
 
 def _answer(record: WorkersRecord, rows: tuple[WorkersRow, ...]) -> tuple[Finding, ...]:
     found, cores = _saturation(rows), record.provenance.machine.usable_cores
     trust, busy = Trust.of(rows, cores), percent(found.point.cores)
+    alone = "0 workers are no candidate: they decode while nobody trains, not beside it."
     evidence = [
         *found.rule("the fewest workers"),
+        *([alone] if found.point.workers and not rows[0].workers else []),
         f"{found.label(found.point)}: processors busy {busy} of one core, "
         f"{counted(cores, 'core')} usable.",
         *trust.sentences("Epochs with the same number of workers"),

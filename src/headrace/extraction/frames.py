@@ -35,8 +35,9 @@ from headrace.video.stream_index import StreamIndex
 _BATCHES_KEPT = 64
 """Batches at a time whose memory is used again: clearing new memory costs as much as converting a
 frame of 720p. It goes back to the system with the reader, and with the last batch somebody has."""
-_SHORT_STRETCH = 64
-"""Frames below which a stretch is not worth the seek it costs."""
+_SHORT_STRETCH = 32
+"""Frames below which a stretch is not worth the seek it costs. Longer ones would have more frames
+wait for their turn, in memory that the system must clear first."""
 
 Video = StreamIndex | Source | str | os.PathLike[str]
 """A video, or what is known of it."""
@@ -285,9 +286,12 @@ def read_frames(
     stride: int = 1,
     workers: int | None = None,
     on_error: OnError = "raise",
+    decoding: Decoding = ON_CPU,
 ) -> FrameReader:
     """Return an iterable of every frame of `videos`, in order: see FrameReader.
 
     for batch in read_frames(["a.mp4", "b.mp4"], size=(256, 256)): ...
     """
-    return FrameReader(videos, size=size, stride=stride, workers=workers, on_error=on_error)
+    return FrameReader(
+        videos, size=size, stride=stride, workers=workers, on_error=on_error, decoding=decoding
+    )

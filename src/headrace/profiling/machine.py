@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -45,10 +46,11 @@ def process_seconds(clock: Clock = SYSTEM_CLOCK) -> float:
     return max(0.0, clock.wall_seconds() - float(psutil.Process().create_time()))
 
 
+@cache
 def commit() -> str | None:
     """Return the commit of the checkout this headrace runs from; None where it is a package.
 
-    A + behind it says that files of `src` differ from it.
+    A + behind it says that files of `src` differ from it. Asked once, as code is loaded once.
     """
     if not (_CHECKOUT / ".git").exists():
         return None
@@ -91,6 +93,11 @@ def describe_machine() -> Machine:
 
 def versions() -> dict[str, str]:
     """Versions of what computes, by name; loads none of it and leaves out what is missing."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
     found = {"python": platform.python_version(), "ffmpeg": av.ffmpeg_version_info}
     for name in _PACKAGES:
         try:

@@ -68,7 +68,8 @@ def _stage_use(session: Session) -> Chart:
         name="stage-use",
         title="What each stage did",
         reading="Share of the time frames flowed; in colour: busy. The longest coloured bar sets "
-        "the pace: the stages before it find no room, those after it no input.",
+        "the pace: the stages before it find no room, those after it no input. Blank: it had not "
+        "begun or had no more to do; threads that decode also wait for their turn.",
         figure=figure,
     )
 

@@ -55,6 +55,15 @@ def megabytes(number: int) -> str:
     return f"{decimal(number / 1e6)} MB"
 
 
+def shortened(path: str, width: int) -> str:
+    """`…/videos/a.mp4`: the end of a path that is longer than `width`, from a folder on."""
+    if len(path) <= width:
+        return path
+    end = path[len(path) - width + 1 :]
+    folder = end.find("/")
+    return "…" + (end[folder:] if 0 <= folder < len(end) - 1 else end)
+
+
 def gibibytes(number: int) -> str:
     """`31.3 GiB`, 2**30 bytes each."""
     return f"{decimal(number / 2**30)} GiB"

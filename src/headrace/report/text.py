@@ -148,13 +148,13 @@ def _stages(session: Session) -> Iterator[str]:
     if not loads:
         return
     yield "Stages, share of the time frames flowed"
-    heads = ("", *(head.rjust(8) for head in ("busy", "no input", "no room")))
+    heads = ("", *(head.rjust(8) for head in ("busy", "no input", "no room", "rest")))
     yield from aligned([heads, *(_stage_row(load) for load in loads)])
     yield ""
 
 
 def _stage_row(load: StageLoad) -> tuple[str, ...]:
-    shares = (load.busy, load.starved, load.blocked)
+    shares = (load.busy, load.starved, load.blocked, load.rest)
     return (load.name, *(percent(share).rjust(8) for share in shares))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pool import DecoderPool
 from headrace.decode.protocol import DecodeJob
@@ -18,6 +19,7 @@ from headrace.sampling.boundary import Boundary, clip_indices, clip_span
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
 from headrace.training.decoding_dataset import DecodingDataset
+from headrace.training.devices import check_gpu
 from headrace.training.video_set import VideoSet
 from headrace.video.shape import FrameShape
 from headrace.video.source import Source
@@ -54,10 +56,12 @@ class _VideoDataset(DecodingDataset[_Item], Generic[_Item]):
         size: tuple[int, int] | None,
         transform: Transform | None,
         *,
+        decoding: Decoding,
         store: IndexStore | None,
         max_open: int,
     ) -> None:
-        super().__init__(DecoderPool(FrameShape(size=size), max_open))
+        check_gpu(decoding.gpu)
+        super().__init__(DecoderPool(FrameShape(size=size), max_open, decoding=decoding))
         self._transform = transform
         self._videos = VideoSet.open(videos, store=store)
 
@@ -95,6 +99,7 @@ class VideoDataset(_VideoDataset[Any]):
         start: int | Literal["random"] = "random",
         boundary: Boundary = "error",
         seed: int = 0,
+        decoding: Decoding = ON_CPU,
         store: IndexStore | None = None,
         max_open: int = 4,
     ) -> None:
@@ -110,6 +115,7 @@ class VideoDataset(_VideoDataset[Any]):
             start: Index of the first frame, the same for every video and epoch, or `random`.
             boundary: What happens where a video ends before its clip: see `clip_indices`.
             seed: Another one gives other random clips.
+            decoding: What decodes, and where. Workers of a DataLoader must be spawned for a GPU.
             store: Where indexes are kept; None means the user's cache folder.
             max_open: Files that each process keeps open.
 
@@ -118,7 +124,7 @@ class VideoDataset(_VideoDataset[Any]):
                 `boundary` is `error`.
             OpenError, ScanError: a video cannot be read.
         """
-        super().__init__(files, size, transform, store=store, max_open=max_open)
+        super().__init__(files, size, transform, decoding=decoding, store=store, max_open=max_open)
         self._clip_len = clip_len
         self._stride = stride
         self._start = start
@@ -183,6 +189,7 @@ class FrameDataset(_VideoDataset[FrameItem]):
         size: tuple[int, int] | None = (256, 256),
         transform: Transform | None = None,
         *,
+        decoding: Decoding = ON_CPU,
         store: IndexStore | None = None,
         max_open: int = 16,
     ) -> None:
@@ -192,6 +199,7 @@ class FrameDataset(_VideoDataset[FrameItem]):
             videos: Paths of the videos.
             size: (height, width) of the frames; None keeps each video's own.
             transform: Called with each frame, uint8 [3, H, W].
+            decoding: What decodes, and where. Workers of a DataLoader must be spawned for a GPU.
             store: Where indexes are kept; None means the user's cache folder.
             max_open: Files that each process keeps open.
 
@@ -199,7 +207,7 @@ class FrameDataset(_VideoDataset[FrameItem]):
             ConfigError: there is no video, or an argument is out of range.
             OpenError, ScanError: a video cannot be read.
         """
-        super().__init__(videos, size, transform, store=store, max_open=max_open)
+        super().__init__(videos, size, transform, decoding=decoding, store=store, max_open=max_open)
 
     @property
     def population(self) -> Population:

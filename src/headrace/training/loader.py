@@ -162,7 +162,13 @@ class FrameLoader(ResumableLoader[Samples, Batch]):
         conceals = asked.on_error == "conceal"
         engine = Engine(
             self._epochs,
-            JobDecoder(self._videos, self._shape, most_open, conceals=conceals),
+            JobDecoder(
+                self._videos,
+                self._shape,
+                most_open,
+                conceals=conceals,
+                decoding=asked.decoder(),
+            ),
             self._window,
             workers=self._workers,
             skip_bad=asked.skips_bad,

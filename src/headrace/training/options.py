@@ -4,10 +4,13 @@ from dataclasses import dataclass
 
 import torch
 
+from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.sizes import check_integers
 from headrace.training.collate import Collate, Transform
+from headrace.training.devices import check_gpu
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +21,9 @@ class LoaderOptions:
     wait for it (`ranks.agreement`).
 
     Args:
+        decoding: What decodes, and where; None: PyAV, on the CPU. Frames are the same bit by bit.
+        gpu: Short for `Decoding.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes. Frames
+            come down to the CPU; `device` moves batches.
         workers: Decoding threads, each with a decoder of its own; None means one for each core
             this process may use.
         transform: Called with the frames of each batch, on their device.
@@ -35,6 +41,8 @@ class LoaderOptions:
 
     memory_budget: int | str = "1GiB"
     lookahead: int | None = None
+    decoding: Decoding | None = None
+    gpu: int | None = None
     workers: int | None = None
     transform: Transform | None = None
     device: torch.device | str | None = None
@@ -44,6 +52,19 @@ class LoaderOptions:
     stall_seconds: float | None = 120.0
     store: IndexStore | None = None
     clock: Clock = SYSTEM_CLOCK
+
+    def decoder(self) -> Decoding:
+        """Return what decodes.
+
+        Raises:
+            BackendError: the GPU is not here.
+            ConfigError: it is no number of one, or both `decoding` and `gpu` are given.
+        """
+        if self.gpu is not None:
+            check_integers(0, gpu=self.gpu)
+        decoding = Decoding.chosen(self.decoding, self.gpu)
+        check_gpu(decoding.gpu)
+        return decoding
 
     def num_threads(self) -> int:
         """Return how many threads decode."""

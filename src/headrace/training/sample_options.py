@@ -63,6 +63,7 @@ class SampleOptions(LoaderOptions):
         check_on_error(self.on_error)
         if self.workers is not None and self.workers < 1:
             raise ConfigError(f"workers must be >= 1, got {self.workers}")
+        self.decoder()
         FrameShape(size=self.size)  # refuses impossible sizes
 
     @property

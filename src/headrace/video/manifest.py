@@ -12,7 +12,7 @@ _SUFFIXES = frozenset(
     [
         *(".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi", ".ts", ".m2ts", ".mts", ".mpg"),
         *(".mpeg", ".flv", ".ogv", ".wmv", ".asf", ".3gp", ".mxf", ".h264", ".264", ".hevc"),
-        *(".265", ".ivf", ".y4m"),
+        *(".265", ".h265", ".ivf", ".y4m"),
     ]
 )
 _COLUMNS = ("path", "video", "file", "filename")
@@ -22,7 +22,8 @@ _LARGEST_BYTES = 1 << 28
 def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """Return the videos that paths name.
 
-    A file stands for itself, a folder for the videos below it, by suffix, sorted by path, a list
+    A file stands for itself, a folder for the videos below it, by suffix, but for hidden files,
+    sorted by path, a list
     for what it lists: `.txt` a path on each line, `.csv` and `.jsonl` under path, video, file or
     filename. Paths in a list start where the list lies.
 
@@ -41,7 +42,12 @@ def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    inside = sorted(p for p in folder.rglob("*") if p.suffix.lower() in _SUFFIXES)
+    # What begins with a dot is hidden, such as the ._ files that macOS leaves on other disks.
+    inside = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in _SUFFIXES and path.name[0] != "." and not path.is_dir()
+    )
     if not inside:
         raise ConfigError(
             f"the folder {folder} holds no file that is named like a video "

@@ -22,6 +22,12 @@ class StageLoad:
     blocked: float
     """Share of the same time without room: what comes after is slower."""
 
+    @property
+    def rest(self) -> float:
+        """Share of the same time in which it had not begun or had no more to do; threads that
+        decode also wait for their turn in it."""
+        return max(0.0, 1.0 - self.busy - self.starved - self.blocked)
+
 
 def stage_loads(session: Session) -> tuple[StageLoad, ...]:
     """How busy each stage was, in the order the frames take; empty without steps."""

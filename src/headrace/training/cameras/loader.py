@@ -5,7 +5,6 @@ import zlib
 
 import numpy as np
 
-from headrace.decode.decoding import Decoding
 from headrace.errors import MediaError
 from headrace.runtime.limits import files_to_keep_open
 from headrace.runtime.memory import BatchBuffers
@@ -155,7 +154,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             batches=self._ahead,
             max_idle=self._max_idle(),
             workers=self._workers,
-            decoding=Decoding.on_gpu(asked.gpu),
+            decoding=asked.decoder(),
             is_strict=asked.is_strict,
             stall_seconds=asked.stall_seconds,
             clock=asked.clock,

@@ -11,7 +11,6 @@ from headrace.sampling.slots import Tail
 from headrace.sizes import check_integers, parse_bytes
 from headrace.training.cameras.batch import Ragged
 from headrace.training.cameras.camera_set import Alignment
-from headrace.training.devices import check_gpu
 from headrace.training.options import LoaderOptions
 from headrace.video.camera_layout import CameraLayout
 
@@ -44,8 +43,6 @@ class CameraOptions(LoaderOptions):
         num_of_file: Files that are open at a time, but at least one more than there are workers;
             None: all that are being read, as far as half the system's limit goes. With fewer than
             that, decoders start again at a keyframe, which is counted.
-        gpu: Number of the NVIDIA GPU that decodes; None: the CPU does. Frames come down to the
-            CPU, the same bit by bit; `device` moves batches.
         transform: Called with the frames of each batch, on their device; with ragged="list", of
             each picture.
         on_error: What bad media does. With `mask`, clips that cannot be opened are left out (or a
@@ -65,7 +62,6 @@ class CameraOptions(LoaderOptions):
     shuffle: bool = False
     seed: int = 0
     num_of_file: int | None = None
-    gpu: int | None = None
     on_error: OnLost = "raise"
 
     def check(self) -> None:
@@ -83,7 +79,7 @@ class CameraOptions(LoaderOptions):
             raise ConfigError(
                 f"ragged must be one of {', '.join(map(str, choices))}, got {self.ragged!r}"
             )
-        check_gpu(self.gpu)
+        self.decoder()
 
     @property
     def is_strict(self) -> bool:

@@ -1,0 +1,36 @@
+"""Text files: whole, or what was there before."""
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.text_file import write_whole
+
+
+def test_what_was_there_is_replaced(tmp_path):
+    path = tmp_path / "report.html"
+    for text in ("one", "zwei äöü"):
+        write_whole(path, text)
+        assert path.read_text(encoding="utf-8") == text
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_was_there_stays_where_a_file_cannot_be_finished(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    write_whole(path, "before")
+
+    def cut_off(self, text, **_):
+        with self.open("w") as file:
+            file.write(text[:3])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(path), "write_text", cut_off)
+    with pytest.raises(ConfigError, match=r"cannot write .*report.html: no space left on device"):
+        write_whole(path, "after")
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_none_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="not a directory; give a folder that can be written to"):
+        write_whole(tmp_path / "file" / "report.html", "text")
