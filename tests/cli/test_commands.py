@@ -227,9 +227,12 @@ def test_what_cannot_be_done_is_said_in_one_line(call, good, tmp_path, arguments
     ("arguments", "message"),
     [
         (("bogus",), "No such command 'bogus'"),
-        (("run",), "Missing argument 'SOURCE...'"),
+        (("run",), "'SOURCE': give a video, a folder"),
         (("run", "a", "--batch-size", 0), "'--batch-size': must be >= 1, got '0'"),
-        (("run", "a", "--batch-size", "x"), "'--batch-size': must be a whole number, got 'x'"),
+        (
+            ("run", "a", "--batch-size", "x"),
+            "'--batch-size': must be a whole number, or auto, got 'x'",
+        ),
         (("run", "a", "--max-seconds", "x"), "'--max-seconds': must be a number, got 'x'"),
         (("run", "a", "--pace", "x"), "'x' is not one of 'auto', 'offline', 'realtime'"),
         (("clip", "a", "--what"), "No such option: --what"),

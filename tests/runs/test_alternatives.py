@@ -1,10 +1,15 @@
 """Other settings are measured in turns with the one in force, inside a budget."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from headrace.runs.alternatives import alternatives
+from headrace.models.compute import Compute
+from headrace.runs.alternatives import alternatives, with_alternatives
 from headrace.testing.fake_clock import FakeClock
+from report.recorded import record
+from runs.tiny import tiny_classifier
 
 
 class Machine:
@@ -68,3 +73,11 @@ def test_what_does_not_fit_into_the_budget_is_not_tried():
 
 def test_batches_do_not_grow_without_end():
     assert set(Machine(1, 1).try_all(64)) == {"--threads 1", "--batch-size 16"}
+
+
+def test_a_compiled_model_is_not_tried_in_other_batches_that_would_be_compiled_first():
+    plain = tiny_classifier()
+    compiled = replace(plain, compute=Compute(compile=True))
+    session = record().model_copy(update={"alternatives": ()})
+    assert with_alternatives(session, plain, FakeClock()).alternatives
+    assert not with_alternatives(session, compiled, FakeClock()).alternatives

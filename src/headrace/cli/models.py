@@ -24,7 +24,7 @@ def models(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the models that can be run: what they take, their size, their weights."""
+    """List the models that can be run, with size and weights."""
     from headrace.models.listing import list_models
     from headrace.report.text import aligned
 

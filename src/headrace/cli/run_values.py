@@ -78,20 +78,20 @@ def _sources(typed: dict[str, Any]) -> tuple[str, ...]:
     listed, named_so = typed["sources"] or [], typed["input_path"] or []
     if listed and named_so:
         raise typer.BadParameter(
-            "SOURCE is given already; give one of both", param_hint="--input-path"
+            "SOURCE is given already; give one of both", param_hint="'--input-path'"
         )
     if not (listed or named_so):
         raise typer.BadParameter(
-            "give a video, a folder, a camera or an address", param_hint="SOURCE"
+            "give a video, a folder, a camera or an address", param_hint="'SOURCE'"
         )
     return (*listed, *named_so)
 
 
 def _batch_size(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise typer.BadParameter(
-            f"a number from 1 on, or auto, got {text!r}", param_hint="--batch-size"
-        )
+    is_number = text.isascii() and text.removeprefix("-").isdigit()
+    if not is_number or int(text) < 1:
+        must = "be >= 1" if is_number else "be a whole number, or auto"
+        raise typer.BadParameter(f"must {must}, got {text!r}", param_hint="'--batch-size'")
     return int(text)
 
 
@@ -99,7 +99,7 @@ def _device(typed: dict[str, Any]) -> "Device":
     if typed["infer_on_gpu"]:
         if typed["device"] == "cpu":
             raise typer.BadParameter(
-                "it contradicts --device cpu; give one of both", param_hint="--infer-on-gpu"
+                "it contradicts --device cpu; give one of both", param_hint="'--infer-on-gpu'"
             )
         return "cuda"
     device: Device = typed["device"] or "cpu"

@@ -89,7 +89,9 @@ def with_alternatives(session: Session, model: Model[Any], clock: Clock) -> Sess
     Cost: a tenth of the time the run took, but one second at least, and two at most.
     """
     is_bound = any("model" in finding.bound_by for finding in find(session))
-    if session.outcome != "complete" or model.compute.device != "cpu" or not is_bound:
+    # Of a compiled model other batches would be compiled first, which takes longer than the run.
+    is_tried = model.compute.device == "cpu" and not model.compute.compile
+    if session.outcome != "complete" or not is_tried or not is_bound:
         return session
     found = alternatives(
         model.run,

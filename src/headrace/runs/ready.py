@@ -16,6 +16,17 @@ _TRIAL_SECONDS: Final = 10.0
 """That may be spent on finding the best batch size."""
 
 
+def check_devices(options: ComputeOptions) -> None:
+    """Raise where options do not go together, or ask for a device that is not there.
+
+    Raises:
+        ConfigError, BackendError: as `ready_model`; nothing is loaded for it.
+    """
+    check_available(options.compute())
+    if options.execution.prep_on_gpu:
+        check_available(Compute(device="cuda"), asked="preprocessing on the GPU (--prep-on-gpu)")
+
+
 def ready_model(
     load: Callable[[], Model[Result]],
     options: ComputeOptions,
@@ -31,8 +42,6 @@ def ready_model(
         ConfigError: as `load`; or options that do not go together.
         BackendError: the device is missing, or the model cannot run there with such batches.
     """
-    if options.execution.prep_on_gpu:
-        check_available(Compute(device="cuda"), asked="preprocessing on the GPU (--prep-on-gpu)")
     ready = prepare(load, options.compute(), batch_size=batch_size, clock=clock, compiler=compiler)
     watch.add("model", ready.startup.load_seconds)
     if ready.startup.compile_seconds:

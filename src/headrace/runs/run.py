@@ -8,6 +8,7 @@ from typing import Final
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, HeadraceError
 from headrace.extraction.frames import FrameReader
+from headrace.models.catalogue import check_name
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.out_of_memory import is_out_of_memory
@@ -27,7 +28,7 @@ from headrace.runs.instruments import Instruments
 from headrace.runs.options import RunOptions
 from headrace.runs.outputs import claim, finishing
 from headrace.runs.place import computing_place
-from headrace.runs.ready import fitted_batch, ready_model
+from headrace.runs.ready import check_devices, fitted_batch, ready_model
 from headrace.runs.recording import (
     DecodeThreads,
     lost_frames,
@@ -119,7 +120,8 @@ class Runner:
         compiler: Compiler,
     ) -> "Runner":
         compute, clock = options.compute, watch.clock
-        compute.compute()  # options that do not go together are told of first
+        check_devices(compute)  # before anything is read or made
+        check_name(compute.model_name, "classification")
         if options.output.predictions == "parquet":
             check_parquet()
         options.marks.prepare(watch)

@@ -39,7 +39,7 @@ from headrace.runs.live.showing import SinkEnds, fan_out
 from headrace.runs.live.watching import StatusBoard
 from headrace.runs.outputs import claim
 from headrace.runs.place import computing_place
-from headrace.runs.ready import ready_model
+from headrace.runs.ready import check_devices, ready_model
 from headrace.runs.recording import setup_of
 from headrace.runs.stages import Carrier
 from headrace.runs.start import StartWatch
@@ -107,6 +107,7 @@ class LiveRunner:
         watch: StartWatch,
     ) -> "LiveRunner":
         check_live(options.compute)
+        check_devices(options.compute)
         if options.output.predictions == "parquet":
             check_parquet()
         compute = options.compute
