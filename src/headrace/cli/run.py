@@ -48,6 +48,9 @@ def run(
     view: typed.View = "none",
     web_address: typed.WebAddress = "127.0.0.1",
     web_port: typed.WebPort = 8686,
+    web_host: typed.WebHost = None,
+    web_token_file: typed.WebTokenFile = None,
+    max_silence: typed.MaxSilence = "10s",
     on_error: typed.OnError = "raise",
     out: typed.Out = Path("headrace_run"),
     video: typed.Video = True,
@@ -55,9 +58,9 @@ def run(
     json: typed.Json = False,
 ) -> None:
     """Run a model on videos: predictions, annotated video and report in one folder."""
+    from headrace.cli.web import web_options
     from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
     from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
-    from headrace.sinks.web.options import WebOptions
 
     compute = ComputeOptions(
         model_name=model_name,
@@ -80,12 +83,17 @@ def run(
     read = InputOptions(source=sources[0], stride=stride, max_steps=max_steps, on_error=on_error)
     plain = RunOptions(input=read, compute=compute, output=output)
     live = LiveOptions.of(plain, sources, flow=flow, clips=clips, view=view)
-    web = WebOptions(address=web_address, port=web_port)
+    web = web_options(view, web_address, web_port, web_host, web_token_file, max_silence)
     _run_either(plain, live, web, is_dry=dry_run, is_quiet=json)
 
 
 def _run_either(
-    plain: "RunOptions", live: "LiveOptions", web: "WebOptions", *, is_dry: bool, is_quiet: bool
+    plain: "RunOptions",
+    live: "LiveOptions",
+    web: "WebOptions | None",
+    *,
+    is_dry: bool,
+    is_quiet: bool,
 ) -> None:
     """One file at full speed by the run that is made for it, all else as it comes."""
     from headrace.cli.live_run import execute_live

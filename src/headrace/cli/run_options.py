@@ -6,7 +6,12 @@ from typing import Annotated, Literal
 import typer
 
 Sources = Annotated[
-    list[str], typer.Argument(metavar="SOURCE...", help="Video files; several make batches.")
+    list[str],
+    typer.Argument(
+        metavar="SOURCE...",
+        help="A video, folder or glob; a camera: 0; rtsp://, rtsps://, http(s)://, udp://; a "
+        "pattern: test://; a list: cameras.streams. Several make batches.",
+    ),
 ]
 ModelName = Annotated[str, typer.Option(help="A classification or video model of torchvision.")]
 Weights = Annotated[
@@ -53,13 +58,28 @@ WaitForSource = Annotated[
     bool, typer.Option("--wait-for-source", help="Wait for a source that is not there yet.")
 ]
 View = Annotated[
-    Literal["none", "web", "window"],
-    typer.Option(help="Watch it: as a page for browsers on this machine, or in a window."),
+    Literal["none", "web", "metrics", "window"],
+    typer.Option(help="Watch it: as a page, with metrics; metrics without a page; in a window."),
 ]
 WebAddress = Annotated[
-    str, typer.Option(metavar="ADDRESS", help="Where --view web listens; others need a token.")
+    str, typer.Option(metavar="ADDRESS", help="Where the page is served; others need a token.")
 ]
 WebPort = Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 for any.")]
+WebHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="A name it may be asked for under, as a proxy's; repeatable."
+    ),
+]
+WebTokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Holds its token; else HEADRACE_WEB_TOKEN does, or one is made."
+    ),
+]
+MaxSilence = Annotated[
+    str, typer.Option(metavar="SPAN", help="Without results for longer its health is bad.")
+]
 MaxSeconds = Annotated[
     float | None, typer.Option(help="Stop reading after so many seconds.", metavar="SECONDS")
 ]

@@ -12,7 +12,8 @@ from headrace.runs.options import ComputeOptions, OutputOptions, RunOptions
 from headrace.sizes import check_integers
 
 PaceName = Literal["auto", "offline", "realtime"]
-View = Literal["none", "web", "window"]
+View = Literal["none", "web", "metrics", "window"]
+"""`metrics` is `web` without its page: for programs only."""
 
 
 @dataclass(frozen=True, kw_only=True)
