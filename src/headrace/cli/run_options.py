@@ -31,7 +31,7 @@ Stride = Annotated[int, typer.Option(min=1, help="Every n-th frame; 1 means all.
 OnError = Annotated[
     Literal["raise", "skip", "conceal"],
     typer.Option(
-        help="Damaged frames end the run, are left out, or come as FFmpeg shows them; listed."
+        help="Damaged frames of a file end the run, are left out, or come as FFmpeg shows them."
     ),
 ]
 Out = Annotated[Path, typer.Option(help="Folder of the results.")]

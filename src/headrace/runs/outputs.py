@@ -9,8 +9,8 @@ from headrace.sinks.annotated import NAME as ANNOTATED
 from headrace.sinks.seen import Sink
 
 
-def claim(folder: Path, source: Path | None = None) -> None:
-    """Make the folder of the results; prove that it can be written to, and not over the source.
+def claim(folder: Path, *sources: Path) -> None:
+    """Make the folder of the results; prove that it can be written to, and not over a source.
 
     Raises:
         ConfigError: it cannot be written, or the annotated video would replace the source.
@@ -20,17 +20,22 @@ def claim(folder: Path, source: Path | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"")
         probe.unlink()
-        video = folder / ANNOTATED
-        is_source = source is not None and video.exists() and video.samefile(source)
+        # Of several sources, and where their size changes, more than one is written.
+        own = list(folder.glob(f"{Path(ANNOTATED).stem}*{Path(ANNOTATED).suffix}"))
+        lost = [path for path in sources if any(_is_same(video, path) for video in own)]
     except OSError as error:
         raise ConfigError(
             f"cannot write to the output folder {folder}: {(error.strerror or str(error)).lower()};"
             " give another one with --out"
         ) from error
-    if is_source:
+    if lost:
         raise ConfigError(
-            f"the annotated video would replace its source {source}; give another folder with --out"
+            f"an annotated video would replace its source {lost[0]}; give another folder with --out"
         )
+
+
+def _is_same(video: Path, source: Path) -> bool:
+    return source.exists() and video.samefile(source)
 
 
 @contextmanager

@@ -117,10 +117,11 @@ def setup_of(
     )
 
 
-def lost_frames(losses: Iterable[Loss]) -> tuple[LostFrame, ...]:
-    """Return the frames that were left out, or shown in spite of damage, with their times."""
+def lost_frames(losses: Iterable[Loss], number: int = 0) -> tuple[LostFrame, ...]:
+    """Return the frames of input `number` that were left out, or shown in spite of damage."""
     return tuple(
         LostFrame(
+            input=number,
             index=loss.index,
             pts_seconds=loss.pts_seconds,
             cause=loss.cause,

@@ -44,6 +44,9 @@ class Pipeline:
     """What happens to a value of the source that finds the queue behind it full. One that is
     dropped keeps its place, with the cause "overflow"; stages always wait, so it is dropped before
     anything was spent on it."""
+    lanes: int = 1
+    """Sources that share the places behind them in equal parts, so that a fast one never drops what
+    a slow one gave: as many as are merged. 1: the places are everybody's."""
 
     def __post_init__(self) -> None:
         names = [self.source_name, *(stage.name for stage in self.stages)]
@@ -76,13 +79,13 @@ class Run:
     def __init__(self, pipeline: Pipeline, clock: Clock) -> None:
         self._flow = FlowMeter()
         source = merged(pipeline.source)
-        crews: list[tuple[str, int, Overflow]] = [
-            (pipeline.source_name, len(source.feeds), pipeline.overflow),
-            *((stage.name, stage.workers, "wait") for stage in pipeline.stages),
+        crews: list[tuple[str, int, Overflow, int]] = [
+            (pipeline.source_name, len(source.feeds), pipeline.overflow, pipeline.lanes),
+            *((stage.name, stage.workers, "wait", 1) for stage in pipeline.stages),
         ]
         desks = [
-            Desk(name, workers, pipeline.capacity, self._flow, clock, overflow)
-            for name, workers, overflow in crews
+            Desk(name, workers, pipeline.capacity, self._flow, clock, overflow, lanes)
+            for name, workers, overflow, lanes in crews
         ]
         desks[0].waiters = [Waiter(clock) for _ in source.feeds]
         for stage, desk in zip(pipeline.stages, desks[1:], strict=True):

@@ -232,3 +232,14 @@ def test_spans_of_time_read_as_people_write_them(text, seconds):
 def test_what_is_no_span_of_time_is_refused(text):
     with pytest.raises(ConfigError, match='must read like "200ms"'):
         FlowOptions(max_staleness=text)
+
+
+def test_a_part_of_an_earlier_run_is_not_written_over_while_it_is_read(tmp_path):
+    source = write_clip(tmp_path / "annotated-1", SynthClip(num_frames=3))
+    options = LiveOptions(
+        sources=(str(source),),
+        flow=FlowOptions(pace="realtime"),
+        output=OutputOptions(out=tmp_path),
+    )
+    with pytest.raises(ConfigError, match=r"would replace its source .*annotated-1\.mp4"):
+        LiveRunner.prepare(options)

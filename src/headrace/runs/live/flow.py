@@ -127,6 +127,7 @@ class LiveFlow:
             capacity=plan.overload.queue * len(plan.sources),
             source_name=SOURCE,
             overflow="drop_oldest" if drops_frames else "wait",
+            lanes=len(plan.sources) if drops_frames else 1,
         ).run(clock=self.clock)
 
     @property

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args
 
+from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
 from headrace.live.overload import OverloadName
 from headrace.profiling.provenance import Scalar
@@ -71,6 +72,9 @@ class LiveOptions:
     """1 means every frame."""
     max_steps: int | None = None
     """Where to stop; None means when the sources end."""
+    on_error: OnError = "raise"
+    """What damaged frames of files do: see `InputOptions`. Those of a stream are always left out,
+    counted and told of."""
     view: View = "none"
     """Where the run can be watched."""
     flow: FlowOptions = field(default_factory=FlowOptions)
@@ -82,6 +86,7 @@ class LiveOptions:
         if not self.sources:
             raise ConfigError("a live run needs a source, got none")
         check_integers(1, stride=self.stride, max_steps=self.max_steps)
+        check_on_error(self.on_error)
         if self.view not in get_args(View):
             raise ConfigError(f"view must be one of {', '.join(get_args(View))}, got {self.view!r}")
 
@@ -100,6 +105,7 @@ class LiveOptions:
             sources=tuple(sources),
             stride=plain.input.stride,
             max_steps=plain.input.max_steps,
+            on_error=plain.input.on_error,
             view=view,
             flow=flow,
             clips=clips,
@@ -120,6 +126,7 @@ class LiveOptions:
             "sources": ", ".join(names),
             "stride": self.stride,
             "max_steps": self.max_steps,
+            "on_error": self.on_error,
             "view": self.view,
             **options,
             "out": str(self.output.out),

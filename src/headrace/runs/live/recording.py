@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
+from headrace.live.source import LiveSource
 from headrace.profiling.flow import QueueRecord, StageRecord
+from headrace.profiling.inputs import LostFrame
 from headrace.profiling.live import EventRecord, SourceRecord
 from headrace.profiling.steps import Step
 from headrace.runs.live.flow import LiveFlow
+from headrace.runs.live.full_speed import FileSource
 from headrace.runs.live.stages import STAGE_ROLES
 from headrace.runs.live.values import Answered
+from headrace.runs.recording import lost_frames
 from headrace.runtime.clock import Clock
 from headrace.runtime.fan_out import FanOut
 from headrace.runtime.item import Item
@@ -74,6 +78,16 @@ def source_records(flow: LiveFlow) -> tuple[SourceRecord, ...]:
             error=None if reading.error is None else str(reading.error).splitlines()[0],
         )
         for source, reading in pairs
+    )
+
+
+def losses_of(sources: Sequence[LiveSource]) -> tuple[LostFrame, ...]:
+    """Return the frames of files that were left out or concealed; streams tell of theirs."""
+    return tuple(
+        frame
+        for number, source in enumerate(sources)
+        if isinstance(source, FileSource)
+        for frame in lost_frames(source.losses, number)
     )
 
 

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 from headrace.errors import ConfigError, HeadraceError
@@ -26,9 +27,11 @@ from headrace.profiling.usage import ProcessorShare
 from headrace.runs.live.addresses import open_sources
 from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runs.live.full_speed import FileSource
 from headrace.runs.live.options import LiveOptions
 from headrace.runs.live.recording import (
     event_records,
+    losses_of,
     source_records,
     stage_records,
     step_of,
@@ -97,13 +100,14 @@ class LiveRunner:
         compute = options.compute
         flow = options.flow
         reading = SourceOptions(wait_for_source=flow.wait_for_source)
-        sources = open_sources(options.sources, flow.pace, reading)
+        sources = open_sources(options.sources, flow.pace, reading, on_error=options.on_error)
         is_live = _base_of(sources) != "full_speed"
         chosen_overload(options, is_live=is_live)
         is_video = task_of(compute.model_name) == "video"
         if is_video and options.stride != 1:
             raise ConfigError("--stride is for single frames; give --clip-stride for clips")
-        claim(options.output.out)
+        files = [Path(each.name) for each in sources if isinstance(each, FileSource)]
+        claim(options.output.out, *files)
 
         def load() -> Model[Labels]:
             loader = load_clip_classifier if is_video else load_classifier
@@ -187,6 +191,7 @@ class LiveRunner:
             sources=source_records(flow),
             events=event_records(flow, ends.failures, start_ns),
             decode=NOT_COUNTED,
+            lost=losses_of(self.sources),
             outputs=tuple(name for sink in ends.sinks for name in sink.outputs),
         )
 
