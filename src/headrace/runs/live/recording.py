@@ -9,6 +9,7 @@ from headrace.profiling.live import EventRecord, SourceRecord
 from headrace.profiling.steps import Step
 from headrace.runs.live.flow import LiveFlow
 from headrace.runs.live.full_speed import FileSource
+from headrace.runs.live.showing import Results
 from headrace.runs.live.stages import STAGE_ROLES
 from headrace.runs.live.values import Answered
 from headrace.runs.recording import lost_frames
@@ -44,7 +45,7 @@ def step_of(
 
 
 def stage_records(
-    flow: LiveFlow, fan: FanOut[Answered] | None
+    flow: LiveFlow, fan: FanOut[Results] | None
 ) -> tuple[tuple[StageRecord, ...], tuple[QueueRecord, ...]]:
     """Return what every stage, queue and sink did, in the order the frames take."""
     carrier = flow.plan.carrier

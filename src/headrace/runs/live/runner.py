@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -36,7 +37,8 @@ from headrace.runs.live.recording import (
     stage_records,
     step_of,
 )
-from headrace.runs.live.showing import SinkEnds, fan_out
+from headrace.runs.live.showing import Results, SinkEnds, fan_out, results_of
+from headrace.runs.live.values import Answered
 from headrace.runs.live.watching import StatusBoard
 from headrace.runs.outputs import claim
 from headrace.runs.ready import ready_model
@@ -44,6 +46,7 @@ from headrace.runs.recording import setup_of
 from headrace.runs.stages import Carrier
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.fan_out import FanOut
 from headrace.sinks.annotated_parts import AnnotatedParts
 from headrace.sinks.predictions import PredictionLines
 from headrace.sinks.seen import Sink
@@ -144,8 +147,8 @@ class LiveRunner:
         error: str | None = None
         steps: deque[Step] = deque(maxlen=_STEPS_KEPT)
         plan, ends = self.plan(), SinkEnds(self._sinks(), self.clock, self.on_notice)
-        fan = fan_out(ends.sinks, keeps_all=plan.overload.keeps_all, clock=self.clock)
-        flow = LiveFlow(replace(plan, show=fan.put), self.clock)
+        fan = self._fan(plan, ends.sinks)
+        flow = LiveFlow(replace(plan, show=partial(_show, fan)), self.clock)
         try:
             with ends, ends.noting(fan), flow:
                 if self.board is not None:
@@ -195,6 +198,14 @@ class LiveRunner:
             outputs=tuple(name for sink in ends.sinks for name in sink.outputs),
         )
 
+    def _fan(self, plan: LivePlan, sinks: Sequence[Sink]) -> FanOut[Results]:
+        return fan_out(
+            sinks,
+            keeps_all=plan.overload.keeps_all,
+            clock=self.clock,
+            most_frames=plan.batch_size if plan.clips is None else 1,
+        )
+
     def _sinks(self) -> tuple[Sink, ...]:
         output = self.options.output
         lines = PredictionLines(output.out, [source.name for source in self.sources])
@@ -223,6 +234,10 @@ class LiveRunner:
             max_seconds=self.options.flow.max_seconds,
             carrier=None if compute.device == "cpu" else Carrier(compute.device),
         )
+
+
+def _show(fan: FanOut[Results], answered: Answered) -> None:
+    fan.put(results_of(answered))
 
 
 def chosen_overload(options: LiveOptions, *, is_live: bool) -> Overload:
