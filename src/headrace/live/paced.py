@@ -67,7 +67,7 @@ class PacedFile:
             note(Event(at_ns=now_ns, source=number, kind=kind, words=words, frames=frames))
 
         index = open_index(self._address.path, self._store)
-        run, is_gap, start_ns = 0, False, None
+        run, damaged, start_ns = 0, 0, None
         with closing(open_decoder(index)) as decoder:
             for place, pixels in self._all_frames(decoder, index):
                 if start_ns is None:
@@ -76,11 +76,12 @@ class PacedFile:
                 due_ns = start_ns + _nanoseconds(index, place)
                 waiter.until(due_ns)
                 if pixels is None:
-                    is_gap = True
-                    tell("dropped", f"frame {place} is damaged", 1)
+                    damaged += 1
                     yield Dropped(DAMAGED)
                     continue
-                run, is_gap = run + is_gap, False
+                if damaged:
+                    tell("dropped", f"damaged before frame {place}", damaged)
+                run, damaged = run + (damaged > 0), 0
                 yield LiveFrame(
                     pixels=pixels,
                     source=number,
@@ -90,6 +91,8 @@ class PacedFile:
                     time_base=index.info.time_base,
                     arrived_ns=due_ns,
                 )
+        if damaged:
+            tell("dropped", "damaged at the end", damaged)
         tell("ended", "ended")
 
     def _all_frames(

@@ -6,6 +6,7 @@ from textwrap import wrap
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.loads import StageLoad, stage_loads
 from headrace.profiling.findings.verdict import find
+from headrace.profiling.inputs import LostFrame
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Machine, Scalar
 from headrace.profiling.session import Session
@@ -16,6 +17,8 @@ from headrace.report.totals import cost_ratio, totals
 _LOST_SHOWN = 5
 _HAPPENED_SHOWN = 20
 _WIDTH = 100
+_NARROWEST = 30
+"""That words are wrapped to, however wide the columns before them."""
 
 
 def render_setup(
@@ -44,7 +47,7 @@ def render_text(session: Session) -> str:
         "",
         *finding_lines(find(session)),
         "Totals",
-        *aligned([(row.label, row.value, row.reading) for row in rows]),
+        *listed([(row.label, row.value, row.reading) for row in rows]),
         "",
         *_stages(session),
         *_timeline(session),
@@ -111,6 +114,18 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"  {'  '.join(cells)}".rstrip()
 
 
+def listed(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Aligned columns, of which the last is wrapped at 100 columns."""
+    before = sum(2 + max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1])
+    room = max(_WIDTH - before - 2, _NARROWEST)
+    wrapped: list[Sequence[str]] = []
+    for *cells, words in rows:
+        first, *more = wrap(words, room, break_long_words=False, break_on_hyphens=False) or [""]
+        wrapped.append((*cells, first))
+        wrapped += [(*("" for _ in cells), line) for line in more]
+    yield from aligned(wrapped)
+
+
 def title(session: Session) -> str:
     """What a session is about: its video, or how many they are."""
     names = [video.path for video in session.inputs] or [each.name for each in session.sources]
@@ -141,11 +156,15 @@ def _stage_row(load: StageLoad) -> tuple[str, ...]:
 
 
 def _timeline(session: Session) -> Iterator[str]:
-    rows = [(row.at.rjust(8), row.what, row.where, row.words) for row in timeline(session)]
+    is_one = len(session.sources) == 1
+    rows = [
+        (row.at.rjust(8), row.what, *(() if is_one else (row.where,)), row.words)
+        for row in timeline(session)
+    ]
     if not rows:
         return
     yield "What happened"
-    yield from aligned(rows[:_HAPPENED_SHOWN])
+    yield from listed(rows[:_HAPPENED_SHOWN])
     if len(rows) > _HAPPENED_SHOWN:
         yield f"  and {len(rows) - _HAPPENED_SHOWN} more, listed in the report"
     yield ""
@@ -155,20 +174,38 @@ def _lost(session: Session) -> Iterator[str]:
     if not session.lost:
         return
     yield "Damaged frames"
-    shown = session.lost[:_LOST_SHOWN]
-    yield from aligned(
-        [
-            (
-                "the whole video" if frame.index is None else f"frame {frame.index}",
-                "" if frame.pts_seconds is None else f"{frame.pts_seconds:.3f} s",
-                frame.cause,
-            )
-            for frame in shown
-        ]
-    )
-    if len(session.lost) > len(shown):
-        yield f"  and {len(session.lost) - len(shown)} more, listed in the session"
+    groups = list(_lost_together(session.lost))
+    yield from listed([_lost_row(group) for group in groups[:_LOST_SHOWN]])
+    left = sum(map(len, groups[_LOST_SHOWN:]))
+    if left:
+        yield f"  and {left} more, listed in the session"
     yield ""
+
+
+def _lost_together(lost: Sequence[LostFrame]) -> Iterator[list[LostFrame]]:
+    """Frames that follow each other, lost for one cause."""
+    group: list[LostFrame] = []
+    for frame in lost:
+        if group and not _follows(group[-1], frame):
+            yield group
+            group = []
+        group.append(frame)
+    if group:
+        yield group
+
+
+def _follows(before: LostFrame, frame: LostFrame) -> bool:
+    if before.index is None or frame.index != before.index + 1:
+        return False
+    return (frame.input, frame.cause) == (before.input, before.cause)
+
+
+def _lost_row(group: Sequence[LostFrame]) -> tuple[str, str, str]:
+    first, last = group[0], group[-1]
+    what = "the whole video" if first.index is None else f"frame {first.index}"
+    if len(group) > 1:
+        what = f"frames {first.index} to {last.index}"
+    return what, "" if first.pts_seconds is None else f"{first.pts_seconds:.3f} s", first.cause
 
 
 def _outputs(session: Session) -> Iterator[str]:
