@@ -6,10 +6,10 @@ from textwrap import wrap
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.loads import StageLoad, stage_loads
 from headrace.profiling.findings.verdict import find
-from headrace.profiling.inputs import LostFrame
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Machine, Scalar
 from headrace.profiling.session import Session
+from headrace.report.losses import lost_rows
 from headrace.report.numbers import gibibytes, percent
 from headrace.report.timeline import timeline
 from headrace.report.totals import cost_ratio, totals
@@ -174,38 +174,12 @@ def _lost(session: Session) -> Iterator[str]:
     if not session.lost:
         return
     yield "Damaged frames"
-    groups = list(_lost_together(session.lost))
-    yield from listed([_lost_row(group) for group in groups[:_LOST_SHOWN]])
-    left = sum(map(len, groups[_LOST_SHOWN:]))
+    rows = lost_rows(session.lost)
+    yield from listed([(row.what, row.at, row.cause) for row in rows[:_LOST_SHOWN]])
+    left = sum(row.frames for row in rows[_LOST_SHOWN:])
     if left:
         yield f"  and {left} more, listed in the session"
     yield ""
-
-
-def _lost_together(lost: Sequence[LostFrame]) -> Iterator[list[LostFrame]]:
-    """Frames that follow each other, lost for one cause."""
-    group: list[LostFrame] = []
-    for frame in lost:
-        if group and not _follows(group[-1], frame):
-            yield group
-            group = []
-        group.append(frame)
-    if group:
-        yield group
-
-
-def _follows(before: LostFrame, frame: LostFrame) -> bool:
-    if before.index is None or frame.index != before.index + 1:
-        return False
-    return (frame.input, frame.cause) == (before.input, before.cause)
-
-
-def _lost_row(group: Sequence[LostFrame]) -> tuple[str, str, str]:
-    first, last = group[0], group[-1]
-    what = "the whole video" if first.index is None else f"frame {first.index}"
-    if len(group) > 1:
-        what = f"frames {first.index} to {last.index}"
-    return what, "" if first.pts_seconds is None else f"{first.pts_seconds:.3f} s", first.cause
 
 
 def _outputs(session: Session) -> Iterator[str]:
