@@ -67,7 +67,7 @@ def test_a_failed_save_keeps_what_was_there(tmp_path: Path) -> None:
 
 
 def test_saving_into_a_missing_folder_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot write .*No such file"):
+    with pytest.raises(ConfigError, match=r"cannot write .*no such file"):
         record(steps=1).save(tmp_path / "missing" / "session.json")
 
 
@@ -103,7 +103,7 @@ def test_a_file_that_is_no_session_says_what_it_is(tmp_path: Path, text: str, fo
 
 
 def test_a_missing_file_says_which_file_to_give(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"No such file .*give the session.json of a run folder"):
+    with pytest.raises(ConfigError, match=r"no such file .*give the session.json of a run folder"):
         Session.load(tmp_path / "session.json")
 
 

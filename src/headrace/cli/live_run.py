@@ -89,7 +89,9 @@ def _with_progress(runner: "LiveRunner", *, is_quiet: bool) -> "Session":
             progress.update(task, description=_line(frames, recent[0], recent[-1], len(recent)))
 
         def notice(words: str) -> None:
-            progress.console.print(f"headrace: {words}", markup=False, highlight=False)
+            progress.console.print(
+                f"headrace: {words}", markup=False, highlight=False, soft_wrap=True
+            )
 
         return replace(runner, on_notice=notice).run(show)
 

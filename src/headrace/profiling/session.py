@@ -16,6 +16,7 @@ from headrace.profiling.live import EventRecord, SourceRecord
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.setup import Alternative, Setup, StartUpPart
 from headrace.profiling.steps import Steps
+from headrace.profiling.whole_file import write_whole
 
 Kind = Literal["run", "live", "retrain", "extract", "loader"]
 """A model on files; on what comes as it comes; training a head; writing frames or features; a
@@ -79,15 +80,7 @@ class Session(Record):
         Raises:
             ConfigError: The file cannot be written there.
         """
-        partial = path.with_name(f".{path.name}.partial")
-        try:
-            partial.write_text(self.model_dump_json() + "\n", encoding="utf-8")
-            partial.replace(path)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
-            raise ConfigError(
-                f"cannot write {path}: {error.strerror}; give a folder that can be written to"
-            ) from error
+        write_whole(path, self.model_dump_json() + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Self:

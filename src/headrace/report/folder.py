@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from headrace.errors import ConfigError
 from headrace.profiling.record import metrics_csv, metrics_file_name
 from headrace.profiling.session import Session
+from headrace.profiling.whole_file import write_whole
 from headrace.report.html import render_html
 
 SESSION = "session.json"
@@ -22,8 +22,8 @@ def write_run(session: Session, folder: Path) -> Session:
     outputs = (*session.outputs, REPORT, metrics, SESSION)
     session = session.model_copy(update={"outputs": outputs})
     session.save(folder / SESSION)
-    _write(folder / metrics, metrics_csv(session))
-    _write(folder / REPORT, render_html(session))
+    write_whole(folder / metrics, metrics_csv(session))
+    write_whole(folder / REPORT, render_html(session))
     return session
 
 
@@ -34,15 +34,5 @@ def render_again(folder: Path) -> Path:
         ConfigError: there is no session to read, or the folder cannot be written.
     """
     session = Session.load(folder / SESSION)
-    _write(folder / REPORT, render_html(session))
+    write_whole(folder / REPORT, render_html(session))
     return folder / REPORT
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write {path}: {(error.strerror or str(error)).lower()}; "
-            "give a folder that can be written to"
-        ) from error

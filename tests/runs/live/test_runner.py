@@ -243,3 +243,18 @@ def test_a_part_of_an_earlier_run_is_not_written_over_while_it_is_read(tmp_path)
     )
     with pytest.raises(ConfigError, match=r"would replace its source .*annotated-1\.mp4"):
         LiveRunner.prepare(options)
+
+
+def test_a_disk_that_runs_full_ends_that_sink_alone_and_is_told_at_once(tmp_path):
+    """`/dev/full` is a file on a full disk."""
+    (tmp_path / "predictions.jsonl").symlink_to("/dev/full")
+    told = []
+    source = sizeable(200, name="door")
+    runner = replace(runner_of(tmp_path, source), on_notice=told.append)
+    session = run(runner)
+    assert (session.outcome, session.items.delivered) == ("complete", 200)
+    assert len(told) == 1
+    assert "predictions.jsonl: no space left on device; give another folder with --out" in told[0]
+    assert [event.words for event in session.events if event.kind == "failed"] == told
+    with av.open(str(tmp_path / "annotated.mp4")) as video:
+        assert sum(1 for _ in video.decode(video=0)) == 200
