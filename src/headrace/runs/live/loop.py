@@ -16,7 +16,7 @@ from headrace.live.overload import Overload, OverloadName
 from headrace.live.source import LiveSource
 from headrace.models.catalogue import task_of
 from headrace.models.clip_length import with_clip_length
-from headrace.models.compute import Compute, Device
+from headrace.models.compute import Compute, Device, check_available
 from headrace.models.load import load_classifier, load_clip_classifier
 from headrace.models.model import Model
 from headrace.models.prepare import prepare
@@ -135,6 +135,7 @@ def _engine_of(
         raise ConfigError(
             f"a model is a name, a headrace Model or a callable, got {type(model).__name__}"
         )
+    check_available(Compute(device=device))
     return Engine.of_callable(model, device), clip_len
 
 
