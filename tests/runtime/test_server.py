@@ -85,12 +85,10 @@ def test_those_who_are_too_many_are_cut_and_the_others_answered():
 def test_who_asks_for_nothing_whole_is_cut(sent):
     def run_it():
         listener = listen("127.0.0.1", 0)
-        with (
-            Server(hello, listener, idle_seconds=0.01),
-            socket.create_connection(listener.getsockname()) as silent,
-        ):
+        with socket.create_connection(listener.getsockname()) as silent:
             silent.sendall(sent)
-            return received(silent)
+            with Server(hello, listener, idle_seconds=0.01):
+                return received(silent)
 
     assert in_time(run_it) == b""
 
@@ -105,16 +103,14 @@ def test_who_waits_for_an_answer_is_not_cut_however_long_it_takes():
     def run_it():
         listener = listen("127.0.0.1", 0)
         address = listener.getsockname()
-        with (
-            Server(slow, listener, idle_seconds=0.01),
-            socket.create_connection(address) as asking,
-        ):
-            asking.sendall(REQUEST)
-            for _ in range(5):
-                with socket.create_connection(address) as silent:
-                    received(silent)
-            others_are_cut.set()
-            return received(asking)
+        with socket.create_connection(address) as asking:
+            asking.sendall(REQUEST)  # before it is served, so that it is there at the first look
+            with Server(slow, listener, idle_seconds=0.01):
+                for _ in range(5):
+                    with socket.create_connection(address) as silent:
+                        received(silent)
+                others_are_cut.set()
+                return received(asking)
 
     assert b"hello" in in_time(run_it)
 
