@@ -126,7 +126,8 @@ class LiveFlow:
         self._run = Pipeline(
             source=Merged(feeds=self._feeds(), on_error="end"),
             stages=line.stages(),
-            capacity=plan.overload.queue * len(plan.sources),
+            capacity=plan.overload.queue,
+            source_capacity=plan.overload.queue * len(plan.sources),
             source_name=SOURCE,
             overflow="drop_oldest" if drops_frames else "wait",
             lanes=len(plan.sources) if drops_frames else 1,
