@@ -3,12 +3,13 @@
 # With CI=true a missing one is a failure; elsewhere the tests that need it are skipped.
 set -eu
 
-needed='chromium ffmpeg gcc gir1.2-gst-rtsp-server-1.0 gstreamer1.0-plugins-bad
-gstreamer1.0-plugins-good libc6-dev libffmpeg-nvenc-dev opencv-doc python3-gi xvfb'
+needed='chromium ffmpeg gcc gir1.2-gst-rtsp-server-1.0 glib-networking gstreamer1.0-plugins-bad
+gstreamer1.0-plugins-good libc6-dev libffmpeg-nvenc-dev opencv-doc openssl python3-gi xvfb'
 
 is_present() {
   case $1 in
     gir1.2-gst-rtsp-server-1.0) ls /usr/lib/*/girepository-1.0/GstRtspServer-1.0.typelib ;;
+    glib-networking) ls /usr/lib/*/gio/modules/libgiognutls.so ;;
     gstreamer1.0-plugins-bad) ls /usr/lib/*/gstreamer-1.0/libgstvideoparsersbad.so ;;
     gstreamer1.0-plugins-good) ls /usr/lib/*/gstreamer-1.0/libgstrtp.so ;;
     libc6-dev) test -e /usr/include/stdio.h ;;

@@ -91,7 +91,7 @@ def test_flags_default_to_what_the_library_defaults_to():
     typed = {name: value for name, value in flags.items() if name not in others}
     plain = run_options(typed | {"sources": ["a.mp4"]})
     assert plain == RunOptions(input=InputOptions(sources=("a.mp4",)))
-    assert live_options(plain, flags) == LiveOptions(sources=("a.mp4",))
+    assert live_options(plain, flags) == LiveOptions(input=InputOptions(sources=("a.mp4",)))
 
 
 def test_a_clip_is_printed_and_shown(call, good, tmp_path):

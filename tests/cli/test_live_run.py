@@ -1,6 +1,7 @@
 """`headrace run` on what comes as it comes, as a user meets it."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -39,6 +40,31 @@ def test_clips_of_a_video_model_from_the_command_line(call, good, tmp_path):
     assert session["pace"] == "full_speed"
     assert session["steps"]["first_index"] == [0, 13, 26]
     assert session["items"]["arrived"] == 30
+
+
+def test_the_help_lists_the_kinds_of_sources_in_80_columns(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = call("run", "--help")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    about = " ".join(out.partition("Options:")[0].split())
+    kinds = ("video", "folder", "glob", "camera: 0", "rtsp://", "http(s)://", "udp://", "test://")
+    assert [kind for kind in (*kinds, ".streams") if kind not in about] == []
+
+
+@pytest.mark.parametrize(("typed", "found"), [("run --view m", ["metrics"]), ("run cl", [])])
+def test_the_tab_key_completes_choices_and_leaves_files_to_the_shell(typed, found):
+    """Where the command completes nothing, `complete -o default` lets the shell do it."""
+    words = {"COMP_WORDS": f"headrace {typed}", "COMP_CWORD": str(len(typed.split()))}
+    program = "import sys; sys.argv[0] = 'headrace'; from headrace.cli import main; main([])"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **words, "_HEADRACE_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout.split(), done.stderr) == (found, "")
 
 
 def test_several_sources_and_a_dry_run(call, good, tmp_path):

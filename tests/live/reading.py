@@ -17,8 +17,8 @@ QUICK = SourceOptions(open_timeout_seconds=3, stall_seconds=0.3)
 class Read:
     """Reads a source in the calling thread: iterate it. `on[kind]` is called at an event."""
 
-    def __init__(self, text, options=QUICK, store=None, clock=SYSTEM_CLOCK):
-        self.source = live_source(addresses_of([text])[0], options, store)
+    def __init__(self, text, options=QUICK, store=None, clock=SYSTEM_CLOCK, **more):
+        self.source = live_source(addresses_of([text])[0], options, store, **more)
         self.waiter = Waiter(clock)
         self.events = []
         self.items = []

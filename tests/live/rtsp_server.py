@@ -1,7 +1,8 @@
-"""A real RTSP server, GStreamer's: `python3 rtsp_server.py FILE PORT [USER PASSWORD]`.
+"""A real RTSP server, GStreamer's: `python3 rtsp_server.py FILE PORT PEM [USER PASSWORD]`.
 
 Runs in the system's interpreter, where Debian installs GStreamer's bindings. Prints its port, then
-serves the file at rtsp://127.0.0.1:PORT/live, in real time, from its start for every client.
+serves the file at rtsp://127.0.0.1:PORT/live, in real time, from its start for every client; by TLS
+with the key and certificate in the file PEM, unless that is "-".
 """
 
 import sys
@@ -10,25 +11,30 @@ import gi
 
 gi.require_version("Gst", "1.0")
 gi.require_version("GstRtspServer", "1.0")
-from gi.repository import GLib, Gst, GstRtspServer  # noqa: E402
+from gi.repository import Gio, GLib, Gst, GstRtspServer  # noqa: E402
 
 LAUNCH = (
     "( filesrc location={} ! qtdemux ! h264parse ! rtph264pay name=pay0 pt=96 config-interval=-1 )"
 )
 
 
-def main(path, port, *login):
+def main(path, port, pem, *login):
     Gst.init(None)
     server = GstRtspServer.RTSPServer()
     server.set_address("127.0.0.1")
     server.set_service(port)
     factory = GstRtspServer.RTSPMediaFactory()
     factory.set_launch(LAUNCH.format(path))
-    if login:
+    if login or pem != "-":
         auth = GstRtspServer.RTSPAuth()
         token = GstRtspServer.RTSPToken()
         token.set_string("media.factory.role", "user")
-        auth.add_basic(GstRtspServer.RTSPAuth.make_basic(*login), token)
+        if login:
+            auth.add_basic(GstRtspServer.RTSPAuth.make_basic(*login), token)
+        else:
+            auth.set_default_token(token)
+        if pem != "-":
+            auth.set_tls_certificate(Gio.TlsCertificate.new_from_file(pem))
         server.set_auth(auth)
         permissions = GstRtspServer.RTSPPermissions()
         permissions.add_permission_for_role("user", "media.factory.access", True)

@@ -1,9 +1,11 @@
 """What is done when frames are too many, or too old."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
-from headrace.live.overload import STALE, AgeLimit, FreshOnly, Overload
+from headrace.live.overload import STALE, AgeLimit, FreshOnly, Overload, Turns
 from headrace.runtime.grouping import Windows
 from headrace.testing.fake_clock import FakeClock
 from live.live_frames import frame, item
@@ -83,3 +85,53 @@ def test_a_batch_lets_go_only_the_frames_that_are_too_old():
         (STALE, [1]),
     ]
     assert [[i.index for i in group.items] for group in grouping.flush()] == [[2, 3]]
+
+
+class Places:
+    """So many that are free."""
+
+    def __init__(self, free):
+        self.free = free
+
+    def take(self):
+        self.free -= 1
+        return self.free >= 0
+
+
+def test_a_source_that_always_comes_a_moment_late_has_its_turns_too():
+    """One place, free again each time before the first of two sources comes."""
+    turns, got = Turns(), []
+    for _ in range(6):
+        places = Places(1)
+        got += [source for source in (0, 1) if turns.admits(source, places.take)]
+    assert got == [0, 1, 0, 1, 0, 1]
+
+
+def test_a_source_that_is_alone_needs_no_turn():
+    turns = Turns()
+    assert [turns.admits(0, Places(free).take) for free in (1, 0, 1, 1)] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_claim_of_a_source_that_is_gone_costs_the_others_one_place():
+    turns = Turns()
+    assert not turns.admits(1, Places(0).take)
+    assert [turns.admits(0, Places(1).take) for _ in range(4)] == [False, True, True, True]
+
+
+@given(
+    before=st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=60),
+    after=st.lists(st.integers(0, 3), max_size=60),
+)
+def test_whoever_comes_while_there_are_places_gives_way_to_each_other_one_once(before, after):
+    turns, refused = Turns(), [0, 0, 0, 0]
+    for source, is_free in before:
+        turns.admits(source, Places(is_free).take)
+    for source in after:
+        got = turns.admits(source, Places(1).take)
+        refused[source] = 0 if got else refused[source] + 1
+        assert refused[source] <= 3

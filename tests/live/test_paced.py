@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from headrace.errors import OpenError
+from headrace.errors import DecodeError, OpenError
 from headrace.testing.damage import damage_packets
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, Timing, read_number, write_clip
@@ -39,15 +39,29 @@ def test_a_reader_that_is_late_gets_every_frame_with_its_moment(tmp_path, store)
     assert read.waiter.waited_ns == 0
 
 
-def test_a_damaged_frame_is_dropped_in_its_place_and_a_run_ends(tmp_path, store):
+@pytest.fixture
+def damaged(tmp_path):
+    """Two dozen frames; 5 and 6 are damaged."""
     path = write_clip(tmp_path / "clip", SynthClip(num_frames=24, gop=1))
-    damaged = damage_packets(path, tmp_path / "damaged.mp4", ordinals=[5, 6])
+    return damage_packets(path, tmp_path / "damaged.mp4", ordinals=[5, 6])
+
+
+def test_a_damaged_frame_ends_the_source_behind_the_frames_before_it(damaged, store):
     read = Read(str(damaged), store=store, clock=FakeClock())
+    with pytest.raises(DecodeError, match=r"damaged\.mp4"):
+        list(read)
+    assert [frame.number for frame in read.frames] == [0, 1, 2, 3, 4]
+
+
+def test_a_damaged_frame_that_may_be_skipped_is_dropped_in_its_place_and_a_run_ends(damaged, store):
+    read = Read(str(damaged), store=store, clock=FakeClock(), on_error="skip")
     list(read)
+    assert [loss.index for loss in read.source.losses] == [5, 6]
     assert len(read.items) == 24
     assert [frame.run for frame in read.frames] == [0] * 5 + [1] * 17
     assert [frame.number for frame in read.frames] == [*range(5), *range(7, 24)]
-    assert read.words_of("dropped") == ["frame 5 is damaged", "frame 6 is damaged"]
+    told = [(event.words, event.frames) for event in read.events if event.kind == "dropped"]
+    assert told == [("damaged before frame 7", 2)]
     read.check_conserved()
 
 

@@ -76,12 +76,7 @@ Stages, share of the time frames flowed
   sink             9 %      76 %       0 %      15 %
 
 Damaged frames
-  frame 0  0.000 s  bad slice
-  frame 1  0.333 s  bad slice
-  frame 2  0.667 s  bad slice
-  frame 3           bad slice
-  frame 4  1.333 s  bad slice
-  and 2 more, listed in the session
+  frames 0 to 6  0.000 s  bad slice
 """
 
 INTERRUPTED = """\

@@ -57,7 +57,7 @@ def runner(clip, tmp_path):
 
 def live_runner(folder, source, marks) -> LiveRunner:
     options = LiveOptions(
-        sources=(source.name,),
+        input=InputOptions(sources=(source.name,)),
         flow=FlowOptions(overload="every-frame"),
         compute=ComputeOptions(batch_size=4),
         output=OutputOptions(out=folder, video=False),

@@ -5,7 +5,7 @@ import pytest
 from headrace.profiling.steps import Step
 from headrace.runs.recording import (
     DecodeThreads,
-    lost_frames,
+    lost_frame,
     stages_and_queues,
     step_of,
     summarize,
@@ -70,7 +70,7 @@ def test_damaged_frames_carry_their_times_and_what_is_wrong(tmp_path):
     losses = [
         Loss.at(index, number, cause, is_concealed=number == 18) for number, cause in causes.items()
     ]
-    found = lost_frames(losses, ["other.mp4", str(index.source)])
+    found = [lost_frame(loss, 1) for loss in losses]
     assert {frame.input for frame in found} == {1}
     assert [frame.index for frame in found] == [15, 18, 30]
     assert [frame.pts_seconds for frame in found] == pytest.approx([0.5, 0.6, 1.0])

@@ -417,7 +417,7 @@ def test_a_source_that_the_annotated_video_would_replace_is_refused(
     before = path.read_bytes()
     link(path, folder / "annotated.mp4")
     for source in (path, folder / "annotated.mp4"):
-        with pytest.raises(ConfigError, match="the annotated video would replace its source"):
+        with pytest.raises(ConfigError, match="an annotated video would replace its source"):
             prepare(source)
     assert path.read_bytes() == before
 

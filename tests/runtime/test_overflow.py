@@ -42,6 +42,36 @@ def test_what_stays_stands_in_the_place_of_what_was_dropped(overflow, left):
     assert drained(queue) == left
 
 
+def test_a_fast_lane_drops_its_own_and_leaves_those_of_others():
+    queue = queue_of("drop_oldest", capacity=4, lanes=2)
+    assert queue.put("slow", lane=1) is None
+    dropped = [queue.put(f"fast {k}", lane=0) for k in range(9)]
+    assert dropped == [None, None, *(f"fast {k}" for k in range(7))]
+    assert queue.statistics().max_occupancy == 0.75
+    assert drained(queue) == ["slow", "fast 7", "fast 8"]
+
+
+@given(
+    puts=st.lists(st.integers(0, 2), max_size=40),
+    overflow=st.sampled_from(["drop_oldest", "drop_newest"]),
+    share=st.integers(1, 3),
+)
+def test_each_lane_keeps_what_a_queue_of_its_own_would(puts, overflow, share):
+    queue = queue_of(overflow, capacity=3 * share, lanes=3)
+    alone = [queue_of(overflow, capacity=share) for _ in range(3)]
+    for number, lane in enumerate(puts):
+        assert queue.put((lane, number), lane=lane) == alone[lane].put((lane, number))
+    left = drained(queue)
+    assert left == sorted(left, key=lambda item: item[1])
+    for lane in range(3):
+        assert [item for item in left if item[0] == lane] == drained(alone[lane])
+
+
+def test_places_that_cannot_be_shared_equally_are_refused():
+    with pytest.raises(ConfigError, match="must be a multiple of lanes, got 3 and 2"):
+        queue_of("drop_oldest", capacity=3, lanes=2)
+
+
 @pytest.mark.parametrize("overflow", ["wait", "drop_oldest", "drop_newest"])
 def test_what_takes_no_room_enters_a_full_queue_and_drops_nothing(overflow):
     queue = queue_of(overflow, capacity=1)

@@ -401,9 +401,19 @@ def test_a_run_that_has_not_begun_has_done_nothing():
     ("options", "message"),
     [
         ({"capacity": 0}, "capacity must be >= 1, got 0"),
+        ({"source_capacity": 0}, "source_capacity must be >= 1, got 0"),
         ({"source_name": "stage 1"}, "different names, got stage 1, stage 1"),
     ],
 )
 def test_refuses_an_impossible_pipeline(options, message):
     with pytest.raises(ConfigError, match=message):
         pipeline(range(3), same, **options)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"), [({}, [2, 2, 2]), ({"source_capacity": 6}, [6, 2, 2])]
+)
+def test_more_may_wait_behind_the_source_than_behind_stages(more, expected):
+    with pipeline(range(3), same, same, capacity=2, **more).run() as run:
+        assert [queue.capacity for queue in run.queues()] == expected
+        assert [item.value for item in run] == [0, 1, 2]

@@ -1,11 +1,14 @@
 """A web application in a thread of its own."""
 
+import asyncio
 import socket
 import threading
+from contextlib import ExitStack
 
 import pytest
 
 from headrace.errors import ConfigError, StageError
+from headrace.runtime.connection import MOST_CONNECTIONS
 from headrace.runtime.server import UNREAD_SECONDS, Server, listen
 from runtime.in_time import in_time
 
@@ -49,6 +52,67 @@ def test_a_request_that_never_ends_is_cut():
                 assert entered.wait(30)
 
     in_time(run_it)
+
+
+def received(connection):
+    """All that comes until the other side ends it."""
+    try:
+        return b"".join(iter(lambda: connection.recv(1024), b""))
+    except ConnectionResetError:
+        return b""
+
+
+def test_those_who_are_too_many_are_cut_and_the_others_answered():
+    def run_it():
+        listener = listen("127.0.0.1", 0)
+        with ExitStack() as stack, Server(hello, listener):
+            connected = [
+                stack.enter_context(socket.create_connection(listener.getsockname()))
+                for _ in range(MOST_CONNECTIONS + 20)
+            ]
+            cut = sum(received(each) == b"" for each in connected[MOST_CONNECTIONS:])
+            for each in connected[100:MOST_CONNECTIONS]:
+                each.close()
+            connected[0].sendall(REQUEST)
+            return cut, received(connected[0])
+
+    cut, reply = in_time(run_it)
+    assert cut == 20
+    assert b"HTTP/1.1" in reply
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: loc"])
+def test_who_asks_for_nothing_whole_is_cut(sent):
+    def run_it():
+        listener = listen("127.0.0.1", 0)
+        with socket.create_connection(listener.getsockname()) as silent:
+            silent.sendall(sent)
+            with Server(hello, listener, idle_seconds=0.01):
+                return received(silent)
+
+    assert in_time(run_it) == b""
+
+
+def test_who_waits_for_an_answer_is_not_cut_however_long_it_takes():
+    others_are_cut = threading.Event()
+
+    async def slow(scope, receive, send):
+        await asyncio.get_running_loop().run_in_executor(None, others_are_cut.wait)
+        await hello(scope, receive, send)
+
+    def run_it():
+        listener = listen("127.0.0.1", 0)
+        address = listener.getsockname()
+        with socket.create_connection(address) as asking:
+            asking.sendall(REQUEST)  # before it is served, so that it is there at the first look
+            with Server(slow, listener, idle_seconds=0.01):
+                for _ in range(5):
+                    with socket.create_connection(address) as silent:
+                        received(silent)
+                others_are_cut.set()
+                return received(asking)
+
+    assert b"hello" in in_time(run_it)
 
 
 def test_a_server_that_failed_says_so_at_the_end():

@@ -1,9 +1,12 @@
 """The annotated video, finished whatever happens."""
 
 import resource
+import signal
 import struct
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -28,9 +31,15 @@ def noise(count: int) -> Iterator[np.ndarray]:
         yield source.integers(0, 256, (240, 320, 3), np.uint8)
 
 
-def write(path: Path, frames: Iterable[np.ndarray], *, then: Exception | None = None) -> None:
+def write(
+    path: Path,
+    frames: Iterable[np.ndarray],
+    *,
+    then: Exception | None = None,
+    is_recoverable: bool = False,
+) -> None:
     """Write frames, 25 a second; raise `then` before the file is closed."""
-    with VideoFile(path, RATE) as video:
+    with VideoFile(path, RATE, is_recoverable=is_recoverable) as video:
         for k, frame in enumerate(frames):
             video.write(frame, k / 25)
         if then is not None:
@@ -164,6 +173,51 @@ def test_a_disk_that_runs_full_is_an_error_and_leaves_no_file_that_does_not_play
     with disk_full_after(num_bytes), full:
         write(tmp_path / "out.mp4", noise(24))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_runs_full_leaves_what_plays_of_a_recording(tmp_path):
+    path = tmp_path / "out.mp4"
+    full = pytest.raises(ConfigError, match=r"cannot write .*out\.mp4: file too large; give")
+    with disk_full_after(5_000_000), full:
+        write(path, noise(200), is_recoverable=True)
+    _, frames = read(path)
+    assert len(frames) > 60
+    assert [f.time for f in frames] == pytest.approx([k / 25 for k in range(len(frames))])
+
+
+def test_a_disk_that_is_full_from_the_start_leaves_no_recording(tmp_path):
+    with disk_full_after(0), pytest.raises(ConfigError):
+        write(tmp_path / "out.mp4", noise(70), is_recoverable=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recording_plays_after_a_power_cut(tmp_path):
+    """The process is killed in the middle: nothing is closed."""
+    path = tmp_path / "out.mp4"
+    program = (
+        "import os, sys; from fractions import Fraction; from pathlib import Path; "
+        "import numpy as np; from headrace.sinks.video_file import VideoFile\n"
+        "video = VideoFile(Path(sys.argv[1]), Fraction(25), is_recoverable=True)\n"
+        "source = np.random.default_rng(0)\n"
+        "for k in range(200):\n"
+        "    video.write(source.integers(0, 256, (240, 320, 3), np.uint8), k / 25)\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, path], check=False)
+    assert done.returncode == -signal.SIGKILL
+    times = []
+    with av.open(str(path)) as container, suppress(av.error.InvalidDataError):
+        for frame in container.decode(video=0):
+            times.append(frame.time)
+    assert len(times) > 60
+    assert times == pytest.approx([k / 25 for k in range(len(times))])
+
+
+def test_a_recording_that_is_closed_is_a_plain_file(tmp_path):
+    write(tmp_path / "out.mp4", noise(130), is_recoverable=True)
+    assert boxes(tmp_path / "out.mp4")[-2:] == ["mdat", "moov"]
+    times = [frame.time for frame in read(tmp_path / "out.mp4")[1]]
+    assert times == pytest.approx([k / 25 for k in range(130)])
 
 
 def test_a_failure_while_closing_does_not_hide_the_first(tmp_path):

@@ -20,7 +20,7 @@ _RECENT = 60
 
 
 def execute_live(
-    options: "LiveOptions", web: "WebOptions", *, is_dry: bool, is_quiet: bool
+    options: "LiveOptions", web: "WebOptions | None", *, is_dry: bool, is_quiet: bool
 ) -> "Session | None":
     """Run it, and write its folder; None where it was only to be checked."""
     from headrace.live.masking import masked
@@ -47,22 +47,24 @@ def execute_live(
 
 
 @contextmanager
-def _watched(runner: "LiveRunner", web: "WebOptions", *, is_quiet: bool) -> "Iterator[LiveRunner]":
+def _watched(
+    runner: "LiveRunner", web: "WebOptions | None", *, is_quiet: bool
+) -> "Iterator[LiveRunner]":
     """The runner with what it is watched by, as long as the block runs."""
     from headrace.sinks.web.open import open_web_view
     from headrace.sinks.window import WindowView
 
-    view = runner.options.view
     names = tuple(source.name for source in runner.sources)
     board = runner.new_board()
-    if view == "window":
+    if runner.options.view == "window":
         yield replace(runner, sinks=(WindowView(board.title, names),))
-    elif view == "web":
+    elif web is not None:
         with open_web_view(web, board.status, names) as page:
-            print(
-                f"Watch it at {page.url}", file=sys.stderr if is_quiet else sys.stdout, flush=True
-            )
-            yield replace(runner, sinks=(page,), board=board)
+            what = "Watch it at" if web.with_page else "Metrics at"
+            print(f"{what} {page.url}", file=sys.stderr if is_quiet else sys.stdout, flush=True)
+            # Without a page nothing looks at the pictures.
+            sinks = (page,) if web.with_page else ()
+            yield replace(runner, sinks=sinks, board=board)
     else:
         yield runner
 
@@ -89,7 +91,9 @@ def _with_progress(runner: "LiveRunner", *, is_quiet: bool) -> "Session":
             progress.update(task, description=_line(frames, recent[0], recent[-1], len(recent)))
 
         def notice(words: str) -> None:
-            progress.console.print(f"headrace: {words}", markup=False, highlight=False)
+            progress.console.print(
+                f"headrace: {words}", markup=False, highlight=False, soft_wrap=True
+            )
 
         return run_as_launched(replace(runner, on_notice=notice), show)
 

@@ -35,11 +35,18 @@ _SHOWN: Final = 8
 
 
 def _run(**typed: Any) -> None:
-    from headrace.sinks.web.options import WebOptions
+    from headrace.cli.web import web_options
 
     plain = run_options(typed)
-    web = WebOptions(address=typed["web_address"], port=typed["web_port"])
     live = live_options(plain, typed)
+    web = web_options(
+        typed["view"],
+        typed["web_address"],
+        typed["web_port"],
+        typed["web_host"],
+        typed["web_token_file"],
+        typed["max_silence"],
+    )
     _run_either(plain, live, web, is_dry=typed["dry_run"], is_quiet=typed["json"])
 
 
@@ -51,7 +58,12 @@ run = with_parameters(
 
 
 def _run_either(
-    plain: "RunOptions", live: "LiveOptions", web: "WebOptions", *, is_dry: bool, is_quiet: bool
+    plain: "RunOptions",
+    live: "LiveOptions",
+    web: "WebOptions | None",
+    *,
+    is_dry: bool,
+    is_quiet: bool,
 ) -> None:
     """Files at full speed by the run that is made for them, all else as it comes."""
     from headrace.cli.live_run import execute_live

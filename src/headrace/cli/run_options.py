@@ -169,13 +169,30 @@ class ViewFlags:
     """Where it can be watched, and what is printed."""
 
     view: Annotated[
-        Literal["none", "web", "window"],
-        typer.Option(help="Watch it: as a page for browsers on this machine, or in a window."),
+        Literal["none", "web", "metrics", "window"],
+        typer.Option(
+            help="Watch it: as a page, with metrics; metrics without a page; in a window."
+        ),
     ] = "none"
     web_address: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where --view web listens; others need a token.")
+        str, typer.Option(metavar="ADDRESS", help="Where the page is served; others need a token.")
     ] = "127.0.0.1"
     web_port: Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 for any.")] = 8686
+    web_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A name it may be asked for under, as a proxy's; repeatable."
+        ),
+    ] = None
+    web_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Holds its token; else HEADRACE_WEB_TOKEN does, or one is made."
+        ),
+    ] = None
+    max_silence: Annotated[
+        str, typer.Option(metavar="SPAN", help="Without results for longer its health is bad.")
+    ] = "10s"
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, run nothing.")] = (
         False
     )

@@ -15,9 +15,11 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from headrace.errors import ConfigError
 from headrace.live.masking import masked
+from headrace.live.trust import Trust, trust_of
 from headrace.video.manifest import find_videos
 
 NETWORK_SCHEMES: Final = ("rtsp", "rtsps", "http", "https", "udp")
+TLS_SCHEMES: Final = ("rtsps", "https")
 _POSSIBLE: Final = (
     "a path, a folder, a glob, a camera (0, /dev/video0), rtsp://, rtsps://, http://, https://, "
     "udp://, test://, or a list of them in a file named *.streams"
@@ -56,6 +58,8 @@ class NetworkAddress:
 
     url: str = field(repr=False)
     """As the user gave it, secrets and all: show `name`."""
+    trust: Trust | None = None
+    """How the certificate of the host is verified; None: it is not."""
 
     @property
     def scheme(self) -> str:
@@ -150,7 +154,10 @@ def _of_url(url: str, scheme: str) -> Address:
             f"cannot read {masked(url)}: it names no port; give udp://@:port to receive what is "
             "sent to this machine, or udp://group:port for multicast"
         )
-    return NetworkAddress(url=url)
+    if scheme not in TLS_SCHEMES:
+        return NetworkAddress(url=url)
+    plain, _, fragment = url.partition("#")
+    return NetworkAddress(url=plain, trust=trust_of(fragment, masked(plain)))
 
 
 def _of_path(path: Path, folder: Path | None) -> Iterator[Address]:

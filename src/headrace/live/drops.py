@@ -1,10 +1,13 @@
 """Dropped frames as a timeline: drops that follow each other closely are one spell. Pure."""
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
 _APART_NS: Final = 1_000_000_000
 """From the last drop to the next, from which it is another spell."""
+_SPELLS_KEPT: Final = 20_000
+"""Some 5 MB: a run that drops now and then for weeks fills no memory."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -34,8 +37,8 @@ class DropLog:
 
     def __init__(self) -> None:
         """Nothing was dropped yet."""
-        self.spells: list[DropSpell] = []
-        """In the order they began; the last of each kind may go on."""
+        self.spells: deque[DropSpell] = deque(maxlen=_SPELLS_KEPT)
+        """The latest, in the order they began; the last of each kind may go on."""
         self._open: dict[tuple[int | None, str, str], DropSpell] = {}
 
     def add(self, at_ns: int, *, source: int | None, stage: str, cause: str, frames: int) -> None:

@@ -5,13 +5,17 @@ from headrace.live.address import Address, FileAddress, PatternAddress
 from headrace.live.connected import ConnectedSource
 from headrace.live.opening import opening_of
 from headrace.live.options import SourceOptions
-from headrace.live.paced import PacedFile
+from headrace.live.paced import OnDamage, PacedFile
 from headrace.live.pattern import PatternSource
 from headrace.live.source import LiveSource
 
 
 def live_source(
-    address: Address, options: SourceOptions | None = None, store: IndexStore | None = None
+    address: Address,
+    options: SourceOptions | None = None,
+    store: IndexStore | None = None,
+    *,
+    on_error: OnDamage = "raise",
 ) -> LiveSource:
     """Return the source at an address, read in real time; nothing is opened yet.
 
@@ -19,9 +23,10 @@ def live_source(
         address: One of `addresses_of`.
         options: How cameras and network streams are connected to; None: as by default.
         store: Where indexes of files are kept; None: the user's cache folder.
+        on_error: What a damaged frame of a file does. One of a stream is always left out.
     """
     if isinstance(address, FileAddress):
-        return PacedFile(address, store)
+        return PacedFile(address, store, on_error=on_error)
     if isinstance(address, PatternAddress):
         return PatternSource(address)
     options = options or SourceOptions()

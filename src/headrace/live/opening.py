@@ -2,7 +2,7 @@
 
 Nothing that a stream says can make FFmpeg open anything else: only the protocols that its own
 scheme needs are allowed, and of containers those that name no other files. Certificates of rtsps
-and https are not verified: those of cameras are signed by nobody.
+and https are verified where the address says so: see `headrace.live.trust`.
 """
 
 import errno
@@ -14,6 +14,7 @@ from typing import Final
 from headrace.live.address import CameraAddress, NetworkAddress
 from headrace.live.options import SourceOptions
 from headrace.live.trouble import Failed, Trouble
+from headrace.live.trust import Trust
 from headrace.video.container import FORMATS
 
 _PROBE: Final = {"probesize": "5000", "analyzeduration": "100000"}
@@ -42,6 +43,8 @@ class Opening:
     """FFmpeg's name of what is there; None: one of those that are allowed."""
     options: Mapping[str, str]
     """FFmpeg's, for the container and its protocol."""
+    trust: Trust | None = None
+    """How the certificate of the host is verified."""
 
 
 def opening_of(address: NetworkAddress | CameraAddress, options: SourceOptions) -> Opening:
@@ -52,17 +55,25 @@ def opening_of(address: NetworkAddress | CameraAddress, options: SourceOptions) 
     scheme = address.scheme
     microseconds = str(round(options.open_timeout_seconds * 1e6))
     told = {"protocol_whitelist": _PROTOCOLS[scheme]}
+    if address.trust is not None:
+        told |= address.trust.options()
     if scheme in ("rtsp", "rtsps"):
         # `timeout`: of every read of the socket; FFmpeg's own, as PyAV's takes the GIL each time.
         told |= {**_PROBE, "rtsp_transport": options.transport, "timeout": microseconds}
-        return Opening(name=address.name, url=address.url, format="rtsp", options=told)
+        return _opening(address, "rtsp", told)
     told |= _LARGER_PROBE
     if scheme == "udp":
         # Lost data is not an error, but frames that are marked damaged.
         told |= {"timeout": microseconds, "overrun_nonfatal": "1"}
-        return Opening(name=address.name, url=address.url, format="mpegts", options=told)
+        return _opening(address, "mpegts", told)
     told |= {"rw_timeout": microseconds, "format_whitelist": FORMATS}
-    return Opening(name=address.name, url=address.url, format=None, options=told)
+    return _opening(address, None, told)
+
+
+def _opening(address: NetworkAddress, kind: str | None, told: Mapping[str, str]) -> Opening:
+    return Opening(
+        name=address.name, url=address.url, format=kind, options=told, trust=address.trust
+    )
 
 
 def check_device(opening: Opening) -> None:

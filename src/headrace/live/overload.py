@@ -1,7 +1,8 @@
 """What is done when frames come faster than they are worked on. Pure, but for the clock's time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final, Literal, get_args
 
 from headrace.errors import ConfigError
@@ -100,6 +101,36 @@ class AgeLimit:
             return False
         ahead_seconds = min(ahead_seconds, self.seconds / 2)
         return self.clock.now_ns() - arrived_ns > (self.seconds - ahead_seconds) * 1e9
+
+
+class Turns:
+    """Who may take a place where there are too few, such as that of a clip under way.
+
+    A source that got none has a claim: each other one gives way to it once, in the order of claims.
+    So none goes without for ever, whatever the rates and phases of the others; and the claim of a
+    source that does not come again costs each other one a single clip.
+    """
+
+    def __init__(self) -> None:
+        """Nobody has a claim."""
+        self._gave_way: dict[int, set[int]] = {}  # oldest claim first
+
+    def admits(self, source: int, take: Callable[[], bool]) -> bool:
+        """Whether a source gets a place now.
+
+        Args:
+            source: Who asks.
+            take: Takes a place if there is one; says so.
+        """
+        older = list(takewhile(lambda other: other != source, self._gave_way))
+        is_its_turn = all(source in self._gave_way[other] for other in older)
+        for other in older:
+            self._gave_way[other].add(source)
+        if is_its_turn and take():
+            self._gave_way.pop(source, None)
+            return True
+        self._gave_way[source] = set()
+        return False
 
 
 class FreshOnly:

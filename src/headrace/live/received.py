@@ -129,6 +129,8 @@ def _opened(opening: Opening, options: SourceOptions, clock: Clock) -> InputCont
     # RTSP calls it invalid data when the answer does not come in time.
     if (clock.now_ns() - start_ns) / 1e9 >= options.open_timeout_seconds:
         trouble = NO_ANSWER
+    elif opening.trust is not None:
+        trouble = opening.trust.trouble(opening.url, options.open_timeout_seconds) or trouble
     raise Failed(trouble)
 
 

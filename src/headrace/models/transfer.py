@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.models.compute import Device
+from headrace.models.pinned import PinnedCopy
 
 Copy = Callable[[torch.Tensor, Device], torch.Tensor]
 """Gives the tensor on the device: the same tensor where it lies there already."""
@@ -25,6 +26,11 @@ class Transferred:
 def copy_to(tensor: torch.Tensor, device: Device) -> torch.Tensor:
     """Return the tensor on the device. From pageable memory; the caller waits for it."""
     return tensor.to(device)
+
+
+def copy_for(device: Device) -> Copy:
+    """Return how one thread best copies batch after batch to a device."""
+    return copy_to if device == "cpu" else PinnedCopy()
 
 
 def transfer(

@@ -10,6 +10,7 @@ from headrace.profiling.inputs import SourceSummary
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.charts import charts
+from headrace.report.losses import lost_rows
 from headrace.report.numbers import counted, decimal, seconds
 from headrace.report.page import render_page
 from headrace.report.text import configuration_rows, machine_rows, title
@@ -49,6 +50,7 @@ def render_html(session: Session) -> str:
         machine=machine_rows(session.provenance.machine),
         configuration=configuration_rows(session.provenance.configuration),
         p95_samples=P95_SAMPLES,
+        lost=lost_rows(session.lost),
         lost_shown=_LOST_SHOWN,
         timeline=tuple(timeline(session))[:_HAPPENED_SHOWN],
         command=shlex.join(session.provenance.command),

@@ -79,7 +79,6 @@ def _interruptions(session: Session, metrics: Metrics) -> Iterator[Total]:
         yield Total(
             label="Stalls",
             value=count(metrics.stalls.count),
-            reading=f"times nothing came out for 2 s or more{lost}; sources stalled "
-            f"{counted(kinds['stalled'], 'time')}, were reconnected "
-            f"{counted(kinds['reconnected'], 'time')}",
+            reading=f"of 2 s or more without output{lost}; of sources: "
+            f"{counted(kinds['stalled'], 'stall')}, {counted(kinds['reconnected'], 'reconnect')}",
         )

@@ -10,6 +10,7 @@ from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Gpu, Machine, Scalar
 from headrace.profiling.session import Session
+from headrace.report.losses import lost_rows
 from headrace.report.numbers import gibibytes, percent
 from headrace.report.timeline import timeline
 from headrace.report.totals import cost_ratio, totals
@@ -17,6 +18,8 @@ from headrace.report.totals import cost_ratio, totals
 _LOST_SHOWN = 5
 _HAPPENED_SHOWN = 20
 _WIDTH = 100
+_NARROWEST = 30
+"""That words are wrapped to, however wide the columns before them."""
 
 
 def render_setup(
@@ -45,7 +48,7 @@ def render_text(session: Session) -> str:
         "",
         *finding_lines(find(session)),
         "Totals",
-        *aligned([(row.label, row.value, row.reading) for row in rows]),
+        *listed([(row.label, row.value, row.reading) for row in rows]),
         "",
         *_notes(session),
         *_stages(session),
@@ -122,6 +125,18 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"  {'  '.join(cells)}".rstrip()
 
 
+def listed(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Aligned columns, of which the last is wrapped at 100 columns."""
+    before = sum(2 + max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1])
+    room = max(_WIDTH - before - 2, _NARROWEST)
+    wrapped: list[Sequence[str]] = []
+    for *cells, words in rows:
+        first, *more = wrap(words, room, break_long_words=False, break_on_hyphens=False) or [""]
+        wrapped.append((*cells, first))
+        wrapped += [(*("" for _ in cells), line) for line in more]
+    yield from aligned(wrapped)
+
+
 def title(session: Session) -> str:
     """What a session is about: the name of its video, or how many they are."""
     sources = [video.path for video in session.inputs] or [each.name for each in session.sources]
@@ -168,11 +183,15 @@ def _stage_row(load: StageLoad) -> tuple[str, ...]:
 
 
 def _timeline(session: Session) -> Iterator[str]:
-    rows = [(row.at.rjust(8), row.what, row.where, row.words) for row in timeline(session)]
+    is_one = len(session.sources) == 1
+    rows = [
+        (row.at.rjust(8), row.what, *(() if is_one else (row.where,)), row.words)
+        for row in timeline(session)
+    ]
     if not rows:
         return
     yield "What happened"
-    yield from aligned(rows[:_HAPPENED_SHOWN])
+    yield from listed(rows[:_HAPPENED_SHOWN])
     if len(rows) > _HAPPENED_SHOWN:
         yield f"  and {len(rows) - _HAPPENED_SHOWN} more, listed in the report"
     yield ""
@@ -182,19 +201,11 @@ def _lost(session: Session) -> Iterator[str]:
     if not session.lost:
         return
     yield "Damaged frames"
-    shown = session.lost[:_LOST_SHOWN]
-    yield from aligned(
-        [
-            (
-                "the whole video" if frame.index is None else f"frame {frame.index}",
-                "" if frame.pts_seconds is None else f"{frame.pts_seconds:.3f} s",
-                frame.cause,
-            )
-            for frame in shown
-        ]
-    )
-    if len(session.lost) > len(shown):
-        yield f"  and {len(session.lost) - len(shown)} more, listed in the session"
+    rows = lost_rows(session.lost)
+    yield from listed([(row.what, row.at, row.cause) for row in rows[:_LOST_SHOWN]])
+    left = sum(row.frames for row in rows[_LOST_SHOWN:])
+    if left:
+        yield f"  and {left} more, listed in the session"
     yield ""
 
 

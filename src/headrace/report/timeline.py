@@ -9,7 +9,8 @@ import plotly.graph_objects as go
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.drawing import MARK, PLAIN, Chart, draw, label
-from headrace.report.numbers import count
+from headrace.report.names import short_names
+from headrace.report.numbers import counted
 
 _POINTS: Final = 2_000
 """More points than a chart can show only slow it down."""
@@ -24,18 +25,19 @@ class Happening:
     what: str
     """`joined`, `dropped`."""
     where: str
-    """The source; empty where it is none, or several."""
+    """The source, in short; empty where it is none, or several."""
     words: str
 
 
 def timeline(session: Session) -> Iterator[Happening]:
     """Yield what happened, in order."""
+    names = short_names([source.name for source in session.sources])
     for event in session.events:
-        frames = f"{count(event.frames)} frames: " if event.frames else ""
+        frames = f"{counted(event.frames, 'frame')}: " if event.frames else ""
         yield Happening(
             at=f"{event.at_seconds:.1f} s",
             what=event.kind,
-            where="" if event.source is None else session.sources[event.source].name,
+            where="" if event.source is None else names[event.source],
             words=frames + event.words,
         )
 

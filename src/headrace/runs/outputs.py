@@ -1,20 +1,16 @@
 """Where the results of a run go: its folder, proved to be writable, and sinks that end with it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from headrace.errors import ConfigError
+from headrace.sinks.annotated import annotated_names
 from headrace.sinks.seen import Sink
 
 
-def claim(folder: Path, names: Iterable[str] = (), sources: Sequence[Path] = ()) -> None:
+def claim(folder: Path, *sources: Path) -> None:
     """Make the folder of the results; prove that it can be written to, and not over a source.
-
-    Args:
-        folder: Where results go.
-        names: Of the files that will be written there.
-        sources: What is read.
 
     Raises:
         ConfigError: it cannot be written, or an annotated video would replace a source.
@@ -24,18 +20,23 @@ def claim(folder: Path, names: Iterable[str] = (), sources: Sequence[Path] = ())
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"")
         probe.unlink()
-        existing = [folder / name for name in names if (folder / name).exists()]
-        replaced = [source for source in sources if any(map(source.samefile, existing))]
+        # Of several sources, and where their size changes, more than one is written.
+        [name] = map(Path, annotated_names(1))
+        own = list(folder.glob(f"{name.stem}*{name.suffix}"))
+        lost = [path for path in sources if any(_is_same(video, path) for video in own)]
     except OSError as error:
         raise ConfigError(
             f"cannot write to the output folder {folder}: {(error.strerror or str(error)).lower()};"
             " give another one with --out"
         ) from error
-    if replaced:
+    if lost:
         raise ConfigError(
-            f"the annotated video would replace its source {replaced[0]}; "
-            "give another folder with --out"
+            f"an annotated video would replace its source {lost[0]}; give another folder with --out"
         )
+
+
+def _is_same(video: Path, source: Path) -> bool:
+    return source.exists() and video.samefile(source)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """From what a run left behind to the parts of its session."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,22 +112,14 @@ def setup_of(
     )
 
 
-def lost_frames(losses: Iterable[Loss], sources: Sequence[str]) -> tuple[LostFrame, ...]:
-    """Return the frames that were left out, or shown in spite of damage, with their times.
-
-    Args:
-        losses: What was lost.
-        sources: The videos, in order.
-    """
-    return tuple(
-        LostFrame(
-            input=sources.index(loss.source),
-            index=loss.index,
-            pts_seconds=loss.pts_seconds,
-            cause=loss.cause,
-            is_concealed=loss.is_concealed,
-        )
-        for loss in losses
+def lost_frame(loss: Loss, number: int) -> LostFrame:
+    """Return a frame of input `number` that was left out, or shown in spite of damage."""
+    return LostFrame(
+        input=number,
+        index=loss.index,
+        pts_seconds=loss.pts_seconds,
+        cause=loss.cause,
+        is_concealed=loss.is_concealed,
     )
 
 

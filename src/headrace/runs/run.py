@@ -31,7 +31,7 @@ from headrace.runs.place import computing_place
 from headrace.runs.ready import check_devices, fitted_batch, ready_model
 from headrace.runs.recording import (
     DecodeThreads,
-    lost_frames,
+    lost_frame,
     setup_of,
     stages_and_queues,
     step_of,
@@ -43,7 +43,7 @@ from headrace.runs.videos import open_videos
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.pipeline import Pipeline
-from headrace.sinks.annotated import AnnotatedVideo, annotated_names
+from headrace.sinks.annotated import AnnotatedVideo
 from headrace.sinks.prediction_table import check_parquet, open_predictions
 from headrace.sinks.seen import Sink
 from headrace.video.stream_index import StreamIndex
@@ -127,8 +127,8 @@ class Runner:
         options.marks.prepare(watch)
         with watch.part("index"):
             indexes, notes = open_videos(options.input.sources, options.input.on_error, store)
-        drawn = annotated_names(len(indexes)) if options.output.video else ()
-        claim(options.output.out, drawn, [index.source.path for index in indexes])
+        read = [index.source.path for index in indexes] if options.output.video else []
+        claim(options.output.out, *read)
         load = partial(
             load_classifier, compute.model_name, compute.weights, top_k=options.output.top_k
         )
@@ -196,7 +196,8 @@ class Runner:
         outcome: Outcome = "complete"
         error: str | None = None
         steps: list[Step] = []
-        instruments, sinks = self._instruments(made), self._sinks()
+        names = [str(index.source) for index in self.indexes]
+        instruments, sinks = self._instruments(made), self._sinks(names)
         batches = _reader(self.options, self.indexes, self.clock, instruments.marks)
         prep_level = self.options.compute.prep_level
         preprocess = self.preprocess or build_preprocess(prep_level, self.model.input)
@@ -245,7 +246,7 @@ class Runner:
             items=ItemCounts.of(run.flow()),
             events=instruments.events(),
             decode=DecodeCounters(**vars(batches.counters)),
-            lost=lost_frames(batches.losses, [str(index.source) for index in self.indexes]),
+            lost=tuple(lost_frame(loss, names.index(loss.source)) for loss in batches.losses),
             notes=self.notes,
             outputs=(*(name for sink in sinks for name in sink.outputs), *instruments.outputs),
         )
@@ -267,9 +268,8 @@ class Runner:
         batches = sum(-(-frames // batch_size) for frames in before)
         return batches + step.first_index // (batch_size * stride)
 
-    def _sinks(self) -> tuple[Sink, ...]:
+    def _sinks(self, names: Sequence[str]) -> tuple[Sink, ...]:
         output = self.options.output
-        names = [str(index.source) for index in self.indexes]
         rows = open_predictions(output.predictions, output.out, names, top_k=output.top_k)
         if not output.video:
             return (rows, *self.sinks)

@@ -12,7 +12,7 @@ from headrace.models.compute import Device
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.models.split import SplitModule
-from headrace.models.transfer import Copy, copy_to, transfer
+from headrace.models.transfer import Copy, copy_for, transfer
 from headrace.preprocess.levels import Preprocess
 from headrace.profiling.stages import Role
 from headrace.runtime.stage import Stage
@@ -40,10 +40,10 @@ STAGE_ROLES: Final[dict[str, Role]] = {
 class Carrier:
     """Takes frames, batches or what is inside a model to a device, and counts their bytes."""
 
-    def __init__(self, device: Device, copy: Copy = copy_to) -> None:
-        """Carry nothing yet; `copy` does it, a slow one in a test."""
+    def __init__(self, device: Device, copy: Copy | None = None) -> None:
+        """Carry nothing yet; `copy` does it, a slow one in a test. None: as is best there."""
         self._device = device
-        self._copy = copy
+        self._copy = copy or copy_for(device)
         self.moved_bytes = 0
         """Bytes that were copied so far."""
 

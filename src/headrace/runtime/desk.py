@@ -47,10 +47,11 @@ class Desk:
         flow: FlowMeter,
         clock: Clock,
         overflow: Overflow = "wait",
+        lanes: int = 1,
     ) -> None:
         self.name = name
         self.outbox: BoundedQueue[Result] = BoundedQueue(
-            capacity, name, producers=workers, clock=clock, overflow=overflow
+            capacity, name, producers=workers, clock=clock, overflow=overflow, lanes=lanes
         )
         self.waiters: Sequence[Waiter] = ()
         """Of the sources; a stage has none."""
@@ -65,6 +66,7 @@ class Desk:
         self._clock = clock
         self._lock = threading.Lock()
         self._overflow = overflow
+        self._has_lanes = lanes > 1
         self._arrivals = self._items = self._busy_ns = 0
 
     def attempt(self, function: Callable[[Any], Any], item: Item[Any]) -> Result:
@@ -133,7 +135,8 @@ class Desk:
             self.outbox.put(result, place=result.index, takes_room=takes_room)
             return True
         instead = None if waits else replace(result, value=Dropped(OVERFLOW))
-        evicted = self.outbox.put(result, place=result.index, instead=instead)
+        lane = (result.source or 0) if self._has_lanes else 0
+        evicted = self.outbox.put(result, place=result.index, instead=instead, lane=lane)
         if isinstance(evicted, Item):
             with self._lock:
                 self._items -= 1

@@ -45,6 +45,12 @@ class Pipeline:
     """What happens to a value of the source that finds the queue behind it full. One that is
     dropped keeps its place, with the cause "overflow"; stages always wait, so it is dropped before
     anything was spent on it."""
+    source_capacity: int | None = None
+    """Items that may wait behind the source; None means as many as behind each stage. What waits
+    there is small and many where stages gather it."""
+    lanes: int = 1
+    """Sources that share the places behind them in equal parts, so that a fast one never drops what
+    a slow one gave: as many as are merged. 1: the places are everybody's."""
 
     marks_source: bool = True
     """Whether the source's work is marked: not where it hands out what other threads make."""
@@ -53,8 +59,9 @@ class Pipeline:
         names = [self.source_name, *(stage.name for stage in self.stages)]
         if len(set(names)) < len(names):
             raise ConfigError(f"stages need different names, got {', '.join(names)}")
-        if self.capacity < 1:
-            raise ConfigError(f"capacity must be >= 1, got {self.capacity}")
+        for name, value in (("capacity", self.capacity), ("source_capacity", self.source_capacity)):
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be >= 1, got {value}")
 
     def run(self, *, clock: Clock = SYSTEM_CLOCK, marks: Marks = NO_MARKS) -> "Run":
         """Runs it: `with pipeline.run() as run: for item in run: ...`.
@@ -81,13 +88,20 @@ class Run:
     def __init__(self, pipeline: Pipeline, clock: Clock, marks: Marks) -> None:
         self._flow = FlowMeter()
         source = merged(pipeline.source)
-        crews: list[tuple[str, int, Overflow]] = [
-            (pipeline.source_name, len(source.feeds), pipeline.overflow),
-            *((stage.name, stage.workers, "wait") for stage in pipeline.stages),
-        ]
         desks = [
-            Desk(name, workers, pipeline.capacity, self._flow, clock, overflow)
-            for name, workers, overflow in crews
+            Desk(
+                pipeline.source_name,
+                len(source.feeds),
+                pipeline.source_capacity or pipeline.capacity,
+                self._flow,
+                clock,
+                pipeline.overflow,
+                pipeline.lanes,
+            ),
+            *(
+                Desk(stage.name, stage.workers, pipeline.capacity, self._flow, clock)
+                for stage in pipeline.stages
+            ),
         ]
         for desk in desks if pipeline.marks_source else desks[1:]:
             desk.marks = marks

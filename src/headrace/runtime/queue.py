@@ -32,6 +32,7 @@ class _Entry(Generic[T]):
     item: T
     instead: T | None
     takes_room: bool
+    lane: int
 
 
 class BoundedQueue(Generic[T]):
@@ -49,11 +50,22 @@ class BoundedQueue(Generic[T]):
         producers: int = 1,
         clock: Clock = SYSTEM_CLOCK,
         overflow: Overflow = "wait",
+        lanes: int = 1,
     ) -> None:
         """A queue for `capacity` items, open until each of `producers` has closed it.
 
+        Args:
+            capacity: Items it can hold.
+            name: What statistics and errors call it.
+            producers: How many close it.
+            clock: What measures.
+            overflow: What an item does that finds it full.
+            lanes: Who shares the places in equal parts, so that nobody takes those of another: an
+                item is put in a lane, and finds the queue full when that lane is.
+
         Raises:
-            ConfigError: `capacity` or `producers` is below 1, or `overflow` is unknown.
+            ConfigError: `capacity` or `producers` is below 1, `overflow` is unknown, or the lanes
+                have not equal parts of at least 1.
         """
         if capacity < 1 or producers < 1:
             raise ConfigError(
@@ -65,11 +77,17 @@ class BoundedQueue(Generic[T]):
                 f"overflow of queue {name!r} must be one of {', '.join(get_args(Overflow))}, "
                 f"got {overflow!r}"
             )
-        self._capacity = capacity
+        if lanes < 1 or capacity % lanes:
+            raise ConfigError(
+                f"queue {name!r} shares its places equally: capacity must be a multiple of lanes, "
+                f"got {capacity} and {lanes}"
+            )
+        self._share = capacity // lanes
         self._overflow = overflow
         self._clock = clock
         self._entries: deque[_Entry[T]] = deque()
-        self._with_room: deque[_Entry[T]] = deque()  # those of them that take up room
+        # Those of them that take up room, for each lane.
+        self._with_room: list[deque[_Entry[T]]] = [deque() for _ in range(lanes)]
         self._open_producers = producers
         self._is_cancelled = False
         self._next_place = 0
@@ -87,6 +105,7 @@ class BoundedQueue(Generic[T]):
         place: int | None = None,
         instead: T | None = None,
         takes_room: bool = True,
+        lane: int = 0,
     ) -> T | None:
         """Adds an item; one that finds the queue full waits or drops one, as `overflow` says.
 
@@ -97,6 +116,7 @@ class BoundedQueue(Generic[T]):
             instead: What stays in the item's place if it is dropped; None leaves nothing.
             takes_room: False for what is small and must come through, such as what stays of a
                 dropped item: it enters a full queue at once, and is not counted.
+            lane: Whose places it takes.
 
         Returns:
             The item that was dropped, this one or an older one; None when none was.
@@ -109,14 +129,14 @@ class BoundedQueue(Generic[T]):
         with self._lock:
             must_wait = takes_room and self._overflow == "wait"
             now_ns = self._wait(
-                self._has_room, lambda: self._may_put(place, must_wait), producers=1
+                self._has_room, lambda: self._may_put(place, must_wait, lane), producers=1
             )
             if self._is_cancelled:
                 raise Cancelled
             if not self._open_producers:
                 raise Closed
             self._next_place += 1
-            dropped = self._add(_Entry(now_ns, item, instead, takes_room))
+            dropped = self._add(_Entry(now_ns, item, instead, takes_room, lane))
             self._has_items.notify()
             # All of them, because only one knows that its turn has come.
             self._has_room.notify_all()
@@ -140,7 +160,7 @@ class BoundedQueue(Generic[T]):
                 raise Closed
             entry = self._entries.popleft()
             if entry.takes_room:
-                self._with_room.popleft()
+                self._with_room[entry.lane].popleft()
                 self._meter.got(now_ns - entry.put_ns)
             if not self._entries and not self._open_producers:
                 self._meter.stop(now_ns)
@@ -174,14 +194,15 @@ class BoundedQueue(Generic[T]):
             self._meter.stop(self._clock.now_ns())
             self._is_cancelled = True
             self._entries.clear()
-            self._with_room.clear()
+            for lane in self._with_room:
+                lane.clear()
             self._has_items.notify_all()
             self._has_room.notify_all()
 
     def has_room(self) -> bool:
-        """Whether a `put` neither waits nor drops now; true until somebody else puts."""
+        """Whether a `put` in the first lane neither waits nor drops; until somebody else puts."""
         with self._lock:
-            return self._may_put(None, must_wait=True)
+            return self._may_put(None, must_wait=True, lane=0)
 
     def is_empty(self) -> bool:
         """Whether a `get` would wait, or end, now; until somebody puts."""
@@ -194,12 +215,12 @@ class BoundedQueue(Generic[T]):
             self._meter.advance(self._clock.now_ns())
             return self._meter.statistics()
 
-    def _may_put(self, place: int | None, must_wait: bool) -> bool:
+    def _may_put(self, place: int | None, must_wait: bool, lane: int) -> bool:
         if self._is_cancelled or not self._open_producers:
             return True
         if place is not None and place < self._next_place:
             raise ConfigError(f"place {place} is taken, the next free one is {self._next_place}")
-        has_room = not must_wait or len(self._with_room) < self._capacity
+        has_room = not must_wait or len(self._with_room[lane]) < self._share
         return has_room and place in (None, self._next_place)
 
     def _add(self, entry: _Entry[T]) -> T | None:
@@ -208,13 +229,14 @@ class BoundedQueue(Generic[T]):
         if not entry.takes_room:
             return None
         dropped: _Entry[T] | None = None
-        if len(self._with_room) == self._capacity:
-            dropped = entry if self._overflow == "drop_newest" else self._with_room.popleft()
+        inside = self._with_room[entry.lane]
+        if len(inside) == self._share:
+            dropped = entry if self._overflow == "drop_newest" else inside.popleft()
         if dropped is not entry:
             if dropped is not None:
                 self._meter.dropped()
             self._meter.put()
-            self._with_room.append(entry)
+            inside.append(entry)
         return None if dropped is None else self._drop(dropped)
 
     def _drop(self, entry: _Entry[T]) -> T:

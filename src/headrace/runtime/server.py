@@ -2,17 +2,17 @@
 
 import asyncio
 import socket
+from functools import partial
 from types import TracebackType
-from typing import Final
+from typing import Final, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from headrace.errors import ConfigError, StageError
+from headrace.runtime.connection import IDLE_SECONDS, MOST_CONNECTIONS, Connection
 from headrace.runtime.threads import ThreadGroup
 
-MOST_CONNECTIONS: Final = 256
-"""More at a time are told to come later: a connection costs memory, however little it reads."""
 UNREAD_SECONDS: Final = 10
 """How long a browser may leave what it asked for unread; the system then ends the connection."""
 
@@ -24,19 +24,22 @@ class Server:
     has ended. Nothing that a browser does, or does not do, holds it.
     """
 
-    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
+    def __init__(
+        self, app: ASGIApp, listener: socket.socket, *, idle_seconds: float = IDLE_SECONDS
+    ) -> None:
         """No thread runs before the block begins.
 
         Args:
             app: The application; called in the server's thread only.
             listener: From `listen`; closed with the block.
+            idle_seconds: After which, at least, a connection is cut that asks for nothing.
         """
         self._listener = listener
         self._error: BaseException | None = None
         self._server = _CuttingServer(
             uvicorn.Config(
                 app,
-                http="h11",
+                http=cast(type[asyncio.Protocol], partial(Connection, idle_seconds=idle_seconds)),
                 ws="none",
                 loop="asyncio",
                 lifespan="off",

@@ -14,7 +14,7 @@ class _Part:
     """One file: frames of one size whose times go up."""
 
     def __init__(self, path: Path, size: tuple[int, int], start_seconds: float) -> None:
-        self.video = VideoFile(path, Fraction(0))
+        self.video = VideoFile(path, Fraction(0), is_recoverable=True)
         self.overlay = Overlay(size)
         self.size = size
         self.start_seconds = self.last_seconds = start_seconds
@@ -24,7 +24,8 @@ class AnnotatedParts:
     """Draws each frame's label and writes it at the frame's own time: a `Sink`.
 
     Files are `annotated.mp4` for one source, `annotated-0.mp4`, `annotated-1.mp4`... for several.
-    Where the size changes, or times begin anew, another file goes on: `annotated-0.2.mp4`.
+    Where the size changes, or times begin anew, another file goes on: `annotated-0.2.mp4`. What was
+    written until then plays, however the run ends.
     """
 
     def __init__(self, folder: Path, sources: int) -> None:

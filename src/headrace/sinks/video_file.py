@@ -16,10 +16,14 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from headrace.errors import BackendError, ConfigError
+from headrace.sinks.fragments import keep_whole_fragments
 
 _ENCODER: Final = "libx264"
 _TIME_BASE = Fraction(1, 90_000)
 _BT709 = 1
+_FLAGS: Final = {False: "+faststart", True: "+hybrid_fragmented+frag_keyframe"}
+_MOST_IN_FRAGMENT: Final = 60
+"""Frames that are lost at most when the power is cut: two seconds of them."""
 
 
 class VideoFile:
@@ -27,28 +31,34 @@ class VideoFile:
 
     Frames keep their own times, so a video with a varying frame rate stays one. What was written
     plays even when the run ends early, once `close` was called; a file that holds no frame or
-    cannot be finished (a full disk) plays nowhere, and is removed. Not thread-safe.
+    cannot be finished (a full disk) plays nowhere, and is removed. One that `is_recoverable` plays
+    at any moment, up to some seconds before: also after a power cut, and on a full disk what plays
+    is kept. Not thread-safe.
     """
 
-    def __init__(self, path: Path, frame_rate: Fraction) -> None:
+    def __init__(self, path: Path, frame_rate: Fraction, *, is_recoverable: bool = False) -> None:
         """Open the file; its first frame decides the size.
 
         Args:
             path: Where it lies; a file that lies there is replaced.
             frame_rate: Average frames per second; 0 where it is not known.
+            is_recoverable: Write it in fragments, for recordings without an end. Its index comes
+                behind the frames, and closing moves none, however long it is; else closing writes
+                the whole file again, to put the index in front.
 
         Raises:
             ConfigError: the file cannot be written.
         """
         self.path = path
         self._rate = frame_rate if frame_rate > 0 else Fraction(25)
+        self._is_recoverable = is_recoverable
         self._stream: VideoStream | None = None
         self._last_pts = -1
         try:
             # FFmpeg opens the file with the first frame only: too late to learn that it cannot.
             path.open("wb").close()
             self._container: OutputContainer | None = av.open(
-                str(path), "w", format="mp4", options={"movflags": "+faststart"}
+                str(path), "w", format="mp4", options={"movflags": _FLAGS[is_recoverable]}
             )
         except (av.error.FFmpegError, OSError) as error:
             raise _unwritable(path, error) from error
@@ -114,7 +124,7 @@ class VideoFile:
             stream = container.add_stream(
                 _ENCODER,
                 rate=self._rate.limit_denominator(1001) or Fraction(1),
-                options={"preset": "veryfast", "crf": "23"},
+                options={"preset": "veryfast", "crf": "23", **self._grouping()},
             )
             stream.height, stream.width, stream.pix_fmt = height, width, "yuv420p"
             stream.time_base = _TIME_BASE
@@ -131,6 +141,10 @@ class VideoFile:
             ) from error
         return stream
 
+    def _grouping(self) -> dict[str, str]:
+        """A fragment begins at a keyframe. B-frames would come out of it later than they are."""
+        return {"g": str(_MOST_IN_FRAGMENT), "bf": "0"} if self._is_recoverable else {}
+
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
@@ -146,7 +160,8 @@ class VideoFile:
             if container is not None:
                 container.close()
         with suppress(OSError):
-            self.path.unlink()
+            if not (self._is_recoverable and keep_whole_fragments(self.path)):
+                self.path.unlink()
 
 
 def _unwritable(path: Path, error: av.error.FFmpegError | OSError) -> ConfigError:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from decode.gpus import needs_gpu
 from headrace.errors import ConfigError
 from headrace.models.results import Boxes, Features, Labels
 from headrace.runs.live.engine import Engine, answers_of
@@ -55,3 +56,17 @@ def test_a_model_of_ones_own_gets_the_frames_themselves_channels_first():
     assert (tensor.shape, tensor.dtype) == ((2, 3, 4, 5), torch.uint8)
     assert tensor[1, 2, 3, 4] == pictures[1, 3, 4, 2]
     assert engine.prepare(np.zeros((2, 7, 4, 5, 3), np.uint8)).shape == (2, 7, 3, 4, 5)
+
+
+@needs_gpu
+def test_on_a_gpu_a_model_of_ones_own_is_done_when_its_answer_is_there():
+    done = torch.cuda.Event()
+
+    def slow(batch):
+        torch.cuda._sleep(500_000_000)
+        done.record()
+        return batch.float().mean(dim=(1, 2, 3))
+
+    engine = Engine.of_callable(slow, "cuda")
+    engine.run(torch.zeros(2, 3, 4, 4, dtype=torch.uint8, device="cuda"))
+    assert done.query()

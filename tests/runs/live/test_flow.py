@@ -145,6 +145,35 @@ def test_freshest_takes_the_newest_frame_and_counts_the_others():
     assert len(seen) <= 6, "the model, a batch made ready, and those it freed the way for"
 
 
+def test_a_fast_source_never_drops_the_frames_of_a_slow_one():
+    """While the model is stuck a slow source gives one frame, then a fast one fifty."""
+    gate, is_there = Gate(), threading.Event()
+
+    def slow(number):
+        if number == 1:
+            happens(gate.stuck)  # frame 0 is in the model
+        if number == 2:
+            is_there.set()  # frame 1 waits for its turn
+
+    def fast(number):
+        happens(is_there)
+        if number == 49:
+            gate.opened.set()
+
+    sources = (
+        FakeSource(count=3, interval_ms=0, on_frame=slow),
+        FakeSource(count=50, interval_ms=0, on_frame=fast),
+    )
+    items, flow = flowed(plan(*sources, run=gate, overload="freshest"))
+    own = {n: [i.value.gathered.views[0][0].number for i in items if i.source == n] for n in (0, 1)}
+    assert own[0][0] == 0
+    assert own[0][-1] == 2
+    assert own[1][-1] == 49
+    assert len(own[1]) <= 5
+    by_source = {(spell.source, spell.cause) for spell in flow.drops.spells}
+    assert (1, "overflow") in by_source
+
+
 def test_clips_that_are_too_many_end_whole_and_tear_no_other():
     gate = Gate()
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import headrace
-from headrace.errors import ConfigError, StageError
+from decode.gpus import needs_no_gpu
+from headrace.errors import BackendError, ConfigError, StageError
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from runs.live.fake_sources import Endless, FakeSource
@@ -110,3 +111,10 @@ def test_what_cannot_be_is_refused_before_anything_starts(options, message):
     given = {"source": FakeSource(count=1), "model": means, **options}
     with pytest.raises(ConfigError, match=message):
         headrace.live(**given)
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("model", [means, "squeezenet1_1"])
+def test_a_gpu_that_is_not_here_is_named_before_the_first_frame(model):
+    with pytest.raises(BackendError, match="PyTorch sees no CUDA device"):
+        headrace.live(FakeSource(count=3), model, device="cuda", weights="none")

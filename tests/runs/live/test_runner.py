@@ -15,7 +15,7 @@ from headrace.report.folder import write_run
 from headrace.report.text import render_text
 from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
 from headrace.runs.live.runner import LiveRunner
-from headrace.runs.options import ComputeOptions, OutputOptions
+from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
 from runs.live.fake_sources import Endless, FakeSource
@@ -28,7 +28,7 @@ GONE = OpenError("cannot go on: the camera is gone", source="fake")
 def runner_of(folder, *sources, model=None, video=True, **flow):
     """A runner of fake sources whose model costs nothing."""
     options = LiveOptions(
-        sources=tuple(source.name for source in sources),
+        input=InputOptions(sources=tuple(source.name for source in sources)),
         flow=FlowOptions(**{"overload": "every-frame", **flow}),
         compute=ComputeOptions(batch_size=4),
         output=OutputOptions(out=folder, video=video),
@@ -196,7 +196,7 @@ def test_latency_counts_from_the_newest_frame_of_a_clip_beside_the_oldest(tmp_pa
 def test_at_full_speed_the_session_holds_no_latency(tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=20))
     options = LiveOptions(
-        sources=(str(clip), str(clip)),
+        input=InputOptions(sources=(str(clip), str(clip))),
         compute=ComputeOptions(model_name="squeezenet1_1", weights="none", batch_size=4),
         output=OutputOptions(out=tmp_path / "out", video=False),
     )
@@ -225,8 +225,9 @@ def test_what_cannot_be_is_refused_before_the_first_frame(tmp_path, options, mes
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=2))
     compute = ComputeOptions(model_name="squeezenet1_1", weights="none")
     made = LiveOptions(
-        sources=(options.get("source", str(clip)),),
-        stride=options.get("stride", 1),
+        input=InputOptions(
+            sources=(options.get("source", str(clip)),), stride=options.get("stride", 1)
+        ),
         flow=FlowOptions(
             pace=options.get("pace", "realtime"), max_staleness=options.get("max_staleness")
         ),
@@ -249,3 +250,29 @@ def test_spans_of_time_read_as_people_write_them(text, seconds):
 def test_what_is_no_span_of_time_is_refused(text):
     with pytest.raises(ConfigError, match='must read like "200ms"'):
         FlowOptions(max_staleness=text)
+
+
+def test_a_part_of_an_earlier_run_is_not_written_over_while_it_is_read(tmp_path):
+    source = write_clip(tmp_path / "annotated-1", SynthClip(num_frames=3))
+    options = LiveOptions(
+        input=InputOptions(sources=(str(source),)),
+        flow=FlowOptions(pace="realtime"),
+        output=OutputOptions(out=tmp_path),
+    )
+    with pytest.raises(ConfigError, match=r"would replace its source .*annotated-1\.mp4"):
+        LiveRunner.prepare(options)
+
+
+def test_a_disk_that_runs_full_ends_that_sink_alone_and_is_told_at_once(tmp_path):
+    """`/dev/full` is a file on a full disk."""
+    (tmp_path / "predictions.jsonl").symlink_to("/dev/full")
+    told = []
+    source = sizeable(200, name="door")
+    runner = replace(runner_of(tmp_path, source), on_notice=told.append)
+    session = run(runner)
+    assert (session.outcome, session.items.delivered) == ("complete", 200)
+    assert len(told) == 1
+    assert "predictions.jsonl: no space left on device; give another folder with --out" in told[0]
+    assert [event.words for event in session.events if event.kind == "failed"] == told
+    with av.open(str(tmp_path / "annotated.mp4")) as video:
+        assert sum(1 for _ in video.decode(video=0)) == 200

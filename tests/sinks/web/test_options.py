@@ -20,6 +20,16 @@ from headrace.sinks.web.options import WebOptions
             "a token needs 16 characters or more, got 5; leave it out to have one made",
         ),
         (
+            {"token": "a token of 16 & more"},
+            "a token is made of letters, digits and - . _ ~, so that an address can hold it; give "
+            "another one",
+        ),
+        (
+            {"hosts": ("https://cam.example",)},
+            "a host is a name without scheme, port and path, got 'https://cam.example'; give it as "
+            "in camera.example.org",
+        ),
+        (
             {"silent_seconds": 0.0},
             "pictures_per_second and silent_seconds must be > 0, got 15 and 0",
         ),

@@ -95,6 +95,19 @@ def test_a_token_goes_from_the_address_into_a_cookie():
             assert ask(run, path, authorization=f"Bearer {TOKEN}").status == 200
 
 
+def test_a_token_that_is_given_is_asked_for_on_this_machine_too():
+    """Behind a proxy everybody comes from this machine."""
+    with faked_run(token=TOKEN) as run:
+        assert ask(run, "/health").status == 401
+        assert ask(run, "/health", authorization=f"Bearer {TOKEN}").status == 200
+
+
+def test_a_name_that_was_added_may_be_asked_for():
+    with faked_run(hosts=("Cam.Example",)) as run:
+        assert ask(run, "/health", host="cam.example:443").status == 200
+        assert ask(run, "/health", host="other.example").status == 403
+
+
 def test_each_run_makes_a_token_of_its_own():
     with faked_run(address="0.0.0.0") as run, faked_run(address="0.0.0.0") as other:
         tokens = {each.view.url.partition("?token=")[2] for each in (run, other)}

@@ -1,6 +1,6 @@
 """A live run without its record: sources in, answers out, all that is lost counted by its cause."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +11,7 @@ from typing import Any, Final
 from headrace.errors import HeadraceError, StageError
 from headrace.live.clips import ClipShape
 from headrace.live.drops import DropLog
-from headrace.live.events import Event
+from headrace.live.events import Event, EventKind
 from headrace.live.frame import LiveFrame
 from headrace.live.overload import MOST_IN_FLIGHT, AgeLimit, Overload
 from headrace.live.source import LiveSource
@@ -34,8 +34,8 @@ STRIDE: Final = "stride"
 """Why frames are dropped that nobody asked for."""
 _RECENT: Final = 9
 """Batches whose work tells what the next one costs."""
-
-
+_EVENTS_KEPT: Final = 20_000
+"""The latest ones, some 5 MB: a camera that flaps for weeks fills no memory."""
 _RATE_KEPT: Final = 256
 """Arrivals that the rate of a source is told from: more than come in a second."""
 
@@ -77,6 +77,8 @@ class Reading:
     waiter: Waiter | None = None
     size: tuple[int, int] | None = None
     """(height, width) of its latest frame."""
+    told: Counter[EventKind] = field(default_factory=Counter)
+    """How often it told what, from the start."""
     recent_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_RATE_KEPT))
     """When its latest frames came."""
 
@@ -100,8 +102,8 @@ class LiveFlow:
     """Hear of each frame, batch or clip that is worked on."""
     drops: DropLog = field(default_factory=DropLog)
     """Read it when the run is over."""
-    events: list[Event] = field(default_factory=list)
-    """What the sources told, in the order they did."""
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))
+    """What the sources told last, in the order they did."""
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -127,9 +129,11 @@ class LiveFlow:
         self._run = Pipeline(
             source=Merged(feeds=self._feeds(), on_error="end"),
             stages=line.stages(),
-            capacity=plan.overload.queue * len(plan.sources),
+            capacity=plan.overload.queue,
+            source_capacity=plan.overload.queue * len(plan.sources),
             source_name=SOURCE,
             overflow="drop_oldest" if drops_frames else "wait",
+            lanes=len(plan.sources) if drops_frames else 1,
         ).run(clock=self.clock, marks=self.marks)
 
     @property
@@ -190,7 +194,7 @@ class LiveFlow:
         reading.waiter = waiter
         stride = self.plan.stride
         try:
-            for value in self.plan.sources[number].frames(number, waiter, self.events.append):
+            for value in self.plan.sources[number].frames(number, waiter, self._note):
                 if self._is_past_it:
                     return
                 reading.arrived += 1
@@ -209,6 +213,10 @@ class LiveFlow:
             reading.is_over = True
             if self._deadline is not None and all(each.is_over for each in self.readings):
                 self._deadline.wake()
+
+    def _note(self, event: Event) -> None:
+        self.readings[event.source].told[event.kind] += 1
+        self.events.append(event)
 
     def _stop_after(self, seconds: float, waiter: Waiter) -> Iterator[Any]:
         self._deadline = waiter

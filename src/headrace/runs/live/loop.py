@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
 from headrace.live.clips import ClipShape
 from headrace.live.overload import Overload, OverloadName
 from headrace.live.source import LiveSource
 from headrace.models.catalogue import task_of
 from headrace.models.clip_length import with_clip_length
-from headrace.models.compute import Compute, Device
+from headrace.models.compute import Compute, Device, check_available
 from headrace.models.load import load_classifier, load_clip_classifier
 from headrace.models.model import Model
 from headrace.models.prepare import prepare
@@ -75,20 +76,21 @@ def live(
     pace: PaceName = "realtime",
     overload: OverloadName = "auto",
     max_staleness: str | None = None,
+    on_error: OnError = "raise",
     clock: Clock = SYSTEM_CLOCK,
 ) -> Generator[LiveResult, None, None]:
     """Yield what a model says of frames as they come: `for result in live("rtsp://...", model)`.
 
-    Reading, preprocessing and the model have a thread each. Where frames come faster than they, or
-    your loop, take them, older ones make room for newer ones. Leaving the loop ends all threads.
+    Reading, preprocessing and the model have a thread each. Frames that come faster than your loop
+    takes them make room for newer ones. Leaving the loop ends all threads.
 
     Args:
         source: An address, a file, or a source of your own; several are read at once.
-        model: A name of torchvision ("mobilenet_v2", "r3d_18"); a model of headrace; or any
-            callable: it gets pictures uint8 [N, 3, H, W], or, with `clip_len`, clips
-            uint8 [N, T, 3, H, W], RGB, on `device`; gives anything with one entry for each.
+        model: A name of torchvision; a model of headrace; or any callable: it gets pictures
+            uint8 [N, 3, H, W], or, with `clip_len`, clips uint8 [N, T, 3, H, W], RGB, on
+            `device`; gives anything with one entry for each.
         weights: Of a name: DEFAULT, none, or the path of a checkpoint.
-        device: Where a named model runs, and where a callable finds its batches.
+        device: Where a named model runs; where a callable finds its batches.
         batch_size: Frames that go through the model together, at most.
         clip_len: Frames of a clip; None: single frames, or what a video model was made for.
         clip_stride: 1 means consecutive frames.
@@ -96,22 +98,20 @@ def live(
         pace: Of files: "realtime" as they would be played, "offline" as fast as they can.
         overload: "every-frame", "freshest", or "auto": every frame only offline.
         max_staleness: Age from which a frame is dropped, such as "200ms".
+        on_error: Damaged frames of a file: "raise", "skip", or, offline, "conceal".
         clock: What measures.
 
     Raises:
         ConfigError: an argument is not possible, or the model gives not one entry for each.
-        BackendError, OpenError: the device is missing, or a source cannot be opened.
+        BackendError, MediaError: the device is missing; a source cannot be opened or decoded.
         StageError: the model raised; `__cause__` is what it raised.
     """
     check_integers(1, batch_size=batch_size, clip_len=clip_len)
-    sources = _sources(source, pace)
-    chosen = Overload.chosen(
-        overload,
-        is_live=any(each.base != "full_speed" for each in sources),
-        max_staleness_seconds=None if max_staleness is None else parse_seconds(max_staleness),
-    )
-    if isinstance(model, str):
-        model = _loaded(model, weights, device, clip_len, batch_size)
+    sources = _sources(source, pace, on_error)
+    is_live = any(each.base != "full_speed" for each in sources)
+    seconds = None if max_staleness is None else parse_seconds(max_staleness)
+    chosen = Overload.chosen(overload, is_live=is_live, max_staleness_seconds=seconds)
+    model = _loaded(model, weights, device, clip_len, batch_size)
     engine, length = _engine_of(model, device, clip_len)
     plan = LivePlan(
         sources=sources,
@@ -135,6 +135,7 @@ def _engine_of(
         raise ConfigError(
             f"a model is a name, a headrace Model or a callable, got {type(model).__name__}"
         )
+    check_available(Compute(device=device))
     return Engine.of_callable(model, device), clip_len
 
 
@@ -166,20 +167,22 @@ def _result(plan: LivePlan, view: View, output: Any, done_ns: int) -> LiveResult
 
 
 def _sources(
-    source: str | LiveSource | Sequence[str | LiveSource], pace: PaceName
+    source: str | LiveSource | Sequence[str | LiveSource], pace: PaceName, on_error: OnError
 ) -> tuple[LiveSource, ...]:
     given = [source] if isinstance(source, str) or not isinstance(source, Sequence) else source
     found: list[LiveSource] = []
     for each in given:
-        found += open_sources([each], pace) if isinstance(each, str) else [each]
+        found += open_sources([each], pace, on_error=on_error) if isinstance(each, str) else [each]
     if not found:
         raise ConfigError("a source is needed, got none")
     return tuple(found)
 
 
 def _loaded(
-    name: str, weights: str, device: Device, clip_len: int | None, batch_size: int
-) -> Model[Any]:
+    name: AnyModel, weights: str, device: Device, clip_len: int | None, batch_size: int
+) -> Model[Any] | Callable[[torch.Tensor], Any]:
+    if not isinstance(name, str):
+        return name
     loader = load_clip_classifier if task_of(name) == "video" else load_classifier
     ready = prepare(
         lambda: with_clip_length(loader(name, weights), clip_len),

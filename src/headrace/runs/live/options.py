@@ -1,18 +1,24 @@
 """How a live run goes about its frames: pace, overload, clips, end; checked when made."""
 
 import re
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args
 
 from headrace.errors import ConfigError
 from headrace.live.overload import OverloadName
 from headrace.profiling.provenance import Scalar
 from headrace.runs.marks import MarkOptions
-from headrace.runs.options import ComputeOptions, OutputOptions, RunOptions, computing
-from headrace.sizes import check_integers
+from headrace.runs.options import (
+    ComputeOptions,
+    InputOptions,
+    OutputOptions,
+    RunOptions,
+    computing,
+)
 
 PaceName = Literal["auto", "offline", "realtime"]
-View = Literal["none", "web", "window"]
+View = Literal["none", "web", "metrics", "window"]
+"""`metrics` is `web` without its page: for programs only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +39,8 @@ class FlowOptions:
     """Whether a source that cannot be opened at first is waited for; else it ends the run."""
     max_seconds: float | None = None
     """When to stop reading; None means when the sources end."""
-    max_steps: int | None = None
-    """Where to stop; None means when the sources end."""
 
     def __post_init__(self) -> None:
-        check_integers(1, max_steps=self.max_steps)
         if self.pace not in get_args(PaceName):
             choices = ", ".join(get_args(PaceName))
             raise ConfigError(f"pace must be one of {choices}, got {self.pace!r}")
@@ -67,10 +70,9 @@ class ClipOptions:
 class LiveOptions:
     """One live run."""
 
-    sources: tuple[str, ...]
-    """Files, cameras, addresses."""
-    stride: int = 1
-    """1 means every frame."""
+    input: InputOptions
+    """What is read. Damaged frames of a stream are always left out, counted and told of, whatever
+    its `on_error` says of files."""
     view: View = "none"
     """Where the run can be watched."""
     flow: FlowOptions = field(default_factory=FlowOptions)
@@ -80,9 +82,6 @@ class LiveOptions:
     marks: MarkOptions = field(default_factory=MarkOptions)
 
     def __post_init__(self) -> None:
-        if not self.sources:
-            raise ConfigError("a live run needs a source, got none")
-        check_integers(1, stride=self.stride)
         if self.view not in get_args(View):
             raise ConfigError(f"view must be one of {', '.join(get_args(View))}, got {self.view!r}")
 
@@ -97,10 +96,9 @@ class LiveOptions:
     ) -> "LiveOptions":
         """Return what `plain` says of files, for sources that are read as they come."""
         return cls(
-            sources=plain.input.sources,
-            stride=plain.input.stride,
+            input=plain.input,
             view=view,
-            flow=replace(flow, max_steps=plain.input.max_steps),
+            flow=flow,
             clips=clips,
             compute=plain.compute,
             output=plain.output,
@@ -118,8 +116,9 @@ class LiveOptions:
         return {
             "model": options.pop("model_name"),
             "sources": ", ".join(names),
-            "stride": self.stride,
-            "max_steps": options.pop("max_steps"),
+            "stride": self.input.stride,
+            "max_steps": self.input.max_steps,
+            "on_error": self.input.on_error,
             "view": self.view,
             **options,
             "out": str(self.output.out),

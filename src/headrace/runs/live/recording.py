@@ -2,12 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
+from headrace.live.source import LiveSource
 from headrace.profiling.flow import QueueRecord, StageRecord
+from headrace.profiling.inputs import LostFrame
 from headrace.profiling.live import EventRecord, SourceRecord
 from headrace.profiling.steps import Step
 from headrace.runs.live.flow import LiveFlow
+from headrace.runs.live.full_speed import FileSource
+from headrace.runs.live.showing import Results
 from headrace.runs.live.stages import STAGE_ROLES
 from headrace.runs.live.values import Answered
+from headrace.runs.recording import lost_frame
 from headrace.runtime.clock import Clock
 from headrace.runtime.fan_out import FanOut
 from headrace.runtime.item import Item
@@ -40,7 +45,7 @@ def step_of(
 
 
 def stage_records(
-    flow: LiveFlow, fan: FanOut[Answered] | None
+    flow: LiveFlow, fan: FanOut[Results] | None
 ) -> tuple[tuple[StageRecord, ...], tuple[QueueRecord, ...]]:
     """Return what every stage, queue and sink did, in the order the frames take."""
     carrier = flow.plan.carrier
@@ -74,6 +79,16 @@ def source_records(flow: LiveFlow) -> tuple[SourceRecord, ...]:
             error=None if reading.error is None else str(reading.error).splitlines()[0],
         )
         for source, reading in pairs
+    )
+
+
+def losses_of(sources: Sequence[LiveSource]) -> tuple[LostFrame, ...]:
+    """Return the frames of files that were left out or concealed; streams tell of theirs."""
+    return tuple(
+        lost_frame(loss, number)
+        for number, source in enumerate(sources)
+        if isinstance(source, FileSource)
+        for loss in source.losses
     )
 
 

@@ -3,6 +3,8 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 from headrace.errors import ConfigError, HeadraceError
@@ -28,14 +30,17 @@ from headrace.runs.instruments import Instruments
 from headrace.runs.live.addresses import open_sources
 from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runs.live.full_speed import FileSource
 from headrace.runs.live.options import LiveOptions, check_live
 from headrace.runs.live.recording import (
     event_records,
+    losses_of,
     source_records,
     stage_records,
     step_of,
 )
-from headrace.runs.live.showing import SinkEnds, fan_out
+from headrace.runs.live.showing import Results, SinkEnds, fan_out, results_of
+from headrace.runs.live.values import Answered
 from headrace.runs.live.watching import StatusBoard
 from headrace.runs.outputs import claim
 from headrace.runs.place import computing_place
@@ -44,6 +49,8 @@ from headrace.runs.recording import setup_of
 from headrace.runs.stages import Carrier
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.fan_out import FanOut
+from headrace.runtime.marks import Marks
 from headrace.sinks.annotated_parts import AnnotatedParts
 from headrace.sinks.prediction_table import check_parquet, open_predictions
 from headrace.sinks.seen import Sink
@@ -114,13 +121,16 @@ class LiveRunner:
         options.marks.prepare(watch)
         flow = options.flow
         reading = SourceOptions(wait_for_source=flow.wait_for_source)
-        sources = open_sources(options.sources, flow.pace, reading)
+        sources = open_sources(
+            options.input.sources, flow.pace, reading, on_error=options.input.on_error
+        )
         is_live = _base_of(sources) != "full_speed"
         chosen_overload(options, is_live=is_live)
         is_video = task_of(compute.model_name) == "video"
-        if is_video and options.stride != 1:
+        if is_video and options.input.stride != 1:
             raise ConfigError("--stride is for single frames; give --clip-stride for clips")
-        claim(options.output.out)
+        files = [Path(each.name) for each in sources if isinstance(each, FileSource)]
+        claim(options.output.out, *files)
 
         def load() -> Model[Labels]:
             loader = load_clip_classifier if is_video else load_classifier
@@ -160,9 +170,8 @@ class LiveRunner:
         steps: deque[Step] = deque(maxlen=_STEPS_KEPT)
         instruments = self._instruments(made)
         plan, ends = self.plan(), SinkEnds(self._sinks(), self.clock, self.on_notice)
-        marks = instruments.marks
-        fan = fan_out(ends.sinks, keeps_all=plan.overload.keeps_all, clock=self.clock, marks=marks)
-        flow = LiveFlow(replace(plan, show=fan.put), self.clock, marks)
+        fan = self._fan(plan, ends.sinks, instruments.marks)
+        flow = LiveFlow(replace(plan, show=partial(_show, fan)), self.clock, instruments.marks)
         try:
             with ends, instruments, ends.noting(fan), flow:
                 if self.board is not None:
@@ -175,7 +184,7 @@ class LiveRunner:
                     if self.board is not None:
                         self.board.add(steps[-1])
                     ends.look(fan)
-                    if number + 1 == self.options.flow.max_steps:
+                    if number + 1 == self.options.input.max_steps:
                         break
         except KeyboardInterrupt:
             outcome = "interrupted"
@@ -204,6 +213,7 @@ class LiveRunner:
             sources=source_records(flow),
             events=event_records(flow, ends.failures, start_ns, instruments.events()),
             decode=NOT_COUNTED,
+            lost=losses_of(self.sources),
             outputs=(*(name for sink in ends.sinks for name in sink.outputs), *instruments.outputs),
         )
 
@@ -213,7 +223,7 @@ class LiveRunner:
             options.compute,
             self.model,
             made,
-            stride=options.stride,
+            stride=options.input.stride,
             draws_video=options.output.video,
         )
 
@@ -225,6 +235,15 @@ class LiveRunner:
             model=options.compute.model_name,
             process=made.pid or 0,
             clock=self.clock,
+        )
+
+    def _fan(self, plan: LivePlan, sinks: Sequence[Sink], marks: Marks) -> FanOut[Results]:
+        return fan_out(
+            sinks,
+            keeps_all=plan.overload.keeps_all,
+            clock=self.clock,
+            marks=marks,
+            most_frames=plan.batch_size if plan.clips is None else 1,
         )
 
     def _sinks(self) -> tuple[Sink, ...]:
@@ -252,10 +271,14 @@ class LiveRunner:
             clips=None
             if num_frames is None
             else ClipShape(num_frames=num_frames, stride=clips.clip_stride, hop=clips.clip_hop),
-            stride=self.options.stride,
+            stride=self.options.input.stride,
             max_seconds=self.options.flow.max_seconds,
             carrier=None if compute.device == "cpu" else Carrier(compute.device),
         )
+
+
+def _show(fan: FanOut[Results], answered: Answered) -> None:
+    fan.put(results_of(answered))
 
 
 def chosen_overload(options: LiveOptions, *, is_live: bool) -> Overload:

@@ -18,8 +18,11 @@ from headrace.runtime.queue import Overflow
 from headrace.sinks.seen import Seen, Sink
 from headrace.video.frames import FrameBatch
 
+Results = tuple[Seen, ...]
+"""What waits for the sinks of one step: its frames, or the newest frame of each clip, as the others
+of a clip would be kept for nothing."""
 _WAITING: Final = 64
-"""Results that may wait for a sink: some seconds of them, while a disk takes its time."""
+"""Frames that may wait for a sink: two seconds of them, while a disk takes its time."""
 _NAMES: Final = {
     "AnnotatedParts": "annotated video",
     "PredictionLines": "predictions",
@@ -32,12 +35,18 @@ _DRAIN_SECONDS: Final = 10.0
 
 
 def fan_out(
-    sinks: Sequence[Sink], *, keeps_all: bool, clock: Clock, marks: Marks = NO_MARKS
-) -> FanOut[Answered]:
+    sinks: Sequence[Sink],
+    *,
+    keeps_all: bool,
+    clock: Clock,
+    marks: Marks = NO_MARKS,
+    most_frames: int = 1,
+) -> FanOut[Results]:
     """Return what hands each result to each sink, behind a queue of its own.
 
     Args:
         sinks: Where results go.
+        most_frames: Of one step.
         keeps_all: Whether a sink that is slow holds everybody back, so that it gets all; else it
             goes without the oldest ones.
         clock: What measures.
@@ -49,7 +58,7 @@ def fan_out(
             Outlet(
                 name=name,
                 function=partial(_write, sink),
-                capacity=_WAITING,
+                capacity=max(1, _WAITING // most_frames),
                 overflow=overflow,
             )
             for name, sink in zip(sink_names(sinks), sinks, strict=True)
@@ -74,7 +83,7 @@ class SinkEnds:
         self._on_notice = on_notice
         self._noted: set[str] = set()
 
-    def look(self, fan: FanOut[Answered]) -> None:
+    def look(self, fan: FanOut[Results]) -> None:
         """Note those that failed since the last look."""
         for name, error in fan.failures().items():
             if name not in self._noted:
@@ -82,7 +91,7 @@ class SinkEnds:
                 self._note(error)
 
     @contextmanager
-    def noting(self, fan: FanOut[Answered]) -> Iterator[None]:
+    def noting(self, fan: FanOut[Results]) -> Iterator[None]:
         """Enter the fan; what its sinks raise at the end is noted, and not raised."""
         try:
             with fan:
@@ -123,8 +132,12 @@ def sink_names(sinks: Sequence[Sink]) -> list[str]:
     ]
 
 
-def seen_of(answered: Answered) -> Iterator[Seen]:
-    """Yield what sinks take: each frame, or the newest frame of each clip, with its labels."""
+def results_of(answered: Answered) -> Results:
+    """Return what sinks take: each frame, or the newest frame of each clip, with its labels."""
+    return tuple(_seen_of(answered))
+
+
+def _seen_of(answered: Answered) -> Iterator[Seen]:
     for view, labels in zip(answered.gathered.views, answered.outputs, strict=True):
         frame = view[-1]
         yield Seen(
@@ -139,6 +152,6 @@ def seen_of(answered: Answered) -> Iterator[Seen]:
         )
 
 
-def _write(sink: Sink, answered: Answered) -> None:
-    for seen in seen_of(answered):
+def _write(sink: Sink, results: Results) -> None:
+    for seen in results:
         sink.write(seen)

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from headrace.live.clips import ClipShape
 from headrace.live.frame import LiveFrame
-from headrace.live.overload import STALE, AgeLimit, FreshOnly
+from headrace.live.overload import STALE, AgeLimit, FreshOnly, Turns
 from headrace.profiling.stages import Role
 from headrace.runs.live.engine import Engine, answers_of
 from headrace.runs.live.values import Answered, Gathered, Prepared
@@ -79,12 +79,16 @@ class Line:
         )
 
     def _clips(self, shape: ClipShape) -> Gather[LiveFrame, Gathered]:
+        room, turns = self.room, Turns()
+
         def admitted(frames: list[LiveFrame]) -> Gathered | Dropped:
             clip = Gathered(views=(tuple(frames),), is_clips=True)
             if self.limit.is_over(clip.shown_ns):
                 return Dropped(STALE)
             # Never a wait here: frames that overflow before it would tear every clip apart.
-            if self.room is not None and not self.room.take_at_once(1):
+            if room is not None and not turns.admits(
+                frames[-1].source, lambda: room.take_at_once(1)
+            ):
                 return Dropped(OVERFLOW)
             return clip
 

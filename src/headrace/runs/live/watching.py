@@ -12,8 +12,8 @@ from headrace.profiling.flow import ItemCounts
 from headrace.profiling.session import Pace
 from headrace.profiling.steps import Step
 from headrace.runs.live.flow import LiveFlow, Reading
+from headrace.runs.live.showing import Results
 from headrace.runs.live.stages import STAGE_ROLES
-from headrace.runs.live.values import Answered
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.distribution import Distribution
 from headrace.runtime.fan_out import FanOut
@@ -63,10 +63,10 @@ class StatusBoard:
     _results: deque[_Result] = field(default_factory=lambda: deque(maxlen=_MOST_KEPT))
     _began_ns: int | None = None
     _flow: LiveFlow | None = None
-    _fan: FanOut[Answered] | None = None
+    _fan: FanOut[Results] | None = None
     _is_over: bool = False
 
-    def begin(self, flow: LiveFlow, fan: FanOut[Answered]) -> None:
+    def begin(self, flow: LiveFlow, fan: FanOut[Results]) -> None:
         """The run begins."""
         self._fan, self._began_ns, self._flow = fan, self.clock.now_ns(), flow
 
@@ -134,8 +134,8 @@ class StatusBoard:
                 height=size[0] if size else None,
                 width=size[1] if size else None,
                 frames=reading.arrived,
-                reconnects=sum(event.kind == "reconnected" for event in own),
-                stalls=sum(event.kind == "stalled" for event in own),
+                reconnects=reading.told["reconnected"],
+                stalls=reading.told["stalled"],
             )
 
     def _events(self, flow: LiveFlow, now_ns: int) -> tuple[EventStatus, ...]:
@@ -200,7 +200,7 @@ def _stage(found: StageStatistics, steps: Sequence[Step], seconds: float) -> Sta
     )
 
 
-def _queues(flow: LiveFlow | None, fan: FanOut[Answered] | None) -> tuple[QueueStatus, ...]:
+def _queues(flow: LiveFlow | None, fan: FanOut[Results] | None) -> tuple[QueueStatus, ...]:
     found = [] if flow is None else [*flow.run.queues()[:-1]]
     found += [] if fan is None else fan.queues()
     return tuple(QueueStatus(name=q.name, depth=q.depth, capacity=q.capacity) for q in found)

@@ -1,5 +1,6 @@
 """Where a live run is shown, and to whom."""
 
+import re
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final
@@ -20,8 +21,8 @@ class WebOptions:
     port: int = PORT
     """0 for any that is free."""
     token: str | None = field(default=None, repr=False)
-    """What browsers have to show where others than this machine can connect; None makes a new one
-    for each run. Never recorded."""
+    """What browsers have to show; None makes a new one for each run where others than this machine
+    can connect, and asks for none where they cannot. Never recorded."""
     hosts: tuple[str, ...] = ()
     """Further names under which the page may be asked for, as behind a proxy; without a port."""
     with_page: bool = True
@@ -46,6 +47,17 @@ class WebOptions:
                 f"a token needs {_SHORTEST_TOKEN} characters or more, got {len(self.token)}; "
                 "leave it out to have one made"
             )
+        if self.token is not None and not re.fullmatch(r"[\w.~-]+", self.token, re.ASCII):
+            raise ConfigError(
+                "a token is made of letters, digits and - . _ ~, so that an address can hold it; "
+                "give another one"
+            )
+        for host in self.hosts:
+            if not re.fullmatch(r"[\w.-]+", host):
+                raise ConfigError(
+                    f"a host is a name without scheme, port and path, got {host!r}; give it as in "
+                    "camera.example.org"
+                )
         if not (self.pictures_per_second > 0 and self.silent_seconds > 0):
             raise ConfigError(
                 "pictures_per_second and silent_seconds must be > 0, got "

@@ -49,7 +49,7 @@ class WebView:
         self.port: int = self._listener.getsockname()[1]
         """The one that was opened."""
         self._options = options
-        self._token = None if options.is_local else options.token or new_token()
+        self._token = options.token or (None if options.is_local else new_token())
         self._pictures = Pictures(names, clock, options.pictures_per_second)
         own = () if options.is_local else (socket.gethostname(),)
         guard = Guard(

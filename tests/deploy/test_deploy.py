@@ -1,0 +1,120 @@
+"""What lies in deploy/ is true: its commands run, are found well and end; its paths exist."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.web import TOKEN_VARIABLE
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+UNIT = (DEPLOY / "headrace.service").read_text("utf-8").replace("\\\n", " ")
+CONTAINER = (DEPLOY / "Containerfile").read_text("utf-8").replace("\\\n", " ")
+TOKEN = "a-token-of-a-test-0123"
+SECONDS = 120
+"""Far above what a run takes to start or end; reached only by a hang."""
+
+
+def of_unit() -> str:
+    """The shell command of the unit, as systemd hands it on."""
+    (line,) = re.findall(r"^ExecStart=(.*)$", UNIT, re.MULTILINE)
+    shell, option, command = shlex.split(line)
+    assert (shell, option) == ("/bin/sh", "-c")
+    return command.replace("$$", "$").replace("%%", "%")
+
+
+def of_container() -> str:
+    """The shell command of the container."""
+    (line,) = re.findall(r"^CMD (.*)$", CONTAINER, re.MULTILINE)
+    shell, option, command = json.loads(line)
+    assert (shell, option) == ("sh", "-c")
+    return str(command)
+
+
+@pytest.mark.parametrize("command", [of_unit(), of_container()], ids=["unit", "container"])
+def test_its_command_runs_is_found_well_and_ends_by_sigterm(command: str, tmp_path: Path):
+    """The very command, but for where things lie, the port, and a model without a download."""
+    (tmp_path / "cameras.streams").write_text("test://?size=64x96&rate=30\n")
+    command = re.sub(r"^exec \S*headrace ", "exec $PYTHON -m headrace ", command)
+    command = command.replace("/etc/headrace/", f"{tmp_path}/").replace("/runs/", f"{tmp_path}/")
+    quick = " --web-port 0 --model-name squeezenet1_1 --weights none"
+    told = {"CREDENTIALS_DIRECTORY": str(tmp_path), "STATE_DIRECTORY": str(tmp_path)}
+    environment = {**os.environ, **told, "PYTHON": sys.executable, TOKEN_VARIABLE: TOKEN}
+    with subprocess.Popen(
+        ["/bin/sh", "-c", command + quick],
+        env={**environment, "XDG_CACHE_HOME": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        try:
+            assert run.stdout is not None
+            port = next(
+                found[1] for line in run.stdout if (found := re.search(r":(\d+)/metrics", line))
+            )
+            url = f"http://127.0.0.1:{port}/health"
+            well = _health(url, environment)
+            unasked = _health(url, {**environment, TOKEN_VARIABLE: ""})
+            run.send_signal(signal.SIGTERM)
+            out, err = run.communicate(timeout=SECONDS)
+        finally:
+            run.kill()
+    assert (well.returncode, json.loads(well.stdout)["is_good"]) == (0, True), well.stderr
+    assert unasked.returncode == 1
+    assert "bearer token" in unasked.stderr
+    assert run.returncode == int(re.findall(r"^SuccessExitStatus=(\d+)$", UNIT, re.MULTILINE)[0])
+    (session,) = tmp_path.glob("*Z/session.json")
+    assert json.loads(session.read_text())["outcome"] == "interrupted"
+    assert "Traceback" not in out + err
+
+
+def test_the_health_check_fails_where_nobody_answers():
+    found = _health("http://127.0.0.1:9/health", dict(os.environ))
+    assert found.returncode == 1
+    assert found.stderr.startswith("no answer from http://127.0.0.1:9/health: ")
+
+
+def test_what_the_container_copies_and_runs_is_there():
+    lines = re.findall(r"^COPY (.*)$", CONTAINER, re.MULTILINE)
+    copied = [path for line in lines for path in line.split()[:-1]]
+    assert copied
+    assert [path for path in copied if not (ROOT / path).exists()] == []
+    assert "/opt/headrace/deploy/health.py" in CONTAINER
+    assert "./deploy/health.py" in CONTAINER
+
+
+def test_systemd_understands_the_unit(tmp_path: Path):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd is not installed")
+    unit = tmp_path / "headrace.service"
+    unit.write_text((DEPLOY / "headrace.service").read_text("utf-8"))
+    found = subprocess.run(
+        ["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_the_page_names_files_that_exist():
+    text = (DEPLOY / "README.md").read_text("utf-8")
+    named = set(re.findall(r"deploy/[\w.]+", text))
+    assert named == {"deploy/headrace.service", "deploy/Containerfile", "deploy/health.py"}
+    assert all((ROOT / path).exists() for path in named)
+
+
+def _health(url: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, DEPLOY / "health.py", url],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
