@@ -1,64 +1,12 @@
-"""A real RTSP server as a child, that can be stopped, continued, killed and started again."""
+"""What tests need of a real RTSP server."""
 
-import shutil
-import signal
-import subprocess
-from pathlib import Path
-
+from headrace.testing.rtsp import RtspServer, can_serve_rtsp
 from missing import missing
 
-_SYSTEM_PYTHON = "/usr/bin/python3"
-_CAN_SERVE = (
-    "import gi; gi.require_version('GstRtspServer', '1.0'); "
-    "from gi.repository import GstRtspServer, Gst; Gst.init(None); "
-    "assert all(map(Gst.ElementFactory.find, ('qtdemux', 'h264parse', 'rtph264pay')))"
-)
+__all__ = ["RtspServer", "needs_server"]
 
 
 def needs_server() -> None:
     """Skips the test where the server is not installed; with CI=true that is a failure."""
-    is_there = shutil.which(_SYSTEM_PYTHON) is not None and (
-        subprocess.run(
-            [_SYSTEM_PYTHON, "-W", "ignore", "-c", _CAN_SERVE], capture_output=True, check=False
-        ).returncode
-        == 0
-    )
-    if not is_there:
+    if not can_serve_rtsp():
         missing("GStreamer's RTSP server is not installed")
-
-
-class RtspServer:
-    """Serves one file at a time on one port."""
-
-    def __init__(self, *login: str) -> None:
-        """Not started yet; `login` is a user name and a password, or nothing."""
-        self._login = login
-        self._port = "0"
-        self._process: subprocess.Popen[str] | None = None
-
-    def start(self, path: Path) -> None:
-        """Serves `path`; on the port it had before, if it was started before."""
-        script = Path(__file__).with_name("rtsp_server.py")
-        command = [_SYSTEM_PYTHON, "-W", "ignore", script, path, self._port, *self._login]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        self._port = self._process.stdout.readline().strip()
-        assert self._port, "the server did not start"
-
-    def url(self, login: str = "", path: str = "/live") -> str:
-        return f"rtsp://{login}127.0.0.1:{self._port}{path}"
-
-    def stop(self) -> None:
-        """It falls silent; its connections stay open."""
-        self._process.send_signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """It is gone, as at a power cut; nothing if it is not running."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process.stdout.close()
-            self._process = None

@@ -1,7 +1,8 @@
 """A real RTSP server, GStreamer's: `python3 rtsp_server.py FILE PORT [USER PASSWORD]`.
 
 Runs in the system's interpreter, where Debian installs GStreamer's bindings. Prints its port, then
-serves the file at rtsp://127.0.0.1:PORT/live, in real time, from its start for every client.
+serves the file at rtsp://127.0.0.1:PORT/live, in real time, from its start for every client; for
+each it prints the moment that stands for pts 0, in nanoseconds of the system's monotonic clock.
 """
 
 import sys
@@ -17,13 +18,15 @@ LAUNCH = (
 )
 
 
-def main(path, port, *login):
+def main(path: str, port: str, *login: str) -> None:
+    """Serve until killed."""
     Gst.init(None)
     server = GstRtspServer.RTSPServer()
     server.set_address("127.0.0.1")
     server.set_service(port)
     factory = GstRtspServer.RTSPMediaFactory()
     factory.set_launch(LAUNCH.format(path))
+    factory.connect("media-configure", _watch)
     if login:
         auth = GstRtspServer.RTSPAuth()
         token = GstRtspServer.RTSPToken()
@@ -37,9 +40,23 @@ def main(path, port, *login):
     server.get_mount_points().add_factory("/live", factory)
     if not server.attach(None):
         sys.exit(f"port {port} is in use")
-    sys.stdout.write(f"{server.get_bound_port()}\n")
-    sys.stdout.flush()
+    _say(server.get_bound_port())
     GLib.MainLoop().run()
 
 
-main(*sys.argv[1:])
+def _watch(_factory: object, media: GstRtspServer.RTSPMedia) -> None:
+    media.connect("new-state", _changed)
+
+
+def _changed(media: GstRtspServer.RTSPMedia, state: int) -> None:
+    if state == int(Gst.State.PLAYING):
+        _say(media.get_element().get_base_time())
+
+
+def _say(number: int) -> None:
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
