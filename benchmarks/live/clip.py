@@ -13,8 +13,10 @@ from pathlib import Path
 import av
 import numpy as np
 from av.video.frame import PictureType
+from av.video.plane import VideoPlane
 from numpy.typing import NDArray
 
+from benchmarks.equality import Pictures, shrink
 from benchmarks.media import DEFAULT_ROOT, FRAME_RATE, pictures, shots
 from headrace.testing.synth_pixels import read_number
 from headrace.video.number_code import DARK, LIGHT, blocks_of, grid_of
@@ -23,6 +25,8 @@ CORNER = (160, 192)
 """Height and width of the corner, upper left; the number lies in its upper five eighths."""
 _ENCODER = {"preset": "veryfast", "crf": "26", "g": "30", "bf": "0", "threads": "1"}
 """As a camera encodes: a keyframe each second, no frame that leans on a later one."""
+_ROWS = 704
+"""A multiple of the side of a thumbnail."""
 
 
 def numbered_clip(root: Path, seconds: int) -> Path:
@@ -46,29 +50,42 @@ def number_of(picture: NDArray[np.uint8]) -> int:
     return read_number(picture[:height, :width])
 
 
+def grey_thumbnails(pictures: NDArray[np.uint8]) -> Pictures:
+    """Return thumbnails of uint8 [N, 720, 1280, 3] as [N, 32, 32, 1], without the last 16 rows.
+
+    Grey as the mean of the channels, so that RGB and BGR are one.
+    """
+    thumbnails: NDArray[np.float32] = shrink(pictures[:, :_ROWS]).astype(np.float32)
+    grey: Pictures = thumbnails.mean(axis=-1, keepdims=True).astype(np.float16)
+    return grey
+
+
 def _encode(path: Path, num_frames: int) -> None:
     with av.open(str(path), "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=FRAME_RATE, options=_ENCODER)
         stream.height, stream.width, stream.pix_fmt = 720, 1280, "yuv420p"
         for number, frame in enumerate(islice(_frames(), num_frames)):
-            luma = np.frombuffer(frame.planes[0], np.uint8)
-            picture = luma.reshape(-1, frame.planes[0].line_size)
-            painted = picture.copy()
-            for is_light, place in zip(blocks_of(number), grid_of(CORNER), strict=True):
-                painted[place] = LIGHT if is_light else DARK
-            frame.planes[0].update(painted)
-            for plane in frame.planes[1:]:
-                _make_grey(plane)
+            _paint(frame, number)
             frame.pts, frame.time_base = number, Fraction(1, FRAME_RATE)
             frame.pict_type = PictureType.NONE
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
 
 
-def _make_grey(plane: av.video.plane.VideoPlane) -> None:
-    chroma = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size).copy()
-    chroma[: CORNER[0] // 2, : CORNER[1] // 2] = 128
-    plane.update(chroma)
+def _paint(frame: av.VideoFrame, number: int) -> None:
+    luma, *chroma = frame.planes
+    rows = _rows_of(luma)
+    for is_light, place in zip(blocks_of(number), grid_of(CORNER), strict=True):
+        rows[place] = LIGHT if is_light else DARK
+    luma.update(rows.tobytes())
+    for plane in chroma:
+        rows = _rows_of(plane)
+        rows[: CORNER[0] // 2, : CORNER[1] // 2] = 128
+        plane.update(rows.tobytes())
+
+
+def _rows_of(plane: VideoPlane) -> NDArray[np.uint8]:
+    return np.frombuffer(bytes(plane), np.uint8).reshape(-1, plane.line_size).copy()
 
 
 def _frames() -> Iterator[av.VideoFrame]:

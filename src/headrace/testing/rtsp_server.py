@@ -16,6 +16,7 @@ from gi.repository import GLib, Gst, GstRtspServer  # noqa: E402
 LAUNCH = (
     "( filesrc location={} ! qtdemux ! h264parse ! rtph264pay name=pay0 pt=96 config-interval=-1 )"
 )
+_LOOK_MILLISECONDS = 5
 
 
 def main(path: str, port: str, *login: str) -> None:
@@ -50,7 +51,15 @@ def _watch(_factory: object, media: GstRtspServer.RTSPMedia) -> None:
 
 def _changed(media: GstRtspServer.RTSPMedia, state: int) -> None:
     if state == int(Gst.State.PLAYING):
-        _say(media.get_element().get_base_time())
+        GLib.timeout_add(_LOOK_MILLISECONDS, _say_base, media)
+
+
+def _say_base(media: GstRtspServer.RTSPMedia) -> bool:
+    """Say when it began; to be called again while it has not."""
+    base_ns = media.get_element().get_base_time()
+    if base_ns:
+        _say(base_ns)
+    return not base_ns
 
 
 def _say(number: int) -> None:
