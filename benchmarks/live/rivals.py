@@ -10,7 +10,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.equality import Pictures, compare_picked
+from benchmarks.equality import Equality, Pictures, compare_picked
 from benchmarks.live.clip import grey_thumbnails
 from benchmarks.live.record import Part, Quantiles, Recovery, Rivals, Shown, Streaming
 from benchmarks.live.recovering import recover
@@ -23,7 +23,7 @@ LEFT_OUT = {
     "roboflow inference 1.8.3": "its 190 packages, a PyTorch of its own among them, were not "
     "installed after three minutes"
 }
-_COMPARED = 300
+_COMPARED = 120
 """Frames of the clip, from its start, that pictures are held against."""
 
 
@@ -46,23 +46,6 @@ def measure_rivals(
     clip: Path, scale: RivalsScale, ask: Ask, known: Sequence[Recovery] = ()
 ) -> Rivals:
     """Measure all; `known` are recoveries that were measured already, with more repeats."""
-    reference = _reference(clip)
-    meters: list[dict[str, float]] = []
-
-    def streaming(model_ms: float, max_staleness: str | None) -> Streaming:
-        asked = {
-            "seconds": scale.seconds + scale.settling_seconds + 1,
-            "model_seconds": model_ms / 1e3,
-            "max_staleness": max_staleness,
-        }
-        shown = [_shown(way, clip, asked, reference, scale, ask, meters) for way in scale.ways]
-        return Streaming(
-            model_ms=model_ms,
-            seconds=scale.seconds,
-            settling_seconds=scale.settling_seconds,
-            shown=tuple(shown),
-        )
-
     made = origin(
         {
             "seconds": scale.seconds,
@@ -71,6 +54,24 @@ def measure_rivals(
             "clip": clip.name,
         }
     )
+    watching = Watching(clip, scale.settling_seconds, ask)
+    meters: list[dict[str, float]] = []
+
+    def streaming(model_ms: float, max_staleness: str | None) -> Streaming:
+        asked = {
+            "seconds": scale.seconds + scale.settling_seconds + 1,
+            "model_seconds": model_ms / 1e3,
+            "max_staleness": max_staleness,
+        }
+        found = [watching.shown(way, asked) for way in scale.ways]
+        meters.extend(meter for _, meter in found if meter)
+        return Streaming(
+            model_ms=model_ms,
+            seconds=scale.seconds,
+            settling_seconds=scale.settling_seconds,
+            shown=tuple(shown for shown, _ in found),
+        )
+
     by_way = {each.way: each for each in known}
     keeping_up = streaming(0.0, None)
     overloaded = streaming(scale.model_ms, scale.max_staleness)
@@ -88,32 +89,41 @@ def measure_rivals(
     )
 
 
-def _shown(
-    way: str,
-    clip: Path,
-    asked: Mapping[str, Any],
-    reference: Pictures,
-    scale: RivalsScale,
-    ask: Ask,
-    meters: list[dict[str, float]],
-) -> Shown:
-    with TemporaryDirectory() as folder:
-        place = Path(folder) / "pictures.npz"
-        try:
-            served = serve(clip, {"way": way, "pictures": str(place), **asked}, ask)
-        except WorkerError as error:
-            return Shown(way=way, failure=str(error))
-        if not served.shown:
-            return Shown(way=way, failure="it showed nothing")
-        with np.load(place) as stored:
-            numbers, pictures = stored["numbers"], stored["pictures"]
-    meters.append(served.answer["meter"])
-    in_reach = numbers < len(reference)
-    requests = np.stack([np.zeros(in_reach.sum(), np.int64), numbers[in_reach]], axis=1)
-    proof = compare_picked([reference], requests, pictures[in_reach])
-    if not proof.holds:
-        return Shown(way=way, failure=f"{proof.wrong} pictures are not the frames they say")
-    return counted(way, served, scale.settling_seconds, proof.frames)
+class Watching:
+    """Watches what ways show of a clip that is served, and proves that they are its frames."""
+
+    def __init__(self, clip: Path, settling_seconds: float, ask: Ask) -> None:
+        """Decode the beginning of the clip plainly: some seconds."""
+        self._clip = clip
+        self._settling_seconds = settling_seconds
+        self._ask = ask
+        self._reference = _reference(clip)
+
+    def shown(self, way: str, asked: Mapping[str, Any]) -> tuple[Shown, dict[str, float]]:
+        """Return what one way showed, and the times of its process, if it came to its end."""
+        with TemporaryDirectory() as folder:
+            place = Path(folder) / "pictures.npz"
+            try:
+                asked = {"way": way, "pictures": str(place), **asked}
+                served = serve(self._clip, asked, self._ask)
+            except WorkerError as error:
+                return Shown(way=way, failure=str(error)), {}
+            meter: dict[str, float] = served.answer["meter"]
+            if not served.shown:
+                return Shown(way=way, failure="it showed nothing"), meter
+            with np.load(place) as stored:
+                proof = self._proof(stored["numbers"], stored["pictures"])
+        if not proof.frames or not proof.holds:
+            words = f"{proof.wrong} of {proof.frames} pictures are not the frames they say"
+            return Shown(way=way, failure=words), meter
+        return counted(way, served, self._settling_seconds, proof.frames), meter
+
+    def _proof(self, numbers: NDArray[np.int64], pictures: Pictures) -> Equality:
+        known = numbers < len(self._reference)
+        if not known.any():
+            return Equality(frames=0, missing=0, wrong=0, max_mean_difference=0.0)
+        requests = np.stack([np.zeros(known.sum(), np.int64), numbers[known]], axis=1)
+        return compare_picked([self._reference], requests, pictures[known])
 
 
 def counted(way: str, served: Served, settling_seconds: float, proved_frames: int) -> Shown:

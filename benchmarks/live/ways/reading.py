@@ -12,11 +12,13 @@ from benchmarks.live.ways import Stream
 from benchmarks.live.ways.opencv_loop import PAUSE_SECONDS
 
 _LOOK_SECONDS = 0.1
+_JOIN_SECONDS = 5.0
 
 
 def show_from(frames: "Queue[Any]", stream: Stream, put: Callable[[Any], object]) -> None:
     """Read by a thread that gives each frame to `put`, and show what comes out of the queue."""
-    threading.Thread(target=_read, args=(stream, put), daemon=True).start()
+    reader = threading.Thread(target=_read, args=(stream, put), daemon=True)
+    reader.start()
     while not stream.is_over:
         try:
             frame = frames.get(timeout=_LOOK_SECONDS)
@@ -24,6 +26,7 @@ def show_from(frames: "Queue[Any]", stream: Stream, put: Callable[[Any], object]
             continue
         stream.net.answer(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)[None])
         stream.show(frame)
+    reader.join(_JOIN_SECONDS)
 
 
 def _read(stream: Stream, put: Callable[[Any], object]) -> None:
