@@ -13,6 +13,7 @@ rivals     the same stream shown by loops over OpenCV, as people write them
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,7 @@ from benchmarks.live.clip import numbered_clip
 from benchmarks.live.overlap import CASES, OverlapScale, measure_overlap
 from benchmarks.live.overload import OverloadScale, measure_overload
 from benchmarks.live.own_cost import OwnCostScale, measure_own_cost
-from benchmarks.live.record import LiveResult, Part, Recovering
+from benchmarks.live.record import LiveResult, Part, Recovering, Recovery
 from benchmarks.live.recovering import recover
 from benchmarks.live.rivals import RivalsScale, measure_rivals
 from benchmarks.media import DEFAULT_ROOT
@@ -50,9 +51,9 @@ class Scale:
 QUICK = Scale(
     clip_seconds=10,
     own_cost=OwnCostScale(models=("none",), frames=6, proved=4, repeats=1),
-    overload=OverloadScale(seconds=3, settling_seconds=1),
+    overload=OverloadScale(seconds=3, warm_up_seconds=1),
     overlap=OverlapScale(cases=dict(list(CASES.items())[:1]), frames=6, proved=4, repeats=1),
-    rivals=RivalsScale(ways=("headrace", "opencv_latest"), seconds=1, settling_seconds=1),
+    rivals=RivalsScale(ways=("headrace", "opencv_latest"), seconds=1, warm_up_seconds=1),
     cycles=1,
 )
 """Shows that it works; its figures say nothing."""
@@ -65,27 +66,38 @@ def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
     out = options.out or (ROOT / "build" if options.quick else RESULTS) / "live.json"
     clip = numbered_clip(options.media, scale.clip_seconds)
     made = origin({"quick": options.quick, "only": " ".join(options.only)})
-    result = LiveResult.load(out) if out.is_file() else LiveResult(provenance=made)
+    result = _kept(out) or LiveResult(provenance=made)
+    known: Sequence[Recovery] = ()
     for part in options.only:
         if part in _NEED_SERVER and not can_serve_rtsp():
             print(f"{part}: left out: no GStreamer RTSP server; run scripts/system_packages.sh")
             continue
         meter = Meter()
         try:
-            found = _measures(clip, scale, ask, result)[part]()
+            found = _measures(clip, scale, ask, known)[part]()
         except WorkerError as error:
             print(f"{part}: failed: {error}", flush=True)
             continue
+        known = found.found if isinstance(found, Recovering) else known
         result = result.model_copy(update={"provenance": made, part: found})
         result.save(out)
         print(f"{part}: {meter.wall_seconds:.0f} s{_disturbed(found)}", flush=True)
     print(os.path.relpath(out))
 
 
+def _kept(path: Path) -> LiveResult | None:
+    """What was measured before, if anything was."""
+    if not path.is_file():
+        return None
+    try:
+        return LiveResult.load(path)
+    except ValueError:
+        sys.exit(f"{path} cannot be gone on with, it has another layout; name another --out")
+
+
 def _measures(
-    clip: Path, scale: Scale, ask: Ask, result: LiveResult
+    clip: Path, scale: Scale, ask: Ask, known: Sequence[Recovery]
 ) -> Mapping[str, Callable[[], Part]]:
-    known = () if result.rtsp is None else result.rtsp.found
     return {
         "own_cost": lambda: measure_own_cost(clip, scale.own_cost, ask),
         "overload": lambda: measure_overload(clip, scale.overload, ask),

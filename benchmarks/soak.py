@@ -44,7 +44,7 @@ def main(words: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(words)
     if options.source == "rtsp" and not can_serve_rtsp():
         sys.exit("no GStreamer RTSP server; run scripts/system_packages.sh, or give --source file")
-    names = ("minutes", "source", "model", "sample_seconds", "settling")
+    names = ("minutes", "source", "model", "sample_seconds", "warm_up")
     made = origin({name: getattr(options, name) for name in names})
     times = math.ceil((options.minutes * 60 + _START_SECONDS) / options.clip_seconds)
     clip = looped(numbered_clip(options.media, options.clip_seconds), times).resolve()
@@ -57,7 +57,7 @@ def main(words: Sequence[str] | None = None) -> None:
         minutes=options.minutes,
         source=options.source,
         model=options.model,
-        settling_seconds=options.settling,
+        warm_up_seconds=options.warm_up,
         rss_bytes=_series(samples, 1),
         threads=_series(samples, 2),
         open_files=_series(samples, 3),
@@ -197,7 +197,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--model", default="mobilenet_v2", help="of torchvision, with random weights")
     add("--source", choices=("rtsp", "file"), default="rtsp", help="a server, or a paced file")
     add("--sample-seconds", type=float, default=5.0)
-    add("--settling", type=float, default=120.0, help="seconds that memory is not judged by")
+    add("--warm-up", type=float, default=120.0, help="seconds that memory is not judged by")
     add("--clip-seconds", type=int, default=80, help="of the video that is repeated")
     add("--media", type=Path, default=DEFAULT_ROOT, help="folder of the clip")
     add("--out", type=Path, default=RESULTS / "soak.json")

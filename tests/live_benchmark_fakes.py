@@ -23,7 +23,7 @@ def overloaded(**change: Any) -> Overloaded:
         "in_flight": 1,
         "drops": {"decode: overflow": 690, "model: stale": 9},
         "rss_bytes": Series(at_seconds=(1, 2, 3, 4), values=(9e8, 1e8, 1e8, 1e8)),
-        "settling_seconds": 2.0,
+        "warm_up_seconds": 2.0,
     }
     return Overloaded(**{**figures, **change})
 
@@ -36,7 +36,7 @@ def soaked(**change: Any) -> SoakResult:
         "minutes": 400 / 60,
         "source": "rtsp",
         "model": "mobilenet_v2",
-        "settling_seconds": 100.0,
+        "warm_up_seconds": 100.0,
         "outcome": "complete",
         "frames_per_second": 30.0,
         "latency_ms": LongLatency(base="arrival", count=9999, p50=20, p95=30, p99=40, worst=50),

@@ -14,7 +14,7 @@ class OverloadScale:
     """How much is measured."""
 
     seconds: float = 60.0
-    settling_seconds: float = 10.0
+    warm_up_seconds: float = 10.0
     model_ms: float = 100.0
     max_staleness_ms: float = 200.0
 
@@ -58,5 +58,5 @@ def measure_overload(clip: Path, scale: OverloadScale, ask: Ask) -> Overloaded:
             at_seconds=tuple(round(at, 3) for at, _ in found["rss"]),
             values=tuple(float(size) for _, size in found["rss"]),
         ),
-        settling_seconds=scale.settling_seconds,
+        warm_up_seconds=scale.warm_up_seconds,
     )

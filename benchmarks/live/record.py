@@ -127,7 +127,7 @@ class Overloaded(Part):
     drops: dict[str, int]
     """"stage: cause" -> frames."""
     rss_bytes: Series
-    settling_seconds: float
+    warm_up_seconds: float
     """At the start, that memory is not judged by."""
 
     @property
@@ -143,7 +143,7 @@ class Overloaded(Part):
     @property
     def is_memory_flat(self) -> bool:
         """It grew by less than a fiftieth."""
-        found = self.rss_bytes.after(self.settling_seconds)
+        found = self.rss_bytes.after(self.warm_up_seconds)
         return bool(found.values) and found.growth < max(found.values) / 50
 
 
@@ -237,7 +237,7 @@ class Shown(Record):
     proved_frames: int = 0
     """Whose pixels are those of the frame that their number names."""
     frames: int = 0
-    """Shown after the settling."""
+    """Shown after the warm-up."""
     per_second: float = 0.0
     age_ms: Quantiles | None = None
     """When the answer is there, by the sender's clock."""
@@ -249,7 +249,7 @@ class Streaming(Record):
     model_ms: float
     """0: as quick as it is."""
     seconds: float
-    settling_seconds: float
+    warm_up_seconds: float
     shown: tuple[Shown, ...]
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from time import perf_counter_ns, sleep
+from time import perf_counter_ns
 
 from benchmarks.live.record import Recovery
-from benchmarks.live.serving import FRAME_NS, Served, serve
+from benchmarks.live.serving import FRAME_NS, Pause, Served, serve
 from benchmarks.runner import Ask, WorkerError
 from headrace.testing.rtsp import RtspServer
 
@@ -57,22 +57,22 @@ def recover(
     """
     times, acts = times or Times(), Acts()
 
-    def play(server: RtspServer, clients_ns: list[int]) -> None:
-        sleep(times.before)
+    def play(server: RtspServer, pause: Pause) -> None:
+        pause(times.before)
         for _ in range(cycles):
             stopped_ns = perf_counter_ns()
             server.stop()
-            sleep(times.silent)
+            pause(times.silent)
             server.go_on()
             went_on_ns = perf_counter_ns()
-            sleep(times.going_on)
+            pause(times.going_on)
             acts.stalls.append((stopped_ns, went_on_ns, perf_counter_ns()))
         for _ in range(cycles):
             server.kill()
-            sleep(times.down)
+            pause(times.down)
             server.start(clip.resolve())
             listening_ns = perf_counter_ns()
-            sleep(times.again)
+            pause(times.again)
             acts.restarts.append((listening_ns, perf_counter_ns()))
 
     try:

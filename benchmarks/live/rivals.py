@@ -33,7 +33,7 @@ class RivalsScale:
 
     ways: Sequence[str] = WAYS
     seconds: float = 12.0
-    settling_seconds: float = 3.0
+    warm_up_seconds: float = 3.0
     """From the first picture, that do not count: probing ends, what was kept is caught up with."""
     cycles: int = 1
     """Stalls, and restarts, of each way but headrace."""
@@ -54,12 +54,12 @@ def measure_rivals(
             "clip": clip.name,
         }
     )
-    watching = Watching(clip, scale.settling_seconds, ask)
+    watching = Watching(clip, scale.warm_up_seconds, ask)
     meters: list[dict[str, float]] = []
 
     def streaming(model_ms: float, max_staleness: str | None) -> Streaming:
         asked = {
-            "seconds": scale.seconds + scale.settling_seconds + 1,
+            "seconds": scale.seconds + scale.warm_up_seconds + 1,
             "model_seconds": model_ms / 1e3,
             "max_staleness": max_staleness,
         }
@@ -68,7 +68,7 @@ def measure_rivals(
         return Streaming(
             model_ms=model_ms,
             seconds=scale.seconds,
-            settling_seconds=scale.settling_seconds,
+            warm_up_seconds=scale.warm_up_seconds,
             shown=tuple(shown for shown, _ in found),
         )
 
@@ -92,10 +92,10 @@ def measure_rivals(
 class Watching:
     """Watches what ways show of a clip that is served, and proves that they are its frames."""
 
-    def __init__(self, clip: Path, settling_seconds: float, ask: Ask) -> None:
+    def __init__(self, clip: Path, warm_up_seconds: float, ask: Ask) -> None:
         """Decode the beginning of the clip plainly: some seconds."""
         self._clip = clip
-        self._settling_seconds = settling_seconds
+        self._warm_up_seconds = warm_up_seconds
         self._ask = ask
         self._reference = _reference(clip)
 
@@ -116,7 +116,7 @@ class Watching:
         if not proof.frames or not proof.holds:
             words = f"{proof.wrong} of {proof.frames} pictures are not the frames they say"
             return Shown(way=way, failure=words), meter
-        return counted(way, served, self._settling_seconds, proof.frames), meter
+        return counted(way, served, self._warm_up_seconds, proof.frames), meter
 
     def _proof(self, numbers: NDArray[np.int64], pictures: Pictures) -> Equality:
         known = numbers < len(self._reference)
@@ -126,9 +126,9 @@ class Watching:
         return compare_picked([self._reference], requests, pictures[known])
 
 
-def counted(way: str, served: Served, settling_seconds: float, proved_frames: int) -> Shown:
+def counted(way: str, served: Served, warm_up_seconds: float, proved_frames: int) -> Shown:
     """Return what was shown, from so many seconds after the first picture on."""
-    begin_ns = served.shown[0][0] + settling_seconds * 1e9
+    begin_ns = served.shown[0][0] + warm_up_seconds * 1e9
     kept = [(at, age) for at, age in served.ages_ms() if at >= begin_ns]
     passed = (kept[-1][0] - kept[0][0]) / 1e9 if len(kept) > 1 else 0.0
     return Shown(

@@ -1,16 +1,23 @@
 """A way in a process of its own at a server of its own, while something happens to that."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from benchmarks.runner import Ask
 from headrace.testing.rtsp import RtspServer
 
 FRAME_NS = 1_000_000_000 / 30
+
+
+Pause = Callable[[float], None]
+
+
+class Over(Exception):  # noqa: N818 - an end, not an error
+    """The worker has ended."""
 
 
 @dataclass(kw_only=True)
@@ -37,7 +44,7 @@ def serve(
     clip: Path,
     asked: Mapping[str, Any],
     ask: Ask,
-    meanwhile: Callable[[RtspServer, list[int]], None] = lambda server, clients_ns: None,
+    meanwhile: Callable[[RtspServer, Pause], None] = lambda server, pause: None,
 ) -> Served:
     """Start a server, ask a worker to show what it sends, and return what came of it.
 
@@ -45,33 +52,35 @@ def serve(
         clip: What is served, from its start for every client.
         asked: What the worker is asked with.
         ask: Asks it.
-        meanwhile: Called when the first client plays, in a thread of its own; it appends the
-            moments of further clients.
+        meanwhile: Called when the first client plays, in a thread of its own; it waits by the
+            pause it is given, which raises `Over` when the worker has ended.
 
     Raises:
         WorkerError: the worker failed.
     """
-    server, served = RtspServer(), Served()
+    server, served, is_over = RtspServer(), Served(), Event()
     server.start(clip.resolve())
 
+    def pause(seconds: float) -> None:
+        if is_over.wait(seconds):
+            raise Over
+
     def watch() -> None:
-        try:
+        # Without a client the server is killed in the end, and tells nothing: a ValueError.
+        with suppress(Over, ValueError):
             served.clients_ns.append(server.next_client_ns())
-            meanwhile(server, served.clients_ns)
-        except ValueError:
-            return  # the server was killed before a client came: the worker has failed
+            pause(0)
+            meanwhile(server, pause)
 
-    with _ended(server, Thread(target=watch)):
-        question = {"question": "live_stream", "cores": None, "url": server.url(), **asked}
-        served.answer = ask(question)
-    return served
-
-
-@contextmanager
-def _ended(server: RtspServer, thread: Thread) -> Iterator[None]:
+    thread = Thread(target=watch)
     thread.start()
     try:
-        yield
+        question = {"question": "live_stream", "cores": None, "url": server.url(), **asked}
+        served.answer = ask(question)
     finally:
-        server.kill()
+        is_over.set()
+        if not served.clients_ns:
+            server.kill()
         thread.join()
+        server.kill()
+    return served

@@ -33,7 +33,7 @@ class SoakResult(Result):
     minutes: float
     source: str
     model: str
-    settling_seconds: float
+    warm_up_seconds: float
     """At the start, that nothing is judged by."""
     outcome: str
     """Of the run, as its session says."""
@@ -60,25 +60,25 @@ class SoakResult(Result):
         return self.arrived == self.delivered + sum(self.drops.values()) + self.in_flight
 
     @property
-    def settled_rss(self) -> Series:
-        """Memory after the settling."""
-        return self.rss_bytes.after(self.settling_seconds)
+    def warm_rss(self) -> Series:
+        """Memory after the warm-up."""
+        return self.rss_bytes.after(self.warm_up_seconds)
 
     @property
     def record_bytes(self) -> float:
         """That the record of the steps may have grown by in that time."""
-        at = self.settled_rss.at_seconds
+        at = self.warm_rss.at_seconds
         return STEP_BYTES * (self.frames_per_second or 0.0) * (at[-1] - at[0]) if at else 0.0
 
     @property
     def is_memory_flat(self) -> bool:
         """It grew by no more than its record and a hundredth."""
-        found = self.settled_rss
+        found = self.warm_rss
         return bool(found.values) and found.growth <= self.record_bytes + max(found.values) / 100
 
     def is_level(self, series: Series) -> bool:
-        """After the settling, the second half never held more than the first."""
-        values = series.after(self.settling_seconds).values
+        """After the warm-up, the second half never held more than the first."""
+        values = series.after(self.warm_up_seconds).values
         half = len(values) // 2
         return half > 0 and max(values[half:]) <= max(values[:half])
 
@@ -90,7 +90,7 @@ class SoakResult(Result):
 
     def verdicts(self) -> list[str]:
         """One line for each question."""
-        growth, allowed = self.settled_rss.growth / 2**20, self.record_bytes / 2**20
+        growth, allowed = self.warm_rss.growth / 2**20, self.record_bytes / 2**20
         latency = self.latency_ms
         return [
             f"outcome: {self.outcome}",

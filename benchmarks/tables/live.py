@@ -72,7 +72,7 @@ def _own_cost(found: OwnCost) -> str:
 
 
 def _overload(found: Overloaded) -> str:
-    memory = found.rss_bytes.after(found.settling_seconds)
+    memory = found.rss_bytes.after(found.warm_up_seconds)
     age = found.age_ms
     lines = [
         ("age of shown frames, p50", f"{age.p50:.0f} ms"),
@@ -90,7 +90,7 @@ def _overload(found: Overloaded) -> str:
         f"that takes {found.model_ms:.0f} ms, with a largest age of {found.max_staleness_ms:.0f} "
         f"ms: {found.arrived:,} frames came, {found.delivered:,} were shown. Age counts from when "
         "a frame was due until it is handed to the sink. Memory is judged after "
-        f"{found.settling_seconds:.0f} s: flat is a growth by less than a fiftieth.",
+        f"{found.warm_up_seconds:.0f} s: flat is a growth by less than a fiftieth.",
         _where(found),
     ]
     return _with_notes(("three times too many frames", ""), lines, notes)
@@ -197,13 +197,13 @@ def _rivals_notes(found: Rivals) -> list[str]:
     return [
         f"mobilenet_v2 with one thread, and the same made to take {model_ms:.0f} ms; "
         f"each way in a process of its own, {keeps.seconds:.0f} s after "
-        f"{keeps.settling_seconds:.0f} s of settling. Age is by the sender's clock, from the "
+        f"{keeps.warm_up_seconds:.0f} s of warm-up. Age is by the sender's clock, from the "
         "moment a frame was due to be sent until the model is done with it; each frame carries "
         "its number, and that its pixels are that frame's was proved first. headrace was asked for "
         f"{found.provenance.configuration['max_staleness']} at most under overload, counted from "
         "the frame's arrival here; a loop cannot be asked.",
-        "OpenCV's loops open a stream again a second after reading fails; as people write them, "
-        "most end there. *Never*: not before the next event, some seconds later.",
+        "OpenCV has its defaults. Its loops open a stream again a second after reading fails; as "
+        "people write them, most end there. *Never*: not before the next event, seconds later.",
         *(f"Not measured: {name}: {why}." for name, why in found.left_out.items()),
         f"{_versions(keeps.shown)} {_where(found)}",
     ]

@@ -6,7 +6,7 @@ from benchmarks.tables.markdown import DISTURBED, machine, table, yes
 
 def soak(result: SoakResult) -> str:
     """What was asked, and what was found."""
-    memory, latency = result.settled_rss, result.latency_ms
+    memory, latency = result.warm_rss, result.latency_ms
     lines = [
         ("came to its end", yes(result.outcome == "complete")),
         ("frames", f"{result.arrived:,}"),
@@ -22,8 +22,8 @@ def soak(result: SoakResult) -> str:
         ("memory", f"{max(memory.values, default=0) / 2**20:,.0f} MiB"),
         ("its slope", f"{memory.slope * 60 / 2**20:+.2f} MiB a minute"),
         ("flat, but for the record of the steps", yes(result.is_memory_flat)),
-        ("threads", _range(result.threads.after(result.settling_seconds).values)),
-        ("open files", _range(result.open_files.after(result.settling_seconds).values)),
+        ("threads", _range(result.threads.after(result.warm_up_seconds).values)),
+        ("open files", _range(result.open_files.after(result.warm_up_seconds).values)),
         (
             "threads and open files level",
             yes(result.is_level(result.threads) and result.is_level(result.open_files)),
@@ -39,7 +39,7 @@ def soak(result: SoakResult) -> str:
     notes = (
         f"`headrace run` of {result.model} on {source}, 720p at 30 frames/s, for "
         f"{result.minutes:g} minutes, its page open in one browser. Judged after "
-        f"{result.settling_seconds:.0f} s: memory by least squares over samples, allowing 1% and "
+        f"{result.warm_up_seconds:.0f} s: memory by least squares over samples, allowing 1% and "
         f"what the run keeps of each step for its report ({per_minute:.1f} MiB a minute, for the "
         "first 100,000 steps). Level: the second half never held more than the first. Latency "
         f"counts from {'arrival' if latency is None else latency.base}.\n"

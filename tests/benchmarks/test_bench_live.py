@@ -58,6 +58,13 @@ def test_a_part_that_fails_is_named_and_the_next_one_is_measured(
     assert LiveResult.load(tmp_path / "live.json").own_cost is None
 
 
+def test_a_result_of_another_layout_is_left_alone(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "live.json").write_text('{"speed": 1}', "utf-8")
+    with pytest.raises(SystemExit, match="it has another layout; name another --out"):
+        main([*words, "--only", "own_cost"], lambda asked: OWN_COST)
+    assert (tmp_path / "live.json").read_text("utf-8") == '{"speed": 1}'
+
+
 def test_a_part_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--only", "speed"])

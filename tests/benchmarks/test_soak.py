@@ -6,7 +6,7 @@ import pytest
 from benchmarks.live.soaked import SoakResult
 from benchmarks.soak import main
 
-SHORT = ["--minutes", "0.05", "--sample-seconds", "0.2", "--settling", "0", "--clip-seconds", "4"]
+SHORT = ["--minutes", "0.05", "--sample-seconds", "0.2", "--warm-up", "0", "--clip-seconds", "4"]
 
 
 @pytest.fixture(scope="module")

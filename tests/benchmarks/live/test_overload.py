@@ -16,7 +16,7 @@ def ask(asked):
 
 
 def test_frames_are_dropped_by_cause_and_memory_is_watched(clip: Path) -> None:
-    scale = OverloadScale(seconds=3.0, settling_seconds=0.5, max_staleness_ms=5000)
+    scale = OverloadScale(seconds=3.0, warm_up_seconds=0.5, max_staleness_ms=5000)
     found = measure_overload(clip, scale, ask)
     assert found.is_conserved
     assert found.drops["decode: overflow"] > 0

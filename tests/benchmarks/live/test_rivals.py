@@ -14,7 +14,7 @@ from live.rtsp import needs_server
 ASKED = ("way", "url", "seconds", "pictures")
 
 
-def test_ages_count_from_the_senders_schedule_and_the_settling_is_left_out() -> None:
+def test_ages_count_from_the_senders_schedule_and_the_warm_up_is_left_out() -> None:
     shown = [(round(1e9 + n * FRAME_NS + n * 1e6), n) for n in range(120)]
     answer = {"shown": shown, "versions": {"a": "1"}}
     found = counted("headrace", Served(answer=answer, clients_ns=[10**9]), 2.0, 8)

@@ -23,7 +23,7 @@ def test_a_run_that_stays_as_it_is_is_right() -> None:
         {"rss_bytes": Series(at_seconds=AT, values=(1e9, 1e9, 1.1e9, 1.2e9, 1.3e9))},
         {"threads": Series(at_seconds=AT, values=(9, 9, 9, 9, 10))},
         {"open_files": Series(at_seconds=AT, values=(9, 9, 9, 9, 10))},
-        {"settling_seconds": 500.0},
+        {"warm_up_seconds": 500.0},
     ],
 )
 def test_what_grows_or_is_lost_is_not(change: dict[str, Any]) -> None:

@@ -91,7 +91,7 @@ def test_rivals_stand_beside_with_their_failures() -> None:
     streaming = Streaming(
         model_ms=0.0,
         seconds=9.0,
-        settling_seconds=1.0,
+        warm_up_seconds=1.0,
         shown=(ours, Shown(way="opencv_loop", failure="no module cv2")),
     )
     part = Rivals(
