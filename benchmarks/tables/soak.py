@@ -38,14 +38,14 @@ def soak(result: SoakResult) -> str:
     source = "an RTSP server" if result.source == "rtsp" else "a paced file"
     notes = (
         f"`headrace run` of {result.model} on {source}, 720p at 30 frames/s, for "
-        f"{result.minutes:g} minutes, its page open in one browser. Judged after "
+        f"{result.minutes:g} min, its page open in one browser. Judged after "
         f"{result.warm_up_seconds:.0f} s: memory by least squares over samples, allowing 1% and "
         f"what the run keeps of each step for its report ({per_minute:.1f} MiB a minute, for the "
         "first 100,000 steps). Level: the second half never held more than the first. Latency "
         f"counts from {'arrival' if latency is None else latency.base}.\n"
         f"{noise}{machine(result)}"
     )
-    return f"{table((f'{result.minutes:g} minutes', ''), lines)}\n\n{notes}"
+    return f"{table((f'{result.minutes:g} min', ''), lines)}\n\n{notes}"
 
 
 def _range(values: tuple[float, ...]) -> str:
