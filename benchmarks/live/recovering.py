@@ -28,7 +28,7 @@ class Times:
     going_on: float = 2.0
     down: float = 0.5
     """From the kill until it is started again."""
-    again: float = 4.0
+    again: float = 5.0
     most_to_first: float = 6.0
     """That a way may need until its first client plays, its own start included."""
 
