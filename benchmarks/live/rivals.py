@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -93,11 +95,20 @@ class Watching:
     """Watches what ways show of a clip that is served, and proves that they are its frames."""
 
     def __init__(self, clip: Path, warm_up_seconds: float, ask: Ask) -> None:
-        """Decode the beginning of the clip plainly: some seconds."""
+        """Decode nothing yet."""
         self._clip = clip
         self._warm_up_seconds = warm_up_seconds
         self._ask = ask
-        self._reference = _reference(clip)
+
+    @cached_property
+    def _reference(self) -> Pictures:
+        """Thumbnails of the first frames, decoded plainly; grey, as those of the ways."""
+        found = []
+        with av.open(str(self._clip)) as container:
+            for frame in islice(container.decode(video=0), _COMPARED):
+                picture: NDArray[Any] = frame.to_ndarray(format="rgb24")
+                found.append(grey_thumbnails(picture[None]))
+        return np.concatenate(found)
 
     def shown(self, way: str, asked: Mapping[str, Any]) -> tuple[Shown, dict[str, float]]:
         """Return what one way showed, and the times of its process, if it came to its end."""
@@ -139,15 +150,3 @@ def counted(way: str, served: Served, warm_up_seconds: float, proved_frames: int
         per_second=(len(kept) - 1) / passed if passed else 0.0,
         age_ms=Quantiles.of([age for _, age in kept]),
     )
-
-
-def _reference(clip: Path) -> Pictures:
-    """Thumbnails of the first frames, decoded plainly; grey, as those of the ways."""
-    found = []
-    with av.open(str(clip)) as container:
-        for frame in container.decode(video=0):
-            picture: NDArray[Any] = frame.to_ndarray(format="rgb24")
-            found.append(grey_thumbnails(picture[None]))
-            if len(found) == _COMPARED:
-                break
-    return np.concatenate(found)
