@@ -12,7 +12,6 @@ rivals     the same stream shown by loops over OpenCV, as people write them
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,7 +59,7 @@ QUICK = Scale(
 
 
 def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
-    """Measure part by part, keep after each, print."""
+    """Measure part by part, keep after each, print; fails where a part could not be measured."""
     options = _parser().parse_args(words)
     scale = QUICK if options.quick else Scale()
     out = options.out or (ROOT / "build" if options.quick else RESULTS) / "live.json"
@@ -68,21 +67,26 @@ def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
     made = origin({"quick": options.quick, "only": " ".join(options.only)})
     result = _kept(out) or LiveResult(provenance=made)
     known: Sequence[Recovery] = ()
+    missing = []
     for part in options.only:
         if part in _NEED_SERVER and not can_serve_rtsp():
-            print(f"{part}: left out: no GStreamer RTSP server; run scripts/system_packages.sh")
+            print(f"{part}: no GStreamer RTSP server; run scripts/system_packages.sh")
+            missing.append(part)
             continue
         meter = Meter()
         try:
             found = _measures(clip, scale, ask, known)[part]()
         except WorkerError as error:
             print(f"{part}: failed: {error}", flush=True)
+            missing.append(part)
             continue
         known = found.found if isinstance(found, Recovering) else known
         result = result.model_copy(update={"provenance": made, part: found})
         result.save(out)
         print(f"{part}: {meter.wall_seconds:.0f} s{_disturbed(found)}", flush=True)
-    print(os.path.relpath(out))
+    if missing:
+        sys.exit(f"not measured: {', '.join(missing)}")
+    print(out)
 
 
 def _kept(path: Path) -> LiveResult | None:
