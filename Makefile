@@ -55,6 +55,8 @@ bench: bench-setup  ## time headrace beside other libraries (three hours), write
 	$(BIN)/python -m benchmarks.bench_correlation
 	$(BIN)/python -m benchmarks.bench_cameras
 	$(BIN)/python -m benchmarks.bench_scaling
+	$(BIN)/python -m benchmarks.bench_live
+	$(BIN)/python -m benchmarks.soak
 	$(BIN)/python -m benchmarks.pages
 
 conformance: setup bench-setup  ## hold every kind of file against a plain decode (half an hour)

@@ -11,11 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import chart
+from benchmarks.live.record import LiveResult
+from benchmarks.live.soaked import SoakResult
 from benchmarks.record import RESULTS, ROOT, Row, TimedResult
 from benchmarks.tables import compared
 from benchmarks.tables.cameras import cameras
 from benchmarks.tables.headline import SHOWN, headline
+from benchmarks.tables.live import live
 from benchmarks.tables.scaling import scaling
+from benchmarks.tables.soak import soak
 from benchmarks.tables.startup import startup
 from headrace.experiments.cameras import CamerasRecord
 
@@ -88,6 +92,10 @@ def _blocks(results: Path) -> Iterator[tuple[str, str]]:
     for name, render in (("scaling", scaling), ("startup", startup)):
         if found := _timed(results, name):
             yield name, render(found)
+    if (path := results / "live.json").is_file():
+        yield "live", live(LiveResult.load(path))
+    if (path := results / "soak.json").is_file():
+        yield "soak", soak(SoakResult.load(path))
     grid, speed = results / "cameras.json", results / "cameras_speed.json"
     if grid.is_file() and speed.is_file():
         records = [CamerasRecord.model_validate_json(path.read_bytes()) for path in (grid, speed)]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from benchmarks.record import Repeat, Result, Row
+from headrace.profiling.provenance import Provenance
 
 DISTURBED = 0.05
 """Share of the CPU time taken by other work from which a run counts as disturbed."""
@@ -25,9 +26,19 @@ def failed(row: Row) -> str:
     return f"failed: {(row.failure or '').replace('|', '/')}"
 
 
+def yes(is_so: bool) -> str:
+    """What a table says of a question."""
+    return "yes" if is_so else "**no**"
+
+
 def machine(result: Result) -> str:
     """What it ran on, which headrace it was, and when."""
-    made, about = result.provenance, result.provenance.machine
+    return machine_of(result.provenance)
+
+
+def machine_of(made: Provenance) -> str:
+    """The same of a part of a result."""
+    about = made.machine
     return (
         f"{about.cpu}, {about.usable_cores} cores, {about.memory_bytes / 2**30:.0f} GiB; "
         f"{about.system.partition(',')[0]}; {about.python}; "

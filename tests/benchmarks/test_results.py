@@ -5,6 +5,8 @@ from benchmarks.bench_before import BeforeResult
 from benchmarks.bench_correlation import CorrelationResult
 from benchmarks.conformance.draws_record import DrawsResult
 from benchmarks.conformance.verdict import ConformanceResult
+from benchmarks.live.record import LiveResult
+from benchmarks.live.soaked import SoakResult
 from benchmarks.pages import main
 from benchmarks.record import RESULTS, Result, TimedResult
 
@@ -15,11 +17,13 @@ KEPT: dict[str, type[Result]] = {
     "conformance": ConformanceResult,
     "correlation": CorrelationResult,
     "draws": DrawsResult,
+    "live": LiveResult,
     "random_clips": TimedResult,
     "random_frames": TimedResult,
     "run": TimedResult,
     "scaling": TimedResult,
     "sequential": TimedResult,
+    "soak": SoakResult,
     "startup": TimedResult,
 }
 CAMERAS = ("cameras", "cameras_speed")

@@ -1,30 +1,16 @@
-"""A real RTSP server as a child, that can be stopped, continued, killed and started again."""
+"""What tests need of a real RTSP server."""
 
-import shutil
-import signal
-import subprocess
-from pathlib import Path
-
+from headrace.testing.rtsp import RtspServer, can_serve_rtsp
 from missing import missing
 
-_SYSTEM_PYTHON = "/usr/bin/python3"
-_CAN_SERVE = (
-    "import gi; gi.require_version('GstRtspServer', '1.0'); "
-    "from gi.repository import GstRtspServer, Gst; Gst.init(None); "
-    "assert all(map(Gst.ElementFactory.find, ('qtdemux', 'h264parse', 'rtph264pay')))"
-)
+__all__ = ["RtspServer", "needs_server"]
 
 
 def needs_server() -> None:
     """Skips the test where the server is not installed; with CI=true that is a failure."""
-    is_there = shutil.which(_SYSTEM_PYTHON) is not None and (
-        subprocess.run(
-            [_SYSTEM_PYTHON, "-W", "ignore", "-c", _CAN_SERVE], capture_output=True, check=False
-        ).returncode
-        == 0
-    )
-    if not is_there:
+    if not can_serve_rtsp():
         missing("GStreamer's RTSP server is not installed")
+<<<<<<< HEAD
 
 
 class RtspServer:
@@ -70,3 +56,5 @@ class RtspServer:
             self._process.wait()
             self._process.stdout.close()
             self._process = None
+=======
+>>>>>>> benchlive

@@ -1,8 +1,13 @@
 """A real RTSP server, GStreamer's: `python3 rtsp_server.py FILE PORT PEM [USER PASSWORD]`.
 
 Runs in the system's interpreter, where Debian installs GStreamer's bindings. Prints its port, then
+<<<<<<< HEAD:tests/live/rtsp_server.py
 serves the file at rtsp://127.0.0.1:PORT/live, in real time, from its start for every client; by TLS
 with the key and certificate in the file PEM, unless that is "-".
+=======
+serves the file at rtsp://127.0.0.1:PORT/live, in real time, from its start for every client; for
+each it prints the moment that stands for pts 0, in nanoseconds of the system's monotonic clock.
+>>>>>>> benchlive:src/headrace/testing/rtsp_server.py
 """
 
 import sys
@@ -16,16 +21,27 @@ from gi.repository import Gio, GLib, Gst, GstRtspServer  # noqa: E402
 LAUNCH = (
     "( filesrc location={} ! qtdemux ! h264parse ! rtph264pay name=pay0 pt=96 config-interval=-1 )"
 )
+_LOOK_MILLISECONDS = 5
 
 
+<<<<<<< HEAD:tests/live/rtsp_server.py
 def main(path, port, pem, *login):
+=======
+def main(path: str, port: str, *login: str) -> None:
+    """Serve until killed."""
+>>>>>>> benchlive:src/headrace/testing/rtsp_server.py
     Gst.init(None)
     server = GstRtspServer.RTSPServer()
     server.set_address("127.0.0.1")
     server.set_service(port)
     factory = GstRtspServer.RTSPMediaFactory()
     factory.set_launch(LAUNCH.format(path))
+<<<<<<< HEAD:tests/live/rtsp_server.py
     if login or pem != "-":
+=======
+    factory.connect("media-configure", _watch)
+    if login:
+>>>>>>> benchlive:src/headrace/testing/rtsp_server.py
         auth = GstRtspServer.RTSPAuth()
         token = GstRtspServer.RTSPToken()
         token.set_string("media.factory.role", "user")
@@ -43,9 +59,31 @@ def main(path, port, pem, *login):
     server.get_mount_points().add_factory("/live", factory)
     if not server.attach(None):
         sys.exit(f"port {port} is in use")
-    sys.stdout.write(f"{server.get_bound_port()}\n")
-    sys.stdout.flush()
+    _say(server.get_bound_port())
     GLib.MainLoop().run()
 
 
-main(*sys.argv[1:])
+def _watch(_factory: object, media: GstRtspServer.RTSPMedia) -> None:
+    media.connect("new-state", _changed)
+
+
+def _changed(media: GstRtspServer.RTSPMedia, state: int) -> None:
+    if state == int(Gst.State.PLAYING):
+        GLib.timeout_add(_LOOK_MILLISECONDS, _say_base, media)
+
+
+def _say_base(media: GstRtspServer.RTSPMedia) -> bool:
+    """Say when it began; to be called again while it has not."""
+    base_ns = media.get_element().get_base_time()
+    if base_ns:
+        _say(base_ns)
+    return not base_ns
+
+
+def _say(number: int) -> None:
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,1 @@
+"""What `benchmarks.bench_live` and `benchmarks.soak` measure: one file for each part."""

@@ -1,0 +1,107 @@
+"""A real video of 720p at 30 frames a second, each of whose frames carries its number in a corner.
+
+`python -m benchmarks.live.clip` makes it, once, out of the shots of `benchmarks.media`. So whoever
+shows a frame can tell which one it is, and with the sender's clock how old.
+"""
+
+import argparse
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import count, islice
+from pathlib import Path
+
+import av
+import numpy as np
+from av.video.frame import PictureType
+from av.video.plane import VideoPlane
+from numpy.typing import NDArray
+
+from benchmarks.equality import Pictures, shrink
+from benchmarks.media import DEFAULT_ROOT, FRAME_RATE, pictures, shots
+from headrace.testing.synth_pixels import read_number
+from headrace.video.number_code import DARK, LIGHT, blocks_of, grid_of
+
+CORNER = (160, 192)
+"""Height and width of the corner, upper left; the number lies in its upper five eighths."""
+_ENCODER = {"preset": "veryfast", "crf": "26", "g": "30", "bf": "0", "threads": "1"}
+"""As a camera encodes: a keyframe each second, no frame that leans on a later one."""
+_ROWS = 704
+"""A multiple of the side of a thumbnail."""
+
+
+def numbered_clip(root: Path, seconds: int) -> Path:
+    """Return the clip of so many seconds; made where it is missing, in about half its length."""
+    path = root / "live" / f"numbered-{seconds}s.mp4"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".part")
+        _encode(unfinished, seconds * FRAME_RATE)
+        unfinished.replace(path)
+    return path
+
+
+def number_of(picture: NDArray[np.uint8]) -> int:
+    """Return which frame a picture is, from 0: uint8 [H, W, 3], RGB or BGR.
+
+    Raises:
+        ValueError: it carries no readable number.
+    """
+    height, width = CORNER
+    return read_number(picture[:height, :width])
+
+
+def grey_thumbnails(pictures: NDArray[np.uint8]) -> Pictures:
+    """Return thumbnails of uint8 [N, 720, 1280, 3] as [N, 32, 32, 1], without the last 16 rows.
+
+    Grey as the mean of the channels, so that RGB and BGR are one.
+    """
+    thumbnails: NDArray[np.float32] = shrink(pictures[:, :_ROWS]).astype(np.float32)
+    grey: Pictures = thumbnails.mean(axis=-1, keepdims=True).astype(np.float16)
+    return grey
+
+
+def _encode(path: Path, num_frames: int) -> None:
+    with av.open(str(path), "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=FRAME_RATE, options=_ENCODER)
+        stream.height, stream.width, stream.pix_fmt = 720, 1280, "yuv420p"
+        for number, frame in enumerate(islice(_frames(), num_frames)):
+            _paint(frame, number)
+            frame.pts, frame.time_base = number, Fraction(1, FRAME_RATE)
+            frame.pict_type = PictureType.NONE
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+
+
+def _paint(frame: av.VideoFrame, number: int) -> None:
+    luma, *chroma = frame.planes
+    rows = _rows_of(luma)
+    for is_light, place in zip(blocks_of(number), grid_of(CORNER), strict=True):
+        rows[place] = LIGHT if is_light else DARK
+    luma.update(rows.tobytes())
+    for plane in chroma:
+        rows = _rows_of(plane)
+        rows[: CORNER[0] // 2, : CORNER[1] // 2] = 128
+        plane.update(rows.tobytes())
+
+
+def _rows_of(plane: VideoPlane) -> NDArray[np.uint8]:
+    return np.frombuffer(bytes(plane), np.uint8).reshape(-1, plane.line_size).copy()
+
+
+def _frames() -> Iterator[av.VideoFrame]:
+    for video in count():
+        for shot in shots(video):
+            yield from pictures(shot)
+
+
+def main() -> None:
+    """Make it and say where it is."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--media", type=Path, default=DEFAULT_ROOT, help="folder of the media")
+    parser.add_argument("--seconds", type=int, default=80)
+    options = parser.parse_args()
+    print(numbered_clip(options.media, options.seconds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""A server falls silent, is killed and is restarted, again and again: what a way makes of that."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from time import perf_counter_ns
+
+from benchmarks.live.record import Recovery
+from benchmarks.live.serving import FRAME_NS, Pause, Served, serve
+from benchmarks.runner import Ask, WorkerError
+from headrace.testing.rtsp import RtspServer
+
+_LAST_NS = 500_000_000
+"""Before the next event, that the age after a stall is taken of."""
+LOSSES = ("stalled", "lost", "disconnected")
+"""Words by which a way says that nothing comes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """How long each act takes, in seconds."""
+
+    before: float = 2.0
+    """From the first client to the first stop."""
+    silent: float = 2.5
+    going_on: float = 2.0
+    down: float = 0.5
+    """From the kill until it is started again."""
+    again: float = 5.0
+    most_to_first: float = 6.0
+    """That a way may need until its first client plays, its own start included."""
+
+    def seconds(self, cycles: int) -> float:
+        """Return how long a worker reads for so many stalls and as many restarts."""
+        each = self.silent + self.going_on + self.down + self.again + 0.5
+        return self.before + cycles * each + self.most_to_first
+
+
+@dataclass(kw_only=True)
+class Acts:
+    """When what was done to the server, in nanoseconds."""
+
+    stalls: list[tuple[int, int, int]] = field(default_factory=list)
+    """(stopped, went on, the next act)."""
+    restarts: list[tuple[int, int]] = field(default_factory=list)
+    """(listening again, the next act)."""
+
+
+def recover(
+    way: str, clip: Path, cycles: int, ask: Ask, times: Times | None = None
+) -> tuple[Recovery, dict[str, float]]:
+    """Stop and continue the server `cycles` times, then kill and restart it as often.
+
+    Returns what came of it, and the times of the process, if it came to its end.
+    """
+    times, acts = times or Times(), Acts()
+
+    def play(server: RtspServer, pause: Pause) -> None:
+        pause(times.before)
+        for _ in range(cycles):
+            stopped_ns = perf_counter_ns()
+            server.stop()
+            pause(times.silent)
+            server.go_on()
+            went_on_ns = perf_counter_ns()
+            pause(times.going_on)
+            acts.stalls.append((stopped_ns, went_on_ns, perf_counter_ns()))
+        for _ in range(cycles):
+            server.kill()
+            pause(times.down)
+            server.start(clip.resolve())
+            listening_ns = perf_counter_ns()
+            pause(times.again)
+            acts.restarts.append((listening_ns, perf_counter_ns()))
+
+    try:
+        asked = {"way": way, "seconds": times.seconds(cycles)}
+        served = serve(clip, asked, ask, play)
+    except WorkerError as error:
+        return Recovery(way=way, failure=str(error)), {}
+    if not served.shown:
+        return Recovery(way=way, failure="it showed nothing"), served.answer["meter"]
+    return judged(way, served, acts), served.answer["meter"]
+
+
+def judged(way: str, served: Served, acts: Acts) -> Recovery:
+    """Return what the moments say."""
+    shown, heard = served.shown, [(at, word) for at, word in served.answer["heard"]]
+    base_ns = served.clients_ns[0]
+    lost_ns = [at for at, word in heard if word in LOSSES]
+    return Recovery(
+        way=way,
+        first_picture_seconds=(shown[0][0] - served.answer["began_ns"]) / 1e9,
+        noticed_seconds=tuple(_first(lost_ns, stop, go) for stop, go, _ in acts.stalls),
+        resumed_seconds=tuple(
+            _first([at for at, _ in shown], go, end) for _, go, end in acts.stalls
+        ),
+        age_after_stall_ms=tuple(_age_before(shown, base_ns, end) for _, _, end in acts.stalls),
+        again_seconds=tuple(_first(_restarted(shown), up, end) for up, end in acts.restarts),
+    )
+
+
+def _first(moments_ns: Sequence[int], since_ns: int, until_ns: int) -> float | None:
+    """Seconds from `since_ns` to the first of the moments before `until_ns`."""
+    found = [at for at in moments_ns if since_ns <= at < until_ns]
+    return (found[0] - since_ns) / 1e9 if found else None
+
+
+def _age_before(shown: Sequence[tuple[int, int]], base_ns: int, end_ns: int) -> float | None:
+    recent = [pair for pair in shown if end_ns - _LAST_NS <= pair[0] < end_ns]
+    if not recent:
+        return None
+    return median((at - base_ns - number * FRAME_NS) / 1e6 for at, number in recent)
+
+
+def _restarted(shown: Sequence[tuple[int, int]]) -> list[int]:
+    """When pictures of a restarted server were first shown: their numbers begin anew."""
+    return [at for (_, before), (at, number) in pairwise(shown) if number < before]

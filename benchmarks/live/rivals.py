@@ -1,0 +1,152 @@
+"""headrace beside loops over OpenCV, each over RTSP: age of what is shown, and recovery."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.equality import Equality, Pictures, compare_picked
+from benchmarks.live.clip import grey_thumbnails
+from benchmarks.live.record import Part, Quantiles, Recovery, Rivals, Shown, Streaming
+from benchmarks.live.recovering import recover
+from benchmarks.live.serving import Served, serve
+from benchmarks.record import origin
+from benchmarks.runner import Ask, WorkerError
+
+WAYS = ("headrace", "opencv_latest", "opencv_queue", "opencv_loop")
+LEFT_OUT = {
+    "roboflow inference 1.8.3": "its 190 packages, a PyTorch of its own among them, were not "
+    "installed after three minutes"
+}
+_COMPARED = 120
+"""Frames of the clip, from its start, that pictures are held against."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RivalsScale:
+    """How much is measured."""
+
+    ways: Sequence[str] = WAYS
+    seconds: float = 12.0
+    warm_up_seconds: float = 3.0
+    """From the first picture, that do not count: probing ends, what was kept is caught up with."""
+    cycles: int = 1
+    """Stalls, and restarts, of each way but headrace."""
+    model_ms: float = 100.0
+    """Of the model that is too slow for 30 frames a second by three times."""
+    max_staleness: str = "200ms"
+
+
+def measure_rivals(
+    clip: Path, scale: RivalsScale, ask: Ask, known: Sequence[Recovery] = ()
+) -> Rivals:
+    """Measure all; `known` are recoveries that were measured already, with more repeats."""
+    made = origin(
+        {
+            "seconds": scale.seconds,
+            "model_ms": scale.model_ms,
+            "max_staleness": scale.max_staleness,
+            "clip": clip.name,
+        }
+    )
+    watching = Watching(clip, scale.warm_up_seconds, ask)
+    meters: list[dict[str, float]] = []
+
+    def streaming(model_ms: float, max_staleness: str | None) -> Streaming:
+        asked = {
+            "seconds": scale.seconds + scale.warm_up_seconds + 1,
+            "model_seconds": model_ms / 1e3,
+            "max_staleness": max_staleness,
+        }
+        found = [watching.shown(way, asked) for way in scale.ways]
+        meters.extend(meter for _, meter in found if meter)
+        return Streaming(
+            model_ms=model_ms,
+            seconds=scale.seconds,
+            warm_up_seconds=scale.warm_up_seconds,
+            shown=tuple(shown for shown, _ in found),
+        )
+
+    by_way = {each.way: each for each in known}
+    keeping_up = streaming(0.0, None)
+    overloaded = streaming(scale.model_ms, scale.max_staleness)
+    for way in scale.ways:
+        if way not in by_way:
+            by_way[way], meter = recover(way, clip, scale.cycles, ask)
+            meters += [meter] if meter else []
+    return Rivals(
+        provenance=made,
+        others_share=Part.share_of(meters),
+        keeping_up=keeping_up,
+        overloaded=overloaded,
+        recovery=tuple(by_way[way] for way in scale.ways),
+        left_out=LEFT_OUT,
+    )
+
+
+class Watching:
+    """Watches what ways show of a clip that is served, and proves that they are its frames."""
+
+    def __init__(self, clip: Path, warm_up_seconds: float, ask: Ask) -> None:
+        """Decode nothing yet."""
+        self._clip = clip
+        self._warm_up_seconds = warm_up_seconds
+        self._ask = ask
+
+    @cached_property
+    def _reference(self) -> Pictures:
+        """Thumbnails of the first frames, decoded plainly; grey, as those of the ways."""
+        found = []
+        with av.open(str(self._clip)) as container:
+            for frame in islice(container.decode(video=0), _COMPARED):
+                picture: NDArray[Any] = frame.to_ndarray(format="rgb24")
+                found.append(grey_thumbnails(picture[None]))
+        return np.concatenate(found)
+
+    def shown(self, way: str, asked: Mapping[str, Any]) -> tuple[Shown, dict[str, float]]:
+        """Return what one way showed, and the times of its process, if it came to its end."""
+        with TemporaryDirectory() as folder:
+            place = Path(folder) / "pictures.npz"
+            try:
+                asked = {"way": way, "pictures": str(place), **asked}
+                served = serve(self._clip, asked, self._ask)
+            except WorkerError as error:
+                return Shown(way=way, failure=str(error)), {}
+            meter: dict[str, float] = served.answer["meter"]
+            if not served.shown:
+                return Shown(way=way, failure="it showed nothing"), meter
+            with np.load(place) as stored:
+                proof = self._proof(stored["numbers"], stored["pictures"])
+        if not proof.frames or not proof.holds:
+            words = f"{proof.wrong} of {proof.frames} pictures are not the frames they say"
+            return Shown(way=way, failure=words), meter
+        return counted(way, served, self._warm_up_seconds, proof.frames), meter
+
+    def _proof(self, numbers: NDArray[np.int64], pictures: Pictures) -> Equality:
+        known = numbers < len(self._reference)
+        if not known.any():
+            return Equality(frames=0, missing=0, wrong=0, max_mean_difference=0.0)
+        requests = np.stack([np.zeros(known.sum(), np.int64), numbers[known]], axis=1)
+        return compare_picked([self._reference], requests, pictures[known])
+
+
+def counted(way: str, served: Served, warm_up_seconds: float, proved_frames: int) -> Shown:
+    """Return what was shown, from so many seconds after the first picture on."""
+    begin_ns = served.shown[0][0] + warm_up_seconds * 1e9
+    kept = [(at, age) for at, age in served.ages_ms() if at >= begin_ns]
+    passed = (kept[-1][0] - kept[0][0]) / 1e9 if len(kept) > 1 else 0.0
+    return Shown(
+        way=way,
+        versions=served.answer["versions"],
+        proved_frames=proved_frames,
+        frames=len(kept),
+        per_second=(len(kept) - 1) / passed if passed else 0.0,
+        age_ms=Quantiles.of([age for _, age in kept]),
+    )

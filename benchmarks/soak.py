@@ -1,0 +1,208 @@
+"""Does a live run stay as it is: its memory, its threads, its open files?
+
+python -m benchmarks.soak --minutes 1    # a first look
+python -m benchmarks.soak                # a record that is kept; 10 minutes and a half
+
+`headrace run` on 720p at 30 frames a second, with its page on and one client that asks for every
+picture and every second for the figures, as a browser does.
+"""
+
+import argparse
+import math
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, sleep
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import psutil
+
+from benchmarks.live.clip import numbered_clip
+from benchmarks.live.record import Series
+from benchmarks.live.soaked import SoakResult, told
+from benchmarks.looped import looped
+from benchmarks.media import DEFAULT_ROOT
+from benchmarks.record import RESULTS, ROOT, origin
+from headrace.profiling.session import Session
+from headrace.testing.rtsp import RtspServer, can_serve_rtsp
+
+_START_SECONDS = 60
+"""That a run may take until its page is there, and beyond its time until it has ended."""
+_ENDING_SECONDS = 1
+"""Before its time is over, that it is no longer watched: then it closes what it has."""
+_WATCH = "Watch it at "
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run, watch, keep, print."""
+    options = _parser().parse_args(words)
+    if options.source == "rtsp" and not can_serve_rtsp():
+        sys.exit("no GStreamer RTSP server; run scripts/system_packages.sh, or give --source file")
+    names = ("minutes", "source", "model", "sample_seconds", "warm_up")
+    made = origin({name: getattr(options, name) for name in names})
+    times = math.ceil((options.minutes * 60 + _START_SECONDS) / options.clip_seconds)
+    clip = looped(numbered_clip(options.media, options.clip_seconds), times).resolve()
+    with TemporaryDirectory() as folder, _served(clip, options.source) as address:
+        out = Path(folder) / "run"
+        samples, client = _soak(address, options, out)
+        session = Session.load(out / "session.json")
+    result = SoakResult(
+        provenance=made,
+        minutes=options.minutes,
+        source=options.source,
+        model=options.model,
+        warm_up_seconds=options.warm_up,
+        rss_bytes=_series(samples, 1),
+        threads=_series(samples, 2),
+        open_files=_series(samples, 3),
+        pictures=client.pictures,
+        refused=client.refused,
+        **told(session),
+    )
+    result.save(options.out)
+    print("\n".join(result.verdicts()))
+    print(options.out)
+
+
+@contextmanager
+def _served(clip: Path, source: str) -> Iterator[list[str]]:
+    """The words of a command line that name the source."""
+    if source == "file":
+        yield [str(clip), "--pace", "realtime"]
+        return
+    server = RtspServer()
+    server.start(clip)
+    try:
+        yield [server.url()]
+    finally:
+        server.kill()
+
+
+def _soak(
+    address: list[str], options: argparse.Namespace, out: Path
+) -> tuple[list[tuple[float, ...]], "_Client"]:
+    """Samples of (seconds, bytes, threads, open files), and the client."""
+    log = out.with_suffix(".log")
+    command = [sys.executable, "-m", "headrace", "run", *address, "--model-name", options.model]
+    command += ["--weights", "none", "--no-video", "--view", "web", "--web-port", "0"]
+    command += ["--max-seconds", str(options.minutes * 60), "--out", str(out)]
+    with log.open("w", encoding="utf-8") as written:
+        run = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=subprocess.STDOUT)
+        try:
+            client = _Client(_page_of(log, run))
+            with client:
+                samples = list(_samples(run, options.sample_seconds, options.minutes * 60))
+            if run.returncode:
+                sys.exit(f"the run failed: {log.read_text('utf-8').strip().splitlines()[-1]}")
+            return samples, client
+        finally:
+            run.kill()
+            run.wait()
+
+
+def _page_of(log: Path, run: "subprocess.Popen[bytes]") -> str:
+    until = monotonic() + _START_SECONDS
+    while monotonic() < until and run.poll() is None:
+        for line in log.read_text("utf-8").splitlines():
+            if line.startswith(_WATCH):
+                return line.removeprefix(_WATCH).strip()
+        sleep(0.1)
+    sys.exit(f"no page: {log.read_text('utf-8').strip() or 'the run said nothing'}")
+
+
+def _samples(
+    run: "subprocess.Popen[bytes]", every_seconds: float, seconds: float
+) -> Iterator[tuple[float, ...]]:
+    """Until shortly before its end, which is waited for."""
+    process, began = psutil.Process(run.pid), monotonic()
+    while run.poll() is None and (passed := monotonic() - began) < seconds - _ENDING_SECONDS:
+        with suppress(psutil.Error):
+            memory = process.memory_info().rss
+            yield passed, memory, process.num_threads(), process.num_fds()
+        with suppress(subprocess.TimeoutExpired):
+            run.wait(min(every_seconds, seconds - passed))
+    try:
+        run.wait(_START_SECONDS)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"the run did not end {_START_SECONDS} s after its time")
+
+
+class _Client:
+    """Asks for one picture after the other, and for the figures every second."""
+
+    def __init__(self, page: str) -> None:
+        self.pictures = 0
+        self.refused = 0
+        self._page = page
+        self._is_over = threading.Event()
+        self._threads = [threading.Thread(target=each) for each in (self._look, self._ask)]
+
+    def __enter__(self) -> "_Client":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _look(self) -> None:
+        number = "0"
+        while not self._is_over.is_set():
+            headers = self._get(f"picture.jpg?after={number}")
+            if headers is None:
+                self._is_over.wait(0.2)
+                continue
+            number = headers.get("picture-number", number)
+            self.pictures += 1
+
+    def _ask(self) -> None:
+        while not self._is_over.wait(1.0):
+            self._get("status.json")
+
+    def _get(self, path: str) -> Any:
+        """The headers of the answer; None where there is none."""
+        try:
+            with urlopen(f"{self._page}{path}", timeout=20) as answer:
+                answer.read()
+                return answer.headers if answer.status == 200 else None
+        except HTTPError as error:
+            self.refused += 1
+            error.close()
+        except (URLError, OSError):
+            return None  # the run has ended
+        return None
+
+
+def _series(samples: Sequence[tuple[float, ...]], place: int) -> Series:
+    return Series(
+        at_seconds=tuple(round(sample[0], 2) for sample in samples),
+        values=tuple(sample[place] for sample in samples),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--minutes", type=float, default=10.0)
+    add("--model", default="mobilenet_v2", help="of torchvision, with random weights")
+    add("--source", choices=("rtsp", "file"), default="rtsp", help="a server, or a paced file")
+    add("--sample-seconds", type=float, default=5.0)
+    add("--warm-up", type=float, default=120.0, help="seconds that memory is not judged by")
+    add("--clip-seconds", type=int, default=80, help="of the video that is repeated")
+    add("--media", type=Path, default=DEFAULT_ROOT, help="folder of the clip")
+    add("--out", type=Path, default=RESULTS / "soak.json")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

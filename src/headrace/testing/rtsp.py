@@ -1,0 +1,77 @@
+"""A real RTSP server as a child, that can be stopped, continued, killed and started again."""
+
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+_SYSTEM_PYTHON = "/usr/bin/python3"
+_CAN_SERVE = (
+    "import gi; gi.require_version('GstRtspServer', '1.0'); "
+    "from gi.repository import GstRtspServer, Gst; Gst.init(None); "
+    "assert all(map(Gst.ElementFactory.find, ('qtdemux', 'h264parse', 'rtph264pay')))"
+)
+
+
+def can_serve_rtsp() -> bool:
+    """Whether GStreamer's RTSP server is installed here; some 0.1 s."""
+    if shutil.which(_SYSTEM_PYTHON) is None:
+        return False
+    command = [_SYSTEM_PYTHON, "-W", "ignore", "-c", _CAN_SERVE]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+class RtspServer:
+    """Serves one file at a time on one port of this machine."""
+
+    def __init__(self, *login: str) -> None:
+        """Not started yet; `login` is a user name and a password, or nothing."""
+        self._login = login
+        self._port = "0"
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self, path: Path) -> None:
+        """Serves `path`; on the port it had before, if it was started before."""
+        script = Path(__file__).with_name("rtsp_server.py")
+        command = [_SYSTEM_PYTHON, "-W", "ignore", str(script), str(path), self._port, *self._login]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._port = self._line()
+        assert self._port, "the server did not start"
+
+    def url(self, login: str = "", path: str = "/live") -> str:
+        """Where it serves; `login` is "user:password@"."""
+        return f"rtsp://{login}127.0.0.1:{self._port}{path}"
+
+    def next_client_ns(self) -> int:
+        """Wait until a client plays; the moment of pts 0 for it, by `time.perf_counter_ns`.
+
+        Raises:
+            ValueError: the server was killed before one came.
+        """
+        return int(self._line())
+
+    def stop(self) -> None:
+        """It falls silent; its connections stay open."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """It sends again, first what was due meanwhile."""
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """It is gone, as at a power cut; nothing if it is not running."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+            self._process = None
+
+    def _line(self) -> str:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)

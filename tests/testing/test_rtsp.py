@@ -1,0 +1,54 @@
+"""Tests of headrace.testing.rtsp: a real server that tells when it began to play."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter_ns
+
+import pytest
+
+from headrace.testing.rtsp import RtspServer
+from headrace.testing.synth import SynthClip, write_clip
+from live.reading import Read
+from live.rtsp import needs_server
+from runtime.in_time import in_time
+
+
+@pytest.fixture
+def clip(tmp_path: Path) -> Path:
+    return write_clip(tmp_path / "clip", SynthClip(num_frames=60, gop=15))
+
+
+@pytest.fixture
+def server(clip: Path) -> Iterator[RtspServer]:
+    needs_server()
+    server = RtspServer()
+    server.start(clip)
+    yield server
+    server.kill()
+
+
+def test_it_tells_for_each_client_which_moment_stands_for_the_first_frame(
+    server: RtspServer,
+) -> None:
+    moments = [perf_counter_ns()]
+    for _ in range(2):
+        in_time(lambda: Read(server.url()).take(1))
+        moments += [in_time(server.next_client_ns), perf_counter_ns()]
+    assert moments == sorted(moments)
+
+
+def test_a_restarted_server_is_where_it_was(server: RtspServer, clip: Path) -> None:
+    before = server.url()
+    server.kill()
+    server.start(clip)
+    assert server.url() == before
+
+
+def test_a_server_that_is_killed_before_a_client_came_tells_none(server: RtspServer) -> None:
+    server.stop()
+    server.go_on()
+    process = server._process
+    assert process is not None
+    process.kill()
+    with pytest.raises(ValueError, match="invalid literal"):
+        in_time(server.next_client_ns)
