@@ -123,7 +123,7 @@ def test_the_layout_does_not_change_unnoticed() -> None:
             "steps",
             "stages",
         ),
-        *("queues", "decode", "lost", "outputs", "sources", "events"),
+        *("queues", "decode", "lost", "outputs", "sources", "events", "loader"),
     }
 
 

@@ -1,0 +1,205 @@
+"""From what a loop did to its session."""
+
+from collections.abc import Sequence
+
+from headrace.profiling.flow import QueueRecord, StageRecord
+from headrace.profiling.inputs import NOT_COUNTED
+from headrace.profiling.loader import LoaderRecord
+from headrace.profiling.provenance import Provenance
+from headrace.profiling.session import Outcome, Session
+from headrace.profiling.setup import Setup
+from headrace.profiling.stages import Role
+from headrace.profiling.steps import Step, Steps
+from headrace.runtime.distribution import Distribution
+from headrace.watching.facts import LoaderFacts
+from headrace.watching.loop import LoopWatch, Turn
+
+FETCH, COLLATE, STEP = "fetch", "collate", "step"
+"""What the dataset does, what makes a batch of samples, and all else that the loop does."""
+
+
+def session_of(
+    watch: LoopWatch,
+    facts: LoaderFacts,
+    *,
+    made: Provenance,
+    began_ns: int,
+    wall_seconds: float,
+    outcome: Outcome,
+    error: str | None,
+    others_cpu_share: float | None,
+) -> Session:
+    """Return the session of a loop.
+
+    Args:
+        watch: What it did.
+        facts: What its loader tells of itself.
+        made: Where the record comes from.
+        began_ns: When the loop was first watched.
+        wall_seconds: For how long.
+        outcome: How it ended.
+        error: Why it failed.
+        others_cpu_share: Of all processor time, that of other programs.
+    """
+    turns = watch.finished()
+    waits = _Waits(watch, turns)
+    steps = [_step(number, turn, waits, began_ns, facts) for number, turn in enumerate(turns)]
+    return Session(
+        kind="loader",
+        provenance=made,
+        setup=Setup(batch_size=facts.batch_size or _batch_size(turns)),
+        outcome=outcome,
+        error=error,
+        wall_seconds=wall_seconds,
+        others_cpu_share=others_cpu_share,
+        warmup_steps=1 if len(turns) > 1 else 0,
+        steps=Steps.of(steps),
+        stages=_stages(turns, waits, facts),
+        queues=_queues(turns, facts),
+        loader=_loader(watch, turns, waits, facts),
+        decode=NOT_COUNTED,
+    )
+
+
+class _Waits:
+    """How long was waited before each step: by the GPU where it was seen, else by the loop."""
+
+    def __init__(self, watch: LoopWatch, turns: Sequence[Turn]) -> None:
+        places = {id(turn): place for place, turn in enumerate(watch.turns)}
+        self._device = watch.device.milliseconds
+        self._places = [places[id(turn)] for turn in turns]
+        # The first of each epoch has nothing of the epoch before it.
+        measured = [p for p, t in zip(self._places, turns, strict=True) if not t.is_first]
+        self.are_of_device = bool(measured) and all(place in self._device for place in measured)
+
+    def ms(self, number: int, turn: Turn) -> float:
+        """Return the wait of one step."""
+        waited = (turn.got_ns - turn.asked_ns) / 1e6
+        if self.are_of_device and not turn.is_first:
+            return min(waited, self._device[self._places[number]])
+        return waited
+
+
+def _step(number: int, turn: Turn, waits: _Waits, began_ns: int, facts: LoaderFacts) -> Step:
+    assert turn.ended_ns is not None
+    total_ms = (turn.ended_ns - turn.asked_ns) / 1e6
+    work = {STEP: max(0.0, total_ms - waits.ms(number, turn))}
+    if turn.fetch_ns is not None and turn.collate_ns is not None:
+        work = {FETCH: turn.fetch_ns / 1e6, COLLATE: turn.collate_ns / 1e6, **work}
+    return Step(
+        step=number,
+        first_index=0,
+        frames=max(1, turn.samples or facts.batch_size or 1),
+        started_ms=max(0.0, (turn.asked_ns - began_ns) / 1e6),
+        work_ms=work,
+        total_ms=total_ms,
+    )
+
+
+def _stages(turns: Sequence[Turn], waits: _Waits, facts: LoaderFacts) -> tuple[StageRecord, ...]:
+    """What makes batches, where that is seen, and the rest of the loop."""
+    seconds = sum((turn.ended_ns or 0) - turn.asked_ns for turn in turns) / 1e9
+    waited = sum(waits.ms(number, turn) for number, turn in enumerate(turns)) / 1e3
+    made: list[StageRecord] = []
+    if turns and all(turn.fetch_ns is not None for turn in turns):
+        workers = max(1, facts.workers or 0)
+        fetch = sum(turn.fetch_ns or 0 for turn in turns) / 1e9
+        collate = sum(turn.collate_ns or 0 for turn in turns) / 1e9
+        idle = max(0.0, workers * seconds - fetch - collate)
+        busy: tuple[tuple[str, Role, float], ...] = (
+            (FETCH, "decode", fetch),
+            (COLLATE, "preprocess", collate),
+        )
+        made = [
+            StageRecord(
+                name=name,
+                role=role,
+                workers=workers,
+                items=len(turns),
+                busy_seconds=spent,
+                starved_seconds=0.0,
+                blocked_seconds=idle,
+            )
+            for name, role, spent in busy
+        ]
+    step = StageRecord(
+        name=STEP,
+        role="model",
+        workers=1,
+        items=len(turns),
+        busy_seconds=max(0.0, seconds - waited),
+        starved_seconds=waited,
+        blocked_seconds=0.0,
+    )
+    return (*made, step) if turns else ()
+
+
+def _queues(turns: Sequence[Turn], facts: LoaderFacts) -> tuple[QueueRecord, ...]:
+    """The queue of a DataLoader with workers, as each request found it."""
+    ready = [turn.ready for turn in turns if turn.ready is not None]
+    capacity = facts.capacity
+    if not ready or capacity is None:
+        return ()
+    lain = [max(0, turn.got_ns - turn.made_ns) / 1e6 for turn in turns if turn.made_ns is not None]
+    wait = Distribution.of(lain)
+    return (
+        QueueRecord(
+            name="workers",
+            feeds=STEP,
+            capacity=capacity,
+            puts=len(turns),
+            gets=len(turns),
+            elapsed_seconds=sum((turn.ended_ns or 0) - turn.asked_ns for turn in turns) / 1e9,
+            occupancy_mean=min(1.0, sum(ready) / len(ready) / capacity),
+            occupancy_max=min(1.0, max(ready) / capacity),
+            starved_seconds=sum(turn.got_ns - turn.asked_ns for turn in turns) / 1e9,
+            blocked_seconds=0.0,
+            wait_ms_p50=wait.p50 if wait else None,
+            wait_ms_p95=wait.p95 if wait else None,
+        ),
+    )
+
+
+def _loader(
+    watch: LoopWatch, turns: Sequence[Turn], waits: _Waits, facts: LoaderFacts
+) -> LoaderRecord:
+    measured = [turn for turn in turns if not turn.is_first]
+    batch_ns = _mean([turn.batch_processor_ns for turn in measured])
+    loop_ns = _mean([turn.processor_ns for turn in measured])
+    if loop_ns is not None and not facts.workers:
+        loop_ns = max(0.0, loop_ns - (batch_ns or 0.0))
+    late = [turn.made_ns > turn.asked_ns for turn in measured if turn.made_ns is not None]
+    handed = [
+        turn.got_ns - max(turn.made_ns, turn.asked_ns)
+        for turn in measured
+        if turn.made_ns is not None
+    ]
+    return LoaderRecord(
+        name=facts.name,
+        kind=facts.kind,
+        dataset=facts.dataset,
+        workers=facts.workers,
+        prefetch_factor=facts.prefetch_factor,
+        has_persistent_workers=facts.has_persistent_workers,
+        epochs=len(watch.start_seconds),
+        first_steps=tuple(number for number, turn in enumerate(turns) if turn.is_first),
+        start_seconds=tuple(watch.start_seconds),
+        waits_of="device" if waits.are_of_device else "loop",
+        loop_cpu_ms=None if loop_ns is None else loop_ns / 1e6,
+        batch_cpu_ms=None if batch_ns is None else batch_ns / 1e6,
+        late_share=sum(late) / len(late) if late and facts.workers else None,
+        handover_ms=sum(handed) / len(handed) / 1e6 if handed and facts.workers else None,
+        batch_bytes=watch.batch.num_bytes if watch.batch else None,
+        has_float32=bool(watch.batch and watch.batch.has_float32),
+        is_cut=watch.is_cut,
+    )
+
+
+def _mean(values: Sequence[int | None]) -> float | None:
+    """None where one is missing, or all are."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def _batch_size(turns: Sequence[Turn]) -> int:
+    return max([turn.samples or 1 for turn in turns], default=1)
