@@ -64,6 +64,7 @@ UNSAFE = (
 )
 LAZY = [
     *("cli/*", "decode/*", "experiments/*", "sinks/web/open.py"),
+    *("watching/patch.py", "watching/script.py"),  # nothing of PyTorch before the script itself
     *("__init__.py", "__main__.py"),
 ]
 """Files that may import inside a function."""

@@ -45,8 +45,10 @@ class LoaderRecord(Record):
     """Of the requests, those whose batch was not made yet; None where it is not seen. Near 1:
     batches come too slowly. Near 0: the loop is the slower side."""
     handover_ms: NonNegativeFloat | None = None
-    """Of the wait for a batch, the part in which it was made already, and on its way from its
-    worker; None without workers, or where it is not seen."""
+    """From when a batch was made until the loop had it, where the loop waited for it; None where
+    it never did, without workers, or where it is not seen."""
+    handover_wait_ms: NonNegativeFloat | None = None
+    """Of the wait for a batch, the part in which it was made already, and on its way."""
     batch_bytes: NonNegativeInt | None = None
     """Bytes of the tensors of a batch; None where it holds none."""
     has_float32: bool = False

@@ -115,7 +115,8 @@ def title(session: Session) -> str:
     """What a session is about: its video, or how many they are; of a loop, its loader."""
     if session.loader is not None:
         of = f" of {session.loader.dataset}" if session.loader.dataset else ""
-        return f"{session.loader.name}{of}"
+        where = session.provenance.configuration.get("loop")
+        return f"{session.loader.name}{of}" + (f" at {where}" if where else "")
     names = [video.path for video in session.inputs] or [each.name for each in session.sources]
     first, *others = names or [session.kind]
     return f"{first} and {len(others)} more" if others else first

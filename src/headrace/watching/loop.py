@@ -1,5 +1,6 @@
 """What happens in a training loop, noted as it happens: requests, batches, ends."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -103,7 +104,28 @@ class LoopWatch:
         """There was no further batch."""
         self._asked = self._began_ns = None
 
+    @property
+    def seconds(self) -> float:
+        """From the first request to the end of the last step."""
+        ends = [turn.ended_ns or turn.got_ns for turn in self.turns[-1:]]
+        return (ends[-1] - self.turns[0].asked_ns) / 1e9 if ends else 0.0
+
     def finished(self) -> list[Turn]:
         """Return the steps whose end is known; the one in which a loop was left is not."""
         self.device.finish()
         return [turn for turn in self.turns if turn.ended_ns is not None]
+
+
+def merged(watches: Sequence[LoopWatch]) -> LoopWatch:
+    """Return several iterations of one loop, each watched on its own, as one."""
+    whole = LoopWatch()
+    for watch in watches:
+        watch.device.finish()
+        offset = len(whole.turns)
+        waits = watch.device.milliseconds.items()
+        whole.device.milliseconds |= {offset + place: ms for place, ms in waits}
+        whole.turns += watch.turns
+        whole.start_seconds += watch.start_seconds
+        whole.batch = whole.batch or watch.batch
+        whole.is_cut |= watch.is_cut
+    return whole

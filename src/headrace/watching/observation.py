@@ -22,6 +22,7 @@ from headrace.watching.hook import hooked
 from headrace.watching.loop import LoopWatch
 from headrace.watching.recording import session_of
 from headrace.watching.tell import to_stderr
+from headrace.watching.timing import timed
 
 Batch = TypeVar("Batch")
 
@@ -123,21 +124,7 @@ class Observation(Generic[Batch]):
             )
         if isinstance(self._loader, DataLoader):
             return iter(self._loader)
-        return self._timed()
-
-    def _timed(self) -> Iterator[Batch]:
-        """The batches of anything else, timed from outside."""
-        self._watch.begins()
-        batches = iter(self._loader)
-        while True:
-            self._watch.asks()
-            try:
-                batch = next(batches)
-            except StopIteration:
-                self._watch.ends()
-                return
-            self._watch.gets(batch)
-            yield batch
+        return timed(self._loader, self._watch)
 
     def __exit__(
         self,

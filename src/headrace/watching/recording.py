@@ -1,6 +1,7 @@
 """From what a loop did to its session."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from headrace.profiling.flow import QueueRecord, StageRecord
 from headrace.profiling.inputs import NOT_COUNTED
@@ -16,6 +17,8 @@ from headrace.watching.loop import LoopWatch, Turn
 
 FETCH, COLLATE, STEP = "fetch", "collate", "step"
 """What the dataset does, what makes a batch of samples, and all else that the loop does."""
+_AWAITED: Final = 0.25
+"""Share of a batch's way in which the loop waited for it; of one that lay ready it is less."""
 
 
 def session_of(
@@ -169,11 +172,11 @@ def _loader(
     if loop_ns is not None and not facts.workers:
         loop_ns = max(0.0, loop_ns - (batch_ns or 0.0))
     late = [turn.made_ns > turn.asked_ns for turn in measured if turn.made_ns is not None]
-    handed = [
-        turn.got_ns - max(turn.made_ns, turn.asked_ns)
-        for turn in measured
-        if turn.made_ns is not None
-    ]
+    handed = [(turn, turn.made_ns) for turn in measured if turn.made_ns is not None]
+    if not facts.workers:
+        handed = []
+    ways = [turn.got_ns - made for turn, made in handed if _was_awaited(turn, made)]
+    waits_ns = [turn.got_ns - max(made, turn.asked_ns) for turn, made in handed]
     return LoaderRecord(
         name=facts.name,
         kind=facts.kind,
@@ -188,11 +191,17 @@ def _loader(
         loop_cpu_ms=None if loop_ns is None else loop_ns / 1e6,
         batch_cpu_ms=None if batch_ns is None else batch_ns / 1e6,
         late_share=sum(late) / len(late) if late and facts.workers else None,
-        handover_ms=sum(handed) / len(handed) / 1e6 if handed and facts.workers else None,
+        handover_ms=max(0.0, sum(ways) / len(ways) / 1e6) if ways else None,
+        handover_wait_ms=max(0.0, sum(waits_ns) / len(waits_ns) / 1e6) if waits_ns else None,
         batch_bytes=watch.batch.num_bytes if watch.batch else None,
         has_float32=bool(watch.batch and watch.batch.has_float32),
         is_cut=watch.is_cut,
     )
+
+
+def _was_awaited(turn: Turn, made_ns: int) -> bool:
+    """Whether a batch came while the loop waited for it, and had not lain ready."""
+    return turn.got_ns - turn.asked_ns >= _AWAITED * (turn.got_ns - made_ns)
 
 
 def _mean(values: Sequence[int | None]) -> float | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from headrace.profiling.findings.changes import WORTHWHILE
-from headrace.profiling.findings.finding import Change
+from headrace.profiling.findings.finding import Change, counted
 from headrace.profiling.findings.loop_load import COPY_MS_PER_BYTE, LoopLoad
 
 _WORKERS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -13,6 +13,8 @@ _ALIKE: Final = 0.95
 """Of the largest gain: fewer workers that reach it are as good."""
 _IDLE: Final = 0.5
 """Below this share of processor time a batch waits for a disk or a network, not for a core."""
+_QUIET: Final = 0.2
+"""Share of other programs, up to which a batch that took no core did not want one."""
 _PER_CORE: Final = 4
 """Workers a core that may be worth it where they mostly wait."""
 _UINT8: Final = 4.0
@@ -38,7 +40,10 @@ def _switches(load: LoopLoad) -> Iterator[Change]:
         best = max(gains.values())
         number = next(n for n, gain in gains.items() if gain >= _ALIKE * best)
         if own:
-            reason = f"{own} take {load.batch_ms:.3g} ms a batch, the loop {_rest(load):.3g} ms"
+            reason = (
+                f"a batch takes {load.batch_ms:.3g} ms of one of {counted(own, 'worker')}, and the "
+                f"rest of a step {_rest(load):.3g} ms"
+            )
         else:
             reason = (
                 f"a batch takes {load.batch_ms:.3g} ms and the rest of a step {_rest(load):.3g} "
@@ -63,6 +68,7 @@ def _possible(load: LoopLoad) -> list[int]:
     """Numbers of workers above the present one that this machine can carry."""
     cpu_ms, batch_ms = load.loader.batch_cpu_ms, load.batch_ms
     is_idle = cpu_ms is not None and batch_ms is not None and cpu_ms < _IDLE * batch_ms
+    is_idle &= load.others < _QUIET  # else it may have waited for a core that others had
     most = max(2, load.cores * (_PER_CORE if is_idle else 1))
     return [n for n in _WORKERS if (load.loader.workers or 0) < n <= most]
 
@@ -72,12 +78,15 @@ def _smaller(load: LoopLoad) -> Iterator[Change]:
     loader = load.loader
     if not loader.handover_ms or not loader.batch_bytes or not loader.has_float32:
         return
-    copied_ms = min(loader.handover_ms, loader.batch_bytes * COPY_MS_PER_BYTE)
-    saved = min(load.wait_ms, copied_ms) * (1 - 1 / _UINT8)
+    saved = min(loader.handover_ms, loader.batch_bytes * COPY_MS_PER_BYTE) * (1 - 1 / _UINT8)
     yield Change(
         words="Let the workers give uint8 and convert on the device of the model: a quarter of "
         "the bytes",
-        gain=load.total_ms / (load.total_ms - saved),
+        gain=load.gain(
+            workers=loader.workers or 0,
+            prefetch=loader.prefetch_factor or 2,
+            handover_ms=loader.handover_ms - saved,
+        ),
         rests_on=f"{loader.batch_bytes / 1e6:.3g} MB take {loader.handover_ms:.3g} ms from a "
         "worker to the loop",
     )
@@ -95,11 +104,17 @@ def _cheaper(load: LoopLoad) -> Change:
     whole = load.fetch_ms + load.collate_ms
     half = whole / (whole - costs / 2) if whole else 1.0
     loader = load.loader
+    found = load.gain(
+        workers=loader.workers or 0, prefetch=loader.prefetch_factor or 2, cheaper=half
+    )
+    if not found or found < WORTHWHILE:
+        return Change(
+            words="A larger batch_size: fewer batches go from worker to loop",
+            most=load.total_ms / max(1e-6, _rest(load)),
+        )
     return Change(
         words=f"Half of the work in {costly}",
-        gain=load.gain(
-            workers=loader.workers or 0, prefetch=loader.prefetch_factor or 2, cheaper=half
-        ),
+        gain=found,
         rests_on=f"it takes {costs:.3g} of the {whole:.3g} ms of a batch",
     )
 

@@ -21,6 +21,8 @@ class LoopLoad:
     loader: LoaderRecord
     cores: int
     """That its process may use."""
+    others: float
+    """Share of all processor time that other programs took; 0 where it is not known."""
     steps: int
     total_ms: float
     """From one request for a batch to the next."""
@@ -54,6 +56,7 @@ class LoopLoad:
         return cls(
             loader=loader,
             cores=session.provenance.machine.usable_cores,
+            others=session.others_cpu_share or 0.0,
             steps=len(kept),
             total_ms=fmean(total),
             wait_ms=fmean(total) - fmean(rest),
@@ -88,7 +91,14 @@ class LoopLoad:
             return None
         return (self.loader.loop_cpu_ms + (self.loader.batch_cpu_ms or 0.0)) / self.total_ms
 
-    def gain(self, *, workers: int, prefetch: int = 2, cheaper: float = 1.0) -> float | None:
+    def gain(
+        self,
+        *,
+        workers: int,
+        prefetch: int = 2,
+        cheaper: float = 1.0,
+        handover_ms: float | None = None,
+    ) -> float | None:
         """Return how many times as fast the loop would be; None where batches are not seen.
 
         What a step waits besides the making of batches stays as it is. No step is shorter than
@@ -98,11 +108,13 @@ class LoopLoad:
             workers: Of the DataLoader.
             prefetch: Its `prefetch_factor`.
             cheaper: Times as fast as now that batches are made.
+            handover_ms: What a batch is on its way; None: as long as now.
         """
         if not self.batches or not self.total_ms:
             return None
         own = self.loader.workers or 0
-        handover_ms = self._handover_ms if workers else 0.0
+        if handover_ms is None:
+            handover_ms = self._handover_ms if workers else 0.0
         extra = self.total_ms - replay_ms(
             self.batches,
             self.rest,

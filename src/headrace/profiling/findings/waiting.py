@@ -49,7 +49,7 @@ def _bound_by(load: LoopLoad) -> tuple[Bound, ...]:
     if not load.loader.workers:
         makes: Bound = "loading" if load.loader.kind == "DataLoader" else "source"
         return (makes,) if load.waiting >= _MOSTLY else ("model", makes)
-    busy, handover = load.workers_busy, load.loader.handover_ms
+    busy, handover = load.workers_busy, load.loader.handover_wait_ms
     if busy is not None and busy < _SATURATED and (handover or 0.0) >= _MOSTLY * load.wait_ms:
         return ("hand-over",)
     return ("loader workers",)
@@ -82,10 +82,10 @@ def _evidence(load: LoopLoad) -> Iterator[str]:
         yield "What its workers do is not seen: they were started before the loop was observed."
     if loader.late_share is not None:
         yield f"{percent(loader.late_share)} of the batches were not made yet when asked for."
-    if loader.handover_ms is not None and load.waiting >= WAITING:
+    if loader.handover_wait_ms is not None and load.waiting >= WAITING:
         yield (
-            f"Of the wait, {loader.handover_ms:.3g} ms were for a batch that was made and on its "
-            "way from its worker."
+            f"Of the wait, {loader.handover_wait_ms:.3g} ms were for a batch that was made, and on "
+            "its way from its worker."
         )
     yield from _start_evidence(load)
     cores = load.cores_busy
