@@ -47,11 +47,13 @@ def watch(
     ended, the verdict on each loop over a DataLoader stands on stderr.
     """
     python, flags, kind, target, rest = _parsed(command)
+    runs_it = _with_headrace(python)
     _check_places(out, json_file)
     note = json.dumps({"out": _absolute(out), "json": _absolute(json_file)})
     # Not a child: signals, the terminal and the exit code are those of the script without a detour.
     sys.stdout.flush()
-    words = [*flags, "-m", "headrace.watching.script", note, kind, target, *rest]
+    # By its file, not by -m: a module that Ctrl-C ends has another exit code than a script.
+    words = [*flags, runs_it, note, kind, target, *rest]
     os.execv(python, [command[0], *words])
 
 
@@ -71,7 +73,7 @@ def _parsed(command: list[str]) -> tuple[str, list[str], str, str, list[str]]:
         if flag in ("-m", "-c", "-"):
             if flag != "-m" or not words:
                 raise ConfigError(f"cannot watch {flag!r}: no script and no module; {_HELP}")
-            return _with_headrace(python), flags, "module", words[0], words[1:]
+            return python, flags, "module", words[0], words[1:]
         flags.append(flag)
         if flag in _WITH_VALUE and words:
             flags.append(words.pop(0))
@@ -79,22 +81,23 @@ def _parsed(command: list[str]) -> tuple[str, list[str], str, str, list[str]]:
         raise ConfigError(f"cannot watch {command[0]!r} alone: it runs no script; {_HELP}")
     if not Path(words[0]).exists():
         raise ConfigError(f"cannot watch {words[0]!r}: there is no such file; {_HELP}")
-    return _with_headrace(python), flags, "file", words[0], words[1:]
+    return python, flags, "file", words[0], words[1:]
 
 
 def _with_headrace(python: str) -> str:
-    """`python`, if headrace is installed there."""
+    """Where the file that runs a script lies for `python`."""
     from headrace.errors import ConfigError
 
-    is_this = Path(python).parent.resolve() == Path(sys.executable).parent.resolve()
-    if not is_this:
-        done = subprocess.run([python, "-c", "import headrace.watching"], capture_output=True)
-        if done.returncode:
-            raise ConfigError(
-                f"cannot watch with {python}: headrace is not installed there; install it, or "
-                f"give {sys.executable}"
-            )
-    return python
+    if Path(python).parent.resolve() == Path(sys.executable).parent.resolve():
+        return str(Path(__file__).parents[1] / "watching" / "script.py")
+    asked = "import headrace.watching as w; print(w.__path__[0])"
+    done = subprocess.run([python, "-c", asked], capture_output=True, text=True)
+    if done.returncode:
+        raise ConfigError(
+            f"cannot watch with {python}: headrace is not installed there; install it, or "
+            f"give {sys.executable}"
+        )
+    return str(Path(done.stdout.strip()) / "script.py")
 
 
 def _check_places(out: Path | None, json_file: Path | None) -> None:

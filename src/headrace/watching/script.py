@@ -1,6 +1,6 @@
 """Runs somebody's script as Python would, and says at its end what its loops waited for.
 
-python -m headrace.watching.script '{"out": null, "json": null}' file train.py --lr 0.1
+python .../headrace/watching/script.py '{"out": null, "json": null}' file train.py --lr 0.1
 
 The script sees its own `sys.argv`, `sys.path`, `__main__`, standard streams and signals; what it
 raises and its exit code are its own. Nothing of PyTorch is imported before the script does.
@@ -10,6 +10,7 @@ import atexit
 import json
 import os
 import runpy
+import signal
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -31,11 +32,13 @@ def main(arguments: list[str]) -> None:
     patch_loaders()
     sys.argv = [target, *rest]
     try:
+        if not sys.flags.safe_path:
+            sys.path[0] = (
+                str(Path.cwd()) if kind == "module" else str(Path(target).resolve().parent)
+            )
         if kind == "module":
             runpy.run_module(target, run_name="__main__", alter_sys=True)
         else:
-            if not sys.flags.safe_path:
-                sys.path[0] = str(Path(target).resolve().parent)
             runpy.run_path(target, run_name="__main__")
     except BaseException as error:
         end.error = error
@@ -53,6 +56,13 @@ class _End:
         """Say it, and write what was asked for; once, in the process of the script alone."""
         if os.getpid() != self._pid:
             return
+        try:
+            self._tell()
+        finally:
+            if type(self.error) is KeyboardInterrupt:
+                _end_by_interrupt()
+
+    def _tell(self) -> None:
         if "headrace.watching.everywhere" not in sys.modules:
             to_stderr(no_loop(self._target))
             return
@@ -67,6 +77,17 @@ class _End:
         while traceback and traceback.tb_frame.f_code.co_filename in _OURS and traceback.tb_next:
             traceback = traceback.tb_next
         sys.__excepthook__(kind, error.with_traceback(traceback), traceback)
+
+
+def _end_by_interrupt() -> None:
+    """End as Python does after Ctrl-C: by the signal.
+
+    It forgets to, where code was compiled since, as happens when classes are made.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 if __name__ == "__main__":

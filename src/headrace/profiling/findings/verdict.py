@@ -16,7 +16,9 @@ def find(session: Session) -> tuple[Finding, ...]:
     """What the session shows, the most important first; never empty."""
     short = too_short(session)
     if short is not None:
-        return tuple(finding for finding in (loader_start(session), short) if finding is not None)
+        is_often = session.loader is not None and session.loader.epochs > 1
+        begun = loader_start(session) if is_often else None
+        return (short,) if begun is None else (begun, short)
     if session.kind == "loader":
         answers = (other_programs(session), loader_start(session), waiting(session))
         return tuple(finding for finding in answers if finding is not None)
