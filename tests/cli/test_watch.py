@@ -38,7 +38,7 @@ if __name__ == "__main__":
     sys.exit(3)
 """
 ENDLESS = """
-import torch
+import sys
 from torch.utils.data import DataLoader
 
 for batch in DataLoader(list(range(20))):

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +10,7 @@ import typer
 
 from headrace.cli import run_options as typed
 from headrace.cli.stopping import ending_on_sigterm
+from headrace.cli.trying import refuse_other_than_file, try_advice
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
@@ -51,6 +53,7 @@ def run(
     on_error: typed.OnError = "raise",
     out: typed.Out = Path("headrace_run"),
     video: typed.Video = True,
+    try_advised: typed.Try = False,
     dry_run: typed.DryRun = False,
     json: typed.Json = False,
 ) -> None:
@@ -81,11 +84,17 @@ def run(
     plain = RunOptions(input=read, compute=compute, output=output)
     live = LiveOptions.of(plain, sources, flow=flow, clips=clips, view=view)
     web = WebOptions(address=web_address, port=web_port)
-    _run_either(plain, live, web, is_dry=dry_run, is_quiet=json)
+    _run_either(plain, live, web, is_dry=dry_run, is_quiet=json, is_trying=try_advised)
 
 
 def _run_either(
-    plain: "RunOptions", live: "LiveOptions", web: "WebOptions", *, is_dry: bool, is_quiet: bool
+    plain: "RunOptions",
+    live: "LiveOptions",
+    web: "WebOptions",
+    *,
+    is_dry: bool,
+    is_quiet: bool,
+    is_trying: bool,
 ) -> None:
     """One file at full speed by the run that is made for it, all else as it comes."""
     from headrace.cli.live_run import execute_live
@@ -94,6 +103,8 @@ def _run_either(
     with ending_on_sigterm() as ending:
         try:
             path = plain_file(live)
+            if is_trying and path is None:
+                refuse_other_than_file()
             if path is not None:
                 named = replace(plain, input=replace(plain.input, source=path))
                 session = _execute(named, is_dry=is_dry, is_quiet=is_quiet)
@@ -104,6 +115,9 @@ def _run_either(
             raise typer.Exit(ending.exit_code) from None
         if session is not None:
             _conclude(session, plain.output.out, ending.exit_code, is_quiet=is_quiet)
+            if is_trying:
+                again = partial(_execute, is_dry=False, is_quiet=True)
+                try_advice(named, session, again, is_quiet=is_quiet)
 
 
 def _execute(options: "RunOptions", *, is_dry: bool, is_quiet: bool) -> "Session | None":

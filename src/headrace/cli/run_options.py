@@ -31,6 +31,10 @@ OnError = Annotated[
 ]
 Out = Annotated[Path, typer.Option(help="Folder of the results.")]
 Video = Annotated[bool, typer.Option("--video/--no-video", help="Write an annotated video or not.")]
+Try = Annotated[
+    bool,
+    typer.Option("--try", help="Then run again with the change advised, and say what it brought."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, run nothing.")]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the recorded session as JSON, nothing else.")
