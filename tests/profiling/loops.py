@@ -8,7 +8,7 @@ import numpy as np
 from headrace.profiling.session import Session
 from headrace.testing.fake_clock import FakeClock
 from headrace.watching.facts import BatchFacts, LoaderFacts
-from headrace.watching.loop import LoopWatch, Turn
+from headrace.watching.loop import LoopWatch, SeenStep
 from headrace.watching.recording import session_of
 from profiling.simulation import Process, Queue, Signal, Sleep, Wait, Work, World
 from report.recorded import MACHINE, record
@@ -51,7 +51,7 @@ def loop_ms(plan: Loop) -> float:
 def simulate_loop(plan: Loop) -> Session:
     """The session that observing the loop would record."""
     turns, starts = _run(plan)
-    watch = LoopWatch(clock=FakeClock(), turns=turns, start_seconds=starts)
+    watch = LoopWatch(clock=FakeClock(), seen=turns, start_seconds=starts)
     watch.batch = BatchFacts(num_bytes=plan.batch_bytes, has_float32=True)
     machine = MACHINE.model_copy(update={"usable_cores": plan.cores})
     return session_of(
@@ -89,7 +89,7 @@ class _Planted:
         self.spent: dict[int, tuple[float, float]] = {}
         """Batch → fetch and collate as they took, milliseconds."""
         self.news = Signal()
-        self.turns: list[Turn] = []
+        self.seen: list[SeenStep] = []
         self.starts: list[float] = []
 
     def _drawn(self, place: int, mean: float) -> Any:
@@ -163,8 +163,8 @@ class _Planted:
         got_ns = self.now_ns()
         yield Work(float(self.step[batch]))
         batch_cpu = (1 - plan.from_disk) * self.fetch[batch] + self.collate[batch]
-        self.turns.append(
-            Turn(
+        self.seen.append(
+            SeenStep(
                 asked_ns=asked_ns,
                 got_ns=got_ns,
                 is_first=is_first,
@@ -180,8 +180,8 @@ class _Planted:
         )
 
 
-def _run(plan: Loop) -> tuple[list[Turn], list[float]]:
+def _run(plan: Loop) -> tuple[list[SeenStep], list[float]]:
     planted = _Planted(plan)
     planted.world.start(planted.loop())
     planted.world.run()
-    return planted.turns, planted.starts
+    return planted.seen, planted.starts

@@ -9,12 +9,12 @@ from headrace.watching.device import DeviceWaits
 from headrace.watching.facts import BatchFacts, samples_in
 from headrace.watching.timed import TimedBatch
 
-MOST_STEPS: Final = 200_000
-"""Steps that are kept, some 60 MB; later ones go by."""
+MOST_STEPS: Final = 100_000
+"""Steps that are kept, some 40 MB; later ones go by."""
 
 
 @dataclass(slots=True)
-class Turn:
+class SeenStep:
     """One step: the wait for its batch, and what the loop then did with it."""
 
     asked_ns: int
@@ -39,7 +39,7 @@ class LoopWatch:
     """Notes what a loop does. One thread at a time; about 5 µs a step."""
 
     clock: Clock = SYSTEM_CLOCK
-    turns: list[Turn] = field(default_factory=list)
+    seen: list[SeenStep] = field(default_factory=list)
     start_seconds: list[float] = field(default_factory=list)
     """Of each epoch, from its beginning until its first batch."""
     device: DeviceWaits = field(default_factory=DeviceWaits)
@@ -51,7 +51,7 @@ class LoopWatch:
     def __post_init__(self) -> None:
         self._began_ns: int | None = None
         self._asked: tuple[int, int, int | None] | None = None
-        self._open: Turn | None = None
+        self._open: SeenStep | None = None
 
     def begins(self) -> None:
         """An epoch begins: its iterator is about to be made, or made to start again."""
@@ -81,10 +81,10 @@ class LoopWatch:
         if began_ns is not None:
             self.start_seconds.append((now_ns - began_ns) / 1e9)
             self._began_ns = None
-        if len(self.turns) >= MOST_STEPS:
+        if len(self.seen) >= MOST_STEPS:
             self.is_cut = True
             return
-        self._open = Turn(
+        self._open = SeenStep(
             asked_ns=asked_ns,
             got_ns=now_ns,
             is_first=is_first,
@@ -97,8 +97,8 @@ class LoopWatch:
             self._open.collate_ns = timed.collate_ns
             self._open.batch_processor_ns = timed.processor_ns
             self._open.made_ns = timed.made_ns
-        self.device.step_begins(len(self.turns))
-        self.turns.append(self._open)
+        self.device.step_begins(len(self.seen))
+        self.seen.append(self._open)
 
     def ends(self) -> None:
         """There was no further batch."""
@@ -107,13 +107,13 @@ class LoopWatch:
     @property
     def seconds(self) -> float:
         """From the first request to the end of the last step."""
-        ends = [turn.ended_ns or turn.got_ns for turn in self.turns[-1:]]
-        return (ends[-1] - self.turns[0].asked_ns) / 1e9 if ends else 0.0
+        ends = [step.ended_ns or step.got_ns for step in self.seen[-1:]]
+        return (ends[-1] - self.seen[0].asked_ns) / 1e9 if ends else 0.0
 
-    def finished(self) -> list[Turn]:
+    def finished(self) -> list[SeenStep]:
         """Return the steps whose end is known; the one in which a loop was left is not."""
         self.device.finish()
-        return [turn for turn in self.turns if turn.ended_ns is not None]
+        return [step for step in self.seen if step.ended_ns is not None]
 
 
 def merged(watches: Sequence[LoopWatch]) -> LoopWatch:
@@ -121,10 +121,10 @@ def merged(watches: Sequence[LoopWatch]) -> LoopWatch:
     whole = LoopWatch()
     for watch in watches:
         watch.device.finish()
-        offset = len(whole.turns)
+        offset = len(whole.seen)
         waits = watch.device.milliseconds.items()
         whole.device.milliseconds |= {offset + place: ms for place, ms in waits}
-        whole.turns += watch.turns
+        whole.seen += watch.seen
         whole.start_seconds += watch.start_seconds
         whole.batch = whole.batch or watch.batch
         whole.is_cut |= watch.is_cut

@@ -31,7 +31,7 @@ def tell_end(target: str, asked: dict[str, str | None], error: BaseException | N
         error: What ended the script before its time.
     """
     share = SHARE.of_others()
-    loops = [(loop, watch) for loop, watch in LOOPS.all() if watch.turns]
+    loops = [(loop, watch) for loop, watch in LOOPS.all() if watch.seen]
     sessions = [_session(loop, watch, error, share) for loop, watch in loops]
     if not sessions:
         to_stderr(no_loop(target))
