@@ -116,6 +116,38 @@ def test_workers_that_live_on_give_plain_batches_afterwards() -> None:
     assert len(seen.session.steps) == 12
 
 
+@pytest.mark.parametrize("was_observed", [False, True])
+def test_workers_that_were_there_before_are_timed_from_outside(was_observed: bool) -> None:
+    loader = DataLoader(Numbers(), batch_size=4, num_workers=1, persistent_workers=True)
+    if was_observed:
+        with headrace.observe(loader, tell=None) as seen:
+            list(seen)
+    else:
+        list(loader)
+    with headrace.observe(loader, tell=None) as seen:
+        assert [len(batch[1]) for batch in seen] == [4] * 12
+    assert [stage.name for stage in seen.session.stages] == ["step"]
+    assert len(seen.session.steps) == 12
+    if not was_observed:
+        assert "were started before the loop was observed" in seen.verdict.replace("\n    ", " ")
+
+
+class Doubling(DataLoader[torch.Tensor]):
+    """A DataLoader that does something with its batches."""
+
+    def __iter__(self):
+        for pictures, numbers in super().__iter__():
+            yield 2 * pictures, numbers
+
+
+def test_a_subclass_gives_what_it_makes_of_its_batches() -> None:
+    with headrace.observe(Doubling(Numbers(), batch_size=4), tell=None) as seen:
+        first, *_ = [batch[1].tolist() for batch in seen]
+    assert first == [0, 1, 2, 3]
+    assert [stage.name for stage in seen.session.stages] == ["fetch", "collate", "step"]
+    assert len(seen.session.steps) == 12
+
+
 def test_workers_end_with_the_loop_that_was_left() -> None:
     """The check around every test finds a worker that is left."""
     loader = DataLoader(Numbers(), batch_size=4, num_workers=1)

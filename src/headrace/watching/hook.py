@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, dataloader
 
 from headrace.watching.loop import LoopWatch
 from headrace.watching.timed import IN_LOOP, TimedBatch, TimedFetcher, TimedStart
@@ -43,8 +43,18 @@ def watched_iterator(loader: DataLoader[Any], make: Make, watch: LoopWatch) -> A
     if hasattr(iterator, "_dataset_fetcher"):
         iterator._dataset_fetcher = TimedFetcher(iterator._dataset_fetcher, IN_LOOP)
     if hasattr(iterator, "_next_data"):
-        iterator._next_data = _next_data(iterator, watch)
+        iterator._next_data = _NextData(iterator, watch)
     return iterator
+
+
+def is_told_to(iterator: Any, watch: LoopWatch) -> bool:
+    """Return whether `watch` hears of what `iterator` is asked for, now or later.
+
+    It does not where workers live on that were started before the block.
+    """
+    if not isinstance(iterator, dataloader._BaseDataLoaderIter):
+        return True  # of a subclass, which asks for its iterator when it is itself asked
+    return getattr(vars(iterator).get("_next_data"), "watch", None) is watch
 
 
 def ready_batches(iterator: Any) -> int | None:
@@ -60,20 +70,23 @@ def ready_batches(iterator: Any) -> int | None:
     return int(waiting) + held
 
 
-def _next_data(iterator: Any, watch: LoopWatch) -> Callable[[], Any]:
-    """Return what stands for `iterator._next_data`.
+class _NextData:
+    """Stands for `iterator._next_data`.
 
     It holds the iterator weakly: with the last of the loop's own references its workers end.
     """
-    found, own = weakref.ref(iterator), type(iterator)._next_data
 
-    def next_data() -> Any:
-        this = found()
-        if getattr(this, "_num_yielded", None) == 0:
+    def __init__(self, iterator: Any, watch: LoopWatch) -> None:
+        self.watch = watch
+        self._iterator, self._own = weakref.ref(iterator), type(iterator)._next_data
+
+    def __call__(self) -> Any:
+        iterator, watch = self._iterator(), self.watch
+        if getattr(iterator, "_num_yielded", None) == 0:
             watch.begins()  # workers that live on begin a further epoch
-        watch.asks(ready_batches(this))
+        watch.asks(ready_batches(iterator))
         try:
-            data = own(this)
+            data = self._own(iterator)
         except StopIteration:
             watch.ends()
             raise
@@ -82,5 +95,3 @@ def _next_data(iterator: Any, watch: LoopWatch) -> Callable[[], Any]:
             return data.batch
         watch.gets(data)
         return data
-
-    return next_data

@@ -18,7 +18,7 @@ from headrace.report.loop_text import render_verdict
 from headrace.runs.outputs import claim
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.watching.facts import facts_of
-from headrace.watching.hook import hooked
+from headrace.watching.hook import hooked, is_told_to
 from headrace.watching.loop import LoopWatch
 from headrace.watching.recording import session_of
 from headrace.watching.tell import to_stderr
@@ -123,7 +123,9 @@ class Observation(Generic[Batch]):
                 "with headrace.observe(loader) as seen: for batch in seen: ..."
             )
         if isinstance(self._loader, DataLoader):
-            return iter(self._loader)
+            batches = iter(self._loader)
+            is_told = is_told_to(batches, self._watch)
+            return batches if is_told else timed(batches, self._watch)
         return timed(self._loader, self._watch)
 
     def __exit__(

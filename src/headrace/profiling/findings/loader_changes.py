@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from headrace.profiling.findings.changes import WORTHWHILE
-from headrace.profiling.findings.finding import Change, counted
+from headrace.profiling.findings.finding import Change
 from headrace.profiling.findings.loop_load import COPY_MS_PER_BYTE, LoopLoad
 
 _WORKERS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -35,13 +35,15 @@ def best_loader_change(load: LoopLoad) -> Change:
 def _switches(load: LoopLoad) -> Iterator[Change]:
     loader = load.loader
     own, prefetch = loader.workers or 0, loader.prefetch_factor or 2
+    if not load.batches:
+        return
     gains = {n: load.gain(workers=n, prefetch=prefetch) or 0.0 for n in _possible(load)}
     if gains:
         best = max(gains.values())
         number = next(n for n, gain in gains.items() if gain >= _ALIKE * best)
         if own:
             reason = (
-                f"a batch takes {load.batch_ms:.3g} ms of one of {counted(own, 'worker')}, and the "
+                f"a batch takes {load.batch_ms:.3g} ms of a worker, and the "
                 f"rest of a step {_rest(load):.3g} ms"
             )
         else:
