@@ -105,7 +105,7 @@ def test_flags_default_to_what_the_library_defaults_to():
     fields = {name: field for part in parts for name, field in part.__dataclass_fields__.items()}
     flags = signature(run_command.run).parameters
     assert set(fields) - {"source"} == set(flags) - {
-        *("sources", "view", "web_address", "web_port", "dry_run", "json")
+        *("sources", "view", "web_address", "web_port", "try_advised", "dry_run", "json")
     }
     for name in set(fields) - {"source"}:
         assert flags[name].default == fields[name].default, name
