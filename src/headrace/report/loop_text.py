@@ -31,17 +31,15 @@ def render_verdict(session: Session) -> str:
 
 
 def _try_next(findings: tuple[Finding, ...]) -> Iterator[str]:
+    """The change with the largest predicted gain; where none is known, the first one."""
     told = [finding for finding in findings if finding.change]
-    if not told:
-        return
-    best = max(told, key=_gain)
-    yield from wrap(
-        f"Try next: {best.change}", _WIDTH, initial_indent="  ", subsequent_indent="    "
-    )
+    of_bounds = [finding for finding in told if finding.bound_by or finding.advice]
+    if told:
+        best = max(of_bounds or told, key=_gain)
+        yield from wrap(
+            f"Try next: {best.change}", _WIDTH, initial_indent="  ", subsequent_indent="    "
+        )
 
 
 def _gain(finding: Finding) -> float:
-    """What a finding's change is predicted to bring; one that says so stands before all others."""
-    if finding.advice is None:
-        return 0.0
-    return finding.advice.gain or 1.0
+    return (finding.advice.gain or 0.0) if finding.advice else 0.0

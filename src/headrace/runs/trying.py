@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from headrace.profiling.findings.finding import Change
+from headrace.profiling.findings.finding import Change, times
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Scalar
@@ -58,9 +58,9 @@ def in_words(trial: Trial, measured: float | None) -> str:
     what = change.words.partition(":")[0]
     came = "too short to tell what it brought" if measured is None else _times(measured)
     if change.gain is not None:
-        predicted = f"{change.gain:.2g} times were predicted"
+        predicted = f"{times(change.gain)} were predicted"
     elif change.most is not None:
-        predicted = f"at most {change.most:.2g} times were predicted"
+        predicted = f"at most {times(change.most)} were predicted"
     else:
         predicted = "nothing was predicted"
     return f"{what}: {came}; {predicted}."

@@ -41,8 +41,8 @@ def observe(
                 train(batch)
 
     Batches are those of the loader: the same objects, order and random draws. Of a DataLoader its
-    workers tell what each batch cost them, whether they are forked or spawned. Cost: about 20 µs a
-    step, and 0.1 s at the end.
+    workers tell what each batch cost them, whether they are forked or spawned. Cost: some
+    microseconds a step (benchmarks/bench_observe.py), and a moment at the end.
 
     Args:
         loader: A DataLoader with any number of workers, a loader of headrace, or anything else

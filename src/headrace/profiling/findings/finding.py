@@ -34,9 +34,9 @@ class Change:
         """Say it, with what it is predicted to bring or that this is not known."""
         reason = f" ({self.rests_on})" if self.rests_on else ""
         if self.gain is None:
-            most = "" if self.most is None else f", at most {self.most:.2g} times as fast"
+            most = "" if self.most is None else f", at most {times(self.most)} as fast"
             return f"{self.words}; what it brings is not known before it is tried{most}{reason}."
-        return f"{self.words}: about {self.gain:.2g} times as fast{reason}."
+        return f"{self.words}: about {times(self.gain)} as fast{reason}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,11 @@ class Finding:
 def counted(number: int, word: str) -> str:
     """`1 step`, `2 steps`."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def times(factor: float) -> str:
+    """`1.3 times`, `140 times`."""
+    return f"{factor:.2g} times" if factor < 99.5 else f"{factor:.0f} times"
 
 
 def percent(share: float) -> str:
