@@ -24,7 +24,7 @@ LAYERS = [
         "preprocess",
     ),
     *("models", "cache", "profiling", "training", "extraction", "live", "sinks"),
-    *("runs", "report", "experiments"),
+    *("runs", "report", "watching", "experiments"),
     "cli",
 ]
 """A file imports only from what stands before it; `testing`, after them all, from anything."""
@@ -56,7 +56,8 @@ OWNERS = {
         # A token must follow from nothing, a seed least of all.
         ["sampling/*", "models/weights.py", "sinks/web/token.py", "testing/*"],
     ),
-    "printing": (r"builtins\.print", ["cli/*"]),
+    # A training loop of somebody's own has no command that could say what it came to.
+    "printing": (r"builtins\.print", ["cli/*", "watching/tell.py"]),
     "the environment": (r"os\.(environb?|getenvb?|putenv|unsetenv)", ["cli/*"]),
 }
 """Effect → the dotted names that have it, and the files that may use them."""
@@ -74,6 +75,7 @@ UNSAFE = (
 LAZY = [
     *("cli/*", "decode/*", "experiments/*", "sinks/web/open.py", "sinks/prediction_table.py"),
     "runs/marks.py",
+    *("watching/patch.py", "watching/script.py"),  # nothing of PyTorch before the script itself
     *("__init__.py", "__main__.py"),
 ]
 """Files that may import inside a function."""

@@ -14,10 +14,19 @@ PUBLIC = [
     *("Crop", "DecodeCounters", "DecodeError", "DecodeJob", "Decoder", "Decoding"),
     *("EpochSampler", "FrameBatch", "FrameDataset", "FrameLoader", "FrameReader"),
     *("FrameShape", "HeadraceError", "InOrder", "IndexStore", "LiveResult"),
-    *("LoaderStatistics", "Loss", "MediaError", "OpenError", "Order", "Permutation", "Population"),
+    *("LoaderStatistics", "Loss", "MediaError", "Observation", "OpenError", "Order"),
+    *("Permutation", "Population"),
     *("RandomClips", "Sampler", "SamplerTraits", "ScanError", "Session", "Source"),
     *("StageError", "StreamIndex", "Uniform", "UniformClips", "VideoDataset"),
-    *("camera_problems", "find_videos", "live", "load_clip", "open_decoder", "open_index"),
+    *(
+        "camera_problems",
+        "find_videos",
+        "live",
+        "load_clip",
+        "observe",
+        "open_decoder",
+        "open_index",
+    ),
     *("read_clip", "read_frames"),
 ]
 

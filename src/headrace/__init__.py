@@ -3,8 +3,8 @@
 The layers, top to bottom; a file imports only from what stands above it (docs/design.md):
 
     errors -> sizes -> video -> sampling -> planning -> runtime -> decode -> preprocess -> models
-    -> profiling -> training -> extraction -> live -> sinks -> runs -> report -> experiments -> cli;
-    testing may use them all
+    -> profiling -> training -> extraction -> live -> sinks -> runs -> report -> watching
+    -> experiments -> cli; testing may use them all
 
 Names are loaded when they are first used: `import headrace` loads neither torch nor FFmpeg.
 """
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from headrace.video.shape import Crop, FrameShape
     from headrace.video.source import Source
     from headrace.video.stream_index import StreamIndex
+    from headrace.watching.observation import Observation, observe
 
 __version__ = _version("headrace")
 
@@ -97,6 +98,7 @@ _HOMES = {
     "LoaderStatistics": "training.statistics",
     "Loss": "video.loss",
     "MediaError": "errors",
+    "Observation": "watching.observation",
     "OpenError": "errors",
     "Order": "sampling.order",
     "Permutation": "sampling.frames",
@@ -116,6 +118,7 @@ _HOMES = {
     "find_videos": "video.manifest",
     "live": "runs.live.loop",
     "load_clip": "decode.clips",
+    "observe": "watching.observation",
     "open_decoder": "decode.open",
     "open_index": "decode.open",
     "read_clip": "decode.clips",
@@ -157,6 +160,7 @@ __all__ = [
     "LoaderStatistics",
     "Loss",
     "MediaError",
+    "Observation",
     "OpenError",
     "Order",
     "Permutation",
@@ -176,6 +180,7 @@ __all__ = [
     "find_videos",
     "live",
     "load_clip",
+    "observe",
     "open_decoder",
     "open_index",
     "read_clip",

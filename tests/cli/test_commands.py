@@ -35,7 +35,7 @@ def test_version_and_help(call):
     assert call("--version") == (0, f"headrace {headrace.__version__}\n", "")
     code, out, _ = call("--help")
     assert code == 0
-    for command in ("run", "report", "clip", "index", "doctor"):
+    for command in ("run", "watch", "report", "clip", "index", "doctor"):
         assert f"  {command}" in out
 
 
@@ -74,6 +74,22 @@ def test_json_is_alone_on_stdout(call, good, tmp_path):
         code, out, _ = call(*arguments, "--json")
         assert code == 0
         assert json.loads(out)
+
+
+def test_a_run_tries_its_own_advice_in_a_folder_of_its_own(call, good, tmp_path):
+    out_dir = tmp_path / "out"
+    options = ("--max-steps", 12, "--out", out_dir, "--try")
+    code, out, _ = call("run", good, *FAST, *options)
+    last = out.splitlines()[-1]
+    assert code == 0
+    assert last.startswith("Tried nothing: ") or last == f"Its report: {out_dir}/tried/report.html"
+    assert (out_dir / "tried" / "session.json").is_file() != last.startswith("Tried nothing: ")
+
+
+def test_a_run_as_it_comes_cannot_be_tried_again(call, good):
+    code, _, err = call("run", good, *FAST, "--pace", "realtime", "--try")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "--try runs twice and compares, which needs one video file at full speed" in err
 
 
 def test_a_dry_run_checks_and_runs_nothing(call, good, tmp_path):

@@ -124,7 +124,7 @@ def test_the_layout_does_not_change_unnoticed() -> None:
             "steps",
             "stages",
         ),
-        *("queues", "decode", "lost", "notes", "outputs", "sources", "events"),
+        *("queues", "decode", "lost", "notes", "outputs", "sources", "events", "loader"),
     }
 
 

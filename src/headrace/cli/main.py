@@ -6,7 +6,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headrace.cli import bench, clip, compare, doctor, index, launch, models, plan, report, run
+from headrace.cli import (
+    bench,
+    clip,
+    compare,
+    doctor,
+    index,
+    launch,
+    models,
+    plan,
+    report,
+    run,
+    watch,
+)
 from headrace.cli.retrain_run import with_mode
 from headrace.cli.stopping import INTERRUPTED
 from headrace.cli.usage import in_our_words
@@ -64,6 +76,7 @@ app.command("clip")(clip.clip)
 app.command("index")(index.index)
 app.command("doctor")(doctor.doctor)
 app.command("plan")(plan.plan)
+app.command("watch", context_settings=watch.TAKES_A_COMMAND)(watch.watch)
 app.add_typer(bench.bench, name="bench")
 
 
@@ -80,8 +93,9 @@ def _root(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; end the process with its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    is_debug = "--debug" in arguments
-    arguments = [argument for argument in arguments if argument != "--debug"]
+    own = watch.own_arguments(arguments)
+    is_debug = "--debug" in arguments[:own]
+    arguments = [each for k, each in enumerate(arguments) if each != "--debug" or k >= own]
     if arguments == ["--version"]:
         from importlib.metadata import version
 

@@ -3,6 +3,7 @@
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,7 @@ from headrace.cli.options import flags, with_parameters
 from headrace.cli.run_options import GROUPS
 from headrace.cli.run_values import live_options, run_options
 from headrace.cli.stopping import ending_on_sigterm
+from headrace.cli.trying import refuse_other_than_file, try_advice
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
@@ -47,7 +49,14 @@ def _run(**typed: Any) -> None:
         typed["web_token_file"],
         typed["max_silence"],
     )
-    _run_either(plain, live, web, is_dry=typed["dry_run"], is_quiet=typed["json"])
+    _run_either(
+        plain,
+        live,
+        web,
+        is_dry=typed["dry_run"],
+        is_quiet=typed["json"],
+        is_trying=typed["try_advised"],
+    )
 
 
 run = with_parameters(
@@ -64,6 +73,7 @@ def _run_either(
     *,
     is_dry: bool,
     is_quiet: bool,
+    is_trying: bool,
 ) -> None:
     """Files at full speed by the run that is made for them, all else as it comes."""
     from headrace.cli.live_run import execute_live
@@ -76,6 +86,8 @@ def _run_either(
     with ending_on_sigterm() as ending:
         try:
             paths = plain_files(live)
+            if is_trying and paths is None:
+                refuse_other_than_file()
             if paths is not None:
                 files = replace(plain, input=replace(plain.input, sources=paths))
                 session = _execute(files, is_dry=is_dry, is_quiet=is_quiet)
@@ -86,6 +98,9 @@ def _run_either(
             raise typer.Exit(ending.exit_code) from None
         if session is not None:
             _conclude(session, plain.output.out, ending.exit_code, is_quiet=is_quiet)
+            if is_trying:
+                again = partial(_execute, is_dry=False, is_quiet=True)
+                try_advice(files, session, again, is_quiet=is_quiet)
 
 
 def _execute(options: "RunOptions", *, is_dry: bool, is_quiet: bool) -> "Session | None":

@@ -193,6 +193,12 @@ class ViewFlags:
     max_silence: Annotated[
         str, typer.Option(metavar="SPAN", help="Without results for longer its health is bad.")
     ] = "10s"
+    try_advised: Annotated[
+        bool,
+        typer.Option(
+            "--try", help="Then run again with the change advised, and say what it brought."
+        ),
+    ] = False
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, run nothing.")] = (
         False
     )

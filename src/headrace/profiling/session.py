@@ -13,6 +13,7 @@ from headrace.errors import ConfigError
 from headrace.profiling.flow import ItemCounts, QueueRecord, Share, StageRecord
 from headrace.profiling.inputs import DecodeCounters, LostFrame, SourceSummary
 from headrace.profiling.live import EventRecord, SourceRecord
+from headrace.profiling.loader import LoaderRecord
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.setup import Alternative, Setup, StartUpPart
 from headrace.profiling.steps import Steps
@@ -70,6 +71,8 @@ class Session(Record):
     """What was read as it came, in the order it was asked for; a step's `input` is a place here."""
     events: tuple[EventRecord, ...] = ()
     """What happened to the sources and sinks, in order."""
+    loader: LoaderRecord | None = None
+    """What a training loop took its batches from; None in sessions of any other kind."""
     decode: DecodeCounters
     lost: tuple[LostFrame, ...] = ()
     """In order of output."""

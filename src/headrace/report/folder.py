@@ -31,7 +31,7 @@ def write_run(session: Session, folder: Path) -> Session:
     """
     before = _written_before(folder)
     made = session.provenance
-    metrics = metrics_file_name(str(made.configuration.get("model")), made.pid or 0)
+    metrics = metrics_file_name(str(made.configuration.get("model", session.kind)), made.pid or 0)
     outputs = (*session.outputs, REPORT, metrics, SESSION)
     session = session.model_copy(update={"outputs": outputs})
     session.save(folder / SESSION)

@@ -138,7 +138,11 @@ def listed(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def title(session: Session) -> str:
-    """What a session is about: the name of its video, or how many they are."""
+    """What a session is about: its video, or how many they are; of a loop, its loader."""
+    if session.loader is not None:
+        of = f" of {session.loader.dataset}" if session.loader.dataset else ""
+        where = session.provenance.configuration.get("loop")
+        return f"{session.loader.name}{of}" + (f" at {where}" if where else "")
     sources = [video.path for video in session.inputs] or [each.name for each in session.sources]
     names = [_plain(source) for source in sources]
     first, *others = names or [session.kind]

@@ -61,7 +61,7 @@ def _frames(session: Session) -> Total:
     steps = session.steps
     delivered = sum(steps.frames)
     return Total(
-        label="Frames",
+        label="Samples" if session.loader else "Frames",
         value=count(delivered),
         reading=f"in {counted(len(steps), 'step')}{_of_all(session)}",
     )
@@ -100,7 +100,7 @@ def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
         played = f"; {decimal(speed)} × the speed the video plays at"
     yield Total(
         label="Throughput",
-        value=f"{decimal(metrics.fps_mean)} frames/s",
+        value=f"{decimal(metrics.fps_mean)} {'samples' if session.loader else 'frames'}/s",
         reading=f"after start-up{played}",
     )
 

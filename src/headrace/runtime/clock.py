@@ -39,3 +39,11 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Final[Clock] = SystemClock()
+
+
+def processor_ns() -> int:
+    """Processor time of this process, all its threads added up, in nanoseconds; below 1 µs a call.
+
+    For differences only. Processes that this one started are not in it.
+    """
+    return time.process_time_ns()

@@ -24,23 +24,31 @@ def can_serve_rtsp() -> bool:
 class RtspServer:
     """Serves one file at a time on one port of this machine."""
 
-    def __init__(self, *login: str) -> None:
-        """Not started yet; `login` is a user name and a password, or nothing."""
+    def __init__(self, *login: str, pem: Path | None = None) -> None:
+        """Not started yet.
+
+        Args:
+            login: A user name and a password, or nothing.
+            pem: File of a key and a certificate, to be served by TLS.
+        """
         self._login = login
+        self._pem = pem
         self._port = "0"
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, path: Path) -> None:
         """Serves `path`; on the port it had before, if it was started before."""
         script = Path(__file__).with_name("rtsp_server.py")
-        command = [_SYSTEM_PYTHON, "-W", "ignore", str(script), str(path), self._port, *self._login]
+        served = (str(path), self._port, str(self._pem or "-"), *self._login)
+        command = [_SYSTEM_PYTHON, "-W", "ignore", str(script), *served]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self._port = self._line()
         assert self._port, "the server did not start"
 
     def url(self, login: str = "", path: str = "/live") -> str:
         """Where it serves; `login` is "user:password@"."""
-        return f"rtsp://{login}127.0.0.1:{self._port}{path}"
+        scheme = "rtsp" if self._pem is None else "rtsps"
+        return f"{scheme}://{login}127.0.0.1:{self._port}{path}"
 
     def next_client_ns(self) -> int:
         """Wait until a client plays; the moment of pts 0 for it, by `time.perf_counter_ns`.

@@ -1,13 +1,9 @@
 """A real RTSP server, GStreamer's: `python3 rtsp_server.py FILE PORT PEM [USER PASSWORD]`.
 
 Runs in the system's interpreter, where Debian installs GStreamer's bindings. Prints its port, then
-<<<<<<< HEAD:tests/live/rtsp_server.py
 serves the file at rtsp://127.0.0.1:PORT/live, in real time, from its start for every client; by TLS
-with the key and certificate in the file PEM, unless that is "-".
-=======
-serves the file at rtsp://127.0.0.1:PORT/live, in real time, from its start for every client; for
-each it prints the moment that stands for pts 0, in nanoseconds of the system's monotonic clock.
->>>>>>> benchlive:src/headrace/testing/rtsp_server.py
+with the key and certificate in the file PEM, unless that is "-". For each client it prints the
+moment that stands for pts 0, in nanoseconds of the system's monotonic clock.
 """
 
 import sys
@@ -24,24 +20,16 @@ LAUNCH = (
 _LOOK_MILLISECONDS = 5
 
 
-<<<<<<< HEAD:tests/live/rtsp_server.py
-def main(path, port, pem, *login):
-=======
-def main(path: str, port: str, *login: str) -> None:
+def main(path: str, port: str, pem: str, *login: str) -> None:
     """Serve until killed."""
->>>>>>> benchlive:src/headrace/testing/rtsp_server.py
     Gst.init(None)
     server = GstRtspServer.RTSPServer()
     server.set_address("127.0.0.1")
     server.set_service(port)
     factory = GstRtspServer.RTSPMediaFactory()
     factory.set_launch(LAUNCH.format(path))
-<<<<<<< HEAD:tests/live/rtsp_server.py
-    if login or pem != "-":
-=======
     factory.connect("media-configure", _watch)
-    if login:
->>>>>>> benchlive:src/headrace/testing/rtsp_server.py
+    if login or pem != "-":
         auth = GstRtspServer.RTSPAuth()
         token = GstRtspServer.RTSPToken()
         token.set_string("media.factory.role", "user")

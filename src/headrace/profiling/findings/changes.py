@@ -7,6 +7,7 @@ from headrace.profiling.findings.finding import Change, listing
 from headrace.profiling.findings.gains import gain
 from headrace.profiling.findings.loads import StageLoad
 from headrace.profiling.metrics import Metrics
+from headrace.profiling.provenance import Scalar
 from headrace.profiling.session import Session
 from headrace.profiling.stages import ROLES
 
@@ -29,9 +30,9 @@ def best_change(
         case "decode":
             found = _of_decode(session, metrics, top, others)
         case "preprocess":
-            found = _of_preprocess(session)
+            found = _of_preprocess(session, top, others)
         case "transfer":
-            found = _of_transfer(session)
+            found = _of_transfer(session, top, others)
         case "model":
             found = _of_model(session, top, others)
         case "sink":
@@ -54,7 +55,7 @@ def _of_decode(
         yield Change(
             words="Re-encode the video with a keyframe every "
             f"{length} frames (ffmpeg -g {length}), so that less is decoded for each frame",
-            gain=gain(top, others, wasted),
+            gain=gain(session, top, others, wasted),
             rests_on=f"{metrics.amplification:.2f} frames are decoded for each that is wanted",
         )
         return
@@ -62,50 +63,74 @@ def _of_decode(
     yield Change(
         words=f"Re-encode the video at a smaller size{size}: half the height and width is a "
         "quarter of the pixels to decode",
+        most=_most(session, top, others),
     )
 
 
-def _of_preprocess(session: Session) -> Iterator[Change]:
+def _of_preprocess(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
+    most = _most(session, top, others)
     lighter = {"complex": "medium", "medium": "simple"}.get(session.setup.prep_level or "")
     if lighter:
-        yield Change(words=f"--prep-level {lighter}: less work per frame, and other pictures")
+        yield Change(
+            words=f"--prep-level {lighter}: less work per frame, and other pictures",
+            most=most,
+            options={"prep_level": lighter},
+        )
         return
-    yield Change(words="Smaller videos: what is resized costs by the pixels it has before")
+    yield Change(
+        words="Smaller videos: what is resized costs by the pixels it has before", most=most
+    )
 
 
-def _of_transfer(session: Session) -> Iterator[Change]:
+def _of_transfer(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
     carried = [stage for stage in session.stages if stage.role == "transfer" and stage.busy_seconds]
     speed = sum(stage.moved_bytes for stage in carried) / 1e9
     seconds = sum(stage.busy_seconds for stage in carried)
     said = f"{speed / seconds:.2g} GB/s were carried" if seconds and speed else None
     yield Change(
-        words=f"--batch-size {2 * session.setup.batch_size}: fewer, larger copies", rests_on=said
+        words=f"--batch-size {2 * session.setup.batch_size}: fewer, larger copies",
+        rests_on=said,
+        most=_most(session, top, others),
+        options={"batch_size": 2 * session.setup.batch_size},
     )
 
 
 def _of_model(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
     setup, gpus = session.setup, session.provenance.machine.gpus
+    most = _most(session, top, others)
     for each in session.alternatives:
         if each.ms_per_frame:
             factor = each.baseline_ms_per_frame / each.ms_per_frame
             yield Change(
                 words=each.option,
-                gain=gain(top, others, factor),
+                gain=gain(session, top, others, factor),
                 rests_on=f"the model took {each.ms_per_frame:.3g} ms a frame so, "
                 f"{each.baseline_ms_per_frame:.3g} as it was",
+                options=_typed(each.option),
             )
     if setup.device == "cpu" and gpus:
-        yield Change(words=f"--device cuda: this machine has a {gpus[0].name}")
+        yield Change(
+            words=f"--device cuda: this machine has a {gpus[0].name}",
+            most=most,
+            options={"device": "cuda"},
+        )
         return
     tried = listing([each.option for each in session.alternatives]) if session.alternatives else ""
     reason = f"tried and no faster: {tried}" if tried else None
     if setup.smaller_model:
-        yield Change(words=f"--model-name {setup.smaller_model}", rests_on=reason)
+        yield Change(
+            words=f"--model-name {setup.smaller_model}",
+            rests_on=reason,
+            most=most,
+            options={"model_name": setup.smaller_model},
+        )
     elif setup.device != "cpu":
         words = f"--batch-size {2 * setup.batch_size}: a GPU is quicker per frame on larger batches"
-        yield Change(words=words, rests_on=reason)
+        options = {"batch_size": 2 * setup.batch_size}
+        yield Change(words=words, rests_on=reason, most=most, options=options)
     else:
-        yield Change(words=f"A smaller model than {setup.model or 'this one'}", rests_on=reason)
+        words = f"A smaller model than {setup.model or 'this one'}"
+        yield Change(words=words, rests_on=reason, most=most)
 
 
 def _of_sink(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
@@ -113,8 +138,20 @@ def _of_sink(session: Session, top: StageLoad, others: list[StageLoad]) -> Itera
         rest = max(others, key=lambda load: load.busy) if others else top
         yield Change(
             words="--no-video, if the predictions are what you need",
-            gain=gain(top, others, float("inf")),
+            gain=_most(session, top, others),
             rests_on=f"{ROLES[rest.role].phrase} comes next, busy {100 * rest.busy:.0f} %",
+            options={"video": False},
         )
         return
-    yield Change(words="Fewer or faster outputs")
+    yield Change(words="Fewer or faster outputs", most=_most(session, top, others))
+
+
+def _most(session: Session, top: StageLoad, others: list[StageLoad]) -> float | None:
+    """The gain if the stage took no time at all."""
+    return gain(session, top, others, float("inf")) if others else None
+
+
+def _typed(option: str) -> dict[str, Scalar]:
+    """`--batch-size 8` by its name and value."""
+    name, value = option.removeprefix("--").split()
+    return {name.replace("-", "_"): int(value)}

@@ -1,12 +1,18 @@
 """A finding: one thing the numbers show, and the one change to try."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
+from headrace.profiling.provenance import Scalar
 from headrace.profiling.stages import Role
 
-Bound = Role | Literal["start-up", "source"]
-"""What can set the pace."""
+Bound = (
+    Role
+    | Literal["start-up", "source", "Python overhead", "loading", "loader workers", "hand-over"]
+)
+"""What can set the pace. Of a training loop: *loading* is done by the loop itself, when it asks;
+*loader workers* do it for the loop; *hand-over* is a batch on its way from them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +25,18 @@ class Change:
     """Times as fast the whole would be; None where no figure tells."""
     rests_on: str | None = None
     """The figure the gain is computed from, in words."""
+    most: float | None = None
+    """Where no figure tells the gain: what it cannot exceed, since something else comes next."""
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+    """The options of a run that make the change, by their names; empty where a run cannot."""
 
     def __str__(self) -> str:
         """Say it, with what it is predicted to bring or that this is not known."""
         reason = f" ({self.rests_on})" if self.rests_on else ""
         if self.gain is None:
-            return f"{self.words}; what it brings is not known before it is tried{reason}."
-        return f"{self.words}: about {self.gain:.2g} times as fast{reason}."
+            most = "" if self.most is None else f", at most {times(self.most)} as fast"
+            return f"{self.words}; what it brings is not known before it is tried{most}{reason}."
+        return f"{self.words}: about {times(self.gain)} as fast{reason}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +52,18 @@ class Finding:
     """The numbers, one sentence each, also those that speak against it."""
     change: str | None = None
     """The one thing to try next."""
+    advice: Change | None = field(default=None, compare=False)
+    """The same as a value; None where it is no option and has no figure."""
 
 
 def counted(number: int, word: str) -> str:
     """`1 step`, `2 steps`."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def times(factor: float) -> str:
+    """`1.3 times`, `140 times`."""
+    return f"{factor:.2g} times" if factor < 99.5 else f"{factor:.0f} times"
 
 
 def percent(share: float) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 from headrace.profiling.findings.changes import best_change
 from headrace.profiling.findings.finding import Finding, counted, listing, percent
 from headrace.profiling.findings.loads import StageLoad, occupancy, stage_loads
+from headrace.profiling.findings.overhead import overhead
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.profiling.stages import ROLES
@@ -34,18 +35,21 @@ def pace(session: Session) -> Finding | None:
         *_length_evidence(metrics),
     )
     if top.busy < BUSY:
-        return Finding(
+        lost = overhead(session, evidence)
+        return lost or Finding(
             headline="No stage was busy half of the time: the busiest, "
             f"{ROLES[top.role].phrase}, {percent(top.busy)}.",
             evidence=evidence,
             change=f"--batch-size {2 * session.setup.batch_size}: fewer hand-overs between the "
             "stages; what it brings is not known before it is tried.",
         )
+    change = best_change(session, metrics, top, loads[1:])
     return Finding(
         headline=_headline(alike, loads[len(alike) :]),
         bound_by=tuple(load.role for load in alike),
         evidence=evidence,
-        change=str(best_change(session, metrics, top, loads[1:])),
+        change=str(change),
+        advice=change,
     )
 
 

@@ -11,13 +11,24 @@ FEWEST_STEPS: Final = 10
 
 def too_short(session: Session) -> Finding | None:
     """Return a finding where there are too few steps to say anything of the pace."""
-    measured = max(0, len(session.steps) - session.warmup_steps)
+    skipped = len(session.loader.first_steps) if session.loader else session.warmup_steps
+    measured = max(0, len(session.steps) - skipped)
     if measured >= FEWEST_STEPS and session.stages:
         return None
+    if session.kind == "loader":
+        return _of_loop(measured)
     return Finding(
         headline="Too short to tell what bound the run: "
         f"{counted(measured, 'step')} after warm-up, {FEWEST_STEPS} is the least.",
         change=_change(session),
+    )
+
+
+def _of_loop(measured: int) -> Finding:
+    return Finding(
+        headline="Too short to tell whether the loop waits for data: "
+        f"{counted(measured, 'step')} after the first of each epoch, {FEWEST_STEPS} is the least.",
+        change="Let it run for more steps.",
     )
 
 

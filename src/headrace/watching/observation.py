@@ -1,0 +1,155 @@
+"""`headrace.observe`: does a training loop wait for its data, or the data for the loop?"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from torch.utils.data import DataLoader
+
+from headrace.errors import ConfigError
+from headrace.profiling.machine import provenance
+from headrace.profiling.session import Outcome, Session
+from headrace.profiling.usage import ProcessorShare
+from headrace.report.folder import write_run
+from headrace.report.loop_text import render_verdict
+from headrace.runs.outputs import claim
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.watching.facts import facts_of
+from headrace.watching.hook import hooked, is_told_to
+from headrace.watching.loop import LoopWatch
+from headrace.watching.recording import session_of
+from headrace.watching.tell import to_stderr
+from headrace.watching.timing import timed
+
+Batch = TypeVar("Batch")
+
+
+def observe(
+    loader: Iterable[Batch],
+    *,
+    out: str | Path | None = None,
+    tell: Callable[[str], object] | None = to_stderr,
+    clock: Clock = SYSTEM_CLOCK,
+) -> "Observation[Batch]":
+    """Watch a training loop, and say whether it waits for its data and what to change.
+
+        with headrace.observe(loader) as seen:
+            for batch in seen:
+                train(batch)
+
+    Batches are those of the loader: the same objects, order and random draws. Of a DataLoader its
+    workers tell what each batch cost them, whether they are forked or spawned. Cost: some
+    microseconds a step (benchmarks/bench_observe.py), and a moment at the end.
+
+    Args:
+        loader: A DataLoader with any number of workers, a loader of headrace, or anything else
+            that can be iterated, several times for several epochs.
+        out: Folder for `session.json`, the report and the table of steps; made when missing.
+        tell: Called with the verdict, some lines of text, when the block ends; None: with nothing.
+        clock: What measures.
+
+    Raises:
+        ConfigError: `loader` cannot be iterated, or `out` cannot be written to.
+    """
+    if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
+        raise ConfigError(
+            f"cannot observe a {type(loader).__name__}: it cannot be iterated; give the loader "
+            "that the training loop takes its batches from"
+        )
+    return Observation(loader, None if out is None else Path(out), tell, clock)
+
+
+class Observation(Generic[Batch]):
+    """A loader that is watched inside a `with` block; iterate it in place of the loader."""
+
+    def __init__(
+        self,
+        loader: Iterable[Batch],
+        out: Path | None,
+        tell: Callable[[str], object] | None,
+        clock: Clock,
+    ) -> None:
+        """Watch nothing yet."""
+        self._loader, self._out, self._tell, self._clock = loader, out, tell, clock
+        self._watch = LoopWatch(clock=clock)
+        self._open = ExitStack()
+        self._is_open = False
+        self._session: Session | None = None
+
+    @property
+    def session(self) -> Session:
+        """What was recorded, once the block has ended.
+
+        Raises:
+            ConfigError: it has not.
+        """
+        if self._session is None:
+            raise ConfigError("the session of a loop is known when its `with` block has ended")
+        return self._session
+
+    @property
+    def verdict(self) -> str:
+        """What it came to, in some lines; known when `session` is."""
+        return render_verdict(self.session)
+
+    def __enter__(self) -> Self:
+        if self._is_open or self._session is not None:
+            raise ConfigError("a loop is observed once; call headrace.observe again")
+        if self._out is not None:
+            claim(self._out)
+        self._is_open = True
+        self._share, self._began_ns = ProcessorShare(), self._clock.now_ns()
+        self._made = provenance(dict(facts_of(self._loader).configuration), sys.argv, self._clock)
+        if isinstance(self._loader, DataLoader):
+            self._open.enter_context(hooked(self._loader, self._watch))
+        return self
+
+    def __len__(self) -> int:
+        """How many batches the loader says it has; TypeError where it does not say."""
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Iterate the loader, watched.
+
+        Raises:
+            ConfigError: outside the `with` block.
+        """
+        if not self._is_open:
+            raise ConfigError(
+                "a loop is observed inside a block: "
+                "with headrace.observe(loader) as seen: for batch in seen: ..."
+            )
+        if isinstance(self._loader, DataLoader):
+            batches = iter(self._loader)
+            is_told = is_told_to(batches, self._watch)
+            return batches if is_told else timed(batches, self._watch)
+        return timed(self._loader, self._watch)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._is_open = False
+        self._open.close()
+        outcome: Outcome = "complete"
+        if error is not None:
+            outcome = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        self._session = session_of(
+            self._watch,
+            facts_of(self._loader),
+            made=self._made,
+            began_ns=self._began_ns,
+            wall_seconds=(self._clock.now_ns() - self._began_ns) / 1e9,
+            outcome=outcome,
+            error=f"{type(error).__name__}: {error}" if outcome == "failed" else None,
+            others_cpu_share=self._share.of_others(),
+        )
+        if self._out is not None:
+            self._session = write_run(self._session, self._out)
+        if self._tell is not None:
+            self._tell(self.verdict)

@@ -1,0 +1,97 @@
+"""What is said and written when a watched script has ended."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+from headrace.errors import ConfigError, HeadraceError
+from headrace.profiling.machine import provenance
+from headrace.profiling.session import Outcome, Session
+from headrace.report.folder import write_run
+from headrace.report.loop_text import render_verdict
+from headrace.report.numbers import counted, seconds
+from headrace.runs.outputs import claim
+from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.watching.everywhere import LOOPS, SHARE, Loop
+from headrace.watching.loop import LoopWatch
+from headrace.watching.recording import session_of
+from headrace.watching.tell import no_loop, to_stderr
+
+_SHOWN: Final = 3
+"""Loops that get their verdict in full, the longest."""
+
+
+def tell_end(target: str, asked: dict[str, str | None], error: BaseException | None) -> None:
+    """Say what the loops of the script `target` came to, on stderr; write the files asked for.
+
+    Args:
+        target: The script, as it was named.
+        asked: `out`: a folder; `json`: a file; None for neither.
+        error: What ended the script before its time.
+    """
+    share = SHARE.of_others()
+    loops = [(loop, watch) for loop, watch in LOOPS.all() if watch.seen]
+    sessions = [_session(loop, watch, error, share) for loop, watch in loops]
+    if not sessions:
+        to_stderr(no_loop(target))
+    try:
+        _write(sessions, asked)
+    except HeadraceError as failure:
+        to_stderr(f"headrace: {failure}")
+    for session in sessions[:_SHOWN]:
+        to_stderr(render_verdict(session))
+    for session in sessions[_SHOWN:]:
+        where = session.provenance.configuration["loop"]
+        steps = counted(len(session.steps), "step")
+        to_stderr(f"headrace: {where}: {steps} in {seconds(session.wall_seconds)}")
+
+
+def _session(
+    loop: Loop, watch: LoopWatch, error: BaseException | None, share: float | None
+) -> Session:
+    outcome, reason = _outcome(error)
+    configuration = {"loop": loop.where, **dict(loop.facts.configuration)}
+    return session_of(
+        watch,
+        loop.facts,
+        made=provenance(configuration, sys.orig_argv, SYSTEM_CLOCK),
+        began_ns=LOOPS.began_ns,
+        wall_seconds=watch.seconds,
+        outcome=outcome,
+        error=reason,
+        others_cpu_share=share,
+    )
+
+
+def _outcome(error: BaseException | None) -> tuple[Outcome, str | None]:
+    match error:
+        case None:
+            return "complete", None
+        case SystemExit():
+            is_good = error.code in (None, 0)
+            return ("complete", None) if is_good else ("failed", f"exit: {error.code}")
+        case KeyboardInterrupt():
+            return "interrupted", None
+    return "failed", f"{type(error).__name__}: {error}"
+
+
+def _write(sessions: list[Session], asked: dict[str, str | None]) -> None:
+    """One folder for each loop where they are several."""
+    if asked.get("out") and sessions:
+        out = Path(str(asked["out"]))
+        for number, session in enumerate(sessions, 1):
+            folder = out if len(sessions) == 1 else out / f"loop_{number}"
+            claim(folder)
+            sessions[number - 1] = write_run(session, folder)
+        to_stderr(f"headrace: reports are in {out}")
+    if asked.get("json"):
+        text = json.dumps([session.model_dump(mode="json") for session in sessions])
+        _write_text(Path(str(asked["json"])), text + "\n")
+
+
+def _write_text(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}; give another file") from error

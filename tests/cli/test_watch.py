@@ -1,0 +1,168 @@
+"""`headrace watch` leaves a script as it is, and says at its end what its loops waited for."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.watch import own_arguments
+
+TRAIN = """
+import sys
+import torch
+from torch.utils.data import DataLoader, Dataset
+import beside
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 60
+    def __getitem__(self, index):
+        return torch.zeros(3), index
+
+if __name__ == "__main__":
+    print(sys.argv[1:], beside.WORD, __name__)
+    workers = int(sys.argv[1])
+    start = "spawn" if workers else None
+    loader = DataLoader(Numbers(), 2, num_workers=workers, multiprocessing_context=start)
+    seen = [int(index) for _, indices in loader for index in indices]
+    print(sum(seen))
+    if "check" in sys.argv:
+        for batch in DataLoader(Numbers(), 4):
+            pass
+    if "fail" in sys.argv:
+        raise ValueError("no more")
+    sys.exit(3)
+"""
+ENDLESS = """
+import sys
+from torch.utils.data import DataLoader
+
+for batch in DataLoader(list(range(20))):
+    pass
+print("ready", flush=True)
+sys.stdin.read()
+"""
+WATCH = [sys.executable, "-m", "headrace", "watch"]
+
+
+@pytest.fixture
+def script(tmp_path) -> Path:
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "beside.py").write_text("WORD = 'beside'\n")
+    return tmp_path / "train.py"
+
+
+def run(*command: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    words = [str(word) for word in command]
+    return subprocess.run(words, capture_output=True, text=True, cwd=folder)
+
+
+def test_a_script_has_its_own_arguments_output_and_exit_code(script, tmp_path) -> None:
+    """In a module that starts workers anew, which import it, too."""
+    kept = tmp_path / "sessions.json"
+    done = run(
+        *(*WATCH, "--json", kept, "--", sys.executable, "-m", "train"),
+        *("1", "--debug", "--out", "x"),
+        folder=tmp_path,
+    )
+    assert done.stdout == "['1', '--debug', '--out', 'x'] beside __main__\n1770\n"
+    assert done.returncode == 3
+    first, *_ = done.stderr.splitlines()
+    assert first.startswith("headrace: DataLoader of Numbers at train.py:18: 30 steps in ")
+    assert first.endswith(", failed")  # by its exit code
+    (session,) = json.loads(kept.read_text())
+    assert session["loader"]["workers"] == 1
+    assert set(session["steps"]["work_ms"]) == {"fetch", "collate", "step"}
+
+
+def test_a_script_that_fails_shows_its_own_traceback_and_each_loop_a_report(
+    script, tmp_path
+) -> None:
+    done = run(
+        *(*WATCH, "--out", tmp_path / "seen", "--", sys.executable, "train.py", "0"),
+        *("check", "fail"),
+        folder=tmp_path,
+    )
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert lines[:2] == [
+        "Traceback (most recent call last):",
+        '  File "train.py", line 24, in <module>',
+    ]
+    assert lines.index("ValueError: no more") < lines.index(
+        f"headrace: reports are in {tmp_path / 'seen'}"
+    )
+    assert (tmp_path / "seen" / "loop_1" / "report.html").is_file()
+    assert (tmp_path / "seen" / "loop_2" / "session.json").is_file()
+
+
+def test_ctrl_c_ends_a_script_as_without_us_and_its_loops_are_told(tmp_path) -> None:
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    child = subprocess.Popen(
+        [*WATCH, "--", sys.executable, "endless.py"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    os.kill(child.pid, signal.SIGINT)
+    _, err = child.communicate()
+    assert child.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt" in err
+    assert "20 steps in " in err
+
+
+def test_a_script_without_a_loader_is_told_so_and_loads_no_torch(tmp_path) -> None:
+    (tmp_path / "plain.py").write_text("import sys; print('torch' in sys.modules)")
+    done = run(*WATCH, "--", sys.executable, "plain.py", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "False\n")
+    assert done.stderr == (
+        "headrace: plain.py took no batch from a DataLoader or a loader of headrace: "
+        "there is no loop to tell of\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("bash", "train.sh"), "cannot watch 'bash': it is no Python; give `headrace watch --"),
+        (("python0.1", "train.py"), "there is no such program"),
+        ((sys.executable,), "it runs no script"),
+        ((sys.executable, "-c", "pass"), "cannot watch '-c': no script and no module"),
+        ((sys.executable, "-m"), "cannot watch '-m': no script and no module"),
+        ((sys.executable, "-u", "-X", "dev", "no.py"), "cannot watch 'no.py': there is no such"),
+    ],
+)
+def test_what_cannot_be_watched_is_refused_with_what_to_do(call, command, said) -> None:
+    code, out, err = call("watch", "--", *command)
+    assert (code, out) == (1, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+
+
+def test_places_that_cannot_be_written_are_refused_before_the_script_runs(call, script) -> None:
+    command = ("--", sys.executable, script)
+    assert "cannot write to the output folder" in call("watch", "--out", script, *command)[2]
+    assert "give a file in a folder" in call("watch", "--json", script.parent, *command)[2]
+    assert "give a file in" in call("watch", "--json", script / "x.json", *command)[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "own"),
+    [
+        (["run", "a.mp4", "--debug"], 3),
+        (["watch", "--", "python", "x.py", "--debug"], 1),
+        (["watch", "--out", "x", "python", "x.py", "--debug"], 3),
+        (["watch", "--debug", "--", "python", "x.py"], 2),
+        ([], 0),
+    ],
+)
+def test_debug_in_a_script_is_the_scripts(arguments, own) -> None:
+    assert own_arguments(arguments) == own

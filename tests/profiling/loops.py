@@ -1,0 +1,187 @@
+"""Training loops that never happened: a DataLoader's workers, a loop, and who waits for whom."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from headrace.profiling.session import Session
+from headrace.testing.fake_clock import FakeClock
+from headrace.watching.facts import BatchFacts, LoaderFacts
+from headrace.watching.loop import LoopWatch, SeenStep
+from headrace.watching.recording import session_of
+from profiling.simulation import Process, Queue, Signal, Sleep, Wait, Work, World
+from report.recorded import MACHINE, record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """A training loop over a DataLoader; times are means in milliseconds a batch."""
+
+    fetch: float
+    step: float
+    collate: float = 1.0
+    workers: int = 0
+    prefetch: int = 2
+    from_disk: float = 0.0
+    """Share of `fetch` that waits, and takes no core."""
+    handover: float = 0.2
+    """A batch is on its way from its worker to the loop."""
+    start: float = 20.0
+    """Of the workers, for each epoch unless they live on."""
+    epochs: int = 1
+    lives_on: bool = False
+    cores: int = 8
+    noise: float = 0.1
+    batch_bytes: int = 1_000_000
+    steps: int = 300
+    """All epochs together."""
+    seed: int = 1
+
+    def with_(self, **changes: Any) -> "Loop":
+        return replace(self, **changes)
+
+
+def loop_ms(plan: Loop) -> float:
+    """Milliseconds of the whole loop."""
+    turns, _ = _run(plan)
+    return (turns[-1].ended_ns or 0) / 1e6
+
+
+def simulate_loop(plan: Loop) -> Session:
+    """The session that observing the loop would record."""
+    turns, starts = _run(plan)
+    watch = LoopWatch(clock=FakeClock(), seen=turns, start_seconds=starts)
+    watch.batch = BatchFacts(num_bytes=plan.batch_bytes, has_float32=True)
+    machine = MACHINE.model_copy(update={"usable_cores": plan.cores})
+    return session_of(
+        watch,
+        LoaderFacts(
+            name="DataLoader",
+            kind="DataLoader",
+            dataset="Planted",
+            batch_size=16,
+            workers=plan.workers,
+            prefetch_factor=plan.prefetch if plan.workers else None,
+            has_persistent_workers=plan.lives_on,
+        ),
+        made=record(steps=1).provenance.model_copy(update={"machine": machine}),
+        began_ns=0,
+        wall_seconds=(turns[-1].ended_ns or 0) / 1e9,
+        outcome="complete",
+        error=None,
+        others_cpu_share=None,
+    )
+
+
+class _Planted:
+    """A loop under way."""
+
+    def __init__(self, plan: Loop) -> None:
+        self.plan = plan
+        self.world = World(plan.cores)
+        self.fetch, self.collate, self.step = (
+            self._drawn(place, mean)
+            for place, mean in enumerate((plan.fetch, plan.collate, plan.step))
+        )
+        self.arrived: dict[int, int] = {}
+        """Batch → when it was made; those that have come."""
+        self.spent: dict[int, tuple[float, float]] = {}
+        """Batch → fetch and collate as they took, milliseconds."""
+        self.news = Signal()
+        self.seen: list[SeenStep] = []
+        self.starts: list[float] = []
+
+    def _drawn(self, place: int, mean: float) -> Any:
+        noise = self.plan.noise
+        generator = np.random.default_rng([self.plan.seed, place])
+        return mean * generator.lognormal(-(noise**2) / 2, noise, self.plan.steps)
+
+    def now_ns(self) -> int:
+        return round(self.world.now_ms * 1e6)
+
+    def make(self, batch: int) -> Process:
+        """In whatever process."""
+        began = self.world.now_ms
+        waits = self.plan.from_disk * self.fetch[batch]
+        if waits:
+            yield Sleep(waits)
+        yield Work(float(self.fetch[batch] - waits))
+        fetched = self.world.now_ms
+        yield Work(float(self.collate[batch]))
+        self.spent[batch] = (fetched - began, self.world.now_ms - fetched)
+
+    def worker(self, asked: Queue) -> Process:
+        while True:
+            batch = yield from asked.take()
+            if batch < 0:
+                return
+            yield from self.make(batch)
+            self.world.start(self.deliver(batch, self.now_ns()))
+
+    def deliver(self, batch: int, made_ns: int) -> Process:
+        yield Sleep(self.plan.handover)
+        self.arrived[batch] = made_ns
+        self.world.give(self.news)
+
+    def loop(self) -> Process:
+        plan, queues = self.plan, []
+        per_epoch = plan.steps // plan.epochs
+        for epoch in range(plan.epochs):
+            began = self.world.now_ms
+            if plan.workers and not (plan.lives_on and epoch):
+                yield from self.end(queues)
+                yield Sleep(plan.start)
+                queues = [Queue(self.world, 10_000) for _ in range(plan.workers)]
+                for queue in queues:
+                    self.world.start(self.worker(queue))
+            batches = range(epoch * per_epoch, (epoch + 1) * per_epoch)
+            for batch in batches[: plan.workers * plan.prefetch]:
+                yield from queues[batch % plan.workers].put(batch)
+            for batch in batches:
+                yield from self.turn(batch, batches, queues, began)
+        yield from self.end(queues)
+
+    def end(self, queues: list[Queue]) -> Process:
+        for queue in queues:
+            yield from queue.put(-1)
+
+    def turn(self, batch: int, batches: range, queues: list[Queue], began: float) -> Process:
+        plan, asked_ns = self.plan, self.now_ns()
+        if not queues:
+            yield from self.make(batch)
+            self.arrived[batch] = self.now_ns()
+        while batch not in self.arrived:
+            yield Wait(self.news)
+        further = batch + plan.workers * plan.prefetch
+        if queues and further in batches:
+            yield from queues[further % plan.workers].put(further)
+        is_first = batch == batches[0]
+        if is_first:
+            self.starts.append((self.world.now_ms - began) / 1e3)
+        fetch, collate = self.spent[batch]
+        got_ns = self.now_ns()
+        yield Work(float(self.step[batch]))
+        batch_cpu = (1 - plan.from_disk) * self.fetch[batch] + self.collate[batch]
+        self.seen.append(
+            SeenStep(
+                asked_ns=asked_ns,
+                got_ns=got_ns,
+                is_first=is_first,
+                ready=None,
+                samples=16,
+                fetch_ns=round(fetch * 1e6),
+                collate_ns=round(collate * 1e6),
+                batch_processor_ns=round(batch_cpu * 1e6),
+                made_ns=self.arrived[batch],
+                ended_ns=self.now_ns(),
+                processor_ns=round((self.step[batch] + (0.0 if plan.workers else batch_cpu)) * 1e6),
+            )
+        )
+
+
+def _run(plan: Loop) -> tuple[list[SeenStep], list[float]]:
+    planted = _Planted(plan)
+    planted.world.start(planted.loop())
+    planted.world.run()
+    return planted.seen, planted.starts

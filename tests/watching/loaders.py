@@ -1,0 +1,42 @@
+"""Datasets of the tests, in a module that a spawned worker can import."""
+
+import torch
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
+
+
+class Numbers(Dataset[tuple[torch.Tensor, int]]):
+    """Item i is a picture full of i, and a random number drawn by PyTorch's generator."""
+
+    def __init__(self, count: int = 48) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.full((3, 4, 4), float(index)) + torch.rand(()), index
+
+
+class Stream(IterableDataset[int]):
+    """Numbers, shared out to the workers by who they are."""
+
+    def __iter__(self):
+        info = get_worker_info()
+        first, step = (info.id, info.num_workers) if info else (0, 1)
+        return iter(range(first, 40, step))
+
+
+def marked(worker: int) -> None:
+    """A `worker_init_fn` that changes the dataset it finds in its worker."""
+    info = get_worker_info()
+    assert isinstance(info.dataset, Numbers)
+    info.dataset.count = 1000 + worker
+
+
+class Broken(Numbers):
+    """Cannot give item 20."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        if index == 20:
+            raise ValueError("item 20 is broken")
+        return super().__getitem__(index)
