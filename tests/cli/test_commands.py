@@ -88,9 +88,9 @@ def test_flags_default_to_what_the_library_defaults_to():
     parts = (InputOptions, FlowOptions, ClipOptions, ComputeOptions, OutputOptions)
     fields = {name: field for part in parts for name, field in part.__dataclass_fields__.items()}
     flags = signature(run_command.run).parameters
-    assert set(fields) - {"source"} == set(flags) - {
-        *("sources", "view", "web_address", "web_port", "dry_run", "json")
-    }
+    served = {"web_address", "web_port", "web_host", "web_token_file", "max_silence"}
+    others = {"sources", "view", *served, "dry_run", "json"}
+    assert set(fields) - {"source"} == set(flags) - others
     for name in set(fields) - {"source"}:
         assert flags[name].default == fields[name].default, name
 
