@@ -50,5 +50,5 @@ def test_json_holds_what_the_table_says_and_the_levels(call):
 
 def test_a_model_that_is_none_is_an_error_of_one_line(call):
     code, out, err = call("models", "resnet5O")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert "did you mean resnet50" in err

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from decode.gpus import needs_no_gpu
+from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.decode.index_store import IndexStore
 from headrace.errors import BackendError, ConfigError
 from headrace.runs.options import (
@@ -57,7 +57,7 @@ def prepare(clip, tmp_path):
         batch_size = values.pop("batch_size", 3)
         given = {name: values.pop(name) for name in ("max_steps", "stride") if name in values}
         output = {n: values.pop(n) for n in ("predictions", "top_k", "video") if n in values}
-        level = values.pop("prep_level", "medium")
+        level, device = values.pop("prep_level", "medium"), values.pop("device", "cpu")
         options = RunOptions(
             input=InputOptions(sources=(str(clip),), **given),
             compute=ComputeOptions(
@@ -65,6 +65,7 @@ def prepare(clip, tmp_path):
                 weights="none",
                 batch_size=batch_size or 4,
                 prep_level=level,
+                device=device,
                 execution=ExecutionOptions(fit_batch=batch_size is None, **values),
             ),
             output=OutputOptions(out=tmp_path / "out", **output),
@@ -216,3 +217,23 @@ def test_what_is_not_there_is_refused_with_what_there_is(prepare, values, messag
 def test_preprocessing_on_a_gpu_that_is_not_there_is_refused(prepare):
     with pytest.raises(BackendError, match=r"preprocessing on the GPU \(--prep-on-gpu\) was asked"):
         prepare(prep_on_gpu=True)
+
+
+@needs_gpu
+@pytest.mark.parametrize(
+    ("values", "transfers"),
+    [
+        ({"device": "cuda"}, 1),
+        ({"device": "cuda", "prep_on_gpu": True, "amp": True}, 1),
+        ({"prep_on_gpu": True}, 2),
+        ({"device": "cuda", "split_point": "features.8", "amp": True}, 1),
+        ({"device": "cuda", "split_point": "features.8", "prep_on_gpu": True}, 3),
+        ({"device": "cuda", "batch_size": None}, 1),
+    ],
+)
+def test_on_a_gpu_a_run_is_complete_and_carries_what_it_must(prepare, values, transfers):
+    session = prepare(video=False, **values).run()
+    assert (session.outcome, session.error) == ("complete", None)
+    carried = [stage for stage in session.stages if stage.role == "transfer"]
+    assert len(carried) == transfers
+    assert all(stage.moved_bytes > 0 for stage in carried)
