@@ -171,5 +171,6 @@ def _conditions(result: Result) -> dict[str, Any]:
     """What must be the same for repeats to stand together."""
     known = result.model_dump(mode="json", exclude_none=True)
     made = known["provenance"]
+    made["machine"].pop("available_bytes", None)  # another at every moment
     facts = {name: made.get(name) for name in ("commit", "configuration", "machine", "versions")}
     return {**facts, "media": known["media"]}

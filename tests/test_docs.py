@@ -6,14 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli import bench, clip, doctor, index, plan, report, run
+from headrace.cli import (
+    bench,
+    clip,
+    compare,
+    doctor,
+    index,
+    launch,
+    models,
+    plan,
+    report,
+    run,
+    watch,
+)
 from media import real_clip
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
-COMMANDS = {
-    module.__name__.rpartition(".")[2] for module in (bench, clip, doctor, index, plan, report, run)
-}
+_MODULES = (bench, clip, compare, doctor, index, launch, models, plan, report, run, watch)
+COMMANDS = {module.__name__.rpartition(".")[2] for module in _MODULES}
 
 
 PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
@@ -65,6 +76,7 @@ def test_make_targets_in_the_readme_exist():
         "docs/design.md",
         "docs/sampling.md",
         "docs/cameras.md",
+        "docs/live.md",
     ],
 )
 def test_links_lead_somewhere(page):

@@ -142,7 +142,7 @@ def test_a_script_without_a_loader_is_told_so_and_loads_no_torch(tmp_path) -> No
 )
 def test_what_cannot_be_watched_is_refused_with_what_to_do(call, command, said) -> None:
     code, out, err = call("watch", "--", *command)
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert said in err
     assert len(err.splitlines()) == 1
 

@@ -73,5 +73,5 @@ def test_what_says_nothing_is_refused(given):
 
 def test_the_command_says_so_in_one_line(call, tmp_path):
     code, _, err = call("run", "0", "--out", tmp_path, "--web-port", "0")
-    assert (code, len(err.splitlines())) == (1, 1)
+    assert (code, len(err.splitlines())) == (2, 1)
     assert "give --view web or metrics" in err

@@ -17,7 +17,7 @@ PREPROCESS = (70.0, 230.0, 90.0, 31.0)
 
 def options(**compute: Any) -> RunOptions:
     return RunOptions(
-        input=InputOptions(source="a.mp4", stride=2),
+        input=InputOptions(sources=("a.mp4",), stride=2),
         compute=ComputeOptions(**compute),
         output=OutputOptions(out=Path("run")),
     )
@@ -32,7 +32,7 @@ def test_what_is_written_to_a_folder_of_its_own_is_all_that_else_differs() -> No
     trial = trial_of(options(batch_size=4), record(SINK))
     assert trial is not None
     assert trial.options == RunOptions(
-        input=InputOptions(source="a.mp4", stride=2),
+        input=InputOptions(sources=("a.mp4",), stride=2),
         compute=ComputeOptions(batch_size=4),
         output=OutputOptions(out=Path("run/tried"), video=False),
     )

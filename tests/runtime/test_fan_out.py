@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from headrace.errors import ConfigError, MediaError, StageError
-from headrace.runtime.fan_out import FanOut, Sink
+from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.runtime.pipeline import Pipeline
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import Call, happens, in_time
@@ -36,7 +36,10 @@ def test_every_sink_gets_every_result_in_order():
     file, page = [], []
 
     def run_it():
-        sinks = [Sink(name="file", function=file.append), Sink(name="page", function=page.append)]
+        sinks = [
+            Outlet(name="file", function=file.append),
+            Outlet(name="page", function=page.append),
+        ]
         with Pipeline(source=range(20)).run() as run, FanOut(sinks) as fan:
             for item in run:
                 fan.put(item.value)
@@ -57,8 +60,8 @@ def test_every_sink_gets_every_result_in_order():
 def test_a_sink_that_is_stuck_drops_and_holds_nobody_back(overflow, kept):
     page, file = Gate(), []
     sinks = [
-        Sink(name="page", function=page, overflow=overflow),
-        Sink(name="file", function=file.append),
+        Outlet(name="page", function=page, overflow=overflow),
+        Outlet(name="file", function=file.append),
     ]
 
     def run_it():
@@ -78,8 +81,10 @@ def test_a_sink_that_wants_everything_holds_back_who_puts_but_no_other_sink():
     """Both are full when the last result comes: the other has room first, and gets it first."""
     clock, slow, other, got_last = FakeClock(), Gate(), Gate(), threading.Event()
     sinks = [
-        Sink(name="slow", function=slow, capacity=1),
-        Sink(name="other", function=lambda n: other(n) or (n == 2 and got_last.set()), capacity=1),
+        Outlet(name="slow", function=slow, capacity=1),
+        Outlet(
+            name="other", function=lambda n: other(n) or (n == 2 and got_last.set()), capacity=1
+        ),
     ]
 
     def run_it():
@@ -121,7 +126,7 @@ def test_a_sink_that_fails_ends_alone_and_says_so_at_the_end():
             failed.set()
             raise error
 
-    sinks = [Sink(name="video", function=fail), Sink(name="file", function=file.append)]
+    sinks = [Outlet(name="video", function=fail), Outlet(name="file", function=file.append)]
     fan = FanOut(sinks)
 
     def run_it():
@@ -145,8 +150,8 @@ def test_a_sink_that_fails_ends_alone_and_says_so_at_the_end():
 def test_an_error_of_headrace_arrives_as_itself_and_others_are_its_notes():
     first = MediaError("cannot be encoded", source="out.mp4")
     sinks = [
-        Sink(name="video", function=failing_at(0, first)),
-        Sink(name="page", function=failing_at(0, OSError("gone"))),
+        Outlet(name="video", function=failing_at(0, first)),
+        Outlet(name="page", function=failing_at(0, OSError("gone"))),
     ]
 
     def run_it():
@@ -168,8 +173,8 @@ def test_what_was_put_is_finished_also_when_the_block_ends_with_an_error(error):
 
     def run_it():
         sinks = [
-            Sink(name="file", function=file),
-            Sink(name="page", function=failing_at(0, OSError("gone"))),
+            Outlet(name="file", function=file),
+            Outlet(name="page", function=failing_at(0, OSError("gone"))),
         ]
         with FanOut(sinks) as fan:
             put_all(fan, range(2))
@@ -191,7 +196,7 @@ def test_a_sink_that_hangs_is_left_behind_and_what_it_missed_is_counted():
         release.wait(30)
 
     def run_it():
-        with FanOut([Sink(name="page", function=hang)], drain_seconds=0.01) as fan:
+        with FanOut([Outlet(name="page", function=hang)], drain_seconds=0.01) as fan:
             fan.put(0)
             happens(stuck)
             put_all(fan, range(1, 3))
@@ -210,7 +215,7 @@ def test_busy_and_starved_are_told_apart():
         clock.advance(2)
 
     def run_it():
-        with FanOut([Sink(name="page", function=function)], clock=clock) as fan:
+        with FanOut([Outlet(name="page", function=function)], clock=clock) as fan:
             put_all(fan, range(3))
         return fan.statistics()[0]
 
@@ -225,4 +230,4 @@ def test_no_sink_is_fine():
 
 def test_refuses_two_sinks_of_one_name():
     with pytest.raises(ConfigError, match="different names, got page, page"):
-        FanOut([Sink(name="page", function=print)] * 2)
+        FanOut([Outlet(name="page", function=print)] * 2)

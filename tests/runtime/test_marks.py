@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from headrace.errors import StageError
-from headrace.runtime.fan_out import FanOut, Sink
+from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.runtime.feed import Feed, Merged
 from headrace.runtime.grouping import Windows
 from headrace.runtime.marks import NO_MARKS, RangeRecorder, SeveralMarks
@@ -88,7 +88,7 @@ def test_sinks_are_marked_too():
     taken = []
 
     def put():
-        with FanOut([Sink(name="file", function=taken.append)], marks=recorder) as fan:
+        with FanOut([Outlet(name="file", function=taken.append)], marks=recorder) as fan:
             fan.put("a")
             fan.put("b")
 

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
     from headrace.runs.live.runner import LiveRunner
+    from headrace.runs.retrain.runner import RetrainRunner
     from headrace.runs.run import Runner
 
-    AnyRunner = TypeVar("AnyRunner", Runner, LiveRunner)
+    AnyRunner = TypeVar("AnyRunner", Runner, LiveRunner, RetrainRunner)
 
 _EVERY_MS: Final = 250.0
 """Of the run, between two words about its progress."""

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace.cli.keeping import keep
 from headrace.cli.launched import run_as_launched
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ def execute_live(
     """Run it, and write its folder; None where it was only to be checked."""
     from headrace.live.masking import masked
     from headrace.profiling.machine import describe_machine, process_seconds, versions
-    from headrace.report.folder import write_run
     from headrace.report.text import render_setup
     from headrace.runs.live.runner import LiveRunner
 
@@ -43,7 +43,7 @@ def execute_live(
         return None
     with _watched(runner, web, is_quiet=is_quiet) as watched:
         session = _with_progress(watched, is_quiet=is_quiet)
-    return write_run(session, options.output.out)
+    return keep(session, options.output.out, is_quiet=is_quiet)
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
+from headrace.cli.keeping import keep
+from headrace.cli.launched import run_as_launched
 from headrace.cli.options import keyword, with_parameters
 from headrace.cli.stopping import ending_on_sigterm
 from headrace.errors import ConfigError
@@ -168,7 +170,6 @@ def _size(text: str | None) -> tuple[int, int] | None:
 def _execute(options: "RetrainOptions", *, is_dry: bool, is_quiet: bool) -> "Session | None":
     from headrace.live.masking import masked
     from headrace.profiling.machine import describe_machine, process_seconds, versions
-    from headrace.report.folder import write_run
     from headrace.report.text import render_setup
     from headrace.runs.retrain.runner import RetrainRunner
 
@@ -180,7 +181,7 @@ def _execute(options: "RetrainOptions", *, is_dry: bool, is_quiet: bool) -> "Ses
     if is_dry:
         print(_plan(runner), file=sys.stderr if is_quiet else sys.stdout)
         return None
-    return write_run(_with_progress(runner, is_quiet=is_quiet), options.out)
+    return keep(_with_progress(runner, is_quiet=is_quiet), options.out, is_quiet=is_quiet)
 
 
 def _plan(runner: "RetrainRunner") -> str:
@@ -249,4 +250,4 @@ def _with_progress(runner: "RetrainRunner", *, is_quiet: bool) -> "Session":
         def show(step: "Step") -> None:
             progress.update(task, completed=step.step + 1, loss=f"{step.loss:.3f}")
 
-        return runner.run(show)
+        return run_as_launched(runner, show)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from headrace.cli.keeping import keep
 from headrace.cli.launched import run_as_launched
 from headrace.cli.options import flags, with_parameters
 from headrace.cli.run_options import GROUPS
@@ -105,7 +106,6 @@ def _run_either(
 
 def _execute(options: "RunOptions", *, is_dry: bool, is_quiet: bool) -> "Session | None":
     from headrace.profiling.machine import describe_machine, process_seconds, versions
-    from headrace.report.folder import write_run
     from headrace.report.text import render_setup
     from headrace.runs.run import Runner
 
@@ -126,7 +126,7 @@ def _execute(options: "RunOptions", *, is_dry: bool, is_quiet: bool) -> "Session
             file=sys.stderr if is_quiet else sys.stdout,
         )
         return None
-    return write_run(_with_progress(runner, is_quiet=is_quiet), out)
+    return keep(_with_progress(runner, is_quiet=is_quiet), out, is_quiet=is_quiet)
 
 
 def _conclude(session: "Session", out: Path, interrupted: int, *, is_quiet: bool) -> None:

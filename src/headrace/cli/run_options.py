@@ -18,7 +18,9 @@ class ReadFlags:
     sources: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="SOURCE", help="Videos, folders and lists of them, cameras, addresses."
+            metavar="SOURCE",
+            help="A video, folder or glob; a camera: 0; rtsp://, rtsps://, http(s)://, udp://; a "
+            "pattern: test://; a list: cameras.streams. Several make batches.",
         ),
     ] = None
     input_path: Annotated[

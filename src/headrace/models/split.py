@@ -159,7 +159,7 @@ def _check_apart(first: nn.Module, second: nn.Module, layer: str) -> None:
 
 
 def _no_cut(layer: str, ends: Mapping[str, object], modules: Mapping[str, object]) -> str:
-    if layer in modules:
+    if layer and layer in modules:
         reason = "nothing is left to compute behind it, or it does not run"
         return f"the model cannot be cut behind {layer}: {reason}; {_advice('', ends)}"
     return f"the model has no layer {layer!r} to be cut behind; {_advice(layer, ends)}"

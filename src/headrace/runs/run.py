@@ -199,12 +199,7 @@ class Runner:
         names = [str(index.source) for index in self.indexes]
         instruments, sinks = self._instruments(made), self._sinks(names)
         batches = _reader(self.options, self.indexes, self.clock, instruments.marks)
-        prep_level = self.options.compute.prep_level
-        preprocess = self.preprocess or build_preprocess(prep_level, self.model.input)
-        stages = stages_of(preprocess, self.carriers, self.model, sinks)
-        # What the source hands out is marked by the threads that decode it.
-        line = Pipeline(source=batches, stages=stages, source_name=SOURCE, marks_source=False)
-        run = line.run(clock=self.clock, marks=instruments.marks)
+        run = self._line(batches, sinks).run(clock=self.clock, marks=instruments.marks)
         try:
             with finishing(sinks), instruments, run:
                 for item in run:
@@ -250,6 +245,13 @@ class Runner:
             notes=self.notes,
             outputs=(*(name for sink in sinks for name in sink.outputs), *instruments.outputs),
         )
+
+    def _line(self, batches: FrameReader, sinks: Sequence[Sink]) -> Pipeline:
+        prep_level = self.options.compute.prep_level
+        preprocess = self.preprocess or build_preprocess(prep_level, self.model.input)
+        stages = stages_of(preprocess, self.carriers, self.model, sinks)
+        # What the source hands out is marked by the threads that decode it.
+        return Pipeline(source=batches, stages=stages, source_name=SOURCE, marks_source=False)
 
     def _instruments(self, made: Provenance) -> Instruments:
         options = self.options

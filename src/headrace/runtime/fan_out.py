@@ -27,7 +27,7 @@ UNFINISHED: Final = "unfinished"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sink(Generic[T]):
+class Outlet(Generic[T]):
     """A place where results go."""
 
     name: str
@@ -55,7 +55,7 @@ class FanOut(Generic[T]):
 
     def __init__(
         self,
-        sinks: Sequence[Sink[T]],
+        sinks: Sequence[Outlet[T]],
         *,
         drain_seconds: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
@@ -152,7 +152,7 @@ class _Line(Generic[T]):
     """One sink with its queue."""
 
     def __init__(
-        self, sink: Sink[T], clock: Clock, marks: Marks, on_change: Callable[[], None]
+        self, sink: Outlet[T], clock: Clock, marks: Marks, on_change: Callable[[], None]
     ) -> None:
         self.sink = sink
         self._marks = marks

@@ -6,8 +6,7 @@ from typing import Final
 
 from headrace.errors import BackendError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.fan_out import FanOut
-from headrace.runtime.fan_out import Sink as Outlet
+from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.runtime.fed_process import FedProcess
 from headrace.sinks.caption import captions
 from headrace.sinks.gallery import Gallery

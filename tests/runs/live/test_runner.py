@@ -25,10 +25,10 @@ from runtime.in_time import in_time
 GONE = OpenError("cannot go on: the camera is gone", source="fake")
 
 
-def runner_of(folder, *sources, model=None, video=True, **flow):
+def runner_of(folder, *sources, model=None, video=True, max_steps=None, **flow):
     """A runner of fake sources whose model costs nothing."""
     options = LiveOptions(
-        input=InputOptions(sources=tuple(source.name for source in sources)),
+        input=InputOptions(sources=tuple(source.name for source in sources), max_steps=max_steps),
         flow=FlowOptions(**{"overload": "every-frame", **flow}),
         compute=ComputeOptions(batch_size=4),
         output=OutputOptions(out=folder, video=video),

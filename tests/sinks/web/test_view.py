@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.runtime.fan_out import FanOut, Sink
+from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.sinks.web.options import WebOptions
 from headrace.sinks.web.status import LiveStatus
 from runtime.in_time import Call, in_time
@@ -153,7 +153,7 @@ def test_browsers_that_stop_reading_hold_nobody():
 
     def run_it():
         with faked_run() as run:
-            sink = Sink(name="web", function=run.view.write, capacity=1, overflow="drop_oldest")
+            sink = Outlet(name="web", function=run.view.write, capacity=1, overflow="drop_oldest")
             with FanOut([sink]) as fan:
                 fan.put(seen(0, size=(720, 1280)))
                 ask(run, "/picture.jpg")

@@ -11,8 +11,7 @@ import numpy as np
 from headrace.errors import HeadraceError
 from headrace.runs.live.values import Answered
 from headrace.runtime.clock import Clock
-from headrace.runtime.fan_out import FanOut
-from headrace.runtime.fan_out import Sink as Outlet
+from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.queue import Overflow
 from headrace.sinks.seen import Seen, Sink

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.profiling.flow import StageRecord
-from headrace.profiling.inputs import DecodeCounters, LostFrame
+from headrace.profiling.inputs import DecodeCounters, LostFrame, with_content
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Outcome, Session
 from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step, Steps
 from headrace.profiling.training import Accuracy, TrainingRecord
-from headrace.runs.recording import setup_of, summarize
+from headrace.profiling.usage import Usage
+from headrace.runs.recording import lost_frame, setup_of, summarize
 from headrace.runs.retrain.learner import Learner
 from headrace.runs.retrain.material import Material
 from headrace.runs.retrain.options import RetrainOptions
@@ -30,6 +31,7 @@ class Ended:
     error: str | None
     wall_seconds: float
     others_cpu_share: float | None
+    usage: Usage
     head: str | None
     """The file of the head, if it was saved."""
     accuracy: Accuracy | None
@@ -52,12 +54,13 @@ def session_of(
         setup=setup_of(
             options.compute, learner.model, made, stride=options.input.stride, draws_video=False
         ),
-        inputs=tuple(map(summarize, material.indexes)),
+        inputs=with_content(tuple(map(summarize, material.indexes))),
         outcome=ended.outcome,
         error=ended.error,
         wall_seconds=ended.wall_seconds,
         startup=startup,
         others_cpu_share=ended.others_cpu_share,
+        usage=ended.usage,
         warmup_steps=_WARMUP_STEPS if len(steps) > 2 * _WARMUP_STEPS else 0,
         steps=Steps.of(steps),
         stages=tuple(_stages(steps, learner.trainer.moved_bytes)),
@@ -88,12 +91,7 @@ def _lost(material: Material, loader: FrameLoader) -> Iterator[LostFrame]:
     for error in material.left_out:
         yield LostFrame(index=None, pts_seconds=None, cause=str(error))
     for loss in loader.quarantined:
-        yield LostFrame(
-            input=places[loss.source],
-            index=loss.index,
-            pts_seconds=loss.pts_seconds,
-            cause=loss.cause,
-        )
+        yield lost_frame(loss, places[loss.source])
 
 
 def _training(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +45,8 @@ class RetrainRunner:
     """The command line, for the record."""
     startup: tuple[StartUpPart, ...] = ()
     """What was done until here."""
+    before_start: Callable[[], None] = field(default=lambda: None)
+    """Called right before the first step is timed."""
     clock: Clock = SYSTEM_CLOCK
 
     @classmethod
@@ -118,6 +120,7 @@ class RetrainRunner:
 
     def _run(self, on_step: Callable[[Step], None]) -> Session:
         made = provenance(self.options.configuration(), self.command, self.clock)
+        self.before_start()
         start_ns, share = self.clock.now_ns(), ProcessorShare()
         steps: list[Step] = []
         head: str | None = None
@@ -140,6 +143,7 @@ class RetrainRunner:
             error=ending.error,
             wall_seconds=(self.clock.now_ns() - start_ns) / 1e9,
             others_cpu_share=share.of_others(),
+            usage=share.used(),
             head=head,
             accuracy=found,
         )
