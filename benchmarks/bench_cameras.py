@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.camera_media import index_file
 from benchmarks.media import DEFAULT_ROOT
-from benchmarks.record import RESULTS
+from benchmarks.record import RESULTS, command
 from headrace.experiments.cameras import CamerasConfig, measure_cameras
 from headrace.experiments.experiment import Context
 
@@ -47,7 +47,7 @@ def main() -> None:
     )
     options.out.mkdir(parents=True, exist_ok=True)
     for name, config in (("cameras", grid), ("cameras_speed", speed)):
-        record = measure_cameras(config, Context(command=sys.argv, on_progress=_say))
+        record = measure_cameras(config, Context(command=command(), on_progress=_say))
         path = options.out / f"{name}.json"
         path.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
         print(path)

@@ -164,7 +164,17 @@ class TimedResult(Result):
 
 def origin(parameters: Mapping[str, object]) -> Provenance:
     """This machine, this checkout and this command, now; `parameters` are the configuration."""
-    return provenance(parameters, sys.argv)
+    return provenance(parameters, command())
+
+
+def command() -> tuple[str, ...]:
+    """The command line of this process; paths inside the checkout as seen from its root."""
+    return tuple(_shown(Path(word)) if Path(word).is_absolute() else word for word in sys.argv)
+
+
+def _shown(path: Path) -> str:
+    """A path elsewhere is that of one machine, and says nothing to others: its name is kept."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name
 
 
 def _conditions(result: Result) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from benchmarks.runner import Ask
 
 DEFINITION = (
     "Age of a frame, from when it was due until the consumer has its answer, in the pipeline "
-    "(threads for source, batch, preprocessing and model, with their queues), minus its age in a "
+    "(threads for source, preprocessing and model, with their queues), minus its age in a "
     "bare loop that decodes, waits until the frame is due, stacks, preprocesses and runs the model "
     "in one thread; frame by frame, at a rate that neither falls behind on."
 )
@@ -29,7 +29,7 @@ class OwnCostScale:
     frames: int = 60
     """In each repeat."""
     proved: int = 30
-    repeats: int = 3
+    repeats: int = 5
 
 
 def measure_own_cost(clip: Path, scale: OwnCostScale, ask: Ask) -> OwnCost:

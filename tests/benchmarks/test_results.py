@@ -1,5 +1,7 @@
 """The results that are kept can be read, and the pages say what they say."""
 
+import re
+
 import pytest
 from benchmarks.bench_before import BeforeResult
 from benchmarks.bench_correlation import CorrelationResult
@@ -8,7 +10,7 @@ from benchmarks.conformance.verdict import ConformanceResult
 from benchmarks.live.record import LiveResult
 from benchmarks.live.soaked import SoakResult
 from benchmarks.pages import main
-from benchmarks.record import RESULTS, Result, TimedResult
+from benchmarks.record import RESULTS, ROOT, Result, TimedResult, command
 
 from headrace.experiments.cameras import CamerasRecord
 
@@ -38,6 +40,17 @@ def test_a_kept_result_can_be_read_and_says_where_it_comes_from(name: str) -> No
     found = KEPT[name].load(RESULTS / f"{name}.json")
     assert found.provenance.commit
     assert found.provenance.machine.usable_cores == 2
+
+
+@pytest.mark.parametrize("name", [*KEPT, *CAMERAS])
+def test_a_kept_result_names_no_path_of_a_machine(name: str) -> None:
+    text = (RESULTS / f"{name}.json").read_text(encoding="utf-8")
+    assert not re.search(r'"/\w', text)
+
+
+def test_a_command_is_shown_from_the_root_of_the_checkout(monkeypatch) -> None:
+    monkeypatch.setattr("sys.argv", [f"{ROOT}/benchmarks/x.py", "--out", "/data/x.json", "--quick"])
+    assert command() == ("benchmarks/x.py", "--out", "x.json", "--quick")
 
 
 @pytest.mark.parametrize("name", CAMERAS)

@@ -37,7 +37,7 @@ def test_what_was_dropped_and_delivered_after_settling_is_counted():
     assert 150 <= turn.delivered < 198, "the first tenth of a second is left out"
     assert turn.results == turn.delivered
     assert turn.drop_share == 2 / (turn.delivered + 2)
-    assert list(turn.work_ms) == ["decode", "batch", "preprocess", "model"]
+    assert list(turn.work_ms) == ["decode", "preprocess", "model"]
     assert turn.latency_p95 is not None
     assert turn.fps > 0
 

@@ -114,7 +114,7 @@ def test_counts_queues_stages_and_sources_are_those_of_the_run():
     (source,) = status.sources
     assert (source.name, source.state, source.frames) == ("fake", "live", 12)
     assert (source.height, source.width) == (4, 4)
-    assert [stage.name for stage in status.stages] == ["decode", "batch", "preprocess", "model"]
-    assert [queue.name for queue in status.queues] == ["decode", "batch", "preprocess"]
+    assert [stage.name for stage in status.stages] == ["decode", "preprocess", "model"]
+    assert [queue.name for queue in status.queues] == ["decode", "preprocess"]
     assert [each.words for each in status.events] == ["joined 5 ms behind"]
     assert isinstance(flow.readings[0].recent_ns, deque)

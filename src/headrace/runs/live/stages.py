@@ -1,4 +1,4 @@
-"""The stages of a live run: gather, preprocess, transfer, model, show; each in its own thread."""
+"""The stages of a live run: preprocess, transfer, model, show; each in its own thread."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,13 +19,12 @@ from headrace.runtime.stage import AnyStage, Gather, Stage
 
 T = TypeVar("T")
 
-BATCH: Final = "batch"
 CLIPS: Final = "clips"
+PREPROCESS: Final = "preprocess"
 STAGE_ROLES: Final[dict[str, Role]] = {
     SOURCE: "decode",
-    BATCH: "preprocess",
     CLIPS: "preprocess",
-    "preprocess": "preprocess",
+    PREPROCESS: "preprocess",
     "transfer": "transfer",
     "model": "model",
     "show": "sink",
@@ -53,26 +52,33 @@ class Line:
     """Hands results to the sinks, if there are any."""
 
     def stages(self) -> list[AnyStage[Any, Any]]:
-        """Return them in the order frames take; what is too old ends at the border of each."""
+        """Return them in the order frames take; what is too old ends at the border of each.
+
+        Batches are gathered by the thread that preprocesses them: another would cost each frame a
+        hand-over more. Clips are not, as their frames must be taken while one is preprocessed.
+        """
+        prepare = Stage(name=PREPROCESS, function=self._fresh(_shown_of, self._prepare))
         return [
-            self._batches() if self.clips is None else self._clips(self.clips),
-            Stage(name="preprocess", function=self._fresh(_shown_of, self._prepare)),
+            *([self._batches()] if self.clips is None else [self._clips(self.clips), prepare]),
             *([Stage(name="transfer", function=self._carrying())] if self.carrier else []),
             Stage(name="model", function=_Inference(self.engine, self.limit)),
             *([Stage(name="show", function=self._showing())] if self.show else []),
         ]
 
-    def _batches(self) -> Gather[LiveFrame, Gathered]:
+    def _batches(self) -> Gather[LiveFrame, Prepared]:
         def grouping() -> FreshOnly:
             windows: Windows[LiveFrame] = Windows(
                 length=self.batch_size, key=lambda item: item.value.pixels.shape
             )
             return FreshOnly(windows, self.limit)
 
+        def prepared(frames: list[LiveFrame]) -> Prepared:
+            return self._prepare(Gathered(views=tuple((f,) for f in frames), is_clips=False))
+
         return Gather(
-            name=BATCH,
+            name=PREPROCESS,
             grouping=grouping,
-            function=lambda frames: Gathered(views=tuple((f,) for f in frames), is_clips=False),
+            function=prepared,
             waits=self.waits,
             sheds=True,
             room=self.room,
