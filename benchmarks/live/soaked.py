@@ -9,9 +9,9 @@ from headrace.profiling.provenance import Record
 from headrace.profiling.session import Session
 from headrace.report.live_totals import drops_of
 
-STEP_BYTES = 1000
-"""That a run keeps of each step for its record: its times in some 650, and its waits in seven
-queues. Only of the last 100,000 steps and 65,536 waits, so that it ends at about 80 MB."""
+STEP_BYTES = 200
+"""That a run keeps of each step for its record: some fifteen numbers, and its waits in five
+queues. Only of the last 100,000 steps and 65,536 waits, so that it ends at about 20 MB."""
 
 
 class LongLatency(Record):

@@ -1,15 +1,13 @@
 """What a bounded queue saw, as a value, and how each number is read."""
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from headrace.runtime.distribution import Distribution
+from headrace.runtime.recent import Recent
 
 WAIT_SAMPLES: Final = 65_536
-"""Waits kept per queue, the latest ones: 36 minutes at 30 items/s, at most 2.5 MiB."""
+"""Waits kept per queue, the latest ones: 36 minutes at 30 items/s, at most 0.5 MiB."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +55,7 @@ class QueueMeter:
         self._is_stopped = False
         self._max_depth = self._puts = self._gets = 0
         self._depth_ns = self._starved_ns = self._blocked_ns = 0
-        self._waits_ns: deque[int] = deque(maxlen=WAIT_SAMPLES)
+        self._waits_ns = Recent(WAIT_SAMPLES)
         self.depth = 0
         self.waiting_consumers = 0
         self.waiting_producers = 0
@@ -107,5 +105,5 @@ class QueueMeter:
             max_occupancy=self._max_depth / self._capacity,
             starved_seconds=self._starved_ns / 1e9,
             blocked_seconds=self._blocked_ns / 1e9,
-            wait_ms=Distribution.of(np.array(self._waits_ns) / 1e6),
+            wait_ms=Distribution.of(self._waits_ns.values() / 1e6),
         )

@@ -1,6 +1,5 @@
 """One live run: sources -> batches or clips -> model -> sinks, recorded as a session."""
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +18,7 @@ from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import NOT_COUNTED
+from headrace.profiling.latest_steps import LatestSteps
 from headrace.profiling.live import with_file_content
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
@@ -57,7 +57,7 @@ from headrace.sinks.seen import Sink
 
 _WARMUP_STEPS: Final = 1
 _STEPS_KEPT: Final = 100_000
-"""The last ones, about an hour at 30 a second in 50 MB: a run without end fits into memory."""
+"""The last ones, about an hour at 30 a second in 15 MB: a run without end fits into memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +167,7 @@ class LiveRunner:
         start_ns, share = self.clock.now_ns(), ProcessorShare()
         outcome: Outcome = "complete"
         error: str | None = None
-        steps: deque[Step] = deque(maxlen=_STEPS_KEPT)
+        steps = LatestSteps(_STEPS_KEPT)
         instruments = self._instruments(made)
         plan, ends = self.plan(), SinkEnds(self._sinks(), self.clock, self.on_notice)
         fan = self._fan(plan, ends.sinks, instruments.marks)
@@ -178,11 +178,12 @@ class LiveRunner:
                     self.board.begin(flow, fan)
                 for number, item in enumerate(flow):
                     is_live = plan.is_live
-                    steps.append(step_of(item, number, start_ns, is_live=is_live, clock=self.clock))
-                    instruments.add(item, steps[-1], flow.run)
-                    on_step(steps[-1])
+                    step = step_of(item, number, start_ns, is_live=is_live, clock=self.clock)
+                    steps.append(step)
+                    instruments.add(item, step, flow.run)
+                    on_step(step)
                     if self.board is not None:
-                        self.board.add(steps[-1])
+                        self.board.add(step)
                     ends.look(fan)
                     if number + 1 == self.options.input.max_steps:
                         break
