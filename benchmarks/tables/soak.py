@@ -41,8 +41,8 @@ def soak(result: SoakResult) -> str:
         f"{result.minutes:g} min, its page open in one browser. Judged after "
         f"{result.warm_up_seconds:.0f} s: memory by least squares over samples, allowing 1% and "
         f"what the run keeps of each step for its report ({per_minute:.1f} MiB a minute, for the "
-        "first 100,000 steps). Level: the second half never held more than the first. Latency "
-        f"counts from {'arrival' if latency is None else latency.base}.\n"
+        "first 100,000 steps). Level: the second half held no more than the first, by its median. "
+        f"Latency counts from {'arrival' if latency is None else latency.base}.\n"
         f"{noise}{machine(result)}"
     )
     return f"{table((f'{result.minutes:g} min', ''), lines)}\n\n{notes}"
