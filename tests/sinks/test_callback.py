@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.errors import ConfigError, StageError
-from headrace.runtime.fan_out import FanOut, Sink
+from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.sinks.callback import Callback
 from runtime.in_time import in_time
 from sinks.web.faked_run import seen
@@ -28,8 +28,8 @@ def test_what_it_raises_ends_it_alone():
 
     def run_it():
         sinks = [
-            Sink(name="callback", function=Callback(fail).write),
-            Sink(name="other", function=Callback(got.append).write),
+            Outlet(name="callback", function=Callback(fail).write),
+            Outlet(name="other", function=Callback(got.append).write),
         ]
         with FanOut(sinks) as fan:
             for k in range(5):
