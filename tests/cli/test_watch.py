@@ -47,12 +47,6 @@ print("ready", flush=True)
 sys.stdin.read()
 """
 WATCH = [sys.executable, "-m", "headrace", "watch"]
-HEARING = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
-from headrace.cli import main
-main(sys.argv[1:])
-"""
 
 
 @pytest.fixture
@@ -109,7 +103,7 @@ def test_a_script_that_fails_shows_its_own_traceback_and_each_loop_a_report(
 def test_ctrl_c_ends_a_script_as_without_us_and_its_loops_are_told(tmp_path) -> None:
     (tmp_path / "endless.py").write_text(ENDLESS)
     child = subprocess.Popen(
-        [sys.executable, "-c", HEARING, "watch", "--", sys.executable, "endless.py"],
+        [*WATCH, "--", sys.executable, "endless.py"],
         cwd=tmp_path,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
