@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.web import TOKEN_VARIABLE
+from missing import missing
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -93,7 +94,7 @@ def test_what_the_container_copies_and_runs_is_there():
 
 def test_systemd_understands_the_unit(tmp_path: Path):
     if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd is not installed")
+        missing("systemd is not installed")
     unit = tmp_path / "headrace.service"
     unit.write_text((DEPLOY / "headrace.service").read_text("utf-8"))
     found = subprocess.run(

@@ -1,7 +1,6 @@
 """The workers of a launch on one screen; as plain lines where nobody watches."""
 
 import sys
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.cli.stopping import INTERRUPTED, TERMINATED
@@ -82,10 +81,5 @@ class LaunchScreen:
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()

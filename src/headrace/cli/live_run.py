@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.cli.keeping import keep
 from headrace.cli.launched import run_as_launched
+from headrace.cli.progress import progress_line
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
@@ -73,15 +74,12 @@ def _with_progress(runner: "LiveRunner", *, is_quiet: bool) -> "Session":
     """Run with a line of progress on a terminal's stderr; return the session."""
     from collections import deque
 
-    from rich.console import Console
-    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeElapsedColumn
 
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), TimeElapsedColumn())
     recent: deque[Step] = deque(maxlen=_RECENT)
     frames = 0
-    is_hidden = is_quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=is_hidden) as progress:
+    columns = ("{task.description}", TimeElapsedColumn())
+    with progress_line(*columns, is_quiet=is_quiet) as progress:
         task = progress.add_task("waiting for the first frame", total=None)
 
         def show(step: "Step") -> None:

@@ -13,6 +13,7 @@ import typer
 from headrace.cli.keeping import keep
 from headrace.cli.launched import run_as_launched
 from headrace.cli.options import keyword, with_parameters
+from headrace.cli.progress import progress_line
 from headrace.cli.stopping import ending_on_sigterm
 from headrace.errors import ConfigError
 
@@ -226,25 +227,13 @@ def _conclude(
 
 def _with_progress(runner: "RetrainRunner", *, is_quiet: bool) -> "Session":
     """Train with a progress bar on a terminal's stderr; return the session."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("steps, loss {task.fields[loss]}"),
-        TimeRemainingColumn(),
+        *("{task.description}", BarColumn(), MofNCompleteColumn()),
+        *("steps, loss {task.fields[loss]}", TimeRemainingColumn()),
     )
-    is_hidden = is_quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=is_hidden) as progress:
+    with progress_line(*columns, is_quiet=is_quiet) as progress:
         task = progress.add_task("training", total=runner.steps_planned, loss="?")
 
         def show(step: "Step") -> None:

@@ -12,6 +12,7 @@ import typer
 from headrace.cli.keeping import keep
 from headrace.cli.launched import run_as_launched
 from headrace.cli.options import flags, with_parameters
+from headrace.cli.progress import progress_line
 from headrace.cli.run_options import GROUPS
 from headrace.cli.run_values import live_options, run_options
 from headrace.cli.stopping import ending_on_sigterm
@@ -154,25 +155,13 @@ def _conclude(session: "Session", out: Path, interrupted: int, *, is_quiet: bool
 
 def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
     """Run with a progress bar on a terminal's stderr; return the session."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("frames"),
-        TextColumn("{task.fields[rate]} frames/s"),
-        TimeRemainingColumn(),
+        *("{task.description}", BarColumn(), MofNCompleteColumn(), "frames"),
+        *("{task.fields[rate]} frames/s", TimeRemainingColumn()),
     )
-    with Progress(*columns, console=console, transient=True, disable=is_quiet) as progress:
+    with progress_line(*columns, is_quiet=is_quiet) as progress:
         task = progress.add_task("running", total=runner.frames_planned, rate="?")
 
         def show(step: "Step") -> None:

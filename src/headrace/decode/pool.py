@@ -3,7 +3,6 @@
 import os
 from collections import OrderedDict
 from collections.abc import Hashable
-from types import TracebackType
 from typing import Any
 
 from headrace.decode.decoding import ON_CPU, Decoding
@@ -129,12 +128,7 @@ class DecoderPool:
     def __enter__(self) -> "DecoderPool":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Marks as NVTX ranges, which Nsight Systems draws beside what the GPU did."""
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Protocol
 
 from headrace.runtime.marks import Mark
@@ -43,12 +42,7 @@ class _NvtxRange:
     def __enter__(self) -> None:
         self._domain.push_range(message=f"{self._stage} {self._number}", category=self._stage)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._domain.pop_range()
 
     def arrived(self, number: int, since_ns: int) -> None:

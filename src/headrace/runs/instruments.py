@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from headrace.errors import ConfigError
 from headrace.profiling.live import EventRecord
+from headrace.profiling.provenance import Provenance
 from headrace.profiling.record import metrics_file_name
 from headrace.profiling.step_trace import WARMUP_STEPS, StepTrace
 from headrace.profiling.steps import Step
@@ -32,16 +33,13 @@ class Instruments:
         ConfigError: what they recorded cannot be written.
     """
 
-    def __init__(
-        self, options: MarkOptions, folder: Path, *, model: str, process: int, clock: Clock
-    ) -> None:
+    def __init__(self, options: MarkOptions, folder: Path, made: Provenance, clock: Clock) -> None:
         """Nothing is opened before the block begins.
 
         Args:
             options: Which.
             folder: Of the run.
-            model: Its name.
-            process: That runs it.
+            made: Where its record comes from.
             clock: What measures the run.
 
         Raises:
@@ -64,8 +62,8 @@ class Instruments:
         self._log: TensorBoardLog | None = None
         self._logs: Path | None = None
         if options.tensorboard is not None:
-            name = metrics_file_name(model, process).removesuffix("_metrics.csv")
-            self._logs = options.tensorboard / name
+            name = metrics_file_name(str(made.configuration.get("model")), made.pid or 0)
+            self._logs = options.tensorboard / name.removesuffix("_metrics.csv")
 
     def add(
         self,

@@ -18,7 +18,6 @@ from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import DecodeCounters, with_content
 from headrace.profiling.machine import provenance
-from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Outcome, Session
 from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step, Steps
@@ -197,7 +196,8 @@ class Runner:
         error: str | None = None
         steps: list[Step] = []
         names = [str(index.source) for index in self.indexes]
-        instruments, sinks = self._instruments(made), self._sinks(names)
+        instruments = Instruments(self.options.marks, self.options.output.out, made, self.clock)
+        sinks = self._sinks(names)
         batches = _reader(self.options, self.indexes, self.clock, instruments.marks)
         run = self._line(batches, sinks).run(clock=self.clock, marks=instruments.marks)
         try:
@@ -252,16 +252,6 @@ class Runner:
         stages = stages_of(preprocess, self.carriers, self.model, sinks)
         # What the source hands out is marked by the threads that decode it.
         return Pipeline(source=batches, stages=stages, source_name=SOURCE, marks_source=False)
-
-    def _instruments(self, made: Provenance) -> Instruments:
-        options = self.options
-        return Instruments(
-            options.marks,
-            options.output.out,
-            model=options.compute.model_name,
-            process=made.pid or 0,
-            clock=self.clock,
-        )
 
     def _planned(self, step: Step) -> int:
         """Return the number of a batch among those planned: damage leaves some empty."""

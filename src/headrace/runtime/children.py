@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from selectors import DefaultSelector
-from types import TracebackType
 from typing import Final
 
 from headrace.errors import ConfigError
@@ -125,12 +124,7 @@ class _Children:
     def __enter__(self) -> "_Children":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._selector, ExitStack() as stack:
             for process in self._running.values():
                 stack.callback(process.close)

@@ -10,7 +10,6 @@ its way keeps its place, too, and the consumer sees why.
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 from headrace.errors import ConfigError
@@ -126,12 +125,7 @@ class Run:
     def __enter__(self) -> "Run":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def stages(self) -> tuple[StageStatistics, ...]:

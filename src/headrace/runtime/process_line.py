@@ -10,7 +10,6 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty
-from types import TracebackType
 from typing import Any, Final
 
 from headrace.errors import ConfigError, StageError
@@ -98,12 +97,7 @@ class ProcessLine:
         self.start_seconds = (self._clock.now_ns() - began_ns) / 1e9
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def run(self, order: Any) -> Generator[Passed, None, None]:

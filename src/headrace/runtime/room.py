@@ -1,7 +1,6 @@
 """Room: places that are limited in number, taken before use and given back."""
 
 import threading
-from types import TracebackType
 
 from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -83,10 +82,5 @@ class Room:
     def __enter__(self) -> "Room":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.cancel()

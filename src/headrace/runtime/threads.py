@@ -5,7 +5,6 @@ import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
-from types import TracebackType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -66,12 +65,7 @@ class ThreadGroup:
         atexit.register(self.close)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -119,7 +119,7 @@ class Launch:
             ending,
             has_begun=is_dry or name in watch.began_ns,
             is_interrupted=watch.is_interrupted,
-            broken=tuple(watch.broken),
+            broken=watch.broken,
             is_dry=is_dry,
         )
         return WorkerRecord(

@@ -30,17 +30,21 @@ class Watch:
         """Of those that are ready or were."""
         self.ready_seconds: dict[str, float] = {}
         self.began_ns: dict[str, int] = {}
-        self.broken: list[str] = []
-        """Those that ended badly before the start, in order."""
         self.is_interrupted = False
         self._names = names
         self._place = place
         self._clock = clock
         self._started_ns = clock.now_ns()
         self._is_open = False
+        self._broken: set[str] = set()
         self._on_news = on_news
         self._on_begin = on_begin
         self._on_end = on_end
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Return those that ended badly before the start, in the order of the names."""
+        return tuple(name for name in self._names if name in self._broken)
 
     def look(self) -> None:
         """Hear what is new, and open the start when all are there.
@@ -54,7 +58,7 @@ class Watch:
             return
         if all(name in self.pids or name in self.endings for name in self._names):
             self._is_open = True
-            if not self.broken:
+            if not self._broken:
                 self._on_begin()
                 self._place.open()
             elif len(self.endings) < len(self._names):
@@ -67,7 +71,7 @@ class Watch:
         self.endings[ending.name] = ending
         is_before = not self._is_open and not self.is_interrupted
         if is_before and not ending.is_good:
-            self.broken.append(ending.name)
+            self._broken.add(ending.name)
         self._on_end(ending)
 
     def interrupted(self) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from types import TracebackType
 from typing import Any, Final
 
 from headrace.errors import HeadraceError, StageError
@@ -144,12 +143,7 @@ class LiveFlow:
     def __enter__(self) -> "LiveFlow":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._run.close()
 
     def __iter__(self) -> Iterator[Item[Answered]]:

@@ -168,7 +168,7 @@ class LiveRunner:
         outcome: Outcome = "complete"
         error: str | None = None
         steps = LatestSteps(_STEPS_KEPT)
-        instruments = self._instruments(made)
+        instruments = Instruments(self.options.marks, self.options.output.out, made, self.clock)
         plan, ends = self.plan(), SinkEnds(self._sinks(), self.clock, self.on_notice)
         fan = self._fan(plan, ends.sinks, instruments.marks)
         flow = LiveFlow(replace(plan, show=partial(_show, fan)), self.clock, instruments.marks)
@@ -226,16 +226,6 @@ class LiveRunner:
             made,
             stride=options.input.stride,
             draws_video=options.output.video,
-        )
-
-    def _instruments(self, made: Provenance) -> Instruments:
-        options = self.options
-        return Instruments(
-            options.marks,
-            options.output.out,
-            model=options.compute.model_name,
-            process=made.pid or 0,
-            clock=self.clock,
         )
 
     def _fan(self, plan: LivePlan, sinks: Sequence[Sink], marks: Marks) -> FanOut[Results]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import TracebackType
 from typing import Final
 
 import numpy as np
@@ -104,12 +103,7 @@ class SinkEnds:
     def __enter__(self) -> "SinkEnds":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for sink in self.sinks:
             try:
                 sink.close()

@@ -3,7 +3,6 @@
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import TracebackType
 
 from headrace.runtime.clock import Clock
 from headrace.runtime.server import Server, listen
@@ -98,10 +97,5 @@ class WebView:
         self._stack.enter_context(self._server)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
