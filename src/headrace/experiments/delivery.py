@@ -64,7 +64,7 @@ def counting_loader(
     is_persistent: bool = False,
 ) -> DataLoader[Any]:
     """Return a stock DataLoader whose workers tell with each batch what they have decoded."""
-    with _more_workers_than_cores():
+    with more_workers_than_cores():
         return DataLoader(
             dataset,
             batch_size=batch_size,
@@ -77,7 +77,7 @@ def counting_loader(
 
 def start_epoch(loader: DataLoader[Any]) -> Iterator[CountedBatch]:
     """Start the workers and return their batches."""
-    with _more_workers_than_cores():
+    with more_workers_than_cores():
         return iter(loader)
 
 
@@ -192,13 +192,17 @@ class DataLoaderDelivery:
             is_persistent=True,
         )
         while True:
-            for batch in _failing_in_words(loader):
+            for batch in failing_in_words(loader):
                 self._told[batch.worker] = batch.counters
                 yield batch.items
 
 
-def _failing_in_words(loader: DataLoader[Any]) -> Iterator[CountedBatch]:
-    """Yield what `loader` does; what a worker raises comes without its traceback."""
+def failing_in_words(loader: DataLoader[Any]) -> Generator[Any, None, None]:
+    """Yield what `loader` does, from starting its workers on; closing it ends them.
+
+    Raises:
+        StageError: a worker failed; in its own words, without its traceback.
+    """
     try:
         yield from start_epoch(loader)
     except RuntimeError as error:
@@ -208,7 +212,7 @@ def _failing_in_words(loader: DataLoader[Any]) -> Iterator[CountedBatch]:
 
 
 @contextmanager
-def _more_workers_than_cores() -> Iterator[None]:
+def more_workers_than_cores() -> Iterator[None]:
     """Do not warn of them: they are what is asked about."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)

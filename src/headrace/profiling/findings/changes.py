@@ -5,6 +5,12 @@ from typing import Final
 
 from headrace.profiling.findings.finding import Change, listing
 from headrace.profiling.findings.gains import gain
+from headrace.profiling.findings.lighter import (
+    larger_copies,
+    lighter_preprocessing,
+    smaller_model,
+    smaller_video,
+)
 from headrace.profiling.findings.loads import StageLoad
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Scalar
@@ -59,27 +65,12 @@ def _of_decode(
             rests_on=f"{metrics.amplification:.2f} frames are decoded for each that is wanted",
         )
         return
-    size = f" than {videos[0].height}×{videos[0].width}" if videos else ""
-    yield Change(
-        words=f"Re-encode the video at a smaller size{size}: half the height and width is a "
-        "quarter of the pixels to decode",
-        most=_most(session, top, others),
-    )
+    size = (videos[0].height, videos[0].width) if videos else None
+    yield smaller_video(size, most=_most(session, top, others))
 
 
 def _of_preprocess(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
-    most = _most(session, top, others)
-    lighter = {"complex": "medium", "medium": "simple"}.get(session.setup.prep_level or "")
-    if lighter:
-        yield Change(
-            words=f"--prep-level {lighter}: less work per frame, and other pictures",
-            most=most,
-            options={"prep_level": lighter},
-        )
-        return
-    yield Change(
-        words="Smaller videos: what is resized costs by the pixels it has before", most=most
-    )
+    yield lighter_preprocessing(session.setup, most=_most(session, top, others))
 
 
 def _of_transfer(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
@@ -87,12 +78,7 @@ def _of_transfer(session: Session, top: StageLoad, others: list[StageLoad]) -> I
     speed = sum(stage.moved_bytes for stage in carried) / 1e9
     seconds = sum(stage.busy_seconds for stage in carried)
     said = f"{speed / seconds:.2g} GB/s were carried" if seconds and speed else None
-    yield Change(
-        words=f"--batch-size {2 * session.setup.batch_size}: fewer, larger copies",
-        rests_on=said,
-        most=_most(session, top, others),
-        options={"batch_size": 2 * session.setup.batch_size},
-    )
+    yield larger_copies(session.setup, most=_most(session, top, others), rests_on=said)
 
 
 def _of_model(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
@@ -117,20 +103,12 @@ def _of_model(session: Session, top: StageLoad, others: list[StageLoad]) -> Iter
         return
     tried = listing([each.option for each in session.alternatives]) if session.alternatives else ""
     reason = f"tried and no faster: {tried}" if tried else None
-    if setup.smaller_model:
-        yield Change(
-            words=f"--model-name {setup.smaller_model}",
-            rests_on=reason,
-            most=most,
-            options={"model_name": setup.smaller_model},
-        )
-    elif setup.device != "cpu":
+    if setup.device != "cpu" and not setup.smaller_model:
         words = f"--batch-size {2 * setup.batch_size}: a GPU is quicker per frame on larger batches"
         options = {"batch_size": 2 * setup.batch_size}
         yield Change(words=words, rests_on=reason, most=most, options=options)
     else:
-        words = f"A smaller model than {setup.model or 'this one'}"
-        yield Change(words=words, rests_on=reason, most=most)
+        yield smaller_model(setup, most=most, rests_on=reason)
 
 
 def _of_sink(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
