@@ -18,7 +18,7 @@ DEFAULT_FACTOR: Final = 2
 """Of a stock DataLoader."""
 _REHEARSED: Final = 12
 """Batches that tell how long loading one takes."""
-_FEWEST, _MOST = 12, 1000
+_FEWEST, _MOST = 12, 300
 """Batches of a turn that count, however long a turn is to take."""
 
 
@@ -35,12 +35,14 @@ class PrefetchConfig:
         float | None,
         Option("How long training on a batch takes; by default as long as loading one.", least=0),
     ] = None
-    batch_size: Annotated[int, Option("Clips in a batch.", least=1)] = 2
-    clip_len: Annotated[int, Option("Frames in a clip.", least=1)] = 8
+    batch_size: Annotated[int, Option("Clips in a batch.", least=1)] = 1
+    clip_len: Annotated[int, Option("Frames in a clip.", least=1)] = 16
     stride: Annotated[int, Option("1 means consecutive frames.", least=1)] = 2
     size: FrameSize = (256, 256)
     boundary: Annotated[Boundary, Option("What a video that is shorter than a clip does.")] = "wrap"
-    seconds: Annotated[float, Option("How long a turn takes, about.", above=0, most=3600)] = 4.0
+    seconds: Annotated[
+        float, Option("How long a turn takes, about; 300 batches at most.", above=0, most=3600)
+    ] = 5.0
     repeats: Annotated[int, Option("Turns of each setting.", least=1)] = 3
 
     def __post_init__(self) -> None:

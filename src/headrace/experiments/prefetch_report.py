@@ -60,7 +60,7 @@ def _depth(record: PrefetchRecord, rows: tuple[PrefetchRow, ...], trust: Trust) 
     evidence = [
         *found.rule("the smallest depth"),
         _most(record),
-        _steadiness(_plain(rows)),
+        _steadiness(found),
         _ahead(record, found.point),
         *trust.sentences("Turns of one setting"),
     ]
@@ -100,25 +100,26 @@ def _most(record: PrefetchRecord) -> str:
     )
 
 
-def _steadiness(rows: Sequence[PrefetchRow]) -> str:
-    first, last = rows[0], rows[-1]
+def _steadiness(found: Saturation[PrefetchRow]) -> str:
+    first, last = found.rows[0], found.rows[-1]
+    other = last if found.point is first else found.point
     said = (
-        f"Latency jitter (std of the intervals between batches) is "
+        "Latency jitter (std of the intervals between batches) is "
         f"{milliseconds(first.jitter_ms)} with {_label(first)}"
     )
-    if last is first:
+    if other is first:
         return f"{said}; a batch is waited for {milliseconds(first.wait_ms)} in the mean."
     return (
-        f"{said} and {milliseconds(last.jitter_ms)} with {last.prefetch_factor}; a batch is waited "
-        f"for {milliseconds(first.wait_ms)} and {milliseconds(last.wait_ms)} in the mean."
+        f"{said} and {milliseconds(other.jitter_ms)} with {other.prefetch_factor}; a batch is "
+        f"waited for {milliseconds(first.wait_ms)} and {milliseconds(other.wait_ms)} in the mean."
     )
 
 
 def _ahead(record: PrefetchRecord, point: PrefetchRow) -> str:
     ahead = point.prefetch_factor * record.workers
     return (
-        f"prefetch_factor × num_workers batches of {megabytes(record.batch_bytes)} are ahead: with "
-        f"{_label(point)} {megabytes(ahead * record.batch_bytes)}."
+        f"prefetch_factor × num_workers batches of {megabytes(record.batch_bytes)} are made ahead: "
+        f"{megabytes(ahead * record.batch_bytes)} with {_label(point)}."
     )
 
 

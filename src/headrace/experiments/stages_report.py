@@ -42,17 +42,17 @@ def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding,
     evidence = [
         *([_ratio(rows) + "."] if trust.doubt else []),
         _sequence(rows),
-        _limit(rows, bound, cores),
+        *([] if trust.doubt else [_limit(rows, bound, cores)]),
         *(_on_gpu() if record.setup.device != "cpu" else []),
-        f"The model was ready after {seconds(record.model_seconds)}; that, and a first second of "
-        "batches, is left out.",
+        f"The model was ready after {seconds(record.model_seconds)}; that, and the batches of "
+        "about a second before the first turn, are left out.",
         *_trace(record),
         *trust.sentences("Turns of one stage"),
     ]
     return (
         Finding(
             headline=headline,
-            bound_by=() if trust.doubt else (top.role,),
+            bound_by=() if trust.doubt else (bound.role,),
             evidence=tuple(evidence),
             change=AGAIN if trust.doubt else str(change),
             advice=None if trust.doubt else change,
@@ -150,7 +150,7 @@ def _chart(rows: tuple[StagesRow, ...]) -> Chart:
         name="stages",
         title="What each stage takes of a frame, alone",
         reading="Medians over the batches, one stage at a time; the percentages are shares of "
-        "their sum, and the dashes the p95.",
+        f"their sum{', and the dashes the p95' if known else ''}.",
         figure=figure,
         is_wide=False,
     )
