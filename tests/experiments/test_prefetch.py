@@ -1,17 +1,15 @@
 """A loop that takes its time with each batch, on real workers and a clock that only waits move."""
 
+from dataclasses import replace
+
 import pytest
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, OpenError, StageError
 from headrace.experiments.experiment import Context
-from headrace.experiments.prefetch import (
-    PrefetchConfig,
-    PrefetchRecord,
-    Setting,
-    measure_prefetch,
-)
+from headrace.experiments.prefetch import measure_prefetch
 from headrace.experiments.prefetch_loop import PrefetchLoop
+from headrace.experiments.prefetch_record import PrefetchConfig, PrefetchRecord, Setting
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -33,6 +31,14 @@ def context(tmp_path):
     return Context(store=IndexStore(tmp_path / "index"), clock=FakeClock())
 
 
+class TickingClock(FakeClock):
+    """Every reading takes a microsecond as well."""
+
+    def now_ns(self):
+        self.advance(1e-6)
+        return super().now_ns()
+
+
 @pytest.mark.parametrize("factor", [1, 4])
 def test_a_turn_counts_its_batches_and_what_the_loop_did_with_each(videos, context, factor):
     """The clock stands still while batches are waited for, so only the steps take time."""
@@ -47,6 +53,7 @@ def test_a_turn_counts_its_batches_and_what_the_loop_did_with_each(videos, conte
 
 
 def test_every_setting_has_its_turns_and_the_step_is_as_given(videos, context):
+    context = replace(context, clock=TickingClock())
     record = measure_prefetch(
         config(videos, prefetch_factor=(4, 1), step_ms=100.0, seconds=1.0, repeats=2), context
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.experiments.prefetch import PrefetchRecord, PrefetchTurn, rows_of
+from headrace.experiments.prefetch_record import PrefetchRecord, PrefetchTurn, rows_of
 from headrace.experiments.prefetch_report import PREFETCH
 from headrace.profiling.machine import provenance
 from headrace.report.experiment import render_experiment, render_experiment_text

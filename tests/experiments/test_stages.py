@@ -1,6 +1,7 @@
 """The stages of a run, batch after batch in one thread: the right frames, and each stage's time."""
 
 from contextlib import closing
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def test_one_stage_works_at_a_time_in_one_thread(index):
     named = [(each.stage, each.number) for each in ranges]
     assert named == [(role, number) for number in range(2) for role in line.roles]
     assert len({each.thread_id for each in ranges}) == 1
-    for before, after in zip(ranges, ranges[1:], strict=False):
+    for before, after in pairwise(ranges):
         assert before.end_ns <= after.start_ns
 
 

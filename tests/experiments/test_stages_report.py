@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.experiments.contend import Spread
-from headrace.experiments.stages import StagesRecord, StagesRow, StagesTurn, rows_of
 from headrace.experiments.stages_bound import Bound
+from headrace.experiments.stages_record import StagesRecord, StagesRow, StagesTurn, rows_of
 from headrace.experiments.stages_report import STAGES
 from headrace.profiling.machine import provenance
 from headrace.profiling.setup import Setup

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 from headrace.experiments.contend import Stopwatch
 from headrace.experiments.delivery import failing_in_words, more_workers_than_cores
 from headrace.experiments.experiment import Context
-from headrace.experiments.prefetch import PrefetchConfig, PrefetchTurn, Setting
+from headrace.experiments.prefetch_record import PrefetchConfig, PrefetchTurn, Setting
 from headrace.profiling.usage import memory_bytes
 from headrace.runtime.clock import Clock
 from headrace.runtime.waiter import Waiter

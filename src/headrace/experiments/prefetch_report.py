@@ -9,12 +9,12 @@ import plotly.graph_objects as go
 from headrace.experiments.charts import error_bars
 from headrace.experiments.contend import AGAIN, ALIKE, Trust
 from headrace.experiments.experiment import Column, Experiment
-from headrace.experiments.prefetch import (
+from headrace.experiments.prefetch import measure_prefetch
+from headrace.experiments.prefetch_record import (
     DEFAULT_FACTOR,
     PrefetchConfig,
     PrefetchRecord,
     PrefetchRow,
-    measure_prefetch,
     rows_of,
 )
 from headrace.experiments.saturation import Saturation
@@ -219,7 +219,7 @@ def _ms(value: float | None, missing: str) -> str:
 
 PREFETCH: Final[Experiment[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Experiment(
     name="prefetch",
-    summary="Time a loop for each prefetch_factor of a DataLoader, with pinned memory where it counts.",
+    summary="Time a training loop for each prefetch_factor of a DataLoader, on a GPU also pinned.",
     config=PrefetchConfig,
     record=PrefetchRecord,
     measure=measure_prefetch,

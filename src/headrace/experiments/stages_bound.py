@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from headrace.experiments.stages import StagesRow
+from headrace.experiments.stages_record import StagesRow
 from headrace.profiling.stages import Role
 
 

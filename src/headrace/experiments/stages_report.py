@@ -8,16 +8,15 @@ import plotly.graph_objects as go
 
 from headrace.experiments.contend import AGAIN, Trust
 from headrace.experiments.experiment import Column, Experiment
-from headrace.experiments.stages import (
+from headrace.experiments.stages import StagesConfig, measure_stages
+from headrace.experiments.stages_bound import Bound
+from headrace.experiments.stages_record import (
     COMPARED,
     TRACE,
-    StagesConfig,
     StagesRecord,
     StagesRow,
-    measure_stages,
     rows_of,
 )
-from headrace.experiments.stages_bound import Bound
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.findings.lighter import (
     larger_copies,

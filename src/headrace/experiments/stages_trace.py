@@ -5,8 +5,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from headrace.experiments.stages import TRACE, StagesTurn
 from headrace.experiments.stages_line import SequentialStages
+from headrace.experiments.stages_record import TRACE, StagesTurn
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.step_trace import WARMUP_STEPS, StepTrace
 from headrace.profiling.tensorboard_log import stage_scalars, writing
