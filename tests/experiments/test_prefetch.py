@@ -77,7 +77,7 @@ def test_a_video_that_is_shorter_than_a_clip_begins_again(videos, context):
         ({"prefetch_factor": ()}, "prefetch_factor must be numbers from 1 up, got none"),
         ({"prefetch_factor": (2, 0)}, "prefetch_factor must be numbers from 1 up, got 2, 0"),
         ({"workers": 0}, "workers must be >= 1, got 0"),
-        ({"step_ms": -1.0}, "step_ms must be >= 0, got -1.0"),
+        ({"step_ms": -1.0}, r"step_ms must be in \[0, 60000\], got -1.0"),
         ({"seconds": 0.0}, "seconds must be > 0, got 0.0"),
         ({"clip_len": 99, "boundary": "error"}, "the video has 12: 12 are possible"),
     ],

@@ -81,6 +81,16 @@ def start_epoch(loader: DataLoader[Any]) -> Iterator[CountedBatch]:
         return iter(loader)
 
 
+def end_workers(batches: Iterator[Any]) -> None:
+    """End the workers of an epoch and wait for them.
+
+    They would end with the last reference as well; but Ctrl-C is lost on a destructor.
+    """
+    end = getattr(batches, "_shutdown_workers", None)  # torch 2.15; none in this process alone
+    if end is not None:
+        end()
+
+
 def take_epoch(
     dataset: Counting, *, batch_size: int, workers: int, frames: int, clock: Clock
 ) -> EpochTurn:
@@ -103,7 +113,7 @@ def take_epoch(
         told[batch.worker] = batch.counters
         first = first or watch.seconds
     took, memory = watch.seconds, memory_bytes()
-    del batches  # ends the workers and waits for them, so that their time counts
+    end_workers(batches)  # and wait for them, so that their time counts
     spent = sum(told.values(), DecodeCounters()) - earlier
     return EpochTurn(
         **counted_turn(watch.turn(took), frames, spent),
@@ -203,12 +213,16 @@ def failing_in_words(loader: DataLoader[Any]) -> Generator[Any, None, None]:
     Raises:
         StageError: a worker failed; in its own words, without its traceback.
     """
+    batches = start_epoch(loader)
     try:
-        yield from start_epoch(loader)
+        yield from batches
     except RuntimeError as error:
         # After torch's heading and the traceback: "headrace.errors.DecodeError: frame 3 of ...".
         said = re.sub(r"^[\w.]+Error: ", "", str(error).strip().splitlines()[-1])
         raise StageError(f"a DataLoader worker failed: {said}", stage="DataLoader") from error
+    finally:
+        if not loader.persistent_workers:
+            end_workers(batches)
 
 
 @contextmanager

@@ -28,7 +28,11 @@ class PrefetchConfig:
     workers: Annotated[int, Option("num_workers of the DataLoader.", least=1)] = 1
     step_ms: Annotated[
         float | None,
-        Option("How long training on a batch takes; by default as long as loading one.", least=0),
+        Option(
+            "How long training on a batch takes; by default as long as loading one.",
+            least=0,
+            most=60_000,
+        ),
     ] = None
     batch_size: Annotated[int, Option("Clips in a batch.", least=1)] = 1
     clip_len: Annotated[int, Option("Frames in a clip.", least=1)] = 16
