@@ -145,7 +145,18 @@ def test_where_turns_differ_there_is_no_verdict_and_no_advice():
     assert finding.bound_by == ()
     assert finding.change.startswith("The same again")
     assert not any("A run overlaps" in line for line in finding.evidence)
-    assert found(turn(USUAL, others=3.0)).headline.startswith("Other programs ran meanwhile")
+
+
+def test_a_stage_that_is_slower_in_its_fastest_turn_than_the_others_in_any_is_named_all_the_same():
+    said = "Costliest in sequence is decoding, in every turn. "
+    finding = found(turn(USUAL), turn(USUAL, times=1.4))
+    assert finding.headline == said + "Too unsteady to say by how much"
+    assert finding.advice is None
+    disturbed = found(turn(USUAL, others=3.0))
+    assert disturbed.headline == (
+        said + "Other programs ran meanwhile, so it is uncertain by how much"
+    )
+    assert disturbed.evidence[0] == "By the medians L_dec : L_prep : L_inf = 3.0 : 1.0 : 1.6."
 
 
 def test_without_a_trace_none_is_named():

@@ -33,13 +33,9 @@ def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding,
     cores = record.provenance.machine.usable_cores
     trust, bound = Trust.of(rows, cores), Bound.of(rows, cores)
     top = max(rows, key=lambda row: row.ms)
-    costs = f"{ROLES[top.role].phrase}, {percent(top.share)} of what a frame takes"
-    headline = f"Costliest in sequence is {costs}; {_ratio(rows)}"
-    if trust.doubt:
-        headline = f"{trust.doubt} which stage is the costliest; by the medians {costs}"
     change = _change(record, rows, bound)
     evidence = [
-        *([_ratio(rows) + "."] if trust.doubt else []),
+        *([f"By the medians {_ratio(rows)}."] if trust.doubt else []),
         _sequence(rows),
         *([] if trust.doubt else [_limit(rows, bound, cores)]),
         *(_on_gpu() if record.setup.device != "cpu" else []),
@@ -50,13 +46,23 @@ def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding,
     ]
     return (
         Finding(
-            headline=headline,
+            headline=_headline(rows, top, trust),
             bound_by=() if trust.doubt else (bound.role,),
             evidence=tuple(evidence),
             change=AGAIN if trust.doubt else str(change),
             advice=None if trust.doubt else change,
         ),
     )
+
+
+def _headline(rows: Sequence[StagesRow], top: StagesRow, trust: Trust) -> str:
+    phrase = ROLES[top.role].phrase
+    costs = f"{phrase}, {percent(top.share)} of what a frame takes"
+    if not trust.doubt:
+        return f"Costliest in sequence is {costs}; {_ratio(rows)}"
+    if all(top.rate.highest < row.rate.lowest for row in rows if row is not top):
+        return f"Costliest in sequence is {phrase}, in every turn. {trust.doubt} by how much"
+    return f"{trust.doubt} which stage is the costliest; by the medians {costs}"
 
 
 def _ratio(rows: Sequence[StagesRow]) -> str:
