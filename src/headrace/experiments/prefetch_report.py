@@ -7,9 +7,10 @@ from typing import Final
 import plotly.graph_objects as go
 
 from headrace.experiments.charts import error_bars
-from headrace.experiments.contend import AGAIN, ALIKE, Trust
+from headrace.experiments.contend import Trust
 from headrace.experiments.experiment import Column, Experiment
 from headrace.experiments.prefetch import measure_prefetch
+from headrace.experiments.prefetch_pinning import pinning
 from headrace.experiments.prefetch_record import (
     DEFAULT_FACTOR,
     PrefetchConfig,
@@ -18,7 +19,7 @@ from headrace.experiments.prefetch_record import (
     rows_of,
 )
 from headrace.experiments.saturation import Saturation
-from headrace.profiling.findings.finding import Change, Finding, times
+from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, PLAIN, Chart, draw
 from headrace.report.numbers import (
     TOO_SMALL,
@@ -29,13 +30,6 @@ from headrace.report.numbers import (
 )
 
 _PINNED: Final = "#5ea58c"
-_WHAT_PINNED_MEMORY_DOES: Final = (
-    "Pinned memory is page-locked: a GPU copies from it by itself, so that "
-    "batch.to('cuda', non_blocking=True) returns at once and the copy overlaps with what the GPU "
-    "computes; from other memory the loop waits until the batch is copied.",
-    "It costs one more copy in main memory, which a thread of the DataLoader makes, and memory "
-    "that the system can neither move nor swap out.",
-)
 
 
 def _plain(rows: Sequence[PrefetchRow]) -> tuple[PrefetchRow, ...]:
@@ -52,7 +46,7 @@ def _saturation(rows: Sequence[PrefetchRow]) -> Saturation[PrefetchRow]:
 
 def _answer(record: PrefetchRecord, rows: tuple[PrefetchRow, ...]) -> tuple[Finding, ...]:
     trust = Trust.of(rows, record.provenance.machine.usable_cores)
-    return _depth(record, rows, trust), _pinning(rows, trust)
+    return _depth(record, rows, trust), pinning(rows, _saturation(rows).point, trust)
 
 
 def _depth(record: PrefetchRecord, rows: tuple[PrefetchRow, ...], trust: Trust) -> Finding:
@@ -120,40 +114,6 @@ def _ahead(record: PrefetchRecord, point: PrefetchRow) -> str:
     return (
         f"prefetch_factor × num_workers batches of {megabytes(record.batch_bytes)} are made ahead: "
         f"{megabytes(ahead * record.batch_bytes)} with {_label(point)}."
-    )
-
-
-def _pinning(rows: tuple[PrefetchRow, ...], trust: Trust) -> Finding:
-    point = _saturation(rows).point
-    pinned = next(
-        (row for row in rows if row.is_pinned and row.prefetch_factor == point.prefetch_factor),
-        None,
-    )
-    if pinned is None or pinned.copy_ms is None or point.copy_ms is None:
-        return Finding(
-            headline="pin_memory was not measured: without a GPU it does nothing",
-            evidence=("PyTorch warns and ignores it then.", *_WHAT_PINNED_MEMORY_DOES),
-        )
-    gain = pinned.rate.median / point.rate.median
-    rates = f"{decimal(pinned.rate.median)} frames/s, {decimal(point.rate.median)} without it"
-    headline = f"With pin_memory the loop is {times(gain)} as fast: {rates}"
-    if trust.doubt:
-        headline = f"{trust.doubt} what pin_memory brings; by the medians {rates}"
-    elif ALIKE <= gain <= 1 / ALIKE:
-        headline = f"pin_memory makes no difference to the rate: {rates}"
-    held = (
-        f"Handing a batch to the GPU holds the loop up for {milliseconds(pinned.copy_ms)} from "
-        f"pinned memory, with non_blocking=True; for {milliseconds(point.copy_ms)} from other."
-    )
-    change = Change(
-        words="pin_memory=True, and batch.to('cuda', non_blocking=True)", gain=gain, rests_on=rates
-    )
-    is_worth_it = gain > 1 / ALIKE and not trust.doubt
-    return Finding(
-        headline=headline,
-        evidence=(held, *_WHAT_PINNED_MEMORY_DOES),
-        change=AGAIN if trust.doubt else str(change) if is_worth_it else None,
-        advice=change if is_worth_it else None,
     )
 
 
