@@ -152,11 +152,12 @@ def test_a_stage_that_is_slower_in_its_fastest_turn_than_the_others_in_any_is_na
     finding = found(turn(USUAL), turn(USUAL, times=1.4))
     assert finding.headline == said + "Too unsteady to say by how much"
     assert finding.advice is None
-    disturbed = found(turn(USUAL, others=3.0))
+    disturbed = found(turn(USUAL, others=3.0), turn(USUAL, times=1.01, others=3.0))
     assert disturbed.headline == (
         said + "Other programs ran meanwhile, so it is uncertain by how much"
     )
     assert disturbed.evidence[0] == "By the medians L_dec : L_prep : L_inf = 3.0 : 1.0 : 1.6."
+    assert "which stage is the costliest" in found(turn(USUAL, others=3.0)).headline, "one turn"
 
 
 def test_without_a_trace_none_is_named():

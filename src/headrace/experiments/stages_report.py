@@ -60,7 +60,8 @@ def _headline(rows: Sequence[StagesRow], top: StagesRow, trust: Trust) -> str:
     costs = f"{phrase}, {percent(top.share)} of what a frame takes"
     if not trust.doubt:
         return f"Costliest in sequence is {costs}; {_ratio(rows)}"
-    if all(top.rate.highest < row.rate.lowest for row in rows if row is not top):
+    is_clear = all(top.rate.highest < row.rate.lowest for row in rows if row is not top)
+    if is_clear and trust.spread > 0:  # of more than one turn
         return f"Costliest in sequence is {phrase}, in every turn. {trust.doubt} by how much"
     return f"{trust.doubt} which stage is the costliest; by the medians {costs}"
 
