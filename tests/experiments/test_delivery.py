@@ -6,7 +6,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import StageError
 from headrace.experiments.baseline import SeekPerFrame
-from headrace.experiments.delivery import DataLoaderDelivery, LoaderDelivery
+from headrace.experiments.delivery import DataLoaderDelivery, LoaderDelivery, failing_in_words
 from headrace.experiments.steady import take_turn
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.sampling.frames import Uniform
@@ -132,3 +132,26 @@ def test_what_fails_in_a_worker_is_told_in_one_line(clips, store):
     ) as said:
         turn_of(through_data_loader(SeekPerFrame(videos, SIZE), videos))
     assert "\n" not in str(said.value)
+
+
+class EndingInterrupted:
+    """A loader, and its own epoch, on which somebody presses Ctrl-C while its workers end."""
+
+    persistent_workers = False
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return 1
+
+    def _shutdown_workers(self):
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_is_heard_while_workers_end():
+    """By themselves they end in a destructor, where it would be printed and forgotten."""
+    batches = failing_in_words(EndingInterrupted())
+    next(batches)
+    with pytest.raises(KeyboardInterrupt):
+        batches.close()

@@ -9,7 +9,7 @@ from headrace.profiling.findings.loads import stage_loads
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.flow import StageRecord
 from headrace.profiling.inputs import GopLengths
-from headrace.profiling.provenance import Gpu
+from headrace.profiling.provenance import Gpu, Scalar
 from headrace.profiling.session import Session
 from headrace.profiling.setup import Alternative, StartUpPart
 from report.recorded import MACHINE, record
@@ -226,29 +226,29 @@ def test_a_video_that_costs_more_than_all_else_need_not_be_written() -> None:
     )
 
 
-def tried(session: Session, **ms_per_frame: float) -> Session:
-    """Return the session with alternatives that were measured against 14 ms a frame."""
+def tried(session: Session, ms_per_frame: dict[tuple[str, Scalar], float]) -> Session:
+    """Return the session with options tried: name and value -> ms a frame, against 14."""
     alternatives = tuple(
         Alternative(
-            option=f"--{name.replace('_', '-').replace('-is-', ' ')}",
-            options={},
+            option=f"--{name.replace('_', '-')} {value}",
+            options={name: value},
             ms_per_frame=milliseconds,
             baseline_ms_per_frame=14.0,
         )
-        for name, milliseconds in ms_per_frame.items()
+        for (name, value), milliseconds in ms_per_frame.items()
     )
     return session.model_copy(update={"alternatives": alternatives})
 
 
 def test_of_what_was_tried_the_fastest_is_advised_with_its_figure() -> None:
-    session = tried(record(MODEL), batch_size_is_8=7.0, threads_is_1=10.0)
+    session = tried(record(MODEL), {("batch_size", 8): 7.0, ("threads", 1): 10.0})
     assert change(MODEL, session) == (
         "--batch-size 8: about 2 times as fast (tried for a moment: 7 ms a frame, 14 as it was)."
     )
 
 
 def test_what_was_tried_is_believed_before_what_the_figures_predict() -> None:
-    session = tried(record(SINK), no_video=10.0)
+    session = tried(record(SINK), {("video", False): 10.0})
     assert change(SINK, session) == (
         "--no-video, if the predictions are what you need: about 1.4 times as fast "
         "(tried for a moment: 10 ms a frame, 14 as it was)."
@@ -256,7 +256,7 @@ def test_what_was_tried_is_believed_before_what_the_figures_predict() -> None:
 
 
 def test_where_nothing_was_faster_it_says_what_was_tried() -> None:
-    session = tried(record(MODEL), batch_size_is_32=14.1, threads_is_1=19.0)
+    session = tried(record(MODEL), {("batch_size", 32): 14.1, ("threads", 1): 19.0})
     assert change(MODEL, session) == (
         "A smaller model than resnet50; what it brings is not known before it is tried, "
         "at most 3.4 times as fast "

@@ -1,5 +1,6 @@
 """`headrace bench`: experiments on the user's own videos and machine."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -64,6 +65,8 @@ def _run(experiment: "Experiment[Any, Any, Any]", config: Any, out: Path, *, as_
     from headrace.profiling.machine import describe_machine
     from headrace.report.experiment import machine_line, render_experiment_text
 
+    # PyTorch's profiler says on stderr that it starts and ends, unless it is told before.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     make_folder(out)
     if experiment.names_machine and not as_json:
         print(machine_line(describe_machine()), flush=True)
@@ -71,7 +74,8 @@ def _run(experiment: "Experiment[Any, Any, Any]", config: Any, out: Path, *, as_
         print(experiment.announce(config), flush=True)
     with progress(is_quiet=as_json) as on_progress:
         command = ("headrace", *sys.argv[1:])
-        record = experiment.measure(config, Context(command=command, on_progress=on_progress))
+        context = Context(command=command, on_progress=on_progress, out=out)
+        record = experiment.measure(config, context)
     page = experiment.page(record)
     numbers, chart = write_experiment(record, page, out, experiment.name)
     if as_json:

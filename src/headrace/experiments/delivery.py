@@ -64,7 +64,7 @@ def counting_loader(
     is_persistent: bool = False,
 ) -> DataLoader[Any]:
     """Return a stock DataLoader whose workers tell with each batch what they have decoded."""
-    with _more_workers_than_cores():
+    with more_workers_than_cores():
         return DataLoader(
             dataset,
             batch_size=batch_size,
@@ -77,8 +77,18 @@ def counting_loader(
 
 def start_epoch(loader: DataLoader[Any]) -> Iterator[CountedBatch]:
     """Start the workers and return their batches."""
-    with _more_workers_than_cores():
+    with more_workers_than_cores():
         return iter(loader)
+
+
+def end_workers(batches: Iterator[Any]) -> None:
+    """End the workers of an epoch and wait for them.
+
+    They would end with the last reference as well; but Ctrl-C is lost on a destructor.
+    """
+    end = getattr(batches, "_shutdown_workers", None)  # torch 2.15; none in this process alone
+    if end is not None:
+        end()
 
 
 def take_epoch(
@@ -103,7 +113,7 @@ def take_epoch(
         told[batch.worker] = batch.counters
         first = first or watch.seconds
     took, memory = watch.seconds, memory_bytes()
-    del batches  # ends the workers and waits for them, so that their time counts
+    end_workers(batches)  # and wait for them, so that their time counts
     spent = sum(told.values(), DecodeCounters()) - earlier
     return EpochTurn(
         **counted_turn(watch.turn(took), frames, spent),
@@ -192,23 +202,31 @@ class DataLoaderDelivery:
             is_persistent=True,
         )
         while True:
-            for batch in _failing_in_words(loader):
+            for batch in failing_in_words(loader):
                 self._told[batch.worker] = batch.counters
                 yield batch.items
 
 
-def _failing_in_words(loader: DataLoader[Any]) -> Iterator[CountedBatch]:
-    """Yield what `loader` does; what a worker raises comes without its traceback."""
+def failing_in_words(loader: DataLoader[Any]) -> Generator[Any, None, None]:
+    """Yield what `loader` does, from starting its workers on; closing it ends them.
+
+    Raises:
+        StageError: a worker failed; in its own words, without its traceback.
+    """
+    batches = start_epoch(loader)
     try:
-        yield from start_epoch(loader)
+        yield from batches
     except RuntimeError as error:
         # After torch's heading and the traceback: "headrace.errors.DecodeError: frame 3 of ...".
         said = re.sub(r"^[\w.]+Error: ", "", str(error).strip().splitlines()[-1])
         raise StageError(f"a DataLoader worker failed: {said}", stage="DataLoader") from error
+    finally:
+        if not loader.persistent_workers:
+            end_workers(batches)
 
 
 @contextmanager
-def _more_workers_than_cores() -> Iterator[None]:
+def more_workers_than_cores() -> Iterator[None]:
     """Do not warn of them: they are what is asked about."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)

@@ -7,7 +7,9 @@ from headrace.experiments.experiment import Experiment
 from headrace.experiments.live_limit_report import LIVE
 from headrace.experiments.modes_report import MODES
 from headrace.experiments.overlap_report import OVERLAP
+from headrace.experiments.prefetch_report import PREFETCH
 from headrace.experiments.sampling_report import SAMPLING
+from headrace.experiments.stages_report import STAGES
 from headrace.experiments.workers import WORKERS
 
 EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
@@ -17,4 +19,6 @@ EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
     OVERLAP,
     MODES,
     LIVE,
+    STAGES,
+    PREFETCH,
 )

@@ -59,9 +59,7 @@ class TensorBoardLog:
                 "throughput/frames_per_second",
                 step.frames * 1e3 / (step.ended_ms - self._last_ms),
             )
-        for stage, milliseconds in step.work_ms.items():
-            yield f"stage_ms/{stage}", milliseconds
-        yield "step_ms/total", step.total_ms
+        yield from stage_scalars(step.work_ms, step.total_ms)
         if step.arrived_ms is not None:
             yield "latency_ms/newest_frame", step.ended_ms - step.arrived_ms
         if step.loss is not None:
@@ -71,6 +69,13 @@ class TensorBoardLog:
         yield "memory_mib/process", self._process.memory_info().rss / _MIB
         if self._has_gpu:
             yield "memory_mib/cuda_allocated", torch.cuda.memory_allocated() / _MIB
+
+
+def stage_scalars(work_ms: Mapping[Any, float], total_ms: float) -> Iterator[tuple[str, float]]:
+    """Yield tag and value of what each stage took of a step, and what the whole took."""
+    for stage, milliseconds in work_ms.items():
+        yield f"stage_ms/{stage}", milliseconds
+    yield "step_ms/total", total_ms
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from headrace.profiling.findings.lighter import LIGHTER_LEVEL
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Scalar
@@ -24,7 +25,6 @@ _FRAMES_SHARE: Final = 0.7
 """Of the budget, what frames may take: stages start and end as well."""
 _FEWEST_STEPS: Final = 4
 """Of a rehearsal: the first ones fill the stages."""
-_LIGHTER: Final = {"complex": "medium", "medium": "simple"}
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def settings(session: Session) -> Iterator[Setting]:
             yield Setting("--threads 1", {"threads": 1})
         if setup.batch_size >= _LARGEST_BATCH // 2:
             yield _batches(setup.batch_size // 4)
-    lighter = _LIGHTER.get(setup.prep_level or "")
+    lighter = LIGHTER_LEVEL.get(setup.prep_level or "")
     if "preprocess" in bound and lighter:
         yield Setting(f"--prep-level {lighter}", {"prep_level": lighter})
     if "sink" in bound and setup.draws_video:

@@ -19,7 +19,7 @@ from headrace.runtime.item import Item
 from headrace.runtime.marks import NO_MARKS, Marks, SeveralMarks
 from headrace.runtime.pipeline import Run
 
-_TENSORBOARD_TRACE: Final = "headrace.pt.trace.json.gz"
+TENSORBOARD_TRACE: Final = "headrace.pt.trace.json.gz"
 """A name that TensorBoard's profiler looks for."""
 
 
@@ -132,4 +132,4 @@ class Instruments:
         write_trace(self._folder / NAME, events)
         self.outputs = (NAME,)
         if self._logs is not None:
-            write_trace(self._logs / _TENSORBOARD_TRACE, events)
+            write_trace(self._logs / TENSORBOARD_TRACE, events)

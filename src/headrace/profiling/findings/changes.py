@@ -1,10 +1,17 @@
 """The changes open to a session that a stage bound, each with the gain that the figures predict."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from headrace.profiling.findings.finding import Change, listing
 from headrace.profiling.findings.gains import gain
+from headrace.profiling.findings.lighter import (
+    larger_copies,
+    lighter_preprocessing,
+    smaller_model,
+    smaller_video,
+)
 from headrace.profiling.findings.loads import StageLoad
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
@@ -58,25 +65,13 @@ def _of_decode(
             rests_on=f"{metrics.amplification:.2f} frames are decoded for each that is wanted",
         )
         return
-    size = f" than {videos[0].height}×{videos[0].width}" if videos else ""
-    yield Change(
-        words=f"Re-encode the video at a smaller size{size}: half the height and width is a "
-        "quarter of the pixels to decode",
-        most=_most(session, top, others),
-    )
+    size = (videos[0].height, videos[0].width) if videos else None
+    yield smaller_video(size, most=_most(session, top, others))
 
 
 def _of_preprocess(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
-    most = _most(session, top, others)
-    lighter = {"complex": "medium", "medium": "simple"}.get(session.setup.prep_level or "")
-    if lighter:
-        words = f"--prep-level {lighter}: less work per frame, and other pictures"
-        measured = list(_measured(session, f"--prep-level {lighter}", words))
-        yield from measured or [Change(words=words, most=most, options={"prep_level": lighter})]
-        return
-    yield Change(
-        words="Smaller videos: what is resized costs by the pixels it has before", most=most
-    )
+    change = lighter_preprocessing(session.setup, most=_most(session, top, others))
+    yield _with_gain(session, change)
 
 
 def _of_transfer(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
@@ -84,19 +79,14 @@ def _of_transfer(session: Session, top: StageLoad, others: list[StageLoad]) -> I
     speed = sum(stage.moved_bytes for stage in carried) / 1e9
     seconds = sum(stage.busy_seconds for stage in carried)
     said = f"{speed / seconds:.2g} GB/s were carried" if seconds and speed else None
-    yield Change(
-        words=f"--batch-size {2 * session.setup.batch_size}: fewer, larger copies",
-        rests_on=said,
-        most=_most(session, top, others),
-        options={"batch_size": 2 * session.setup.batch_size},
-    )
+    yield larger_copies(session.setup, most=_most(session, top, others), rests_on=said)
 
 
 def _of_model(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
     setup, gpus = session.setup, session.provenance.machine.gpus
     most = _most(session, top, others)
     for each in session.alternatives:
-        yield from _measured(session, each.option)
+        yield _with_gain(session, Change(words=each.option, options=each.options))
     if setup.device == "cpu" and gpus:
         yield Change(
             words=f"--device cuda: this machine has a {gpus[0].name}",
@@ -106,34 +96,24 @@ def _of_model(session: Session, top: StageLoad, others: list[StageLoad]) -> Iter
         return
     tried = listing([each.option for each in session.alternatives]) if session.alternatives else ""
     reason = f"tried and no faster: {tried}" if tried else None
-    if setup.smaller_model:
-        yield Change(
-            words=f"--model-name {setup.smaller_model}",
-            rests_on=reason,
-            most=most,
-            options={"model_name": setup.smaller_model},
-        )
-    elif setup.device != "cpu":
+    if setup.device != "cpu" and not setup.smaller_model:
         words = f"--batch-size {2 * setup.batch_size}: a GPU is quicker per frame on larger batches"
         options = {"batch_size": 2 * setup.batch_size}
         yield Change(words=words, rests_on=reason, most=most, options=options)
     else:
-        words = f"A smaller model than {setup.model or 'this one'}"
-        yield Change(words=words, rests_on=reason, most=most)
+        yield smaller_model(setup, most=most, rests_on=reason)
 
 
 def _of_sink(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
     if session.setup.draws_video:
         rest = max(others, key=lambda load: load.busy) if others else top
-        words = "--no-video, if the predictions are what you need"
-        measured = list(_measured(session, "--no-video", words))
         predicted = Change(
-            words=words,
+            words="--no-video, if the predictions are what you need",
             gain=_most(session, top, others),
             rests_on=f"{ROLES[rest.role].phrase} comes next, busy {100 * rest.busy:.0f} %",
             options={"video": False},
         )
-        yield from measured or [predicted]
+        yield _with_gain(session, predicted)
         return
     yield Change(words="Fewer or faster outputs", most=_most(session, top, others))
 
@@ -143,14 +123,15 @@ def _most(session: Session, top: StageLoad, others: list[StageLoad]) -> float | 
     return gain(session, top, others, float("inf")) if others else None
 
 
-def _measured(session: Session, option: str, words: str | None = None) -> Iterator[Change]:
-    """Yield the change to an option that was tried after the run, with what it brought."""
+def _with_gain(session: Session, change: Change) -> Change:
+    """Return the change with what it brought, where its options were tried after the run."""
     for each in session.alternatives:
-        if each.option == option:
-            yield Change(
-                words=words or option,
+        if each.options == change.options:
+            return replace(
+                change,
                 gain=each.baseline_ms_per_frame / each.ms_per_frame,
                 rests_on=f"tried for a moment: {each.ms_per_frame:.3g} ms a frame, "
                 f"{each.baseline_ms_per_frame:.3g} as it was",
-                options=each.options,
+                most=None,
             )
+    return change

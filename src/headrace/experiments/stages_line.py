@@ -1,0 +1,115 @@
+"""The stages of a run one at a time, in one thread, so that none disturbs another."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from headrace.decode.open import open_decoder
+from headrace.decode.protocol import DecodeJob
+from headrace.decode.reading import read
+from headrace.models.model import Model
+from headrace.models.results import Labels
+from headrace.preprocess.levels import build_preprocess
+from headrace.profiling.stages import Role
+from headrace.runs.options import ComputeOptions
+from headrace.runs.stages import SOURCE, STAGE_ROLES, Carriers, stages_of
+from headrace.runtime.clock import Clock, processor_ns
+from headrace.runtime.marks import NO_MARKS, Marks
+from headrace.video.frames import FrameBatch
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+
+
+class SequentialStages:
+    """Decodes batch after batch of a video, from the start again after its end, and passes each on.
+
+    The stages are those that a run makes its pipeline of, but for the sinks; a stage ends when its
+    work is done, on a GPU too. Whoever makes one closes it; for one thread.
+    """
+
+    def __init__(
+        self, index: StreamIndex, model: Model[Labels], compute: ComputeOptions, clock: Clock
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            index: Of the video.
+            model: Ready, as `compute` says.
+            compute: How frames are preprocessed, and how many are in a batch.
+            clock: What times.
+        """
+        preprocess = build_preprocess(compute.prep_level, model.input)
+        behind = stages_of(preprocess, Carriers.of(model, prep_on_gpu=False), model, sinks=())
+        self._stages: list[tuple[Role, Callable[[Any], Any]]] = [
+            (SOURCE, lambda _: self._decoded()),
+            *(
+                (STAGE_ROLES[stage.name], stage.function)
+                for stage in behind
+                if STAGE_ROLES[stage.name] != "sink"
+            ),
+        ]
+        self._index = index
+        self._clock = clock
+        size = index.info.upright_size
+        self._decoder = open_decoder(index, FrameShape(size=size))
+        # Used again, as a run does: clearing new memory takes as long as converting a frame.
+        self._memory = np.empty((compute.batch_size, *size, 3), np.uint8)
+        self._place = 0
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """What its stages do, in order."""
+        return tuple(role for role, _ in self._stages)
+
+    def take(self, number: int = 0, marks: Marks = NO_MARKS) -> dict[Role, tuple[int, int]]:
+        """Take one batch through all stages.
+
+        Args:
+            number: What the marks call it.
+            marks: Hear of each stage's work.
+
+        Returns:
+            Role -> wall time and processor time of the whole process, in nanoseconds.
+
+        Raises:
+            MediaError: a frame cannot be decoded.
+        """
+        spent = {}
+        value: Any = None
+        for role, function in self._stages:
+            with marks.range(role, number):
+                began_ns, began_cpu_ns = self._clock.now_ns(), processor_ns()
+                value = function(value)
+                spent[role] = self._clock.now_ns() - began_ns, processor_ns() - began_cpu_ns
+        return spent
+
+    def close(self) -> None:
+        """Release the file."""
+        self._decoder.close()
+
+    def _decoded(self) -> FrameBatch:
+        """Return the next frames, in memory that is used again for those after them."""
+        indices = np.empty(len(self._memory), np.int64)
+        taken = 0
+        for wanted in self._jobs(len(self._memory)):
+            stop = taken + len(wanted)
+            read(self._decoder, DecodeJob(tuple(wanted)), self._memory[taken:stop]).check()
+            indices[taken:stop] = wanted
+            taken = stop
+        return FrameBatch(
+            frames=self._memory,
+            video=0,
+            index=indices,
+            pts=self._index.pts[indices],
+            time_base=self._index.info.time_base,
+        )
+
+    def _jobs(self, frames: int) -> Iterator[range]:
+        """Yield the indices of the next frames, a new range where the video begins again."""
+        while frames:
+            if self._place == len(self._index):
+                self._place = 0
+            job = range(self._place, min(self._place + frames, len(self._index)))
+            self._place, frames = job.stop, frames - len(job)
+            yield job
