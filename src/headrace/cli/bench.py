@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from headrace.cli.bench_all import bench_all
 from headrace.cli.options import configured, keyword, parameters, with_parameters
 from headrace.cli.progress import progress
 
@@ -24,14 +25,16 @@ _JSON = keyword(
 
 
 class _Experiments(TyperGroup):
-    """A command for each registered experiment, imported when one of them is asked for."""
+    """A command for each registered experiment, imported when one of them is asked for, and one
+    for all of them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return their names in the order of the registry."""
+        """Return their names in the order of the registry, behind that for all."""
         from headrace.experiments.registry import EXPERIMENTS
 
-        if not self.commands:
-            self.commands.update({each.name: command_of(each) for each in EXPERIMENTS})
+        for each in EXPERIMENTS:
+            if each.name not in self.commands:
+                self.commands[each.name] = command_of(each)
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -43,6 +46,7 @@ class _Experiments(TyperGroup):
 bench = typer.Typer(
     cls=_Experiments, no_args_is_help=True, help="Measure on your own videos and machine."
 )
+bench.command("all")(bench_all)
 
 
 def command_of(experiment: "Experiment[Any, Any, Any]") -> Any:
