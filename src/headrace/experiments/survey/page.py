@@ -28,8 +28,8 @@ _GROUPS: Final[dict[Standing, tuple[str, str]]] = {
     ),
     "none": (
         "No gain shown",
-        "Nothing that was tried is clearly faster, or it is too uncertain to say, or the figures tell "
-        "something else than a gain.",
+        "Nothing that was tried is clearly faster, or it is too uncertain to say, or the figures "
+        "tell something else than a gain.",
     ),
     "missing": ("Not measured", "Why there is no answer."),
 }
@@ -103,7 +103,8 @@ def _work(judgement: Judgement) -> Iterator[str]:
 def _counts(judgement: Judgement) -> Iterator[str]:
     judged = judgement.judged
     measured = [each for each in judged if each.page is not None]
-    said = f"{len(measured)} of {counted(len(judged), 'experiment')} were measured"
+    were = "was" if len(measured) == 1 else "were"
+    said = f"{len(measured)} of {counted(len(judged), 'experiment')} {were} measured"
     taken = [each.chapter.created for each in measured if each.chapter.is_taken]
     dates = [moment for moment in taken if moment is not None]
     if dates:
@@ -113,8 +114,8 @@ def _counts(judgement: Judgement) -> Iterator[str]:
     unsure = [each.name for each in measured if _is_unsure(each)]
     if unsure:
         yield (
-            f"Too uncertain to say: {listing(unsure)}. Other programs ran meanwhile, or turns of one "
-            f"kind differ too much; --again --only {','.join(unsure)} measures them anew."
+            f"Too uncertain to say: {listing(unsure)}. Other programs ran meanwhile, or turns of "
+            f"one kind differ too much; --again --only {','.join(unsure)} measures anew."
         )
     failed = [each.name for each in judged if each.chapter.outcome == "failed"]
     if failed:
