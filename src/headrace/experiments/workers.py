@@ -162,7 +162,7 @@ def _among_all(videos: tuple[str, ...]) -> WorkersConfig:
     """Up to twice as many workers as cores, where it has long saturated."""
     most = 2 * len(available_cores())
     workers = tuple(each for each in (0, 1, 2, 4, 8, 16) if each <= most)
-    return WorkersConfig(videos=videos, workers=workers, boundary="wrap", repeats=2)
+    return WorkersConfig(videos=videos, workers=workers, batch_size=2, boundary="wrap", repeats=2)
 
 
 WORKERS: Final[Experiment[WorkersConfig, WorkersRecord, WorkersRow]] = Experiment(

@@ -23,13 +23,11 @@ class SurveyLine:
 
     name: str
     gain: str
-    """`1.8 times`, `none shown`."""
-    headline: str
-    """Its answer, or why there is none."""
-    advice: str | None = None
-    """What to change."""
-    basis: str | None = None
-    """What the gain rests on."""
+    """`1.80 times`, `none shown`."""
+    words: str
+    """What to change, or its answer, or why there is none."""
+    more: tuple[str, ...] = ()
+    """Sentences below."""
     has_chapter: bool = True
     """Whether there is more of it below."""
 
@@ -123,8 +121,6 @@ def _group(lines: Sequence[SurveyLine]) -> Iterator[str]:
     indent = " " * (name + gain + 6)
     for line in lines:
         first = f"  {line.name.ljust(name)}  {line.gain.ljust(gain)}  "
-        words = [line.advice, line.basis, line.headline]
-        said = [each for each in words if each] or [""]
-        yield from wrap(said[0], _WIDTH, initial_indent=first, subsequent_indent=indent)
-        for sentence in said[1:]:
+        yield from wrap(line.words, _WIDTH, initial_indent=first, subsequent_indent=indent)
+        for sentence in line.more:
             yield from wrap(sentence, _WIDTH, initial_indent=indent, subsequent_indent=indent)

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from headrace.experiments.survey.judged import Judged, Judgement
-from headrace.experiments.survey.page import survey_page
+from headrace.experiments.survey.verdict import verdict
 
 
 def survey_json(judgement: Judgement, folder: Path, files: dict[str, Path]) -> str:
     """Return the findings, the costliest first, and where the files in `folder` lie."""
-    verdict = survey_page(judgement).verdict
+    found = verdict(judgement)
     document = {
-        "verdict": verdict.headline,
-        "evidence": list(verdict.evidence),
+        "verdict": found.headline,
+        "evidence": list(found.evidence),
         "work_ms": dict(judgement.work.ms) if judgement.work is not None else None,
         "findings": [_finding(each, folder) for each in judgement.judged],
         "files": {name: str(path) for name, path in files.items()},

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from headrace.experiments.contend import ALIKE
+from headrace.experiments.contend import ALIKE, SAME_AGAIN
 from headrace.experiments.record import ExperimentRecord
 from headrace.experiments.survey.plan import Registered
 from headrace.experiments.survey.record import Chapter, SurveyRecord, read_record
@@ -61,6 +61,12 @@ class Judged:
         if self.concerns is None:
             return self.gain
         return None if self.whole is None else self.whole.overlapped
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether it gives no verdict, since other programs ran or turns differ too much."""
+        change = self.finding.change if self.finding is not None else None
+        return change is not None and change.startswith(SAME_AGAIN)
 
     @property
     def standing(self) -> Standing:

@@ -1,0 +1,53 @@
+"""Experiments that are over at once, one for each thing that can become of one in a survey."""
+
+import os
+import signal
+from dataclasses import replace
+
+from experiments.checksums import CHECKSUMS, ChecksumsConfig, measure_checksums
+from headrace.errors import StageError
+from headrace.experiments.experiment import Experiment
+from headrace.experiments.survey.measure import measure_one
+from headrace.experiments.survey.terms import Terms
+
+
+def _config(videos):
+    return ChecksumsConfig(videos=videos, checksums=("sha256", "crc32"), repeats=1)
+
+
+def _failing(config, context):
+    raise StageError("the third frame cannot be shown", stage="show")
+
+
+def _dying(config, context):
+    os._exit(9)
+
+
+def _hanging(config, context):
+    context.on_progress("waiting", 0, 1)
+    signal.pause()
+
+
+def _named(name, measure=measure_checksums, **terms) -> Experiment:
+    return replace(
+        CHECKSUMS, name=name, measure=measure, terms=Terms(**{"config": _config, **terms})
+    )
+
+
+WHOLE = _named("whole")
+MODEL = _named("model", concerns="model")
+LOADING = _named("loading", concerns="loading")
+WORK = _named("work", work_ms=lambda record: {"decode": 2.0, "model": 8.0})
+BEFORE = _named("before")
+HEAVY = _named("heavy", goes_last=True)
+FAILING = _named("failing", _failing)
+DYING = _named("dying", _dying)
+HANGING = _named("hanging", _hanging)
+NEVER = _named("never", config=lambda videos: "it takes no videos")
+
+ALL = (WHOLE, MODEL, LOADING, WORK, BEFORE, HEAVY, FAILING, DYING, HANGING, NEVER)
+
+
+def measure(order, send):
+    """What a child does; it finds the experiments above."""
+    return measure_one(ALL, order, send)
