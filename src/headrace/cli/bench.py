@@ -75,7 +75,8 @@ def _run(experiment: "Experiment[Any, Any, Any]", config: Any, out: Path, *, as_
         print(experiment.announce(config), flush=True)
     with progress(is_quiet=as_json) as on_progress:
         command = ("headrace", *sys.argv[1:])
-        record = experiment.measure(config, Context(command=command, on_progress=on_progress))
+        context = Context(command=command, on_progress=on_progress, out=out)
+        record = experiment.measure(config, context)
     page = experiment.page(record)
     numbers, chart = write_experiment(record, page, out, experiment.name)
     if as_json:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from headrace.decode.index_store import IndexStore
@@ -33,6 +34,8 @@ class Context:
     store: IndexStore | None = None
     """Where indexes are kept; None means the user's cache folder."""
     clock: Clock = SYSTEM_CLOCK
+    out: Path | None = None
+    """Folder of the results, for a file besides the record; None: none is written."""
 
     def provenance(self, config: Configuration, **chosen: object) -> Provenance:
         """Return where a record comes from that is about to be made.

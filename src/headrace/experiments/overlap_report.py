@@ -24,7 +24,7 @@ from headrace.experiments.overlap import (
     Way,
     measure_overlap,
 )
-from headrace.experiments.survey.terms import Terms
+from headrace.experiments.survey.terms import StageWork, Terms
 from headrace.profiling.findings.finding import Change, Finding, listing
 from headrace.profiling.stages import Role
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw
@@ -281,10 +281,17 @@ def _p95(row: OverlapRow) -> str:
     return TOO_SMALL if row.latency.p95 is None else decimal(row.latency.p95)
 
 
-def _work_ms(record: OverlapRecord) -> dict[Role, float]:
-    """The work on a frame, one stage at a time."""
+def _work(record: OverlapRecord) -> dict[Role, StageWork]:
+    """What each stage does to a frame, one at a time; on the CPU one core does it."""
     first = next(row for row in rows_of(record) if row.way == "sequential")
-    return {_ROLES[stage]: ms for stage, ms in first.work_ms.items() if stage in _ROLES}
+    on_device = record.provenance.configuration.get("device", "cpu") != "cpu"
+    return {
+        _ROLES[stage]: StageWork(
+            ms=ms, cpu_ms=0.0 if on_device and stage in ("transfer", "model") else ms
+        )
+        for stage, ms in first.work_ms.items()
+        if stage in _ROLES
+    }
 
 
 OVERLAP: Final[Experiment[OverlapConfig, OverlapRecord, OverlapRow]] = Experiment(
@@ -316,5 +323,5 @@ OVERLAP: Final[Experiment[OverlapConfig, OverlapRecord, OverlapRow]] = Experimen
     answer=_answer,
     charts=lambda rows: (_rates(rows), _latency_chart(rows), _stage_chart(rows)),
     names_machine=True,
-    terms=Terms(seconds=60, work_ms=_work_ms),
+    terms=Terms(seconds=60, work=_work),
 )

@@ -8,7 +8,7 @@ from experiments.checksums import CHECKSUMS, ChecksumsConfig, measure_checksums
 from headrace.errors import StageError
 from headrace.experiments.experiment import Experiment
 from headrace.experiments.survey.measure import measure_one
-from headrace.experiments.survey.terms import Terms
+from headrace.experiments.survey.terms import StageWork, Terms
 
 
 def _config(videos):
@@ -37,7 +37,13 @@ def _named(name, measure=measure_checksums, **terms) -> Experiment:
 WHOLE = _named("whole")
 MODEL = _named("model", concerns="model")
 LOADING = _named("loading", concerns="loading")
-WORK = _named("work", work_ms=lambda record: {"decode": 2.0, "model": 8.0})
+WORK = _named(
+    "work",
+    work=lambda record: {
+        "decode": StageWork(ms=2.0, cpu_ms=2.0),
+        "model": StageWork(ms=8.0, cpu_ms=8.0),
+    },
+)
 BEFORE = _named("before")
 HEAVY = _named("heavy", goes_last=True)
 FAILING = _named("failing", _failing)

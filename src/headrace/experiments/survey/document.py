@@ -10,11 +10,11 @@ from headrace.experiments.survey.verdict import verdict
 
 def survey_json(judgement: Judgement, folder: Path, files: dict[str, Path]) -> str:
     """Return the findings, the costliest first, and where the files in `folder` lie."""
-    found = verdict(judgement)
+    found, work = verdict(judgement), judgement.work
     document = {
         "verdict": found.headline,
         "evidence": list(found.evidence),
-        "work_ms": dict(judgement.work.ms) if judgement.work is not None else None,
+        "work_ms": {role: stage.ms for role, stage in work.stages.items()} if work else None,
         "findings": [_finding(each, folder) for each in judgement.judged],
         "files": {name: str(path) for name, path in files.items()},
     }

@@ -15,6 +15,7 @@ from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.stages import ROLES
 from headrace.report.experiment import ExperimentPage
 
+_Found = tuple[Registered | None, Chapter, ExperimentRecord | None]
 Standing = Literal["gain", "part", "none", "missing"]
 """A gain of the whole; one of a part whose share of the whole is not known; no gain shown; not
 measured."""
@@ -65,8 +66,7 @@ class Judged:
     @property
     def is_unsure(self) -> bool:
         """Whether it gives no verdict, since other programs ran or turns differ too much."""
-        change = self.finding.change if self.finding is not None else None
-        return change is not None and change.startswith(SAME_AGAIN)
+        return self.page is not None and is_unsure(self.page)
 
     @property
     def standing(self) -> Standing:
@@ -111,13 +111,19 @@ def judge(experiments: Sequence[Registered], record: SurveyRecord, folder: Path)
         folder: Where the records of the experiments lie.
     """
     known = {each.name: each for each in experiments}
-    found: list[tuple[Registered | None, Chapter, ExperimentRecord | None]] = []
+    found: list[_Found] = []
     for chapter in record.chapters:
         experiment = known.get(chapter.experiment)
         found.append((experiment, *_read(experiment, chapter, folder)))
-    work = next((each for e, _, r in found if (each := _work(e, r)) is not None), None)
+    work = _work_of_all(found)
     judged = [_judged(experiment, chapter, own, work) for experiment, chapter, own in found]
     return Judgement(record=record, judged=tuple(sorted(judged, key=_order)), work=work)
+
+
+def is_unsure(page: ExperimentPage) -> bool:
+    """Whether the answer is that the same must be measured again."""
+    change = page.findings[0].change if page.findings else None
+    return change is not None and change.startswith(SAME_AGAIN)
 
 
 def _read(
@@ -134,14 +140,18 @@ def _read(
     return chapter.model_copy(update={"outcome": "failed", "why": why}), None
 
 
-def _work(experiment: Registered | None, record: ExperimentRecord | None) -> Work | None:
-    if experiment is None or record is None or experiment.terms.work_ms is None:
-        return None
-    ms = experiment.terms.work_ms(record)
-    made = record.provenance
-    shares_cores = made.configuration.get("device", "cpu") == "cpu"
-    cores = made.machine.usable_cores if shares_cores else None
-    return Work(ms=ms, source=experiment.name, cores=cores) if any(ms.values()) else None
+def _work_of_all(found: Sequence[_Found]) -> Work | None:
+    """What the first experiment tells that measured it; one with a verdict before one without."""
+    told = []
+    for experiment, _, record in found:
+        if experiment is None or record is None or experiment.terms.work is None:
+            continue
+        stages = experiment.terms.work(record)
+        cores = record.provenance.machine.usable_cores
+        if any(stage.ms for stage in stages.values()):
+            work = Work(stages=stages, source=experiment.name, cores=cores)
+            told.append((is_unsure(experiment.page(record)), work))
+    return min(told, key=lambda each: each[0])[1] if told else None
 
 
 def _judged(

@@ -40,15 +40,18 @@ def measure_one(
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     experiment = next(each for each in experiments if each.name == order["experiment"])
+    folder = Path(order["folder"])
     context = Context(
-        command=order["command"], on_progress=lambda what, done, of: send([what, done, of])
+        command=order["command"],
+        on_progress=lambda what, done, of: send([what, done, of]),
+        out=folder,
     )
     try:
         config = config_of(experiment, tuple(order["videos"]))
         if isinstance(config, str):
             raise ConfigError(config)
         record = experiment.measure(config, context)
-        write_experiment(record, experiment.page(record), Path(order["folder"]), experiment.name)
+        write_experiment(record, experiment.page(record), folder, experiment.name)
     except HeadraceError as error:
         return str(error)
     return None

@@ -14,6 +14,16 @@ Concern = Role | Literal["loading"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class StageWork:
+    """What one stage does to a frame while no other works."""
+
+    ms: float
+    """Wall time."""
+    cpu_ms: float
+    """Processor time: more where several cores work at a time, less where another device does."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Terms(Generic[Config]):
     """What a survey must know of an experiment; the defaults suit most."""
 
@@ -23,11 +33,11 @@ class Terms(Generic[Config]):
     seconds: float = 60.0
     """About how long that takes on two cores."""
     concerns: Concern | None = None
-    """What its gain is a gain of. That of a stage becomes one of the whole by the work that
-    `work_ms` of another experiment tells; None: it is one of the whole already."""
-    work_ms: Callable[[Any], Mapping[Role, float]] | None = None
-    """Given its record: the work on a frame by role, one stage after the other, in milliseconds.
-    None: it does not measure that. The first experiment of the registry that does is asked."""
+    """What its gain is a gain of. That of a stage becomes one of the whole by the `work` that
+    another experiment tells; None: it is one of the whole already."""
+    work: Callable[[Any], Mapping[Role, StageWork]] | None = None
+    """Given its record: what each stage does to a frame, one after the other. None: it does not
+    measure that. The first experiment of the registry that does is asked, and gives a verdict."""
     goes_last: bool = False
     """Whether it takes so much of the machine, such as memory, that what is measured right after it
     could feel it."""

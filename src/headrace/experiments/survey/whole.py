@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headrace.experiments.survey.terms import StageWork
 from headrace.profiling.stages import ROLES, Role
 from headrace.report.numbers import decimal
 
@@ -11,23 +12,23 @@ from headrace.report.numbers import decimal
 class Work:
     """What the stages do to a frame, one after the other."""
 
-    ms: Mapping[Role, float]
-    """Role -> milliseconds."""
+    stages: Mapping[Role, StageWork]
     source: str
     """The experiment that measured it."""
-    cores: int | None
-    """That all stages share; None where the model has a device of its own."""
+    cores: int
+    """That all stages share."""
 
     @property
     def costliest(self) -> Role:
-        """The role of the most work."""
-        return max(self.ms, key=lambda role: self.ms[role])
+        """The role that takes the most time."""
+        return max(self.stages, key=lambda role: self.stages[role].ms)
 
     @property
     def words(self) -> str:
         """`decoding 4.10, the model 8.40 ms`."""
-        order = [role for role in ROLES if role in self.ms]
-        return ", ".join(f"{ROLES[role].phrase} {decimal(self.ms[role])}" for role in order) + " ms"
+        order = [role for role in ROLES if role in self.stages]
+        said = (f"{ROLES[role].phrase} {decimal(self.stages[role].ms)}" for role in order)
+        return f"{', '.join(said)} ms"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,21 +45,34 @@ class WholeGain:
 def whole_gain(gain: float, role: Role, work: Work) -> WholeGain | None:
     """Return what a gain of one stage is for the whole; None where its work is not known.
 
+    It is less where a faster stage takes more cores: its processor time is taken to shrink as its
+    wall time does.
+
     Args:
         gain: Times as fast the stage would be; above 0.
         role: Of the stage.
         work: Of all stages.
     """
-    if not work.ms.get(role):
+    now = work.stages
+    if role not in now or not now[role].ms:
         return None
-    faster = {**work.ms, role: work.ms[role] / gain}
+    stage = now[role]
+    faster = {**now, role: StageWork(ms=stage.ms / gain, cpu_ms=stage.cpu_ms / gain)}
     return WholeGain(
-        in_turn=sum(work.ms.values()) / sum(faster.values()),
-        overlapped=_pace(work.ms, work.cores) / _pace(faster, work.cores),
+        in_turn=_sum(now) / _sum(faster),
+        overlapped=_pace(now, work.cores) / _pace(faster, work.cores),
     )
 
 
-def _pace(ms: Mapping[Role, float], cores: int | None) -> float:
-    """Milliseconds between frames, if stages overlap as well as they can."""
-    shared = sum(ms.values()) / cores if cores else 0.0
-    return max(*ms.values(), shared)
+def _sum(stages: Mapping[Role, StageWork]) -> float:
+    return sum(stage.ms for stage in stages.values())
+
+
+def _pace(stages: Mapping[Role, StageWork], cores: int) -> float:
+    """Milliseconds between frames, if stages overlap as well as they can.
+
+    A run decodes with a thread for each core and has one thread for each other stage.
+    """
+    alone = (stage.ms / (cores if role == "decode" else 1) for role, stage in stages.items())
+    shared = sum(stage.cpu_ms for stage in stages.values()) / cores
+    return max(*alone, shared)
