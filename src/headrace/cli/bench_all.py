@@ -55,6 +55,7 @@ def hold_survey(survey: "Survey", *, as_json: bool) -> None:
     """Hold a survey, print what it found, and end with the exit code that tells."""
     from headrace.cli.survey_screen import SurveyScreen
     from headrace.experiments.survey.survey import Watcher
+    from headrace.report.text import printable
 
     if not as_json:
         print(_announcement(survey), flush=True)
@@ -72,7 +73,9 @@ def hold_survey(survey: "Survey", *, as_json: bool) -> None:
             raise typer.Exit(ending.exit_code)
     failed = [each for each in record.chapters if each.outcome == "failed"]
     for chapter in failed:
-        print(f"headrace: {chapter.experiment} failed: {chapter.why}", file=sys.stderr)
+        print(printable(f"headrace: {chapter.experiment} failed: {chapter.why}"), file=sys.stderr)
+        for line in chapter.last_lines:
+            print(f"  {printable(line)}", file=sys.stderr)
     if failed:
         raise typer.Exit(1)
 

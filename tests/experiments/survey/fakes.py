@@ -23,6 +23,10 @@ def _dying(config, context):
     os._exit(9)
 
 
+def _faulty(config, context):
+    raise ZeroDivisionError("one by none")
+
+
 def _hanging(config, context):
     context.on_progress("waiting", 0, 1)
     signal.pause()
@@ -48,10 +52,11 @@ BEFORE = _named("before")
 HEAVY = _named("heavy", goes_last=True)
 FAILING = _named("failing", _failing)
 DYING = _named("dying", _dying)
+FAULTY = _named("faulty", _faulty)
 HANGING = _named("hanging", _hanging)
 NEVER = _named("never", config=lambda videos: "it takes no videos")
 
-ALL = (WHOLE, MODEL, LOADING, WORK, BEFORE, HEAVY, FAILING, DYING, HANGING, NEVER)
+ALL = (WHOLE, MODEL, LOADING, WORK, BEFORE, HEAVY, FAILING, DYING, FAULTY, HANGING, NEVER)
 
 
 def measure(order, send):

@@ -6,7 +6,17 @@ import threading
 
 import pytest
 
-from experiments.survey.fakes import DYING, FAILING, HANGING, HEAVY, MODEL, NEVER, WHOLE, measure
+from experiments.survey.fakes import (
+    DYING,
+    FAILING,
+    FAULTY,
+    HANGING,
+    HEAVY,
+    MODEL,
+    NEVER,
+    WHOLE,
+    measure,
+)
 from headrace.errors import ConfigError, MediaError
 from headrace.experiments.survey.plan import Choice
 from headrace.experiments.survey.record import SURVEY, read_survey
@@ -52,24 +62,28 @@ def test_one_that_fails_or_dies_is_named_and_the_others_go_on(prepared, tmp_path
         on_progress=lambda what, done, of: told.append((what, done, of)),
         on_end=lambda chapter, number, of: ended.append(chapter.outcome),
     )
-    survey = prepared(HEAVY, FAILING, DYING, NEVER, WHOLE)
+    survey = prepared(HEAVY, FAILING, DYING, FAULTY, NEVER, WHOLE)
     record, is_interrupted = survey.hold(watcher)
     assert not is_interrupted
     assert outcomes(record) == {
         "heavy": "measured",
         "failing": "failed",
         "dying": "failed",
+        "faulty": "failed",
         "never": "not possible",
         "whole": "measured",
     }
     whys = {each.experiment: each.why for each in record.chapters}
     assert whys["failing"] == "the third frame cannot be shown"
-    assert whys["dying"] == "dying ended with exit code 9"
+    assert whys["dying"] == "ended with exit code 9"
+    assert whys["faulty"] == "ZeroDivisionError: one by none"
+    assert record.chapters[3].last_lines[-1] == "ZeroDivisionError: one by none"
+    assert record.chapters[1].last_lines == ()
     names = [name for name, _, _ in begun]
-    assert names == ["failing", "dying", "whole", "heavy"], "what takes much goes last"
-    assert begun[0][1:] == (1, 4)
+    assert names == ["failing", "dying", "faulty", "whole", "heavy"], "what takes much goes last"
+    assert begun[0][1:] == (1, 5)
     assert ("sha256", 0, 3) in told
-    assert ended == ["failed", "failed", "measured", "measured"]
+    assert ended == ["failed"] * 3 + ["measured"] * 2
     assert read_survey(tmp_path / "out") == record
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *(SURVEY, "heavy.json", "heavy.html", "whole.json", "whole.html"),
@@ -118,7 +132,7 @@ def test_a_video_that_cannot_be_read_is_told_before_anything(prepared, tmp_path)
 def test_a_damaged_record_of_a_survey_is_no_reason_to_forget_it(prepared, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / SURVEY).write_text("{}")
-    with pytest.raises(ConfigError, match=r"all\.json: provenance: field required; give another"):
+    with pytest.raises(ConfigError, match=r"all\.json: provenance: field required; headrace bench"):
         prepared(WHOLE)
     assert prepared(WHOLE, choice=Choice(again=True)).due
 

@@ -26,6 +26,8 @@ class Chapter(Record):
     outcome: Outcome
     why: Text | None = None
     """In words, of every outcome but *measured*."""
+    last_lines: tuple[Text, ...] = ()
+    """The end of what its process printed, where that ended by a fault."""
     is_taken: bool = False
     """Whether an earlier survey measured it."""
     configuration: dict[str, Text | int | float | bool | None] = Field(default_factory=dict)
@@ -71,8 +73,7 @@ def read_survey(folder: Path) -> SurveyRecord | None:
         return None
     except (OSError, ValidationError) as error:
         raise ConfigError(
-            f"cannot read {path}: {_diagnosis(error)}; give another folder, or --again to measure "
-            "all anew"
+            f"cannot read {path}: {_diagnosis(error)}; headrace bench all --again measures anew"
         ) from error
 
 

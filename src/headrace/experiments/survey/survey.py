@@ -27,6 +27,8 @@ _TIMEOUT_SECONDS: Final = 3600.0
 """From here on an experiment hangs, and the others are to have their turn."""
 _GRACE_SECONDS: Final = 15.0
 """For an experiment that was interrupted to end its own processes."""
+_LINES: Final = 6
+"""Of what an experiment printed before a fault ended it."""
 _STOPPED: Final = "it was interrupted"
 
 
@@ -131,9 +133,9 @@ class Survey:
         """Return what became of an experiment whose process has ended."""
         update: dict[str, Any] = {"outcome": "measured", "why": None, "seconds": ending.seconds}
         if not ending.is_good:
-            update |= {"outcome": "failed", "why": ending.describe()}
+            update |= _fault(ending)
             if was_stopped:
-                update |= {"outcome": "interrupted", "why": _STOPPED}
+                update |= {"outcome": "interrupted", "why": _STOPPED, "last_lines": ()}
         elif ending.result is not None:
             update |= {"outcome": "failed", "why": str(ending.result)}
         else:
@@ -143,6 +145,13 @@ class Survey:
             else:
                 update["created"] = record.provenance.created
         return planned.chapter.model_copy(update=update)
+
+
+def _fault(ending: Ending) -> dict[str, Any]:
+    """What is said of a process that did not come to its end; its name is said before it."""
+    why = ending.error or ending.describe().removeprefix(f"{ending.name} ")
+    lines = tuple(ending.tail.rstrip().splitlines()[-_LINES:])
+    return {"outcome": "failed", "why": why, "last_lines": lines}
 
 
 def prepare_survey(
