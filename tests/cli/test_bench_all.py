@@ -9,8 +9,10 @@ import pytest
 import typer
 
 from experiments.survey.fakes import FAILING, LOADING, WHOLE, measure
+from experiments.survey.records import contest, surveyed
 from headrace.cli.bench_all import hold_survey
 from headrace.experiments.registry import EXPERIMENTS
+from headrace.experiments.survey.config import SurveyConfig
 from headrace.experiments.survey.plan import Choice
 from headrace.experiments.survey.survey import prepare_survey
 from headrace.testing.synth import SynthClip, write_clip
@@ -30,7 +32,7 @@ def hold(video, tmp_path, capsys):
     def run(*experiments, as_json=False):
         survey = prepare_survey(
             experiments,
-            (str(video),),
+            SurveyConfig(videos=(str(video),)),
             Choice(),
             folder=tmp_path / "out",
             command=("headrace", "bench", "all", "good.mp4"),
@@ -72,16 +74,19 @@ def test_json_is_one_document_alone_on_stdout(hold, tmp_path):
     assert found["files"]["report"] == str(tmp_path / "out" / "all.html")
 
 
-def test_the_page_can_be_rendered_again_and_printed(call, hold, tmp_path):
-    hold(WHOLE)
-    page = tmp_path / "out" / "all.html"
-    page.unlink()
-    code, out, _ = call("report", tmp_path / "out")
-    assert (code, out) == (0, f"Report: {page}\n")
-    assert "this headrace has no experiment of that name" in page.read_text(encoding="utf-8")
-    code, out, _ = call("report", tmp_path / "out", "--text")
+def test_the_page_can_be_rendered_again_and_printed(call, tmp_path):
+    surveyed(tmp_path, {WHOLE: contest(1.5)})
+    code, out, _ = call("report", tmp_path)
+    assert (code, out) == (0, f"Report: {tmp_path / 'all.html'}\n")
+    page = (tmp_path / "all.html").read_text(encoding="utf-8")
+    assert "this headrace has no experiment of that name" in page
+    code, out, _ = call("report", tmp_path, "--text")
     assert code == 0
-    assert out.startswith("What makes it faster: good.")
+    assert out.startswith("What makes it faster: a.mp4, resnet18 on cpu\n")
+    (tmp_path / "all.json").write_text("{")
+    code, _, err = call("report", tmp_path)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "all.json: it is damaged or cut off, not whole JSON; headrace bench all" in err
 
 
 def test_a_real_experiment_is_measured_then_taken(call, tmp_path):
@@ -125,6 +130,7 @@ def test_a_dry_run_lists_all_and_writes_nothing(call, video, tmp_path):
             "--only names no experiment: got 'wrokers'; did you mean worker",
         ),
         (("--skip", "nothing"), 2, "--skip names no experiment: got 'nothing'; there are cameras,"),
+        (("--model-name", "resnt18"), 2, "no classification model 'resnt18'; did you mean"),
         (("--only", "live", "--skip", "live"), 2, "--only and --skip leave no experiment"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headrace.cli.bench_all import bench_all
+from headrace.cli.bench_all import command_of_all
 from headrace.cli.options import configured, keyword, parameters, with_parameters
 from headrace.cli.progress import progress
 
@@ -32,9 +32,9 @@ class _Experiments(TyperGroup):
         """Return their names in the order of the registry, behind that for all."""
         from headrace.experiments.registry import EXPERIMENTS
 
-        for each in EXPERIMENTS:
-            if each.name not in self.commands:
-                self.commands[each.name] = command_of(each)
+        if not self.commands:
+            self.commands["all"] = command_of_all()
+            self.commands.update({each.name: command_of(each) for each in EXPERIMENTS})
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -46,7 +46,6 @@ class _Experiments(TyperGroup):
 bench = typer.Typer(
     cls=_Experiments, no_args_is_help=True, help="Measure on your own videos and machine."
 )
-bench.command("all")(bench_all)
 
 
 def command_of(experiment: "Experiment[Any, Any, Any]") -> Any:

@@ -3,10 +3,11 @@
 import json as json_format
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from headrace.cli.options import configured, keyword, parameters, with_parameters
 from headrace.cli.stopping import ending_on_sigterm
 
 if TYPE_CHECKING:
@@ -15,31 +16,49 @@ if TYPE_CHECKING:
     from headrace.experiments.survey.survey import Survey
 
 
+_OUT: Final = Path("headrace_bench")
+_FLAGS: Final = (
+    keyword("out", Annotated[Path, typer.Option(help="Folder of the results.")], _OUT),
+    keyword(
+        "only",
+        Annotated[
+            str,
+            typer.Option(help="Measure these alone, with commas between them.", metavar="NAMES"),
+        ],
+        "",
+    ),
+    keyword("skip", Annotated[str, typer.Option(help="All but these.", metavar="NAMES")], ""),
+    keyword(
+        "again",
+        Annotated[
+            bool, typer.Option("--again", help="Measure anew what the folder holds already.")
+        ],
+        False,
+    ),
+    keyword(
+        "dry_run",
+        Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and how long.")],
+        False,
+    ),
+    keyword(
+        "json", Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")], False
+    ),
+)
+
+
 def bench_all(
-    videos: Annotated[list[Path], typer.Argument(help="Video files, or folders of them.")],
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("headrace_bench"),
-    only: Annotated[
-        str, typer.Option(help="Measure these alone, with commas between them.", metavar="NAMES")
-    ] = "",
-    skip: Annotated[str, typer.Option(help="Measure all but these.", metavar="NAMES")] = "",
-    again: Annotated[
-        bool, typer.Option("--again", help="Measure anew what the folder holds already.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be measured, and how long it takes.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")] = False,
+    *, out: Path, only: str, skip: str, again: bool, dry_run: bool, json: bool, **typed: Any
 ) -> None:
-    """All experiments in one report, the largest gain first."""
+    """Ask all experiments of videos, with one model, and report what they found."""
     from headrace.experiments.registry import EXPERIMENTS
+    from headrace.experiments.survey.config import SurveyConfig
     from headrace.experiments.survey.measure import measure_registered
     from headrace.experiments.survey.plan import Choice
     from headrace.experiments.survey.survey import prepare_survey
-    from headrace.video.manifest import find_videos
 
     survey = prepare_survey(
         EXPERIMENTS,
-        tuple(map(str, find_videos(videos))),
+        configured(SurveyConfig, typed),
         Choice(only=_names(only), skip=_names(skip), again=again),
         folder=out,
         command=("headrace", *sys.argv[1:]),
@@ -49,6 +68,16 @@ def bench_all(
         _list(survey, as_json=json)
     else:
         hold_survey(survey, as_json=json)
+
+
+def command_of_all() -> Any:
+    """Return the command, to be called with a list of arguments."""
+    from headrace.experiments.survey.config import SurveyConfig
+
+    summary = "All experiments in one report, the largest gain first."
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command("all")(with_parameters(bench_all, [*parameters(SurveyConfig), *_FLAGS], summary))
+    return typer.main.get_command(app)
 
 
 def hold_survey(survey: "Survey", *, as_json: bool) -> None:

@@ -22,8 +22,7 @@ from headrace.experiments.contend import (
 )
 from headrace.experiments.experiment import Column, Context
 from headrace.experiments.record import ExperimentRecord
-from headrace.profiling.findings.finding import Change, Finding
-from headrace.profiling.provenance import Scalar
+from headrace.profiling.findings.finding import Finding
 from headrace.report.numbers import decimal
 
 
@@ -94,34 +93,21 @@ def contest_columns(head: str, unit: str) -> tuple[Column[ContestRow], ...]:
 
 
 def contest_answer(
-    record: ContestRecord,
-    rows: tuple[ContestRow, ...],
-    unit: str,
-    options: Mapping[str, Mapping[str, Scalar]] = {},
+    record: ContestRecord, rows: tuple[ContestRow, ...], unit: str
 ) -> tuple[Finding, ...]:
-    """Return which way is the fastest, and what it gains on the first.
-
-    Args:
-        record: Of the contest.
-        rows: Of its ways.
-        unit: Of what was done.
-        options: Way -> the options of a run that make it, for those that a run can make.
-    """
+    """Return which way is the fastest, and what it gains on the first."""
     first, best = rows[0], fastest(rows)
     trust = Trust.of(rows, record.provenance.machine.usable_cores)
     alike = [row.way for row in as_fast(rows)]
-    gain, before = best.rate.median / first.rate.median, decimal(first.rate.median)
+    gain = (
+        f"{decimal(best.rate.median / first.rate.median)} times the "
+        f"{decimal(first.rate.median)} {unit}/s of {first.way}"
+    )
     headline = f"Fastest is {' and '.join(alike)}: {decimal(best.rate.median)} {unit}/s"
-    change, advice = f"No gain is known: nothing here is clearly faster than {first.way}.", None
+    change = f"No gain is known: nothing here is clearly faster than {first.way}."
     if trust.doubt:
         headline, change = f"{trust.doubt} which is the fastest; by the median {best.way}", AGAIN
     elif first.way not in alike:
-        change = f"{best.way}: {decimal(gain)} times the {before} {unit}/s of {first.way}."
-        advice = Change(
-            words=best.way,
-            gain=gain,
-            rests_on=f"{decimal(best.rate.median)} {unit}/s against {before} of {first.way}",
-            options=options.get(best.way, {}),
-        )
+        change = f"{best.way}: {gain}."
     evidence = trust.sentences("Turns of one way")
-    return (Finding(headline=headline, evidence=tuple(evidence), change=change, advice=advice),)
+    return (Finding(headline=headline, evidence=tuple(evidence), change=change),)

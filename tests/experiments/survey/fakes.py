@@ -6,9 +6,13 @@ from dataclasses import replace
 
 from experiments.checksums import CHECKSUMS, ChecksumsConfig, measure_checksums
 from headrace.errors import StageError
+from headrace.experiments.contend import AGAIN, as_fast, fastest
+from headrace.experiments.contest import contest_answer
 from headrace.experiments.experiment import Experiment
 from headrace.experiments.survey.measure import measure_one
 from headrace.experiments.survey.terms import StageWork, Terms
+from headrace.profiling.findings.finding import Change
+from headrace.report.numbers import decimal
 
 
 def _config(videos):
@@ -32,9 +36,23 @@ def _hanging(config, context):
     signal.pause()
 
 
+def _answer(record, rows):
+    [finding] = contest_answer(record, rows, "MB")
+    first, best = rows[0], fastest(rows)
+    if finding.change == AGAIN or first in as_fast(rows):
+        return (replace(finding, advice=None),)
+    rests_on = f"{decimal(best.rate.median)} against {decimal(first.rate.median)} MB/s of plain"
+    gain = best.rate.median / first.rate.median
+    return (replace(finding, advice=Change(words="quick", gain=gain, rests_on=rests_on)),)
+
+
 def _named(name, measure=measure_checksums, **terms) -> Experiment:
     return replace(
-        CHECKSUMS, name=name, measure=measure, terms=Terms(**{"config": _config, **terms})
+        CHECKSUMS,
+        name=name,
+        measure=measure,
+        answer=_answer,
+        terms=Terms(**{"config": _config, **terms}),
     )
 
 

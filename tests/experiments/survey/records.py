@@ -6,9 +6,9 @@ from headrace.experiments.survey.record import Chapter, SurveyRecord
 from headrace.profiling.machine import provenance
 
 
-def contest(gain, *, others=0.0, cores=4):
+def contest(gain, *, others=0.0, cores=4, model="resnet18"):
     """Return the record of a way that is `gain` times as fast as the first, by turns of 1 s."""
-    made = provenance({"device": "cpu"}, ("headrace", "bench", "all", "a.mp4"))
+    made = provenance({"device": "cpu", "model_name": model}, ("headrace", "bench", "all", "a.mp4"))
     machine = made.machine.model_copy(update={"usable_cores": cores})
     made = made.model_copy(update={"machine": machine})
     turns = [
@@ -34,7 +34,8 @@ def surveyed(folder, measured, *chapters):
         write_experiment(record, experiment.page(record), folder, experiment.name)
         alone = ("headrace", "bench", experiment.name, "a.mp4")
         written.append(chapter(experiment, record, alone=alone))
-    made = provenance({}, ("headrace", "bench", "all", "a.mp4"))
+    options = {"model_name": "resnet18", "device": "cpu"}
+    made = provenance(options, ("headrace", "bench", "all", "a.mp4"))
     survey = SurveyRecord(
         provenance=made,
         videos=("videos/a.mp4",),

@@ -11,7 +11,7 @@ from headrace.experiments.survey.record import read_survey
 from headrace.report.survey import render_survey, render_survey_text
 
 TEXT = """\
-What makes it faster: a.mp4
+What makes it faster: a.mp4, resnet18 on cpu
 
 The largest gain shown: quick (model), the whole about 1.67 times as fast
   - One after the other, a frame takes decoding 2.00, the model 8.00 ms (bench
@@ -21,17 +21,17 @@ The largest gain shown: quick (model), the whole about 1.67 times as fast
 
 What makes the whole faster
   model  1.67 times  quick
-                     2.00 times for the model: 200 MB/s against 100 of plain. Of
+                     2.00 times for the model: 200 against 100 MB/s of plain. Of
                      the whole 1.67 times where stages overlap, as in headrace
                      run, 1.67 times where they follow each other.
                      Fastest is quick: 200 MB/s
   whole  1.50 times  quick
-                     For the whole: 150 MB/s against 100 of plain.
+                     For the whole: 150 against 100 MB/s of plain.
                      Fastest is quick: 150 MB/s
 
 What makes a part faster
   loading  3.00 times  quick
-                       For loading: 300 MB/s against 100 of plain.
+                       For loading: 300 against 100 MB/s of plain.
                        Fastest is quick: 300 MB/s
 
 No gain shown
@@ -72,6 +72,12 @@ def test_a_gain_of_a_stage_that_does_not_set_the_pace_is_none_of_the_whole(tmp_p
     names = {group.title: [line.name for line in group.lines] for group in page.groups}
     assert names["What makes the whole faster"] == ["whole"]
     assert "model" in names["No gain shown"]
+
+
+def test_the_shares_of_another_model_convert_nothing(tmp_path):
+    page = written(tmp_path, model=contest(2.0, model="resnet50"))
+    names = {group.title: [line.name for line in group.lines] for group in page.groups}
+    assert names["What makes a part faster"] == ["loading", "model"]
 
 
 def test_what_is_uncertain_says_so_and_how_to_go_on(tmp_path):

@@ -12,13 +12,15 @@ from headrace.experiments.options import option_fields
 from headrace.experiments.record import write_experiment
 from headrace.experiments.registry import EXPERIMENTS
 from headrace.experiments.survey.alone import command_alone
-from headrace.experiments.survey.plan import NOT_ASKED, Choice, config_of, plan_survey
+from headrace.experiments.survey.config import MODEL as USUAL
+from headrace.experiments.survey.config import SurveyConfig, config_of
+from headrace.experiments.survey.plan import NOT_ASKED, Choice, plan_survey
 from headrace.experiments.survey.record import Chapter, SurveyRecord
 from headrace.experiments.workers import WorkersConfig
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import plain
 
-VIDEOS = ("a.mp4",)
+ASKED = SurveyConfig(videos=("a.mp4",))
 MADE = provenance({}, ())
 EVERYTHING = Choice()
 
@@ -26,7 +28,7 @@ EVERYTHING = Choice()
 def planned(tmp_path, choice=EVERYTHING, earlier=None, *, contents=("sha256:0",), made=MADE):
     found = plan_survey(
         (WHOLE, MODEL, HEAVY, NEVER),
-        VIDEOS,
+        ASKED,
         choice,
         folder=tmp_path,
         earlier=earlier,
@@ -52,29 +54,29 @@ def earlier(tmp_path):
         experiment="whole",
         outcome="measured",
         created=record.provenance.created,
-        configuration=plain(options_of(config_of(WHOLE, VIDEOS))),
+        configuration=plain(options_of(config_of(WHOLE, ASKED))),
     )
     failed = Chapter(experiment="model", outcome="failed", why="no disk")
     return SurveyRecord(
-        provenance=MADE, videos=VIDEOS, contents=("sha256:0",), chapters=(chapter, failed)
+        provenance=MADE, videos=ASKED.videos, contents=("sha256:0",), chapters=(chapter, failed)
     )
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
 def test_every_experiment_takes_part_or_says_why_not(experiment):
-    config = config_of(experiment, VIDEOS)
+    config = config_of(experiment, ASKED)
     assert experiment.terms.seconds > 0
     if isinstance(config, str):
         assert len(config) > 20, "a sentence"
         return
     assert isinstance(config, experiment.config)
-    assert config_of(experiment, ("a.mp4", "b.mp4")), "several are no error"
+    assert config_of(experiment, SurveyConfig(videos=("a.mp4", "b.mp4"))), "several are no error"
     json.dumps(plain(options_of(config)))
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
 def test_the_command_alone_gives_the_same_options(experiment):
-    config = config_of(experiment, VIDEOS)
+    config = config_of(experiment, ASKED)
     if isinstance(config, str):
         return
     words = command_alone(experiment, config)
@@ -98,8 +100,17 @@ def test_options_are_typed_as_the_command_line_reads_them():
 
 def test_an_experiment_of_one_video_takes_the_first_of_several():
     modes = next(each for each in EXPERIMENTS if each.name == "modes")
-    config = config_of(modes, ("a.mp4", "b.mp4"))
+    config = config_of(modes, SurveyConfig(videos=("a.mp4", "b.mp4")))
     assert config.videos == ("a.mp4",)
+
+
+def test_all_experiments_run_the_model_that_is_asked_for():
+    asked = SurveyConfig(videos=("a.mp4",), model_name="resnet50", prep_level="simple")
+    for experiment in EXPERIMENTS:
+        config = config_of(experiment, asked)
+        if not isinstance(config, str) and hasattr(config, "model_name"):
+            assert (config.model_name, config.prep_level) == ("resnet50", "simple")
+            assert config_of(experiment, ASKED).model_name == USUAL
 
 
 def test_all_that_apply_are_due_at_first(tmp_path):

@@ -18,6 +18,7 @@ from experiments.survey.fakes import (
     measure,
 )
 from headrace.errors import ConfigError, MediaError
+from headrace.experiments.survey.config import SurveyConfig
 from headrace.experiments.survey.plan import Choice
 from headrace.experiments.survey.record import SURVEY, read_survey
 from headrace.experiments.survey.survey import Watcher, prepare_survey
@@ -38,10 +39,10 @@ def video(tmp_path):
 def prepared(video, tmp_path):
     """Return a function: experiments -> a survey of them."""
 
-    def prepare(*experiments, choice=None, videos=(video,)):
+    def prepare(*experiments, choice=None, videos=(video,), **model):
         return prepare_survey(
             experiments,
-            videos,
+            SurveyConfig(videos=videos, **model),
             choice or Choice(),
             folder=tmp_path / "out",
             command=("headrace", "bench", "all"),
@@ -127,6 +128,11 @@ def test_a_video_that_cannot_be_read_is_told_before_anything(prepared, tmp_path)
     with pytest.raises(MediaError, match=r"gone\.mp4"):
         prepared(WHOLE, videos=(str(tmp_path / "gone.mp4"),))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_is_not_there_is_told_before_anything(prepared):
+    with pytest.raises(ConfigError, match="no classification model 'resnt18'; did you mean resnet"):
+        prepared(WHOLE, model_name="resnt18")
 
 
 def test_a_damaged_record_of_a_survey_is_no_reason_to_forget_it(prepared, tmp_path):

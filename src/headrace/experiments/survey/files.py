@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from headrace.experiments.survey.config import Registered
 from headrace.experiments.survey.judged import judge
 from headrace.experiments.survey.page import survey_page
-from headrace.experiments.survey.plan import Registered
 from headrace.experiments.survey.record import SurveyRecord
 from headrace.report.survey import SurveyPage, render_survey
 from headrace.text_file import write_whole

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from headrace.experiments.contend import ALIKE, SAME_AGAIN
 from headrace.experiments.record import ExperimentRecord
-from headrace.experiments.survey.plan import Registered
+from headrace.experiments.survey.config import Registered
 from headrace.experiments.survey.record import Chapter, SurveyRecord, read_record
 from headrace.experiments.survey.terms import Concern
 from headrace.experiments.survey.whole import WholeGain, Work, whole_gain
@@ -20,6 +20,7 @@ Standing = Literal["gain", "part", "none", "missing"]
 """A gain of the whole; one of a part whose share of the whole is not known; no gain shown; not
 measured."""
 
+_MODEL: Final[tuple[str, ...]] = ("model_name", "device")
 _SHOWN: Final = 1 / ALIKE
 """From this gain on it is one: what is closer cannot be told apart."""
 
@@ -149,9 +150,17 @@ def _work_of_all(found: Sequence[_Found]) -> Work | None:
         stages = experiment.terms.work(record)
         cores = record.provenance.machine.usable_cores
         if any(stage.ms for stage in stages.values()):
-            work = Work(stages=stages, source=experiment.name, cores=cores)
+            options = record.provenance.configuration
+            model = {name: options[name] for name in _MODEL if name in options}
+            work = Work(stages=stages, source=experiment.name, cores=cores, model=model)
             told.append((is_unsure(experiment.page(record)), work))
     return min(told, key=lambda each: each[0])[1] if told else None
+
+
+def _is_same_model(record: ExperimentRecord, work: Work) -> bool:
+    """Whether a gain is of the model, and on the device, that the shares are of."""
+    options = record.provenance.configuration
+    return all(options.get(name, value) == value for name, value in work.model.items())
 
 
 def _judged(
@@ -164,8 +173,9 @@ def _judged(
         return Judged(chapter=chapter, concerns=None)
     page, concerns = experiment.page(record), experiment.terms.concerns
     advice, whole = _advice(page), None
-    if advice is not None and advice.gain and work is not None and concerns in ROLES:
-        whole = whole_gain(advice.gain, concerns, work)
+    gain = advice.gain if advice is not None else None
+    if concerns is not None and concerns != "loading" and gain and work is not None:
+        whole = whole_gain(gain, concerns, work) if _is_same_model(record, work) else None
     return Judged(chapter=chapter, concerns=concerns, page=page, whole=whole)
 
 

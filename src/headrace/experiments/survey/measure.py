@@ -9,17 +9,18 @@ from headrace.errors import ConfigError, HeadraceError
 from headrace.experiments.experiment import Context
 from headrace.experiments.record import write_experiment
 from headrace.experiments.registry import EXPERIMENTS
-from headrace.experiments.survey.plan import Registered, config_of
+from headrace.experiments.survey.config import Registered, SurveyConfig, config_of
 from headrace.runtime.child import Json
 
 
 def order_of(
-    experiment: Registered, videos: Sequence[str], folder: Path, command: Sequence[str]
+    experiment: Registered, asked: SurveyConfig, folder: Path, command: Sequence[str]
 ) -> Json:
     """Return what `measure_registered` is to do, as its argument."""
     return {
         "experiment": experiment.name,
-        "videos": list(videos),
+        "videos": list(asked.videos),
+        "model": asked.model,
         "folder": str(folder),
         "command": list(command),
     }
@@ -47,7 +48,8 @@ def measure_one(
         out=folder,
     )
     try:
-        config = config_of(experiment, tuple(order["videos"]))
+        asked = SurveyConfig(videos=tuple(order["videos"]), **order["model"])
+        config = config_of(experiment, asked)
         if isinstance(config, str):
             raise ConfigError(config)
         record = experiment.measure(config, context)

@@ -60,7 +60,9 @@ def survey_page(judgement: Judgement) -> SurveyPage:
 def _title(record: SurveyRecord) -> str:
     first, *others = [PurePath(video).name for video in record.videos] or ["no video"]
     more = f" and {len(others)} more" if others else ""
-    return f"What makes it faster: {first}{more}"
+    options = record.provenance.configuration
+    model = [str(options[name]) for name in ("model_name", "device") if name in options]
+    return f"What makes it faster: {', '.join([first + more, ' on '.join(model)]).rstrip(', ')}"
 
 
 def _shown(judgement: Judgement, standing: Standing) -> list[Judged]:

@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from headrace.errors import ConfigError
-from headrace.experiments.experiment import Experiment, options_of
+from headrace.experiments.experiment import options_of
 from headrace.experiments.options import Configuration
 from headrace.experiments.survey.alone import command_alone
+from headrace.experiments.survey.config import Registered, SurveyConfig, config_of
 from headrace.experiments.survey.record import Chapter, SurveyRecord, read_record
 from headrace.profiling.comparison.circumstances import surroundings
 from headrace.profiling.provenance import Provenance, plain
 from headrace.runs.launch.problems import closest
-
-Registered = Experiment[Any, Any, Any]
 
 NOT_ASKED: Final = "not asked for, by --only or --skip"
 _ANY_TIME: Final = ("governor",)
@@ -63,23 +62,9 @@ class Planned:
     """Whether it is measured; else the chapter stays as it is."""
 
 
-def config_of(experiment: Registered, videos: tuple[str, ...]) -> Configuration | str:
-    """Return how an experiment is measured in a survey of videos, or why it cannot be."""
-    try:
-        if experiment.terms.config is not None:
-            found: Configuration | str = experiment.terms.config(videos)
-            return found
-        chosen: Configuration = experiment.config(videos=videos)
-        return chosen
-    except ConfigError as error:
-        if len(videos) > 1:  # it may take one alone
-            return config_of(experiment, videos[:1])
-        return str(error)
-
-
 def plan_survey(
     experiments: Sequence[Registered],
-    videos: tuple[str, ...],
+    asked: SurveyConfig,
     choice: Choice,
     *,
     folder: Path,
@@ -94,7 +79,7 @@ def plan_survey(
 
     Args:
         experiments: All there are.
-        videos: Paths.
+        asked: The videos and the model.
         choice: Which of them are asked for.
         folder: Of the results.
         earlier: What was recorded there; None if nothing was.
@@ -106,7 +91,7 @@ def plan_survey(
     before = {each.experiment: each for each in known if each.outcome == "measured"}
 
     def planned(experiment: Registered) -> Planned:
-        is_asked, config = choice.is_asked(experiment.name), config_of(experiment, videos)
+        is_asked, config = choice.is_asked(experiment.name), config_of(experiment, asked)
         chapter = _chapter(experiment, config)
         old = before.get(experiment.name)
         is_taken = old is not None and _is_same(experiment, old, chapter, folder, made)

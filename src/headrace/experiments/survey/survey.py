@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.experiments.experiment import options_of
 from headrace.experiments.model_choice import indexes_of
 from headrace.experiments.record import make_folder
+from headrace.experiments.survey.config import Registered, SurveyConfig
 from headrace.experiments.survey.measure import measure_registered, order_of
-from headrace.experiments.survey.plan import Choice, Planned, Registered, plan_survey
+from headrace.experiments.survey.plan import Choice, Planned, plan_survey
 from headrace.experiments.survey.record import (
     Chapter,
     SurveyRecord,
@@ -48,7 +50,7 @@ class Watcher:
 class Survey:
     """What is measured, and where it goes. `prepare_survey` makes it."""
 
-    videos: tuple[str, ...]
+    asked: SurveyConfig
     folder: Path
     made: Provenance
     contents: tuple[str | None, ...]
@@ -72,7 +74,7 @@ class Survey:
         """What there is of it before anything is measured."""
         return SurveyRecord(
             provenance=self.made,
-            videos=self.videos,
+            videos=self.asked.videos,
             contents=self.contents,
             chapters=tuple(each.chapter for each in self.planned),
         )
@@ -117,7 +119,7 @@ class Survey:
         call = Call(
             name=planned.experiment.name,
             function=self.measure,
-            argument=order_of(planned.experiment, self.videos, self.folder, self.made.command),
+            argument=order_of(planned.experiment, self.asked, self.folder, self.made.command),
             timeout_seconds=_TIMEOUT_SECONDS,
         )
         [ending] = run_children(
@@ -156,7 +158,7 @@ def _fault(ending: Ending) -> dict[str, Any]:
 
 def prepare_survey(
     experiments: Sequence[Registered],
-    videos: tuple[str, ...],
+    asked: SurveyConfig,
     choice: Choice,
     *,
     folder: Path,
@@ -169,20 +171,20 @@ def prepare_survey(
     Reads the videos, and writes nothing but their indexes.
 
     Raises:
-        ConfigError: the choice names no experiment, or the folder holds a record that is damaged.
+        ConfigError: the choice names no experiment, there is no such model, or the folder holds a
+            record that is damaged.
+        BackendError: the device is missing.
         MediaError: a video cannot be opened.
     """
     choice.check([each.name for each in experiments])
-    indexes_of(videos, None)
-    contents = tuple(content_digest(Path(video)) for video in videos)
-    made = provenance(
-        {"videos": len(videos), "only": choice.only or None, "skip": choice.skip or None},
-        command,
-        clock,
-    )
+    indexes_of(asked.videos, None)
+    asked.check()
+    contents = tuple(content_digest(Path(video)) for video in asked.videos)
+    chosen = {"only": choice.only or None, "skip": choice.skip or None}
+    made = provenance({**options_of(asked), **chosen}, command, clock)
     planned = plan_survey(
         experiments,
-        videos,
+        asked,
         choice,
         folder=folder,
         earlier=None if choice.again and not choice.only + choice.skip else read_survey(folder),
@@ -190,7 +192,7 @@ def prepare_survey(
         made=made,
     )
     return Survey(
-        videos=videos,
+        asked=asked,
         folder=folder,
         made=made,
         contents=contents,

@@ -1,9 +1,10 @@
 """What the gain of one stage is for the whole, by the work of all of them. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.experiments.survey.terms import StageWork
+from headrace.profiling.provenance import Scalar
 from headrace.profiling.stages import ROLES, Role
 from headrace.report.numbers import decimal
 
@@ -17,6 +18,8 @@ class Work:
     """The experiment that measured it."""
     cores: int
     """That all stages share."""
+    model: Mapping[str, Scalar] = field(default_factory=dict)
+    """The model and the device it was measured with, by their options."""
 
     @property
     def costliest(self) -> Role:
