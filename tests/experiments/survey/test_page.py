@@ -83,11 +83,19 @@ def test_the_shares_of_another_model_convert_nothing(tmp_path):
 def test_what_is_uncertain_says_so_and_how_to_go_on(tmp_path):
     page = written(tmp_path, whole=contest(1.5, others=2.0), work=contest(1.0, others=2.0))
     said = " ".join(page.verdict.evidence)
-    assert "Too uncertain to say: whole and work." in said
-    assert "--again --only whole,work measures anew" in said
+    assert "too much: whole and work. --again --only whole,work measures anew." in said
     assert "these shares are uncertain" in said
+    titles = [group.title for group in page.groups]
+    assert titles[-2:] == ["Too uncertain to say", "Not measured"]
     [line] = [line for group in page.groups for line in group.lines if line.name == "whole"]
     assert line.gain == "uncertain"
+
+
+def test_where_all_is_uncertain_that_is_the_verdict(tmp_path):
+    survey = surveyed(tmp_path, {WHOLE: contest(1.5, others=2.0), MODEL: contest(1.0, others=2.0)})
+    assert page_of(ALL, survey, tmp_path).verdict.headline == (
+        "No gain shown; 2 experiments gave no verdict, as the figures are too uncertain"
+    )
 
 
 def test_without_the_work_of_stages_gains_are_those_of_parts(tmp_path):

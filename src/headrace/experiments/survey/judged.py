@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from headrace.experiments.contend import ALIKE, SAME_AGAIN
 from headrace.experiments.record import ExperimentRecord
@@ -16,9 +16,9 @@ from headrace.profiling.stages import ROLES
 from headrace.report.experiment import ExperimentPage
 
 _Found = tuple[Registered | None, Chapter, ExperimentRecord | None]
-Standing = Literal["gain", "part", "none", "missing"]
-"""A gain of the whole; one of a part whose share of the whole is not known; no gain shown; not
-measured."""
+Standing = Literal["gain", "part", "none", "unsure", "missing"]
+"""A gain of the whole; one of a part whose share of the whole is not known; no gain shown; no
+verdict, since other programs ran or turns differ too much; not measured."""
 
 _MODEL: Final[tuple[str, ...]] = ("model_name", "device")
 _SHOWN: Final = 1 / ALIKE
@@ -65,15 +65,12 @@ class Judged:
         return None if self.whole is None else self.whole.overlapped
 
     @property
-    def is_unsure(self) -> bool:
-        """Whether it gives no verdict, since other programs ran or turns differ too much."""
-        return self.page is not None and is_unsure(self.page)
-
-    @property
     def standing(self) -> Standing:
         """Where it stands on the first page."""
         if self.page is None:
             return "missing"
+        if is_unsure(self.page):
+            return "unsure"
         if self.gain is None or self.gain < _SHOWN:
             return "none"
         if self.gain_of_whole is None:
@@ -122,7 +119,7 @@ def judge(experiments: Sequence[Registered], record: SurveyRecord, folder: Path)
 
 
 def is_unsure(page: ExperimentPage) -> bool:
-    """Whether the answer is that the same must be measured again."""
+    """Whether its answer is that the same must be measured again."""
     change = page.findings[0].change if page.findings else None
     return change is not None and change.startswith(SAME_AGAIN)
 
@@ -186,7 +183,9 @@ def _advice(page: ExperimentPage | None) -> Change | None:
 
 
 def _order(judged: Judged) -> tuple[int, float]:
-    places: tuple[Standing, ...] = ("gain", "part", "none", "missing")
     standing = judged.standing
     gain = judged.gain_of_whole if standing == "gain" else judged.gain
-    return places.index(standing), -(gain or 0.0) if standing in ("gain", "part") else 0.0
+    return get_args(Standing).index(standing), -(gain or 0.0) if standing in (
+        "gain",
+        "part",
+    ) else 0.0

@@ -26,8 +26,11 @@ _GROUPS: Final[dict[Standing, tuple[str, str]]] = {
     ),
     "none": (
         "No gain shown",
-        "Nothing that was tried is clearly faster, or it is too uncertain to say, or the figures "
-        "tell something else than a gain.",
+        "Nothing that was tried is clearly faster, or the figures tell something else than a gain.",
+    ),
+    "unsure": (
+        "Too uncertain to say",
+        "Other programs ran meanwhile, or turns of one kind differ too much.",
     ),
     "missing": ("Not measured", "Why there is no answer."),
 }
@@ -75,7 +78,7 @@ def _line(judged: Judged, judgement: Judgement) -> SurveyLine:
         why = f"{(chapter.why or chapter.outcome).rstrip('.')}."
         return SurveyLine(name=judged.name, gain=chapter.outcome, words=why, has_chapter=False)
     gain, words, more = "none shown", finding.headline, finding.change
-    if judged.is_unsure:
+    if judged.standing == "unsure":
         gain, more = "uncertain", None
     elif advice is not None and judged.standing in ("gain", "part"):
         is_whole = judged.standing == "gain"

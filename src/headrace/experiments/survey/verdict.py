@@ -1,16 +1,19 @@
 """What a survey comes to, in a sentence, and what it rests on. Pure."""
 
 from collections.abc import Iterator
+from typing import Final
 
-from headrace.experiments.survey.judged import Judgement
+from headrace.experiments.survey.judged import Judgement, Standing
 from headrace.profiling.findings.finding import Finding, listing
 from headrace.profiling.stages import ROLES
 from headrace.report.numbers import counted, decimal
 
+_TOLD: Final[tuple[Standing, ...]] = ("gain", "part", "unsure")
+
 
 def verdict(judgement: Judgement) -> Finding:
     """Return the largest gain, that of the whole before that of a part."""
-    gains, parts = judgement.of("gain"), judgement.of("part")
+    gains, parts, unsure = map(judgement.of, _TOLD)
     top = next(iter((*gains, *parts)), None)
     if top is not None and top.advice is not None:
         is_whole = top.standing == "gain"
@@ -19,9 +22,11 @@ def verdict(judgement: Judgement) -> Finding:
             f"The largest gain shown: {top.advice.words} ({top.name}), "
             f"{'the whole' if is_whole else top.part} about {gain} as fast"
         )
+    elif unsure:
+        number = counted(len(unsure), "experiment")
+        headline = f"No gain shown; {number} gave no verdict, as the figures are too uncertain"
     else:
-        is_measured = any(each.page for each in judgement.judged)
-        headline = "No gain shown" if is_measured else "Nothing was measured"
+        headline = "No gain shown" if judgement.of("none") else "Nothing was measured"
     return Finding(headline=headline, evidence=(*_work(judgement), *_counts(judgement)))
 
 
@@ -37,7 +42,7 @@ def _work(judgement: Judgement) -> Iterator[str]:
             f"One after the other, a frame takes {work.words} (bench {work.source}): "
             f"{ROLES[work.costliest].phrase} takes the most."
         )
-        if any(each.is_unsure for each in judgement.judged if each.name == work.source):
+        if any(each.name == work.source for each in judgement.of("unsure")):
             yield (
                 f"Other programs ran during {work.source}, or its turns differ too much: these "
                 "shares are uncertain, and so is what gains of stages are for the whole."
@@ -60,10 +65,10 @@ def _counts(judgement: Judgement) -> Iterator[str]:
         since = min(dates).strftime("%Y-%m-%d %H:%M")
         said += f", {len(dates)} of them by an earlier survey (from {since} UTC on)"
     yield f"{said}."
-    if unsure := [each.name for each in measured if each.is_unsure]:
+    if unsure := [each.name for each in judgement.of("unsure")]:
         yield (
-            f"Too uncertain to say: {listing(unsure)}. Other programs ran meanwhile, or turns of "
-            f"one kind differ too much; --again --only {','.join(unsure)} measures anew."
+            "Too uncertain to say, as other programs ran meanwhile or turns of one kind differ too "
+            f"much: {listing(unsure)}. --again --only {','.join(unsure)} measures anew."
         )
     if failed := [each.name for each in judged if each.chapter.outcome == "failed"]:
         yield f"{listing(failed)} failed; the others went on."
