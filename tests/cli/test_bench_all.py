@@ -141,6 +141,12 @@ def test_what_cannot_be_done_is_one_line(call, video, tmp_path, arguments, code,
     assert err.count("\n") == 1
 
 
+def test_a_list_without_a_name_is_a_usage_error(call, video):
+    code, _, err = call("bench", "all", video, "--only", ",,")
+    assert code == 2
+    assert "names with commas between them, got ',,'" in err
+
+
 def test_a_missing_video_and_a_folder_that_is_a_file_are_named(call, video, tmp_path):
     code, _, err = call("bench", "all", tmp_path / "gone.mp4", "--out", tmp_path / "out")
     assert code == 1

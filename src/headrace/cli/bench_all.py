@@ -59,7 +59,7 @@ def bench_all(
     survey = prepare_survey(
         EXPERIMENTS,
         configured(SurveyConfig, typed),
-        Choice(only=_names(only), skip=_names(skip), again=again),
+        Choice(only=_names("--only", only), skip=_names("--skip", skip), again=again),
         folder=out,
         command=("headrace", *sys.argv[1:]),
         measure=measure_registered,
@@ -109,8 +109,13 @@ def hold_survey(survey: "Survey", *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+def _names(flag: str, text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if text and not names:
+        raise typer.BadParameter(
+            f"names with commas between them, got {text!r}", param_hint=f"'{flag}'"
+        )
+    return names
 
 
 def _announcement(survey: "Survey") -> str:

@@ -17,7 +17,7 @@ The largest gain shown: quick (model), the whole about 1.67 times as fast
   - One after the other, a frame takes decoding 2.00, the model 8.00 ms (bench
     work): the model takes the most.
   - 4 of 6 experiments were measured.
-  - failing failed; the others went on.
+  - failing failed.
 
 What makes the whole faster
   model  1.67 times  quick

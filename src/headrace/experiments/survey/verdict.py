@@ -44,8 +44,8 @@ def _work(judgement: Judgement) -> Iterator[str]:
         )
         if any(each.name == work.source for each in judgement.of("unsure")):
             yield (
-                f"Other programs ran during {work.source}, or its turns differ too much: these "
-                "shares are uncertain, and so is what gains of stages are for the whole."
+                f"Other programs ran during bench {work.source}, or its turns differ too much: "
+                "these shares are uncertain, and so is what gains of stages are for the whole."
             )
     elif any(each.concerns in ROLES for each in judgement.of("part")):
         yield (
@@ -71,7 +71,7 @@ def _counts(judgement: Judgement) -> Iterator[str]:
             f"much: {listing(unsure)}. --again --only {','.join(unsure)} measures anew."
         )
     if failed := [each.name for each in judged if each.chapter.outcome == "failed"]:
-        yield f"{listing(failed)} failed; the others went on."
+        yield f"{listing(failed)} failed."
     if left_out := [each.name for each in judged if each.chapter.outcome == "left out"]:
         yield f"Not asked for: {listing(left_out)}."
     if any(each.chapter.outcome == "interrupted" for each in judged):
