@@ -16,7 +16,7 @@ _GROUPS: Final[dict[Standing, tuple[str, str]]] = {
     "gain": (
         "What makes the whole faster",
         "How many times as fast the whole would be, the largest gain first; where a gain is that "
-        "of one stage, by the share of the work that stage has. Each was measured alone: gains of "
+        "of one stage, as predicted from the work of all stages. Each was measured alone: gains of "
         "several lines do not multiply.",
     ),
     "part": (
