@@ -89,6 +89,7 @@ def test_the_advice_rests_on_the_same_ranks_and_workers():
     assert finding.change.endswith(
         ": 3.20 times the frames/s of slots that wander, CameraLoader, 2 ranks x 1 worker."
     )
+    assert finding.advice.gain == pytest.approx(3.2)
 
 
 def test_other_programs_that_took_the_processor_are_told():
@@ -101,6 +102,7 @@ def test_other_programs_that_took_the_processor_are_told():
     [finding] = CAMERAS.page(busy).findings
     assert any(line.startswith("Other programs kept up to") for line in finding.evidence)
     assert finding.change.endswith("(other programs ran meanwhile, so it is uncertain).")
+    assert finding.advice is None
 
 
 def test_a_picture_decoded_twice_is_not_called_once():

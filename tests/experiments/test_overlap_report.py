@@ -134,6 +134,26 @@ def test_the_verdict_follows_from_the_figures(rates, options, headline, change):
     assert finding.change.startswith(change)
 
 
+def test_the_advice_is_the_gain_on_one_stage_at_a_time():
+    advice = found(USUAL).advice
+    assert (advice.gain, advice.words.split(",")[0]) == (1.5, "Stages in threads")
+    assert advice.rests_on == "150 frames/s against 100 one frame and stage at a time"
+    alike = {"sequential": (100, 9), "threads": (99, 9), "processes": (60, 9)}
+    assert found(alike).advice is None
+    assert found(USUAL, others=1.0).advice is None
+
+
+def test_the_work_of_each_stage_is_that_of_the_sequential_way():
+    work = OVERLAP.terms.work(recorded(USUAL))
+    assert {role: stage.ms for role, stage in work.items()} == {
+        "decode": 2.0,
+        "preprocess": 1.0,
+        "model": 5.0,
+        "sink": 2.0,
+    }
+    assert all(stage.cpu_ms == stage.ms for stage in work.values())
+
+
 def test_a_way_that_does_not_keep_up_is_named_beside_its_latency():
     finding = found({"sequential": (60, 90), "threads": (150, 12), "processes": (140, 14)})
     assert (

@@ -86,6 +86,15 @@ def test_what_limits_the_fastest_is_told_by_a_rule(timed, options, bound, change
     assert tried.startswith(change)
 
 
+def test_the_advice_is_the_gain_on_the_baseline_where_that_is_certain():
+    advised = [
+        SAMPLING.page(recorded(BASE, turns("look-ahead", frames, **options))).findings[0].advice
+        for frames, options in (([5000], {}), ([300], {}), ([5000], {"others": 0.9}))
+    ]
+    assert [each and each.gain for each in advised] == [10.0, None, None]
+    assert advised[0].rests_on == "500 against 50.0 images/s"
+
+
 @pytest.mark.parametrize("others", [0.0, 0.9])
 def test_a_turn_too_short_for_the_processor_s_clock_promises_no_gain(others):
     said, tried = verdict(BASE, turns("look-ahead", [5000], cores=0.0, others=others))

@@ -88,6 +88,16 @@ def test_the_verdict_names_the_point_and_what_to_set():
     )
 
 
+def test_the_advice_is_the_gain_on_the_first_row():
+    [finding] = WORKERS.page(recorded(USUAL)).findings
+    assert finding.advice.words == "num_workers=2"
+    assert finding.advice.gain == pytest.approx(10 / 5.1)
+    assert finding.advice.rests_on == "196 frames/s against 100 frames/s with 0 workers"
+    for measured, others in (({1: [5], 2: [5]}, 0.0), (USUAL, 1.5)):
+        [finding] = WORKERS.page(recorded(measured, others=others)).findings
+        assert finding.advice is None, "the first is enough, or nothing is certain"
+
+
 def test_where_the_most_workers_are_the_best_there_is_no_saturation():
     said, change = headline({1: [10], 2: [5]})
     assert said == "No saturation up to 2 workers: 200 frames/s, 50 % of it with 1 worker"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from headrace.cli.bench_all import command_of_all
 from headrace.cli.options import configured, keyword, parameters, with_parameters
 from headrace.cli.progress import progress
 
@@ -25,13 +26,15 @@ _JSON = keyword(
 
 
 class _Experiments(TyperGroup):
-    """A command for each registered experiment, imported when one of them is asked for."""
+    """A command for each registered experiment, imported when one of them is asked for, and one
+    for all of them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return their names in the order of the registry."""
+        """Return their names in the order of the registry, behind that for all."""
         from headrace.experiments.registry import EXPERIMENTS
 
         if not self.commands:
+            self.commands["all"] = command_of_all()
             self.commands.update({each.name: command_of(each) for each in EXPERIMENTS})
         return list(self.commands)
 

@@ -1,4 +1,4 @@
-"""`headrace report`: the page of a recorded run, rendered again."""
+"""`headrace report`: the page of a recorded run, or of all experiments, rendered again."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,17 +7,38 @@ import typer
 
 
 def report(
-    run_dir: Annotated[Path, typer.Argument(help="Folder of a run, with its session.json.")],
+    run_dir: Annotated[
+        Path, typer.Argument(help="Folder of a run (session.json) or of bench all (all.json).")
+    ],
     text: Annotated[
-        bool, typer.Option("--text", help="Print it as text instead of writing report.html.")
+        bool, typer.Option("--text", help="Print it as text instead of writing the page.")
     ] = False,
 ) -> None:
-    """Render the report of a run folder again."""
+    """Render the report of a run, or of all experiments, again."""
+    from headrace.experiments.survey.record import SURVEY
     from headrace.profiling.session import Session
     from headrace.report.folder import SESSION, render_again
     from headrace.report.text import render_text
 
+    if (run_dir / SURVEY).is_file() and not (run_dir / SESSION).is_file():
+        _survey(run_dir, as_text=text)
+        return
     if text:
         print(render_text(Session.load(run_dir / SESSION)), end="")
         return
     print(f"Report: {render_again(run_dir)}")
+
+
+def _survey(folder: Path, *, as_text: bool) -> None:
+    from headrace.experiments.registry import EXPERIMENTS
+    from headrace.experiments.survey.files import page_of, write_page
+    from headrace.experiments.survey.record import read_survey
+    from headrace.report.survey import render_survey_text
+
+    record = read_survey(folder)
+    assert record is not None
+    page = page_of(EXPERIMENTS, record, folder)
+    if as_text:
+        print(render_survey_text(page), end="")
+        return
+    print(f"Report: {write_page(page, folder)}")

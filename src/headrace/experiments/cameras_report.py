@@ -11,7 +11,8 @@ from headrace.experiments.camera_ways import CameraWay
 from headrace.experiments.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
 from headrace.experiments.contend import Spread, Trust, cores_of_others, grouped
 from headrace.experiments.experiment import Column, Experiment
-from headrace.profiling.findings.finding import Finding
+from headrace.experiments.survey.terms import Terms
+from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, PLAIN, Chart, draw
 from headrace.report.numbers import counted, decimal, percent
 
@@ -121,11 +122,15 @@ def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Findin
         )
     trust = Trust.of(rows, cores)
     evidence += [*trust.sentences("Epochs of one way"), QUOTED]
-    change = _change(ours, theirs, trust) if ours and theirs else None
-    return (Finding(headline=headline, evidence=tuple(evidence), change=change),)
+    change = advice = None
+    if ours and theirs:
+        change, advice = _changes(ours, theirs, trust)
+    return (Finding(headline=headline, evidence=tuple(evidence), change=change, advice=advice),)
 
 
-def _change(ours: list[CamerasRow], theirs: list[CamerasRow], trust: Trust) -> str:
+def _changes(
+    ours: list[CamerasRow], theirs: list[CamerasRow], trust: Trust
+) -> tuple[str, Change | None]:
     """Name what to take instead of slots that wander, and what that gained at most here."""
     what = "CameraLoader, or CameraStreamSampler with the DataLoader's number of workers"
     gains = [
@@ -136,9 +141,10 @@ def _change(ours: list[CamerasRow], theirs: list[CamerasRow], trust: Trust) -> s
     ]
     times, best = max(gains, key=lambda gain: gain[0])
     unsure = f" ({trust.doubt[0].lower()}{trust.doubt[1:]})" if trust.doubt else ""
-    return (
-        f"{what}: {decimal(times)} times the frames/s of slots that wander, {_name(best)}{unsure}."
-    )
+    than = f"the frames/s of slots that wander, {_name(best)}"
+    rests_on = f"{decimal(times)} times {than}"
+    advice = None if trust.doubt else Change(words=what, gain=times, rests_on=rests_on)
+    return f"{what}: {decimal(times)} times {than}{unsure}.", advice
 
 
 def _name(row: CamerasRow) -> str:
@@ -221,4 +227,10 @@ CAMERAS: Final[Experiment[CamerasConfig, CamerasRecord, CamerasRow]] = Experimen
     ),
     answer=_answer,
     charts=lambda rows: (_decoded_chart(rows), _speed_chart(rows)),
+    terms=Terms(
+        config=lambda videos: (
+            "it takes clips of several cameras, not videos: headrace bench cameras --index-file"
+        ),
+        concerns="loading",
+    ),
 )

@@ -19,7 +19,9 @@ UNSTEADY: Final = 0.25
 """From this spread between turns of one kind on, no verdict rests on them."""
 DISTURBED: Final = 0.1
 """From this share of the usable cores on that other programs take, times cannot be compared."""
-AGAIN: Final = "The same again with nothing else running, or with more --repeats."
+SAME_AGAIN: Final = "The same again with nothing else running"
+"""How the change begins where no verdict rests on what was measured."""
+AGAIN: Final = f"{SAME_AGAIN}, or with more --repeats."
 
 Contender = TypeVar("Contender")
 Taken = TypeVar("Taken")

@@ -1,7 +1,7 @@
 """The experiment: a question, how it is measured, and how its answer is shown, as one value."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -9,6 +9,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.experiments.options import Configuration
 from headrace.experiments.progress import OnProgress, unseen
 from headrace.experiments.record import ExperimentRecord
+from headrace.experiments.survey.terms import Terms
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
@@ -39,13 +40,9 @@ class Context:
     def provenance(self, config: Configuration, **chosen: object) -> Provenance:
         """Return where a record comes from that is about to be made.
 
-        Options are as configured but for what was `chosen` where they leave it open; of videos
-        there is only the number.
+        Options are as configured but for what was `chosen` where they leave it open.
         """
-        options = {**asdict(config), **chosen}
-        if isinstance(videos := options.get("videos"), tuple):
-            options["videos"] = len(videos)
-        return provenance(options, self.command, self.clock)
+        return provenance({**options_of(config), **chosen}, self.command, self.clock)
 
 
 @dataclass(frozen=True)
@@ -87,6 +84,8 @@ class Experiment(Generic[Config, Recorded, Row]):
     """Whether the console is told of the machine before it is measured on."""
     announce: Callable[[Config], str] | None = None
     """What the console is told before it is measured: how long it can take."""
+    terms: Terms[Config] = field(default_factory=Terms)
+    """On which it takes part in `headrace bench all`."""
 
     def page(self, record: Recorded) -> ExperimentPage:
         """Return what the record shows, ready to be rendered."""
@@ -99,6 +98,14 @@ class Experiment(Generic[Config, Recorded, Row]):
             table=table(self.columns, rows, self.reading(record, rows)),
             provenance=record.provenance,
         )
+
+
+def options_of(config: Configuration) -> dict[str, object]:
+    """Return the options of a configuration by their names; of videos there is only the number."""
+    options = asdict(config)
+    if isinstance(videos := options.get("videos"), tuple):
+        options["videos"] = len(videos)
+    return options
 
 
 def table(columns: Sequence[Column[Row]], rows: Sequence[Row], reading: str) -> Table:

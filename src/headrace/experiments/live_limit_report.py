@@ -6,7 +6,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from headrace.experiments.charts import dashed
-from headrace.experiments.contend import cores_of_others, disturbance
+from headrace.experiments.contend import SAME_AGAIN, cores_of_others, disturbance
 from headrace.experiments.experiment import Column, Experiment
 from headrace.experiments.live_limit import (
     LiveConfig,
@@ -18,6 +18,7 @@ from headrace.experiments.live_limit import (
 )
 from headrace.experiments.promise import Promise
 from headrace.experiments.search import highest_held, lowest_broken
+from headrace.experiments.survey.terms import Terms
 from headrace.profiling.findings.finding import Finding
 from headrace.report.drawing import MARK, PLAIN, Chart, draw
 from headrace.report.numbers import decimal, milliseconds, percent, seconds
@@ -63,7 +64,7 @@ def _answer(record: LiveRecord, rows: tuple[LiveRow, ...]) -> tuple[Finding, ...
     headline, change = _verdict(record, held, broken)
     if broken is not None and _doubts(record, steps):
         headline = f"Other programs ran meanwhile, so it may be more. {headline}"
-        change = "The same again with nothing else running."
+        change = f"{SAME_AGAIN}."
     return (Finding(headline=headline, evidence=tuple(evidence), change=change),)
 
 
@@ -206,4 +207,5 @@ LIVE: Final[Experiment[LiveConfig, LiveRecord, LiveRow]] = Experiment(
     answer=_answer,
     charts=lambda rows: (_chart(rows), _drops(rows)),
     names_machine=True,
+    terms=Terms(config=lambda videos: LiveConfig(videos=videos, steps=8), seconds=50),
 )

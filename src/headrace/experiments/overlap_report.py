@@ -24,13 +24,26 @@ from headrace.experiments.overlap import (
     Way,
     measure_overlap,
 )
-from headrace.profiling.findings.finding import Finding, listing
+from headrace.experiments.survey.terms import StageWork, Terms
+from headrace.profiling.findings.finding import Change, Finding, listing
+from headrace.profiling.stages import Role
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw
 from headrace.report.numbers import TOO_SMALL, counted, decimal, milliseconds, percent, seconds
 from headrace.runtime.distribution import Distribution
 
 _KEEPS_UP: Final = 0.95
 """From this share of the offered rate on, a way keeps up with it."""
+_OVERLAP: Final[dict[Way, str]] = {
+    "threads": "Stages in threads, as headrace run and headrace.live have them",
+    "processes": "Stages in processes, or several runs beside each other",
+}
+_ROLES: Final[dict[str, Role]] = {
+    "decode": "decode",
+    "preprocess": "preprocess",
+    "transfer": "transfer",
+    "model": "model",
+    "show": "sink",
+}
 _SPARE: Final = 0.9
 """From this share of the usable cores on that the sequential way keeps busy, they are the limit."""
 
@@ -123,8 +136,16 @@ def _answer(record: OverlapRecord, rows: tuple[OverlapRow, ...]) -> tuple[Findin
         "way.",
         *trust.sentences("Turns of one way"),
     )
-    change = AGAIN if trust.doubt else _change(alike, bounds, best.rate.median / first.rate.median)
-    return (Finding(headline=headline, evidence=evidence, change=change),)
+    gained = best.rate.median / first.rate.median
+    change = AGAIN if trust.doubt else _change(alike, bounds, gained)
+    advice = None
+    if not trust.doubt and first.way not in alike:
+        advice = Change(
+            words=_OVERLAP[best.way],
+            gain=gained,
+            rests_on=f"{rate} against {decimal(first.rate.median)} one frame and stage at a time",
+        )
+    return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
 
 
 def _limit(row: OverlapRow, bounds: Bounds, cores: int) -> str:
@@ -260,6 +281,19 @@ def _p95(row: OverlapRow) -> str:
     return TOO_SMALL if row.latency.p95 is None else decimal(row.latency.p95)
 
 
+def _work(record: OverlapRecord) -> dict[Role, StageWork]:
+    """What each stage does to a frame, one at a time; on the CPU one core does it."""
+    first = next(row for row in rows_of(record) if row.way == "sequential")
+    on_device = record.provenance.configuration.get("device", "cpu") != "cpu"
+    return {
+        _ROLES[stage]: StageWork(
+            ms=ms, cpu_ms=0.0 if on_device and stage in ("transfer", "model") else ms
+        )
+        for stage, ms in first.work_ms.items()
+        if stage in _ROLES
+    }
+
+
 OVERLAP: Final[Experiment[OverlapConfig, OverlapRecord, OverlapRow]] = Experiment(
     name="overlap",
     summary="Time decode, preprocess, model and display in turn, in threads and in processes.",
@@ -289,4 +323,5 @@ OVERLAP: Final[Experiment[OverlapConfig, OverlapRecord, OverlapRow]] = Experimen
     answer=_answer,
     charts=lambda rows: (_rates(rows), _latency_chart(rows), _stage_chart(rows)),
     names_machine=True,
+    terms=Terms(seconds=60, work=_work),
 )

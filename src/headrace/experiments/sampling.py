@@ -7,7 +7,7 @@ from headrace.errors import ConfigError
 from headrace.experiments.contend import take_turns
 from headrace.experiments.experiment import Context
 from headrace.experiments.options import FrameSize, Option, Videos, check_options
-from headrace.experiments.sampling_record import WAYS, SamplingRecord, Way
+from headrace.experiments.sampling_record import LADDER, WAYS, SamplingRecord, Way
 from headrace.experiments.sampling_words import label
 from headrace.experiments.steady import take_turn
 from headrace.sampling.rho import TAKEN_RHO
@@ -50,6 +50,18 @@ class SamplingConfig:
     def ways(self) -> tuple[Way, ...]:
         """What is measured, the baseline first."""
         return tuple(way for way in WAYS if way == "baseline" or way in self.strategies)
+
+
+def among_all(videos: tuple[str, ...]) -> SamplingConfig:
+    """Return what is enough among other experiments: the baseline and ever more memory."""
+    return SamplingConfig(
+        videos=videos,
+        batch_size=32,
+        memory="256MiB",
+        strategies=LADDER,
+        seconds=1.5,
+        repeats=2,
+    )
 
 
 def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord:

@@ -6,7 +6,7 @@ from headrace.experiments.contend import AGAIN, Trust, as_fast, fastest
 from headrace.experiments.sampling_record import LADDER, SamplingRecord, Way
 from headrace.experiments.sampling_rows import SamplingRow, ladder_of
 from headrace.experiments.sampling_words import draws, how, label
-from headrace.profiling.findings.finding import Finding
+from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.numbers import counted, decimal, percent
 
 BUSY: Final = 0.9
@@ -44,6 +44,18 @@ def _verdict(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
         f"{decimal(best.times)} times the baseline; {bound}",
         evidence=tuple(evidence),
         change=change,
+        advice=None if Trust.of((best, baseline), usable).doubt else _advice(best, baseline),
+    )
+
+
+def _advice(best: SamplingRow, baseline: SamplingRow) -> Change | None:
+    """The fastest instead of the baseline; None if it is that."""
+    if best is baseline:
+        return None
+    return Change(
+        words=f"Random frames by {best.label}, not by a DataLoader that seeks for each",
+        gain=best.times,
+        rests_on=f"{decimal(best.rate.median)} against {decimal(baseline.rate.median)} images/s",
     )
 
 

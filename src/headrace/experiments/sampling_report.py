@@ -7,11 +7,12 @@ import plotly.graph_objects as go
 from headrace.experiments import costs
 from headrace.experiments.charts import dashed, error_bars
 from headrace.experiments.experiment import Column, Experiment
-from headrace.experiments.sampling import SamplingConfig, measure_sampling
+from headrace.experiments.sampling import SamplingConfig, among_all, measure_sampling
 from headrace.experiments.sampling_answer import answer
 from headrace.experiments.sampling_record import SamplingRecord
 from headrace.experiments.sampling_rows import SamplingRow, ladder_of, rows_of
 from headrace.experiments.steady import FILLING
+from headrace.experiments.survey.terms import Terms
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw
 from headrace.report.numbers import count, counted, decimal, megabytes
 
@@ -113,4 +114,5 @@ SAMPLING: Final[Experiment[SamplingConfig, SamplingRecord, SamplingRow]] = Exper
     answer=answer,
     charts=lambda rows: (_chart(rows),),
     names_machine=True,
+    terms=Terms(config=among_all, seconds=60, concerns="loading"),
 )

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from headrace.experiments.charts import dashed, error_bars
 from headrace.experiments.contend import AGAIN, ALIKE, Timed, Trust, fastest
-from headrace.profiling.findings.finding import Finding
+from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, PLAIN, Chart, draw
 from headrace.report.numbers import decimal, percent
 
@@ -65,6 +65,7 @@ class Saturation(Generic[Ranked]):
             further: What measures further, where nothing saturated: `--workers with more`.
         """
         change: str | None
+        advice = None
         if len(self._eligible) == 1:
             change = None
         elif trust.doubt:
@@ -74,7 +75,13 @@ class Saturation(Generic[Ranked]):
             change = f"{setting}{gain}; {surplus}."
             if not self.is_reached:
                 change = f"{setting}{gain}. What more gains is not known: {further} tells."
-        return Finding(headline=self._headline(trust), evidence=tuple(evidence), change=change)
+            advice = self._advice(setting)
+        return Finding(
+            headline=self._headline(trust),
+            evidence=tuple(evidence),
+            change=change,
+            advice=advice,
+        )
 
     def rule(self, least: str) -> list[str]:
         """Say what the answer rests on; `least` names it: `the fewest workers`."""
@@ -98,6 +105,17 @@ class Saturation(Generic[Ranked]):
             )
         saturates = f"{subject} saturates".strip().capitalize()
         return f"{saturates} at {point}: {rate}"
+
+    def _advice(self, setting: str) -> Change | None:
+        """The point against the first row, which is what one has without it; None if it is that."""
+        first, point = self.rows[0], self.point
+        if point is first:
+            return None
+        return Change(
+            words=setting,
+            gain=point.rate.median / first.rate.median,
+            rests_on=f"{self.rate(point)} against {self.rate(first)} with {self.label(first)}",
+        )
 
     def _gain(self) -> str:
         """`1.96 times the 100 frames/s with 0 workers`; empty if the first row is the point."""

@@ -13,8 +13,10 @@ from headrace.experiments.experiment import Column, Context, Experiment
 from headrace.experiments.options import FrameSize, Option, Videos, check_options
 from headrace.experiments.record import ExperimentRecord
 from headrace.experiments.saturation import Saturation
+from headrace.experiments.survey.terms import Terms
 from headrace.profiling.findings.finding import Finding
 from headrace.report.numbers import counted, decimal, megabytes, percent, seconds
+from headrace.runtime.affinity import available_cores
 from headrace.sampling.boundary import Boundary
 
 _BATCHES_PER_WORKER: Final = 4
@@ -156,6 +158,13 @@ def _answer(record: WorkersRecord, rows: tuple[WorkersRow, ...]) -> tuple[Findin
     return (found.finding(trust, evidence, setting=setting, surplus=surplus, further=further),)
 
 
+def _among_all(videos: tuple[str, ...]) -> WorkersConfig:
+    """Up to twice as many workers as cores, where it has long saturated."""
+    most = 2 * len(available_cores())
+    workers = tuple(each for each in (0, 1, 2, 4, 8, 16) if each <= most)
+    return WorkersConfig(videos=videos, workers=workers, batch_size=2, boundary="wrap", repeats=2)
+
+
 WORKERS: Final[Experiment[WorkersConfig, WorkersRecord, WorkersRow]] = Experiment(
     name="workers",
     summary="Time an epoch of clips for each num_workers of a DataLoader; name where it saturates.",
@@ -193,4 +202,5 @@ WORKERS: Final[Experiment[WorkersConfig, WorkersRecord, WorkersRow]] = Experimen
             "workers above the dashed line.",
         ),
     ),
+    terms=Terms(config=_among_all, seconds=50, concerns="loading"),
 )

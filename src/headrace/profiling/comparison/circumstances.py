@@ -26,14 +26,24 @@ class Circumstance(Record):
 
 def circumstances(first: Session, other: Session) -> tuple[Circumstance, ...]:
     """Return everything that differs between two sessions, but for what was measured."""
-    parts = (
-        ("versions", _versions(first.provenance), _versions(other.provenance)),
-        ("machine", _machine(first.provenance.machine), _machine(other.provenance.machine)),
-        ("command", _command(first.provenance), _command(other.provenance)),
-        ("configuration", _options(first.provenance), _options(other.provenance)),
+    made, others = first.provenance, other.provenance
+    return surroundings(made, others) + _differing(
+        ("command", _command(made), _command(others)),
+        ("configuration", _options(made), _options(others)),
         ("input", _inputs(first), _inputs(other)),
         ("run", _run(first), _run(other)),
     )
+
+
+def surroundings(first: Provenance, other: Provenance) -> tuple[Circumstance, ...]:
+    """Return in which versions and in what of the machine two records differ."""
+    return _differing(
+        ("versions", _versions(first), _versions(other)),
+        ("machine", _machine(first.machine), _machine(other.machine)),
+    )
+
+
+def _differing(*parts: tuple[str, dict[str, str], dict[str, str]]) -> tuple[Circumstance, ...]:
     return tuple(
         Circumstance(part=part, name=name, first=a.get(name, _ABSENT), other=b.get(name, _ABSENT))
         for part, a, b in parts

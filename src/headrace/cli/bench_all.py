@@ -1,0 +1,185 @@
+"""`headrace bench all`: every experiment on the user's own videos, in one report."""
+
+import json as json_format
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from headrace.cli.options import configured, keyword, parameters, with_parameters
+from headrace.cli.stopping import ending_on_sigterm
+
+if TYPE_CHECKING:
+    from headrace.experiments.survey.plan import Planned
+    from headrace.experiments.survey.record import SurveyRecord
+    from headrace.experiments.survey.survey import Survey
+
+
+_OUT: Final = Path("headrace_bench")
+_FLAGS: Final = (
+    keyword("out", Annotated[Path, typer.Option(help="Folder of the results.")], _OUT),
+    keyword(
+        "only",
+        Annotated[
+            str,
+            typer.Option(help="Measure these alone, with commas between them.", metavar="NAMES"),
+        ],
+        "",
+    ),
+    keyword("skip", Annotated[str, typer.Option(help="All but these.", metavar="NAMES")], ""),
+    keyword(
+        "again",
+        Annotated[
+            bool, typer.Option("--again", help="Measure anew what the folder holds already.")
+        ],
+        False,
+    ),
+    keyword(
+        "dry_run",
+        Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and how long.")],
+        False,
+    ),
+    keyword(
+        "json", Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")], False
+    ),
+)
+
+
+def bench_all(
+    *, out: Path, only: str, skip: str, again: bool, dry_run: bool, json: bool, **typed: Any
+) -> None:
+    """Ask all experiments of videos, with one model, and report what they found."""
+    from headrace.experiments.registry import EXPERIMENTS
+    from headrace.experiments.survey.config import SurveyConfig
+    from headrace.experiments.survey.measure import measure_registered
+    from headrace.experiments.survey.plan import Choice
+    from headrace.experiments.survey.survey import prepare_survey
+
+    survey = prepare_survey(
+        EXPERIMENTS,
+        configured(SurveyConfig, typed),
+        Choice(only=_names("--only", only), skip=_names("--skip", skip), again=again),
+        folder=out,
+        command=("headrace", *sys.argv[1:]),
+        measure=measure_registered,
+    )
+    if dry_run:
+        _list(survey, as_json=json)
+    else:
+        hold_survey(survey, as_json=json)
+
+
+def command_of_all() -> Any:
+    """Return the command, to be called with a list of arguments."""
+    from headrace.experiments.survey.config import SurveyConfig
+
+    summary = "All experiments in one report, the largest gain first."
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command("all")(with_parameters(bench_all, [*parameters(SurveyConfig), *_FLAGS], summary))
+    return typer.main.get_command(app)
+
+
+def hold_survey(survey: "Survey", *, as_json: bool) -> None:
+    """Hold a survey, print what it found, and end with the exit code that tells."""
+    from headrace.cli.survey_screen import SurveyScreen
+    from headrace.experiments.survey.survey import Watcher
+    from headrace.report.text import printable
+
+    if not as_json:
+        print(_announcement(survey), flush=True)
+    with ending_on_sigterm() as ending:
+        with SurveyScreen(is_quiet=as_json) as screen:
+            watcher = Watcher(on_begin=screen.begin, on_progress=screen.progress, on_end=screen.end)
+            record, is_interrupted = survey.hold(watcher)
+        is_empty = all(each.outcome != "measured" for each in record.chapters)
+        if not (is_interrupted and is_empty):
+            _conclude(survey, record, as_json=as_json)
+        if is_interrupted:
+            kept = f"what was measured is kept in {survey.folder}"
+            said = "before anything was measured" if is_empty else kept
+            print(f"headrace: interrupted; {said}", file=sys.stderr)
+            raise typer.Exit(ending.exit_code)
+    failed = [each for each in record.chapters if each.outcome == "failed"]
+    for chapter in failed:
+        print(printable(f"headrace: {chapter.experiment} failed: {chapter.why}"), file=sys.stderr)
+        for line in chapter.last_lines:
+            print(f"  {printable(line)}", file=sys.stderr)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _names(flag: str, text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if text and not names:
+        raise typer.BadParameter(
+            f"names with commas between them, got {text!r}", param_hint=f"'{flag}'"
+        )
+    return names
+
+
+def _announcement(survey: "Survey") -> str:
+    from headrace.report.numbers import counted
+
+    due, taken = len(survey.due), sum(each.chapter.is_taken for each in survey.planned)
+    already = f"; {taken} measured before" if taken else ""
+    long = f", about {_about(survey.seconds)}" if due else ""
+    return f"To be measured: {counted(due, 'experiment')}{long}{already}. Folder: {survey.folder}"
+
+
+def _about(seconds: float) -> str:
+    return f"{max(1, round(seconds / 60))} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def _list(survey: "Survey", *, as_json: bool) -> None:
+    """Print what would be done with each experiment."""
+    from headrace.report.text import listed, printable
+
+    if as_json:
+        planned = [
+            {
+                **each.chapter.model_dump(mode="json", exclude={"outcome", "seconds", "created"}),
+                "is_due": each.is_due,
+                "why": None if each.is_due else each.chapter.why,
+                "about_seconds": each.experiment.terms.seconds if each.is_due else None,
+            }
+            for each in survey.planned
+        ]
+        print(json_format.dumps({"folder": str(survey.folder), "experiments": planned}))
+        return
+    print(_announcement(survey))
+    in_order = (*survey.due, *(each for each in survey.planned if not each.is_due))
+    print("\n".join(map(printable, listed([_listed(each) for each in in_order]))))
+
+
+def _listed(planned: "Planned") -> tuple[str, str, str]:
+    """Name, what is done with it, and with which options or why."""
+    chapter, name = planned.chapter, planned.experiment.name
+    if planned.is_due:
+        is_option = [word.startswith("--") for word in chapter.alone]
+        options = chapter.alone[is_option.index(True) :] if any(is_option) else ()
+        about = f"about {_about(planned.experiment.terms.seconds)}"
+        return name, about, " ".join(options) or "with its defaults"
+    if chapter.is_taken and chapter.created is not None:
+        return name, "measured before", f"{chapter.created:%Y-%m-%d %H:%M} UTC"
+    return name, chapter.outcome, chapter.why or ""
+
+
+def _conclude(survey: "Survey", record: "SurveyRecord", *, as_json: bool) -> None:
+    """Print what was found and write the page."""
+    from headrace.experiments.survey.document import survey_json
+    from headrace.experiments.survey.files import PAGE, write_page
+    from headrace.experiments.survey.judged import judge
+    from headrace.experiments.survey.page import survey_page
+    from headrace.experiments.survey.record import SURVEY
+    from headrace.report.survey import render_survey_text
+
+    folder = survey.folder
+    judgement = judge([each.experiment for each in survey.planned], record, folder)
+    page = survey_page(judgement)
+    files = {"report": folder / PAGE, "record": folder / SURVEY}
+    print(survey_json(judgement, folder, files) if as_json else render_survey_text(page))
+    # Last, so that a full disk does not cost what was found.
+    write_page(page, folder)
+    if not as_json:
+        print(f"Report: {files['report']}\nRecord: {files['record']}")

@@ -1,0 +1,66 @@
+"""How far a survey is, on stderr: a line that changes on a terminal, else a line for each end."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace.experiments.survey.plan import Planned
+    from headrace.experiments.survey.record import Chapter
+
+
+class SurveyScreen:
+    """Shows what is measured: `with SurveyScreen(is_quiet=False) as screen: ...`."""
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        """Nothing is shown yet."""
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        self._is_quiet = is_quiet
+        self._is_live = console.is_terminal and not is_quiet
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
+        self._progress = Progress(
+            *columns,
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not self._is_live,
+        )
+        self._task: Any = None
+        self._what = ""
+
+    def begin(self, planned: "Planned", number: int, of: int) -> None:
+        """Show which one begins."""
+        self._what = f"{number} of {of}: {planned.experiment.name}"
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(self._what, total=None)
+
+    def progress(self, what: str, done: int, of: int) -> None:
+        """Show which turn it is at."""
+        from headrace.report.text import printable
+
+        if self._task is not None:
+            turn = f" ({done + 1} of {of})" if of else ""
+            self._progress.update(self._task, description=printable(f"{self._what}, {what}{turn}"))
+
+    def end(self, chapter: "Chapter", number: int, of: int) -> None:
+        """Say how one ended, in a line that stays."""
+        from headrace.report.numbers import seconds
+        from headrace.report.text import printable
+
+        why = f": {chapter.why}" if chapter.why else ""
+        took = f" after {seconds(chapter.seconds)}" if chapter.seconds is not None else ""
+        line = printable(f"{number} of {of}: {chapter.experiment} {chapter.outcome}{took}{why}")
+        if self._is_live:
+            self._progress.console.print(line, markup=False, highlight=False)
+        elif not self._is_quiet:
+            print(line, file=sys.stderr, flush=True)
+
+    def __enter__(self) -> "SurveyScreen":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()

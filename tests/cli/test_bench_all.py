@@ -1,0 +1,197 @@
+"""`headrace bench all` as a user meets it: its options, its report, its exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from experiments.survey.fakes import FAILING, LOADING, WHOLE, measure
+from experiments.survey.records import contest, surveyed
+from headrace.cli.bench_all import hold_survey
+from headrace.experiments.registry import EXPERIMENTS
+from headrace.experiments.survey.config import SurveyConfig
+from headrace.experiments.survey.plan import Choice
+from headrace.experiments.survey.survey import prepare_survey
+from headrace.testing.synth import SynthClip, write_clip
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+@pytest.fixture
+def video(tmp_path):
+    return write_clip(tmp_path / "good", SynthClip(num_frames=12))
+
+
+@pytest.fixture
+def hold(video, tmp_path, capsys):
+    """Return a function: experiments -> (exit code, stdout, stderr)."""
+
+    def run(*experiments, as_json=False):
+        survey = prepare_survey(
+            experiments,
+            SurveyConfig(videos=(str(video),)),
+            Choice(),
+            folder=tmp_path / "out",
+            command=("headrace", "bench", "all", "good.mp4"),
+            measure=measure,
+        )
+        code = 0
+        try:
+            hold_survey(survey, as_json=as_json)
+        except typer.Exit as end:
+            code = end.exit_code
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_it_says_what_comes_and_what_became_of_each_and_leaves_a_page(hold, tmp_path):
+    out_dir = tmp_path / "out"
+    code, out, err = hold(WHOLE, FAILING)
+    assert code == 1
+    lines = out.splitlines()
+    assert lines[0] == f"To be measured: 2 experiments, about 2 min. Folder: {out_dir}"
+    assert lines[1].startswith("What makes it faster: good.")
+    assert out.endswith(f"Report: {out_dir}/all.html\nRecord: {out_dir}/all.json\n")
+    assert max(map(len, lines[1:-2])) <= 80
+    first, second, last = err.splitlines()
+    assert first.startswith("1 of 2: whole measured after ")
+    assert second.startswith("2 of 2: failing failed after ")
+    assert second.endswith(": the third frame cannot be shown")
+    assert last == "headrace: failing failed: the third frame cannot be shown"
+    assert "chapter-whole" in (out_dir / "all.html").read_text(encoding="utf-8")
+
+
+def test_json_is_one_document_alone_on_stdout(hold, tmp_path):
+    code, out, err = hold(LOADING, as_json=True)
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert [each["experiment"] for each in found["findings"]] == ["loading"]
+    assert found["findings"][0]["concerns"] == "loading"
+    assert found["files"]["report"] == str(tmp_path / "out" / "all.html")
+
+
+def test_the_page_can_be_rendered_again_and_printed(call, tmp_path):
+    surveyed(tmp_path, {WHOLE: contest(1.5)})
+    code, out, _ = call("report", tmp_path)
+    assert (code, out) == (0, f"Report: {tmp_path / 'all.html'}\n")
+    page = (tmp_path / "all.html").read_text(encoding="utf-8")
+    assert "this headrace has no experiment of that name" in page
+    code, out, _ = call("report", tmp_path, "--text")
+    assert code == 0
+    assert out.startswith("What makes it faster: a.mp4, resnet18 on cpu\n")
+    (tmp_path / "all.json").write_text("{")
+    code, _, err = call("report", tmp_path)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "all.json: it is damaged or cut off, not whole JSON; headrace bench all" in err
+
+
+def test_a_real_experiment_is_measured_then_taken(call, tmp_path):
+    video = write_clip(tmp_path / "clip", SynthClip(num_frames=48))
+    asked = ("bench", "all", video, "--only", "workers", "--out", tmp_path / "out")
+    code, out, err = call(*asked)
+    assert code == 0
+    assert err.startswith("1 of 1: workers measured after ")
+    assert "workers  " in out
+    record = json.loads((tmp_path / "out" / "workers.json").read_text())
+    assert record["provenance"]["command"][0] == "headrace"
+    again, out, err = call(*asked)
+    assert (again, err) == (0, "")
+    assert "To be measured: 0 experiments; 1 measured before." in out
+    assert "1 of them by an earlier survey" in " ".join(out.split())
+
+
+def test_a_dry_run_lists_all_and_writes_nothing(call, video, tmp_path):
+    asked = ("bench", "all", video, "--skip", "live", "--out", tmp_path / "out", "--dry-run")
+    code, out, _ = call(*asked)
+    assert code == 0
+    names = {line.split()[0] for line in out.splitlines()[1:] if not line.startswith("   ")}
+    assert names == {each.name for each in EXPERIMENTS}
+    assert "--workers 0,1" in out
+    assert "not asked for, by --only or --skip" in out
+    assert max(map(len, out.splitlines()[1:])) <= 100
+    code, out, _ = call(*asked, "--json")
+    found = {each["experiment"]: each for each in json.loads(out)["experiments"]}
+    assert set(found) == names
+    assert (found["live"]["is_due"], found["modes"]["is_due"]) == (False, True)
+    assert found["modes"]["about_seconds"] > 0
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (
+            ("--only", "wrokers"),
+            2,
+            "--only names no experiment: got 'wrokers'; did you mean worker",
+        ),
+        (("--skip", "nothing"), 2, "--skip names no experiment: got 'nothing'; there are cameras,"),
+        (("--model-name", "resnt18"), 2, "no classification model 'resnt18'; did you mean"),
+        (("--only", "live", "--skip", "live"), 2, "--only and --skip leave no experiment"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(call, video, tmp_path, arguments, code, said):
+    found, out, err = call("bench", "all", video, *arguments, "--out", tmp_path / "out")
+    assert (found, out) == (code, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_list_without_a_name_is_a_usage_error(call, video):
+    code, _, err = call("bench", "all", video, "--only", ",,")
+    assert code == 2
+    assert "names with commas between them, got ',,'" in err
+
+
+def test_a_missing_video_and_a_folder_that_is_a_file_are_named(call, video, tmp_path):
+    code, _, err = call("bench", "all", tmp_path / "gone.mp4", "--out", tmp_path / "out")
+    assert code == 1
+    assert "gone.mp4" in err
+    code, _, err = call("bench", "all", video, "--out", video)
+    assert code == 2
+    assert str(video) in err
+
+
+INTERRUPTED = """
+import signal, sys
+sys.path.insert(0, {tests!r})
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
+from pathlib import Path
+from headrace.cli import main
+from headrace.cli import bench_all
+from headrace.cli.survey_screen import SurveyScreen
+from headrace.experiments import registry
+from headrace.experiments.survey import measure
+from experiments.survey import fakes
+import os
+
+def progress(self, what, done, of):
+    if what == "waiting":
+        os.kill(os.getpid(), signal.SIGINT)
+
+SurveyScreen.progress = progress
+registry.EXPERIMENTS = (fakes.WHOLE, fakes.HANGING)
+measure.measure_registered = fakes.measure
+main(["bench", "all", {video!r}, "--out", {out!r}])
+"""
+"""What is waited for interrupts the process that waits, as Ctrl-C would."""
+
+
+def test_ctrl_c_leaves_the_report_of_what_there_is(video, tmp_path):
+    out = tmp_path / "out"
+    script = INTERRUPTED.format(
+        tests=str(Path(__file__).parents[1]), video=str(video), out=str(out)
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.strip().endswith(f"interrupted; what was measured is kept in {out}")
+    assert "It was interrupted: the same command goes on" in " ".join(done.stdout.split())
+    page = (out / "all.html").read_text(encoding="utf-8")
+    assert 'id="chapter-whole"' in page
+    assert 'id="chapter-hanging"' not in page
