@@ -8,6 +8,7 @@ from headrace.experiments.live_limit_report import LIVE
 from headrace.experiments.modes_report import MODES
 from headrace.experiments.overlap_report import OVERLAP
 from headrace.experiments.sampling_report import SAMPLING
+from headrace.experiments.stability_report import STABILITY
 from headrace.experiments.workers import WORKERS
 
 EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
@@ -17,4 +18,5 @@ EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
     OVERLAP,
     MODES,
     LIVE,
+    STABILITY,
 )
