@@ -5,6 +5,7 @@ from typing import Any, Final
 from headrace.experiments.cameras_report import CAMERAS
 from headrace.experiments.experiment import Experiment
 from headrace.experiments.live_limit_report import LIVE
+from headrace.experiments.memory_report import MEMORY
 from headrace.experiments.modes_report import MODES
 from headrace.experiments.overlap_report import OVERLAP
 from headrace.experiments.sampling_report import SAMPLING
@@ -19,4 +20,5 @@ EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
     MODES,
     LIVE,
     STABILITY,
+    MEMORY,
 )

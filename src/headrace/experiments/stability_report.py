@@ -222,8 +222,8 @@ STABILITY: Final[Experiment[StabilityConfig, StabilityRecord, StabilityRow]] = E
     ),
     reading=lambda record, rows: (
         "CV is that of the FPS by iteration, median, lowest and highest turn; beside it that of "
-        "the intervals between results. Mean and standard deviation (std) are of the turn nearest the "
-        "median. Frames/s is frames ÷ time: a mean of rates is higher wherever they vary."
+        "the intervals between results. Mean and standard deviation (std) are of the turn nearest "
+        "the median. Frames/s is frames ÷ time: a mean of rates is higher wherever they vary."
     ),
     answer=_answer,
     charts=lambda rows: (_by_iteration(rows), _by_candidate(rows)),
