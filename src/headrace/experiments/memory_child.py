@@ -85,8 +85,8 @@ def climb(
 ) -> Iterator[dict[str, Json]]:
     """Yield what came of each batch size, ascending; before it is run, that it is begun.
 
-    None is run that by those before it would take more than `limit`. One frame goes first in any
-    case, since its peak tells that of the others.
+    None is run that by those before it would take more than `limit`. One frame goes first, whether
+    it was asked for or not, since its peak tells that of the others.
 
     Args:
         batch_sizes: Frames in a batch.
@@ -97,7 +97,7 @@ def climb(
     known, is_full = {0: base_bytes}, False
     for batch_size in sorted({1, *batch_sizes}):
         is_wanted = batch_size in batch_sizes
-        predicted = predicted_peak(known, batch_size) if len(known) > 1 else 0
+        predicted = predicted_peak(known, batch_size) if len(known) > 1 else base_bytes
         found: dict[str, Json] = {"batch_size": batch_size, "status": "out_of_memory"}
         if predicted > limit:
             found |= {"status": "over_limit", "predicted_bytes": predicted}

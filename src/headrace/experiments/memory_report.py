@@ -30,8 +30,9 @@ def _answer(record: MemoryRecord, rows: Rows) -> tuple[Finding, ...]:
     too_much = [cell for cell in cells if cell.status in _TOO_MUCH]
     allowed, at = gibibytes(record.limit_bytes), f"at {largest} in {precision}"
     if too_much:
-        fits = f"batches of {fitting[-1].batch_size} fit" if fitting else "not one batch fits"
-        headline = f"Frames {at}: {fits} into {allowed}, {too_much[0].batch_size} do not"
+        short = f"batches of {too_much[0].batch_size} do not fit into {allowed}"
+        fits = f"; of {fitting[-1].batch_size} they do" if fitting else ", and nothing smaller ran"
+        headline = f"Frames {at}: {short}{fits}"
     elif fitting:
         most = max(fitting, key=lambda cell: _bytes(cell))
         headline = (
@@ -71,9 +72,11 @@ def _evidence(record: MemoryRecord, rows: Rows) -> list[str]:
     said += _saving(rows)
     if any(cell.status == "over_limit" for row in rows for cell in row.cells):
         said.append(
-            f"“> limit” was not run: by the batches before it, it would take more than "
-            f"{gibibytes(record.limit_bytes)} (--max-memory)."
+            "“> limit” was not run: by the batches before it, it would take more than the "
+            f"{gibibytes(record.limit_bytes)} that --max-memory allows."
         )
+    if any(cell.status == "out_of_memory" for row in rows for cell in row.cells):
+        said.append("“no memory” was run and ran out of it, or a smaller batch had.")
     failed = {cell.why for row in rows for cell in row.cells if cell.status == "failed"}
     said += [f"Not measured: {why}." for why in sorted(why for why in failed if why)]
     if record.not_kept is None:

@@ -62,7 +62,9 @@ def _verdict(best: StabilityRow) -> str:
 
 
 def _against(first: StabilityRow, best: StabilityRow) -> str:
-    return f"CV {decimal(best.cv.median)}, with {first.candidate} {decimal(first.cv.median)}"
+    return (
+        f"CV {decimal(best.cv.median)} instead of {decimal(first.cv.median)} with {first.candidate}"
+    )
 
 
 def _change(record: StabilityRecord, rows: Rows, best: StabilityRow) -> str | None:
@@ -84,10 +86,10 @@ def _change(record: StabilityRecord, rows: Rows, best: StabilityRow) -> str | No
 
 
 def _evidence(record: StabilityRecord, rows: Rows, best: StabilityRow) -> list[str]:
+    median = f", the median of {record.repeats} turns" if record.repeats > 1 else ""
     said = [
-        f"An iteration is one batch out: its frames ÷ the time since the batch before. CV is "
-        f"standard deviation ÷ mean over {counted(record.iterations, 'iteration')}, the median of "
-        f"{counted(record.repeats, 'turn')}.",
+        "FPS of an iteration is the frames of a batch ÷ the time since the batch before came out. "
+        f"CV is standard deviation ÷ mean over {counted(record.iterations, 'iteration')}{median}."
     ]
     if record.repeats > 1:
         spread = f"{decimal(best.cv.lowest)} to {decimal(best.cv.highest)}"
