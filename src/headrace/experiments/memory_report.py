@@ -11,7 +11,7 @@ from headrace.experiments.memory_config import MemoryConfig, announce
 from headrace.experiments.memory_record import CellRecord, MemoryRecord, MemoryRow
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, Chart, draw
-from headrace.report.numbers import count, counted, decimal, gibibytes
+from headrace.report.numbers import count, decimal, gibibytes
 
 Rows = tuple[MemoryRow, ...]
 
@@ -182,8 +182,8 @@ def _chart(rows: Rows, precision: str) -> Chart:
     return Chart(
         name=f"memory-{precision}",
         title=f"Memory by batch size, {precision}",
-        reading="A line for each size of the frames. Where it begins is what the model takes by "
-        "itself, how steep it is what each further frame takes; it ends where more does not fit.",
+        reading="A line for each size of the frames: how steep it is, is what each further frame "
+        "takes. It ends where more does not fit.",
         figure=figure,
     )
 
@@ -203,9 +203,9 @@ MEMORY: Final[Experiment[MemoryConfig, MemoryRecord, MemoryRow]] = Experiment(
     columns=_columns,
     reading=lambda record, rows: (
         ("Allocated by tensors/reserved by PyTorch, MiB of the GPU. " if rows[0].on_gpu else "")
-        + f"A column for each size of the frames, which are decoded to uint8, preprocessed "
-        f"({record.provenance.configuration.get('prep_level')}) and seen by the model; batches of "
-        f"up to {counted(max(row.batch_size for row in rows), 'frame')}."
+        + "A column for each size of the frames, which are made here as a decoder gives them "
+        f"(uint8), preprocessed ({record.provenance.configuration.get('prep_level')}) and seen by "
+        "the model."
     ),
     answer=_answer,
     charts=lambda rows: tuple(
