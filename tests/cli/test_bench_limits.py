@@ -73,6 +73,8 @@ def test_memory_needs_no_video_and_runs_nothing_that_would_take_too_much(call, t
     assert (code, err) == (0, "")
     record = MemoryRecord.model_validate_json(said)
     assert record.limit_bytes == 2**20
+    assert record.not_kept == "no batch was measured"
+    assert not (tmp_path / "cache" / "headrace" / "memory").exists()
     assert [(c.batch_size, c.status) for c in record.cells] == [
         (1, "over_limit"),
         (2, "over_limit"),

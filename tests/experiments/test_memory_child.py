@@ -88,6 +88,12 @@ def test_a_process_that_is_killed_costs_the_batch_it_was_at():
     assert found[0].peak_bytes == 150
 
 
+def test_a_process_that_is_killed_before_its_first_batch_has_failed():
+    found = cells(exit_code=-9)
+    assert [cell.status for cell in found] == ["failed"] * 3
+    assert found[0].why == "float32, 720p ended by signal 9"
+
+
 def test_a_process_that_fails_or_takes_too_long_says_why():
     found = cells(ONE, BEGUN, exit_code=1, error="BackendError: it cannot run\nbecause")
     assert [cell.status for cell in found] == ["measured", "failed", "failed"]

@@ -124,6 +124,8 @@ def _keep(
     """Keep what was measured where `--batch-size auto` looks for it; return why it cannot be."""
     from headrace.models.memory_table import MemoryCell, MemoryTables
 
+    if not any(cell.peak_bytes for cell in cells):
+        return "no batch was measured"
     tables = MemoryTables.beside(context.store)
     by_name = {size.name: (size.height, size.width) for size in sizes}
     for precision in dict.fromkeys(cell.precision for cell in cells):

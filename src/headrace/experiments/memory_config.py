@@ -36,7 +36,7 @@ class MemoryConfig:
     batch_sizes: Annotated[tuple[int, ...], Option("Frames in a batch.", least=1)] = (1, 4, 16)
     precisions: Annotated[
         tuple[Literal["auto", "float32", "float16", "bfloat16"], ...],
-        Option("What the model computes in; auto: float32, and in 16 bits what suits the device."),
+        Option("float32, float16, bfloat16; auto: float32, and in 16 bits what suits the device."),
     ] = ("auto",)
     model_name: ModelName = RUN_MODEL
     weights: Weights = "none"

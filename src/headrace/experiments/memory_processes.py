@@ -106,7 +106,8 @@ def _cells(config: MemoryConfig, job: Job, ending: Ending) -> list[CellRecord]:
     told = {
         (tuple(said["size"]), said["batch_size"]): said for said in messages if "status" in said
     }
-    is_killed = ending.exit_code == _KILLED and not ending.has_timed_out
+    # One that is killed before its first batch is not told to have had too large a batch.
+    is_killed = ending.exit_code == _KILLED and not ending.has_timed_out and bool(told)
     lost: Status = "out_of_memory" if is_killed else "failed"
     why = None if is_killed else _why(ending)
     cells = []
