@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from headrace.decode.index_store import IndexStore
 from headrace.errors import BackendError, ConfigError
 from headrace.models.fixed_batch import FixedBatch
+from headrace.models.load import load_classifier
 from headrace.models.memory_table import MemoryCell, MemoryTables
 from headrace.models.model import Model
 from headrace.models.prepare import refitted
@@ -232,6 +234,28 @@ def test_of_a_model_that_is_split_nothing_is_known(tmp_path):
     split = ExecutionOptions(split_point="features.8")
     assert known(kept(tmp_path, *CELLS), execution=split) is None
     assert known(kept(tmp_path, *CELLS), prep_level="simple") is None
+
+
+def test_a_run_says_that_its_batch_size_is_from_the_table(clip, tmp_path):
+    model = load_classifier("squeezenet1_1", "none")
+    key = memory_key(model, device="cpu", precision="float32", prep_level="simple")
+    MemoryTables(tmp_path / "memory").keep(key, CELLS, "2026-11-22")
+    options = RunOptions(
+        input=InputOptions(sources=(str(clip),)),
+        compute=ComputeOptions(
+            model_name="squeezenet1_1",
+            weights="none",
+            batch_size=2,
+            prep_level="simple",
+            execution=ExecutionOptions(fit_batch=True),
+        ),
+        output=OutputOptions(out=tmp_path / "out"),
+    )
+    found = Runner.prepare(options, store=IndexStore(tmp_path / "index"))
+    assert found.notes[0].endswith(
+        "what a frame takes is from the memory table of 2026-11-22 (headrace bench memory)"
+    )
+    assert found.options.compute.batch_size in (1, 2)
 
 
 def test_a_damaged_table_is_as_none(tmp_path):

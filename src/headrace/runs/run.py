@@ -93,7 +93,8 @@ class Runner:
         Args:
             options: What to run.
             command: The command line, for the record.
-            store: Where indexes are kept; None means the user's cache folder.
+            store: Where indexes are kept, tables of memory beside them; None means the user's cache
+                folder.
             imports_seconds: How long the program took to get here, for the record.
             clock: What measures.
             compiler: What compiles the model, where the options ask for it.
