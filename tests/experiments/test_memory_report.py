@@ -78,7 +78,7 @@ Peak memory of mobilenet_v2 in MiB, of a process on the CPU
        bfloat16 × 4   410        880
       bfloat16 × 16   490  no memory
 
-Frames at 4K in float32: batches of 16 do not fit into 2.00 GiB; of 4 they do
+Frames at 4K in float32: batches of 16 would not fit into 2.00 GiB; of 4 they do
   - Measured on the CPU, as there is no other figure here: the peak of a whole process, Python and
     PyTorch included.
   - Before the first batch 0.293 GiB are held: Python, PyTorch and the model.
@@ -101,7 +101,14 @@ def test_where_all_fit_the_most_is_named():
 
 def test_where_nothing_fits_it_is_said():
     assert found(cell("720p", 1), cell("4K", 1)).headline == (
-        "Frames at 4K in float32: batches of 1 do not fit into 2.00 GiB, and nothing smaller ran"
+        "Frames at 4K in float32: batches of 1 would not fit into 2.00 GiB, and nothing smaller ran"
+    )
+
+
+def test_what_was_run_and_did_not_fit_is_told_from_what_was_not_run():
+    cells = [*USUAL[:2], cell("720p", 4, 430), cell("4K", 4, status="out_of_memory")]
+    assert found(*cells).headline == (
+        "Frames at 4K in float32: batches of 4 do not fit into 2.00 GiB; of 1 they do"
     )
 
 

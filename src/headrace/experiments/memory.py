@@ -92,7 +92,8 @@ def _sizes_of(config: MemoryConfig, context: Context) -> tuple[FrameSizeRecord, 
     if indexes:
         sizes = [index.info.upright_size for index in indexes]
         height, width = max(sizes, key=lambda size: size[0] * size[1])
-        chosen.setdefault((height, width), f"{height}x{width}")
+        names = {size: name for name, size in SIZES.items()}
+        chosen.setdefault((height, width), names.get((height, width), f"{height}x{width}"))
     ordered = sorted(chosen, key=lambda size: (size[0] * size[1], size))
     return tuple(FrameSizeRecord(name=chosen[h, w], height=h, width=w) for h, w in ordered)
 

@@ -30,7 +30,8 @@ def _answer(record: MemoryRecord, rows: Rows) -> tuple[Finding, ...]:
     too_much = [cell for cell in cells if cell.status in _TOO_MUCH]
     allowed, at = gibibytes(record.limit_bytes), f"at {largest} in {precision}"
     if too_much:
-        short = f"batches of {too_much[0].batch_size} do not fit into {allowed}"
+        would = "do" if too_much[0].status == "out_of_memory" else "would"
+        short = f"batches of {too_much[0].batch_size} {would} not fit into {allowed}"
         fits = f"; of {fitting[-1].batch_size} they do" if fitting else ", and nothing smaller ran"
         headline = f"Frames {at}: {short}{fits}"
     elif fitting:
