@@ -106,7 +106,7 @@ def _seconds(
             model=model,
         )
         # Without what is tried after a run.
-        session = runner._run(watch.step)
+        session, _ = runner._attempt(watch.step)
         assert session.outcome == "complete", session.error
     return watch.read()
 

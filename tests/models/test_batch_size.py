@@ -5,6 +5,7 @@ import torch
 
 from headrace.errors import BackendError
 from headrace.models.batch_size import choose_batch_size, fastest, largest
+from headrace.models.memory_peaks import KnownPeaks
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.fake_clock import FakeClock
 from models.tiny import Failing, Mean, tiny
@@ -58,7 +59,7 @@ def test_a_model_that_takes_not_one_frame_is_an_error_of_one_line():
     assert "\n" not in str(caught.value)
 
 
-def chosen_by_memory(*, limit, most=256, fails_from=None):
+def chosen_by_memory(*, limit, most=256, fails_from=None, known=None):
     """What is chosen where the model holds 100 bytes and a frame takes 10."""
     peaks, ran = [0], []
 
@@ -68,7 +69,8 @@ def chosen_by_memory(*, limit, most=256, fails_from=None):
         ran.append(size)
         peaks[0] = 100 + 10 * size
 
-    return largest(run, lambda: peaks[0], most=most, limit_bytes=limit), ran
+    choice = largest(run, lambda: peaks[0], most=most, limit_bytes=limit, known=known)
+    return choice, ran
 
 
 def test_the_largest_that_fits_is_found_without_running_one_that_does_not():
@@ -109,3 +111,46 @@ def test_frames_that_fill_the_memory_by_themselves_come_one_at_a_time():
         clock=SYSTEM_CLOCK,
     )
     assert choice.batch_size == 1
+
+
+def known(**peaks):
+    sizes = {int(size.removeprefix("of_")): peak for size, peak in peaks.items()}
+    return KnownPeaks(peaks=sizes, origin="the table")
+
+
+def test_where_a_table_is_at_hand_the_search_begins_with_what_fits_by_it():
+    choice, ran = chosen_by_memory(limit=500, known=known(of_1=110, of_2=120))
+    assert (choice.batch_size, ran) == (32, [32])
+    assert "by the table, where the search began, 64 would take" in choice.why
+
+
+def test_what_the_table_promised_and_does_not_fit_is_halved():
+    choice, ran = chosen_by_memory(limit=10**9, most=64, known=known(of_1=1), fails_from=8)
+    assert (choice.batch_size, ran) == (4, [4])
+    assert choice.why.endswith(
+        "by the table, where the search began, 8 do not fit into the memory now"
+    )
+    with pytest.raises(BackendError, match="fails with batches of 1"):
+        chosen_by_memory(limit=10**9, known=known(of_1=1), fails_from=1)
+
+
+def test_a_table_by_which_nothing_fits_is_not_believed_over_the_device():
+    choice, ran = chosen_by_memory(limit=500, known=known(of_1=501, of_2=600))
+    assert (choice.batch_size, ran) == (1, [1])
+
+
+def test_on_the_cpu_a_table_says_what_a_frame_takes():
+    def chosen(peaks):
+        return choose_batch_size(
+            tiny(Mean()),
+            picture_size=(8, 8),
+            most=4,
+            budget_seconds=5,
+            clock=SYSTEM_CLOCK,
+            known=peaks,
+        )
+
+    choice = chosen(known(of_1=10, of_4=10**15))
+    assert choice.batch_size == 1, "more would fill the memory"
+    assert choice.why.endswith("; what a frame takes is from the table")
+    assert "table" not in chosen(known(of_1=10)).why, "one size does not tell what a frame takes"

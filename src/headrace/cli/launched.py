@@ -38,6 +38,8 @@ def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]") -> "
 
     def tell(step: "Step") -> None:
         nonlocal frames, told_ms
+        if step.step == 0:  # also where a run that ran out of memory begins anew
+            frames, told_ms = 0, 0.0
         frames += step.frames
         if step.ended_ms >= told_ms + _EVERY_MS:
             told_ms = step.ended_ms

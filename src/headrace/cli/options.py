@@ -66,7 +66,9 @@ def keyword(name: str, kind: Any, default: Any) -> Parameter:
 def _parameter(field: OptionField) -> Parameter:
     option, kind, default = field.option, field.kind, field.default
     if not isinstance(option, Option):
-        return keyword(field.name, Annotated[list[Path], typer.Argument(help=option.help)], MISSING)
+        paths = list[Path] if option.is_needed else list[Path] | None
+        needed = MISSING if option.is_needed else None
+        return keyword(field.name, Annotated[paths, typer.Argument(help=option.help)], needed)
     least, most = option.least, option.most
     if isinstance(kind, UnionType) and str in get_args(kind):
         kind = str  # what is typed is text, whatever else the field takes
@@ -83,7 +85,7 @@ def _value(field: OptionField, typed: Any) -> Any:
     from headrace.video.manifest import find_videos
 
     if not isinstance(field.option, Option):
-        return tuple(str(path) for path in find_videos(typed))
+        return tuple(str(path) for path in find_videos(typed)) if typed else ()
     if field.item is None:
         return typed
     parts = [part.strip() for part in typed.split(",")]

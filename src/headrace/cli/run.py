@@ -166,7 +166,8 @@ def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
 
         def show(step: "Step") -> None:
             seconds = (step.started_ms + step.total_ms) / 1e3
-            done = progress.tasks[0].completed + step.frames
+            # Step 0 may come again: a run that ran out of memory begins anew with smaller batches.
+            done = (progress.tasks[0].completed if step.step else 0) + step.frames
             progress.update(task, completed=done, rate=f"{done / seconds:.0f}")
 
         return run_as_launched(runner, show)

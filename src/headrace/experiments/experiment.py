@@ -73,8 +73,8 @@ class Experiment(Generic[Config, Recorded, Row]):
     title: Callable[[Recorded], str]
     """What was measured of what, above the answer."""
     rows: Callable[[Recorded], tuple[Row, ...]]
-    columns: tuple[Column[Row], ...]
-    """The first one names the row."""
+    columns: tuple[Column[Row], ...] | Callable[[tuple[Row, ...]], tuple[Column[Row], ...]]
+    """The first one names the row. A function where they depend on what was measured."""
     reading: Callable[[Recorded, tuple[Row, ...]], str]
     """What the columns are, one or two sentences."""
     answer: Callable[[Recorded, tuple[Row, ...]], tuple[Finding, ...]]
@@ -90,12 +90,13 @@ class Experiment(Generic[Config, Recorded, Row]):
     def page(self, record: Recorded) -> ExperimentPage:
         """Return what the record shows, ready to be rendered."""
         rows = self.rows(record)
+        columns = self.columns(rows) if callable(self.columns) else self.columns
         return ExperimentPage(
             name=f"bench {self.name}",
             title=self.title(record),
             findings=self.answer(record, rows),
             charts=self.charts(rows),
-            table=table(self.columns, rows, self.reading(record, rows)),
+            table=table(columns, rows, self.reading(record, rows)),
             provenance=record.provenance,
         )
 

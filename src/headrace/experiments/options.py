@@ -35,6 +35,8 @@ class VideoArgument:
     """Stands in the annotation of paths that are arguments: files, folders and lists of them."""
 
     help: str = "Video files, or folders of them."
+    is_needed: bool = True
+    """Whether there must be one."""
 
 
 Videos: TypeAlias = Annotated[tuple[str, ...], VideoArgument()]
@@ -85,7 +87,7 @@ def check_options(configuration: Configuration) -> None:
     for field in option_fields(type(configuration)):
         value = getattr(configuration, field.name)
         if isinstance(field.option, VideoArgument):
-            if not value:
+            if field.option.is_needed and not value:
                 raise ConfigError("at least one video is needed, got none")
         elif isinstance(value, tuple):
             _check_several(field.name, value, field.option, _choices(field.item))

@@ -12,7 +12,7 @@ from PIL import Image
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.results import Labels
-from headrace.preprocess.levels import Preprocess, build_preprocess
+from headrace.preprocess.levels import Frames, Preprocess, build_preprocess
 from headrace.runs.options import ComputeOptions
 from headrace.runs.ready import ready_model
 from headrace.runs.stages import Carrier
@@ -60,7 +60,7 @@ class Work:
         self.carrier = None if compute.device == "cpu" else Carrier(compute.device)
         self._preprocess: Preprocess = build_preprocess(compute.prep_level, model.input)
 
-    def prepare(self, pictures: NDArray[np.uint8]) -> torch.Tensor:
+    def prepare(self, pictures: Frames) -> torch.Tensor:
         """Pictures uint8 [N, H, W, 3] -> what the model takes."""
         return self._preprocess(pictures)
 

@@ -5,10 +5,12 @@ from typing import Any, Final
 from headrace.experiments.cameras_report import CAMERAS
 from headrace.experiments.experiment import Experiment
 from headrace.experiments.live_limit_report import LIVE
+from headrace.experiments.memory_report import MEMORY
 from headrace.experiments.modes_report import MODES
 from headrace.experiments.overlap_report import OVERLAP
 from headrace.experiments.prefetch_report import PREFETCH
 from headrace.experiments.sampling_report import SAMPLING
+from headrace.experiments.stability_report import STABILITY
 from headrace.experiments.stages_report import STAGES
 from headrace.experiments.workers import WORKERS
 
@@ -21,4 +23,6 @@ EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
     LIVE,
     STAGES,
     PREFETCH,
+    STABILITY,
+    MEMORY,
 )

@@ -1,13 +1,14 @@
 """Which batch size serves a model best here, found by running it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import psutil
 import torch
 
 from headrace.errors import BackendError
+from headrace.models.memory_peaks import KnownPeaks, bytes_per_frame, predicted_peak
 from headrace.models.model import Model
 from headrace.models.out_of_memory import is_out_of_memory
 from headrace.models.prepare import warm_up
@@ -43,6 +44,7 @@ def choose_batch_size(
     most: int,
     budget_seconds: float,
     clock: Clock,
+    known: KnownPeaks | None = None,
 ) -> BatchChoice:
     """Return the batch size for a model that is ready, on its device.
 
@@ -55,15 +57,17 @@ def choose_batch_size(
         most: Frames in a batch, above which none makes sense, such as those that there are.
         budget_seconds: Of wall clock, after which no further size is begun on the CPU.
         clock: What measures.
+        known: What batches took before; then what they cannot fit into is not tried.
 
     Raises:
         BackendError: the model cannot run there, not even on one frame.
     """
     warm_up(model, model.input.shape(1, picture_size))
+    is_cpu = model.compute.device == "cpu"
     height, width = picture_size
     item_bytes = height * width * 3 * _BATCHES_WAITING
-    if model.compute.device == "cpu":
-        item_bytes += _activation_bytes(model, picture_size)
+    if is_cpu:
+        item_bytes += _known_bytes(known) or _activation_bytes(model, picture_size)
     budget = int(_MEMORY_SHARE * psutil.virtual_memory().available)
     bound = max(1, min(most, LARGEST, budget // item_bytes))
 
@@ -71,10 +75,13 @@ def choose_batch_size(
         shape = model.input.shape(batch_size, picture_size)
         model.run(torch.zeros(shape, device=model.compute.entry_device))
 
-    if model.compute.device == "cpu":
-        return fastest(run, most=bound, budget_seconds=budget_seconds, clock=clock)
+    if is_cpu:
+        choice = fastest(run, most=bound, budget_seconds=budget_seconds, clock=clock)
+        if known is None or _known_bytes(known) is None:
+            return choice
+        return replace(choice, why=f"{choice.why}; what a frame takes is from {known.origin}")
     free, _ = torch.cuda.mem_get_info()
-    return largest(run, _peak_bytes, most=bound, limit_bytes=int(_GPU_SHARE * free))
+    return largest(run, _peak_bytes, most=bound, limit_bytes=int(_GPU_SHARE * free), known=known)
 
 
 def fastest(
@@ -117,6 +124,7 @@ def largest(
     *,
     most: int,
     limit_bytes: int,
+    known: KnownPeaks | None = None,
 ) -> BatchChoice:
     """Return the largest power of two that fits the memory, by what smaller ones took.
 
@@ -125,30 +133,68 @@ def largest(
         peak_bytes: The most memory that was in use since it was last asked.
         most: Frames in a batch at most.
         limit_bytes: Of memory, in all.
+        known: What batches took before: the largest that should fit is tried first, and halved
+            until it does.
+
+    Raises:
+        BackendError: not even one frame fits, or the model fails otherwise.
     """
+    if known is not None:
+        return _largest_known(run, peak_bytes, most=most, limit_bytes=limit_bytes, known=known)
     peaks: dict[int, int] = {}
     ended = f"{most} are the most there is reason or memory for"
     for size in _powers(most):
-        # By the last two, as what the model itself holds does not grow.
-        if len(peaks) > 1:
-            last, before = peaks[size // 2], peaks[size // 4]
-            if last + 2 * (last - before) > limit_bytes:
-                ended = f"{size} would not fit into {limit_bytes / 2**30:.3g} GiB"
-                break
-        try:
-            peak_bytes()
-            run(size)
-            peaks[size] = peak_bytes()
-        except RuntimeError as error:
-            _check_memory(error, size)
+        if len(peaks) > 1 and predicted_peak(peaks, size) > limit_bytes:
+            ended = f"{size} would not fit into {limit_bytes / 2**30:.3g} GiB"
+            break
+        peak = _peak_of(run, peak_bytes, size)
+        if peak is None:
             ended = f"{size} do not fit into the memory"
             break
+        peaks[size] = peak
     chosen = max(peaks)
+    return _largest_choice(chosen, peaks[chosen], ended)
+
+
+def _largest_known(
+    run: Callable[[int], object],
+    peak_bytes: Callable[[], int],
+    *,
+    most: int,
+    limit_bytes: int,
+    known: KnownPeaks,
+) -> BatchChoice:
+    ended = f"{most} are the most there is reason or memory for"
+    chosen = 1
+    for size in _powers(most):
+        predicted = predicted_peak(known.peaks, size)
+        if predicted > limit_bytes:
+            ended = f"{size} would take {predicted / 2**20:.0f} MiB"
+            break
+        chosen = size
+    while (peak := _peak_of(run, peak_bytes, chosen)) is None:
+        ended = f"{chosen} do not fit into the memory now"
+        chosen //= 2
+    return _largest_choice(chosen, peak, f"by {known.origin}, where the search began, {ended}")
+
+
+def _largest_choice(batch_size: int, peak: int, ended: str) -> BatchChoice:
     return BatchChoice(
-        batch_size=chosen,
-        why=f"batch size {chosen} was chosen as the largest that fits: it takes "
-        f"{peaks[chosen] / 2**20:.0f} MiB of the device; {ended}",
+        batch_size=batch_size,
+        why=f"batch size {batch_size} was chosen as the largest that fits: it takes "
+        f"{peak / 2**20:.0f} MiB of the device; {ended}",
     )
+
+
+def _peak_of(run: Callable[[int], object], peak_bytes: Callable[[], int], size: int) -> int | None:
+    """Return what a batch takes; None where it does not fit."""
+    try:
+        peak_bytes()
+        run(size)
+        return peak_bytes()
+    except RuntimeError as error:
+        _check_memory(error, size)
+        return None
 
 
 def _powers(most: int) -> Iterator[int]:
@@ -176,6 +222,14 @@ def _check_memory(error: RuntimeError, size: int) -> None:
             f"no batch size can be chosen, the model fails with batches of {size}: {words}; "
             "use a smaller model or another --device"
         ) from error
+
+
+def _known_bytes(known: KnownPeaks | None) -> int | None:
+    """Return what each frame of a batch takes; None where fewer than two sizes tell."""
+    if known is None or len(known.peaks) < 2:
+        return None
+    *_, low, high = sorted(known.peaks)
+    return max(0, round(bytes_per_frame(known.peaks, low, high)))
 
 
 def _activation_bytes(model: Model[Any], picture_size: tuple[int, int]) -> int:

@@ -1,4 +1,6 @@
-"""Whether an error says that memory ran out, on the CPU or on a GPU."""
+"""Whether an error says that memory ran out, on the CPU or on a GPU; what may then be freed."""
+
+import gc
 
 import torch
 
@@ -8,3 +10,10 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def release_memory() -> None:
+    """Let go of what an error that was dealt with still held, so that less may be tried."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 import torch
 from torch import nn
@@ -13,6 +13,10 @@ from headrace.models.fixed_batch import FixedBatch
 from headrace.models.model import Model, Result, channels_last
 from headrace.models.split import SplitModule
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+
+PICTURE_SIZE: Final = (480, 640)
+"""(height, width) of pictures where nobody says otherwise; it counts where a model takes them as
+they are."""
 
 Compiler = Callable[[nn.Module], nn.Module]
 """Gives the module that runs in place of another: `compile_module`, or a test's own."""
@@ -49,7 +53,7 @@ def prepare(
     compute: Compute,
     *,
     batch_size: int,
-    picture_size: tuple[int, int] = (480, 640),
+    picture_size: tuple[int, int] = PICTURE_SIZE,
     clock: Clock = SYSTEM_CLOCK,
     compiler: Compiler = compile_module,
 ) -> PreparedModel[Result]:
@@ -89,6 +93,19 @@ def prepare(
             warmup_seconds=(clock.now_ns() - compiled_ns) / 1e9,
         ),
     )
+
+
+def refitted(model: Model[Result], shape: tuple[int, ...]) -> Model[Result]:
+    """Return a model that is ready, for batches of another shape: warm, and compiled if it was.
+
+    Raises:
+        BackendError: it cannot run there with batches of this size.
+    """
+    if isinstance(model.module, FixedBatch):
+        fixed = FixedBatch(model.module.module, shape[0], model.module.layout)
+        model = replace(model, module=fixed)
+    warm_up(model, shape)
+    return model
 
 
 def warm_up(model: Model[Result], shape: tuple[int, ...]) -> None:

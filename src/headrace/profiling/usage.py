@@ -12,6 +12,9 @@ from pydantic import NonNegativeFloat, NonNegativeInt
 from headrace.profiling.provenance import Record
 
 _STATUS: Final = Path("/proc/self/status")
+_CLEAR: Final = Path("/proc/self/clear_refs")
+_PEAK: Final = "5"
+"""What resets VmHWM: man 5 proc."""
 
 _LEAST_SECONDS: Final = 0.5
 """Of processor time, below which the share of other programs says nothing."""
@@ -74,6 +77,15 @@ def peak_memory_bytes() -> int | None:
         found = re.search(r"VmHWM:\s+(\d+) kB", _STATUS.read_text(encoding="utf-8"))
         return int(found[1]) * 1024 if found else None
     return getattr(psutil.Process().memory_info(), "peak_wset", None)
+
+
+def forget_peak() -> bool:
+    """Count the peak of this process from now on; return whether the system can."""
+    try:
+        _CLEAR.write_text(_PEAK, encoding="ascii")
+    except OSError:
+        return False
+    return True
 
 
 def peak_gpu_bytes() -> int | None:

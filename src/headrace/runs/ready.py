@@ -1,13 +1,17 @@
 """The model of a run, made ready before its first frame."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Generic
 
+from headrace.errors import BackendError
 from headrace.models.batch_size import BatchChoice, choose_batch_size
 from headrace.models.compute import Compute, check_available
+from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model, Result
+from headrace.models.out_of_memory import is_out_of_memory, release_memory
 from headrace.models.prepare import Compiler, compile_module, prepare
+from headrace.runs.device_memory import known_peaks
 from headrace.runs.options import ComputeOptions
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import Clock
@@ -56,6 +60,7 @@ def fitted_batch(
     *,
     picture_size: tuple[int, int],
     frames: int,
+    tables: MemoryTables,
     clock: Clock,
 ) -> BatchChoice:
     """Return the batch size for a model that is loaded: see `choose_batch_size`.
@@ -67,6 +72,7 @@ def fitted_batch(
         options: How it will run.
         picture_size: (height, width) of the decoded frames.
         frames: That there are.
+        tables: Where what was measured before is kept.
         clock: What measures.
 
     Raises:
@@ -79,4 +85,37 @@ def fitted_batch(
         most=min(options.batch_size, frames),
         budget_seconds=_TRIAL_SECONDS,
         clock=clock,
+        known=known_peaks(model, options, picture_size, tables),
     )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fitted(Generic[Result]):
+    """A model that is ready for batches of a size that fits."""
+
+    model: Model[Result]
+    batch_size: int
+    notes: tuple[str, ...]
+    """A sentence for each size that did not fit."""
+
+
+def backing_off(attempt: Callable[[int], Model[Result]], batch_size: int) -> Fitted[Result]:
+    """Return what `attempt` makes of a batch size, halved as often as memory runs out.
+
+    Raises:
+        BackendError: as `attempt`, for another reason or for a single frame.
+    """
+    notes: list[str] = []
+    while True:
+        try:
+            return Fitted(model=attempt(batch_size), batch_size=batch_size, notes=tuple(notes))
+        except BackendError as error:
+            if batch_size == 1 or not is_out_of_memory(error.__cause__):
+                raise
+        smaller = batch_size // 2
+        notes.append(
+            f"memory ran out with batches of {batch_size} before the first frame: {smaller} were "
+            "tried instead"
+        )
+        batch_size = smaller
+        release_memory()

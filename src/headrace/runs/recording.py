@@ -1,6 +1,6 @@
 """From what a run left behind to the parts of its session."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,12 @@ class DecodeThreads:
     threads: int
     busy_seconds: float
     """Summed over the threads."""
+
+    @classmethod
+    def of(cls, steps: Sequence[Step], threads: int) -> "DecodeThreads":
+        """Return what they did for these steps."""
+        busy_seconds = sum(step.work_ms[SOURCE] for step in steps) / 1e3
+        return cls(threads=threads, busy_seconds=busy_seconds)
 
     def record(self, source: StageStatistics) -> StageRecord:
         """Return their record, from that of the source that hands out what they decode.

@@ -8,13 +8,14 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import BackendError, ConfigError, HeadraceError
 from headrace.extraction.frames import FrameReader
 from headrace.models.catalogue import check_name
 from headrace.models.load import load_classifier
+from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model
-from headrace.models.out_of_memory import is_out_of_memory
-from headrace.models.prepare import Compiler, compile_module
+from headrace.models.out_of_memory import is_out_of_memory, release_memory
+from headrace.models.prepare import PICTURE_SIZE, Compiler, compile_module, refitted
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.flow import ItemCounts
@@ -32,7 +33,8 @@ from headrace.runs.marks import MarkOptions
 from headrace.runs.options import RunOptions
 from headrace.runs.outputs import claim, finishing
 from headrace.runs.place import computing_place
-from headrace.runs.ready import check_devices, fitted_batch, ready_model
+from headrace.runs.reading import batches_of
+from headrace.runs.ready import backing_off, check_devices, fitted_batch, ready_model
 from headrace.runs.recording import (
     DecodeThreads,
     lost_frame,
@@ -54,8 +56,6 @@ from headrace.sinks.seen import Sink
 from headrace.video.stream_index import StreamIndex
 
 _WARMUP_STEPS: Final = 1
-_AHEAD_BYTES: Final = 1 << 30
-"""Of decoded frames that may wait for the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,8 @@ class Runner:
         Args:
             options: What to run.
             command: The command line, for the record.
-            store: Where indexes are kept; None means the user's cache folder.
+            store: Where indexes are kept, tables of memory beside them; None means the user's cache
+                folder.
             imports_seconds: How long the program took to get here, for the record.
             clock: What measures.
             compiler: What compiles the model, where the options ask for it.
@@ -138,26 +139,27 @@ class Runner:
             load_classifier, compute.model_name, compute.weights, top_k=options.output.top_k
         )
         frames = _reader(options, indexes).frames_planned
+        ready = partial(ready_model, watch=watch, clock=clock, compiler=compiler)
         if compute.execution.fit_batch:
             with watch.part("batch size"):
                 loaded = load()
                 sizes = [index.info.upright_size for index in indexes]
-                largest = max(sizes, key=lambda size: size[0] * size[1])
                 choice = fitted_batch(
-                    loaded, compute, picture_size=largest, frames=frames, clock=clock
+                    loaded,
+                    compute,
+                    picture_size=max(sizes, key=lambda size: size[0] * size[1]),
+                    frames=frames,
+                    tables=MemoryTables.beside(store),
+                    clock=clock,
                 )
-            load = partial(lambda: loaded)
-            notes = (choice.why, *notes)
-            compute = replace(compute, batch_size=choice.batch_size)
+            fitted = backing_off(
+                lambda size: ready(lambda: loaded, compute, batch_size=size), choice.batch_size
+            )
+            model, notes = fitted.model, (choice.why, *fitted.notes, *notes)
+            compute = replace(compute, batch_size=fitted.batch_size)
             options = replace(options, compute=compute)
-        model = ready_model(
-            load,
-            compute,
-            batch_size=min(compute.batch_size, frames),
-            watch=watch,
-            clock=clock,
-            compiler=compiler,
-        )
+        else:
+            model = ready(load, compute, batch_size=min(compute.batch_size, frames))
         return cls(
             options=options,
             indexes=indexes,
@@ -178,10 +180,12 @@ class Runner:
         """Run to the end, and record it; an interrupt or an error ends it early, recorded too.
 
         On the CPU, settings that may cure what bound the run are tried afterwards for some seconds:
-        see `with_alternatives`.
+        see `with_alternatives`. Where memory runs out with a batch size that was chosen for the
+        run, the run begins anew with half of it, as often as it takes; its notes tell.
 
         Args:
-            on_step: Called in the caller's thread after each step, for progress.
+            on_step: Called in the caller's thread after each step, for progress; step 0 again says
+                that the run has begun anew.
 
         Returns:
             The session; its `outcome` tells how the run ended, `error` why it failed. What was
@@ -191,21 +195,61 @@ class Runner:
             ConfigError: a sink cannot be written.
         """
         with computing_place(self.options.compute):
+            runner, session = self._until_it_fits(on_step)
             session = with_alternatives(
-                self._run(on_step),
-                self._rehearsed,
-                frames=self.frames_planned,
+                session,
+                runner._rehearsed,
+                frames=runner.frames_planned,
                 is_fixed=self.options.compute.execution.compile,
                 clock=self.clock,
             )
         return session.model_copy(update={"inputs": with_content(session.inputs)})
 
-    def _run(self, on_step: Callable[[Step], None]) -> Session:
+    def _until_it_fits(self, on_step: Callable[[Step], None]) -> "tuple[Runner, Session]":
+        """Return the run that came to its end, with the batch size that it had, and its record."""
+        runner, (session, ran_out) = self, self._attempt(on_step)
+        while ran_out and (smaller := runner._with_half_the_batch(session)) is not None:
+            runner = smaller
+            session, ran_out = runner._attempt(on_step)
+        return runner, session
+
+    def _with_half_the_batch(self, failed: Session) -> "Runner | None":
+        """Return what begins anew where memory ran out; None where there is nothing to be halved.
+
+        A batch size that the user chose stays, and sinks of the user's own are closed by now.
+        """
+        compute = self.options.compute
+        if not compute.execution.fit_batch or compute.batch_size == 1 or self.sinks:
+            return None
+        release_memory()
+        try:
+            fitted = backing_off(
+                lambda size: refitted(self.model, self.model.input.shape(size, PICTURE_SIZE)),
+                compute.batch_size // 2,
+            )
+        except BackendError:
+            return None
+        note = (
+            f"memory ran out with batches of {compute.batch_size} after "
+            f"{failed.wall_seconds:.1f} s; the run began anew with {fitted.batch_size}"
+        )
+        return replace(
+            self,
+            options=replace(self.options, compute=replace(compute, batch_size=fitted.batch_size)),
+            model=fitted.model,
+            carriers=Carriers.of(fitted.model, prep_on_gpu=compute.execution.prep_on_gpu),
+            notes=(*self.notes, note),
+            before_start=lambda: None,
+        )
+
+    def _attempt(self, on_step: Callable[[Step], None]) -> tuple[Session, bool]:
+        """Run once; return its record, and whether it failed because memory ran out."""
         made = provenance(self.options.configuration(), self.command, self.clock)
         self.before_start()
         start_ns, share = self.clock.now_ns(), ProcessorShare()
         outcome: Outcome = "complete"
         error: str | None = None
+        ran_out = False
         steps: list[Step] = []
         names = [str(index.source) for index in self.indexes]
         instruments = Instruments(self.options.marks, self.options.output.out, made, self.clock)
@@ -222,15 +266,12 @@ class Runner:
             outcome = "interrupted"
         except HeadraceError as failure:
             outcome, error = "failed", _words(failure)
+            ran_out = is_out_of_memory(failure.__cause__)
+        decoding = DecodeThreads.of(steps, batches.threads)
         stage_records, queue_records = stages_and_queues(
-            run,
-            decoding=DecodeThreads(
-                threads=batches.threads,
-                busy_seconds=sum(step.work_ms[SOURCE] for step in steps) / 1e3,
-            ),
-            moved_bytes=self.carriers.moved_bytes(),
+            run, decoding=decoding, moved_bytes=self.carriers.moved_bytes()
         )
-        return Session(
+        session = Session(
             provenance=made,
             setup=setup_of(
                 self.options.compute,
@@ -257,6 +298,7 @@ class Runner:
             notes=self.notes,
             outputs=(*(name for sink in sinks for name in sink.outputs), *instruments.outputs),
         )
+        return session, ran_out
 
     def _rehearsed(self, changed: Mapping[str, Scalar], steps: int) -> float | None:
         """Run some steps with options changed; milliseconds per frame, None if it did not end."""
@@ -269,7 +311,7 @@ class Runner:
                 before_start=lambda: None,
             )
             with computing_place(other.options.compute):
-                session = other._run(lambda step: None)
+                session, _ = other._attempt(lambda step: None)
         rate = Metrics.of(session).fps_mean
         return 1e3 / rate if rate and session.outcome == "complete" else None
 
@@ -311,15 +353,11 @@ def _reader(
     clock: Clock = SYSTEM_CLOCK,
     marks: Marks = NO_MARKS,
 ) -> FrameReader:
-    sizes = [index.info.upright_size for index in indexes]
-    largest = max(height * width for height, width in sizes)
-    batch_size = options.compute.batch_size
-    return FrameReader(
+    return batches_of(
         indexes,
-        batch_size=batch_size,
+        batch_size=options.compute.batch_size,
         stride=options.input.stride,
         max_batches=options.input.max_steps,
-        memory_budget=max(_AHEAD_BYTES, 4 * batch_size * largest * 3),
         on_error=options.input.on_error,
         clock=clock,
         marks=marks,

@@ -1,0 +1,272 @@
+"""A batch size that was chosen for a run never ends it for want of memory while half would fit."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from headrace.decode.index_store import IndexStore
+from headrace.errors import BackendError, ConfigError
+from headrace.models.fixed_batch import FixedBatch
+from headrace.models.load import load_classifier
+from headrace.models.memory_table import MemoryCell, MemoryTables
+from headrace.models.model import Model
+from headrace.models.prepare import refitted
+from headrace.runs.device_memory import known_peaks, memory_key
+from headrace.runs.options import (
+    ComputeOptions,
+    ExecutionOptions,
+    InputOptions,
+    OutputOptions,
+    RunOptions,
+)
+from headrace.runs.ready import backing_off
+from headrace.runs.run import Runner
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.stream_index import StreamIndex
+from runs.tiny import Brightness, tiny_classifier
+
+FRAMES = 30
+
+
+class Large(Brightness):
+    """Runs out of memory above a batch size; not on the zeros that it is warmed up with."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        if len(batch) > self.most and batch.mean() > 0:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return super().forward(batch)
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory) -> Path:
+    clip = SynthClip(num_frames=FRAMES, size=(64, 64))
+    return write_clip(tmp_path_factory.mktemp("clip") / "clip", clip)
+
+
+@pytest.fixture
+def runner(clip, tmp_path):
+    """Return a function: module, batch size -> a run that chose the batch size."""
+
+    def make(module: nn.Module, batch_size: int = 16, *, fit_batch: bool = True) -> Runner:
+        return Runner(
+            options=RunOptions(
+                input=InputOptions(sources=(str(clip),)),
+                compute=ComputeOptions(
+                    batch_size=batch_size, execution=ExecutionOptions(fit_batch=fit_batch)
+                ),
+                output=OutputOptions(out=tmp_path),
+            ),
+            indexes=(StreamIndex.scan(clip),),
+            model=tiny_classifier(module),
+            notes=("batch size 16 was chosen",),
+        )
+
+    return make
+
+
+def indices(folder: Path) -> list[int]:
+    lines = (folder / "predictions.jsonl").read_text().splitlines()
+    return [json.loads(line)["index"] for line in lines]
+
+
+def test_the_run_begins_anew_with_half_the_batch_until_it_fits(runner, tmp_path):
+    seen, begun = [], []
+    first = replace(runner(Large(3)), before_start=lambda: begun.append(1))
+    session = first.run(lambda step: seen.append((step.step, step.frames)))
+    assert (session.outcome, session.error) == ("complete", None)
+    assert session.setup.batch_size == 2
+    assert session.provenance.configuration["batch_size"] == 2
+    assert list(session.steps.frames) == [2] * 15
+    assert indices(tmp_path) == list(range(FRAMES))
+    assert begun == [1], "others that it began with are not waited for again"
+    assert seen == [(number, 2) for number in range(15)]
+    chosen, *notes = session.notes
+    assert chosen == "batch size 16 was chosen"
+    assert [note.partition(" after ")[0] for note in notes] == [
+        "memory ran out with batches of 16",
+        "memory ran out with batches of 8",
+        "memory ran out with batches of 4",
+    ]
+    assert notes[-1].endswith(" s; the run began anew with 2")
+
+
+def test_what_came_out_before_is_replaced_and_told_again_from_step_0(runner, tmp_path):
+    class Filling(Brightness):
+        """Runs out in the second batch of 16."""
+
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            if len(batch) == 14:
+                raise torch.OutOfMemoryError
+            return super().forward(batch)
+
+    seen = []
+    session = runner(Filling()).run(lambda step: seen.append(step.step))
+    assert session.outcome == "complete"
+    assert seen == [0, 0, 1, 2, 3]
+    assert len(session.steps.frames) == 4
+    assert indices(tmp_path) == list(range(FRAMES))
+
+
+def test_where_not_even_one_frame_fits_the_run_fails(runner):
+    session = runner(Large(0)).run()
+    assert session.outcome == "failed"
+    assert "out of memory" in session.error
+    assert session.setup.batch_size == 1
+
+
+def test_a_batch_size_that_was_asked_for_is_kept(runner):
+    session = runner(Large(3), fit_batch=False).run()
+    assert session.outcome == "failed"
+    assert session.error.endswith("; use a smaller --batch-size")
+    assert session.setup.batch_size == 16
+
+
+def test_another_failure_ends_the_run_at_once(runner):
+    class Failing(Brightness):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            raise RuntimeError("no such kernel")
+
+    session = runner(Failing()).run()
+    assert (session.outcome, session.setup.batch_size) == ("failed", 16)
+    assert session.notes == ("batch size 16 was chosen",)
+
+
+def attempt(most: int):
+    """Return what makes a model ready that fits up to a batch size."""
+
+    def ready(batch_size: int) -> Model:
+        if batch_size > most:
+            raise BackendError("cannot run") from torch.OutOfMemoryError()
+        return tiny_classifier()
+
+    return ready
+
+
+def test_before_the_first_frame_it_is_halved_as_well():
+    fitted = backing_off(attempt(5), 16)
+    assert fitted.batch_size == 4
+    assert fitted.notes == (
+        "memory ran out with batches of 16 before the first frame: 8 were tried instead",
+        "memory ran out with batches of 8 before the first frame: 4 were tried instead",
+    )
+
+
+def test_before_the_first_frame_what_never_fits_or_fails_otherwise_is_an_error():
+    with pytest.raises(BackendError, match="cannot run"):
+        backing_off(attempt(0), 16)
+
+    def broken(batch_size: int) -> Model:
+        raise BackendError("no compiler") from RuntimeError("g++: not found")
+
+    with pytest.raises(BackendError, match="no compiler"):
+        backing_off(broken, 16)
+
+
+def test_a_compiled_model_is_fitted_to_the_smaller_batch():
+    """It fills batches up to its own size, and would run out of memory as before."""
+    seen = []
+
+    class Sizes(Brightness):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            seen.append(len(batch))
+            return super().forward(batch)
+
+    model = tiny_classifier(FixedBatch(Sizes(), 16))
+    smaller = refitted(model, (4, 3, 8, 8))
+    smaller.run(torch.zeros(3, 3, 8, 8))
+    assert seen == [4, 4]
+    assert model.module.batch_size == 16
+
+
+def kept(tmp_path, *cells: MemoryCell, **changed: object) -> MemoryTables:
+    """Return tables with what was measured of the tiny model on this machine."""
+    tables = MemoryTables(tmp_path / "memory")
+    key = memory_key(tiny_classifier(), device="cpu", precision="float32", prep_level="medium")
+    tables.keep(replace(key, **changed), cells, "2026-11-22")
+    return tables
+
+
+CELLS = tuple(
+    MemoryCell(size=(720, 1280), batch_size=n, peak_bytes=1000 + 10 * n, model_bytes=None)
+    for n in (1, 4)
+)
+
+
+def known(tables: MemoryTables, picture_size=(360, 640), **options: object):
+    return known_peaks(tiny_classifier(), ComputeOptions(**options), picture_size, tables)
+
+
+def test_what_was_measured_on_this_device_with_this_model_is_known(tmp_path):
+    found = known(kept(tmp_path, *CELLS))
+    assert found.peaks == {1: 1010, 4: 1040}
+    assert found.origin == "the memory table of 2026-11-22 (headrace bench memory)"
+    assert known(kept(tmp_path, *CELLS), picture_size=(1080, 1920)) is None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"torch": "1.0"},
+        {"driver": "570.1"},
+        {"device": "another"},
+        {"memory_bytes": 1},
+        {"model": "other"},
+        {"precision": "bfloat16"},
+        {"prep_level": "simple"},
+        {"input": (3, 9, 9)},
+        {"version": 0},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_what_was_measured_elsewhere_or_otherwise_is_not(tmp_path, changed):
+    assert known(kept(tmp_path, *CELLS, **changed)) is None
+
+
+def test_of_a_model_that_is_split_nothing_is_known(tmp_path):
+    split = ExecutionOptions(split_point="features.8")
+    assert known(kept(tmp_path, *CELLS), execution=split) is None
+    assert known(kept(tmp_path, *CELLS), prep_level="simple") is None
+
+
+def test_a_run_says_that_its_batch_size_is_from_the_table(clip, tmp_path):
+    model = load_classifier("squeezenet1_1", "none")
+    key = memory_key(model, device="cpu", precision="float32", prep_level="simple")
+    MemoryTables(tmp_path / "memory").keep(key, CELLS, "2026-11-22")
+    options = RunOptions(
+        input=InputOptions(sources=(str(clip),)),
+        compute=ComputeOptions(
+            model_name="squeezenet1_1",
+            weights="none",
+            batch_size=2,
+            prep_level="simple",
+            execution=ExecutionOptions(fit_batch=True),
+        ),
+        output=OutputOptions(out=tmp_path / "out"),
+    )
+    found = Runner.prepare(options, store=IndexStore(tmp_path / "index"))
+    assert found.notes[0].endswith(
+        "what a frame takes is from the memory table of 2026-11-22 (headrace bench memory)"
+    )
+    assert found.options.compute.batch_size in (1, 2)
+
+
+def test_a_damaged_table_is_as_none(tmp_path):
+    tables = kept(tmp_path, *CELLS)
+    [path] = tables.folder.iterdir()
+    path.write_text('{"key": 3')
+    assert known(tables) is None
+    assert known(MemoryTables(tmp_path / "none")) is None
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path):
+    (tmp_path / "memory").write_text("a file")
+    with pytest.raises(ConfigError, match=r"cannot write .*memory"):
+        kept(tmp_path, *CELLS)
