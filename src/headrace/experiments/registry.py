@@ -2,12 +2,17 @@
 
 from typing import Any, Final
 
+from headrace.experiments.affinity_report import AFFINITY
+from headrace.experiments.amp import AMP
 from headrace.experiments.cameras_report import CAMERAS
+from headrace.experiments.compile_report import COMPILE
 from headrace.experiments.experiment import Experiment
 from headrace.experiments.live_limit_report import LIVE
 from headrace.experiments.modes_report import MODES
 from headrace.experiments.overlap_report import OVERLAP
+from headrace.experiments.preprocess_report import PREPROCESS
 from headrace.experiments.sampling_report import SAMPLING
+from headrace.experiments.split_report import SPLIT
 from headrace.experiments.workers import WORKERS
 
 EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
@@ -17,4 +22,9 @@ EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
     OVERLAP,
     MODES,
     LIVE,
+    PREPROCESS,
+    COMPILE,
+    AMP,
+    SPLIT,
+    AFFINITY,
 )

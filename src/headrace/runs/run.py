@@ -27,7 +27,7 @@ from headrace.runs.instruments import Instruments
 from headrace.runs.options import RunOptions
 from headrace.runs.outputs import claim, finishing
 from headrace.runs.place import computing_place
-from headrace.runs.ready import check_devices, fitted_batch, ready_model
+from headrace.runs.ready import check_devices, fitted_batch, notes_on, ready_model
 from headrace.runs.recording import (
     DecodeThreads,
     lost_frame,
@@ -158,7 +158,7 @@ class Runner:
             model=model,
             command=command,
             startup=tuple(watch.parts),
-            notes=notes,
+            notes=(*notes, *notes_on(compute)),
             carriers=Carriers.of(model, prep_on_gpu=compute.execution.prep_on_gpu),
             clock=clock,
         )
