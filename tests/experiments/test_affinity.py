@@ -8,14 +8,9 @@ import torch
 from experiments.contests import FAST, recorded
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
-from headrace.experiments.affinity import (
-    AffinityConfig,
-    AffinityRecord,
-    Setting,
-    measure_affinity,
-    settings,
-)
+from headrace.experiments.affinity import AffinityConfig, AffinityRecord, measure_affinity
 from headrace.experiments.affinity_report import AFFINITY
+from headrace.experiments.affinity_settings import Setting, settings
 from headrace.experiments.affinity_ways import Paths
 from headrace.experiments.experiment import Context
 from headrace.experiments.model_ways import hold_frames
@@ -91,12 +86,18 @@ def test_a_turn_is_bound_while_it_lasts_and_no_longer_also_where_it_fails(video,
     held = hold_frames(video, 2, IndexStore(tmp_path / "index"))
     setting = Setting(way="1 core", cores=str(min(one)), num_cores=1, threads=None)
     paths = Paths(compute, held, [setting], seconds=0.01, clock=SYSTEM_CLOCK)
-    for way in paths.ways():
-        with pytest.raises(ZeroDivisionError), paths.settled(way):
-            assert available_cores() == one
-            assert torch.get_num_threads() == 1
+    seen = []
+
+    def fails_inside(way):
+        with paths.settled(way):
+            seen.append((available_cores(), torch.get_num_threads()))
             raise ZeroDivisionError
+
+    for way in paths.ways():
+        with pytest.raises(ZeroDivisionError):
+            fails_inside(way)
         assert (available_cores(), torch.get_num_threads()) == before
+    assert seen == [(one, 1)] * 2
 
 
 def test_where_a_system_cannot_bind_threads_alone_are_tried(video, tmp_path, monkeypatch):

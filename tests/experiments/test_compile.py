@@ -114,6 +114,7 @@ def test_what_came_from_an_earlier_time_is_said():
 def test_turns_that_differ_too_much_give_no_verdict():
     [finding] = COMPILE.page(record([1, 1.5], [0.5, 0.5])).findings
     assert finding.headline.startswith("Too unsteady to say what compiling gains; by the medians")
+    assert finding.evidence[0] == "Compiling took 30.0 s before the first frame."
     assert finding.advice.gain is None
 
 

@@ -8,16 +8,18 @@ from experiments.contests import FAST, recorded
 from headrace.decode.index_store import IndexStore
 from headrace.experiments.experiment import Context
 from headrace.experiments.preprocess import (
+    PreprocessConfig,
+    PreprocessRecord,
+    measure_preprocess,
+)
+from headrace.experiments.preprocess_report import PREPROCESS, paths, rows_of
+from headrace.experiments.preprocess_steps import (
     LEVELS,
     MEAN_APART,
     MOST_APART,
     Agreement,
-    PreprocessConfig,
-    PreprocessRecord,
     Step,
-    measure_preprocess,
 )
-from headrace.experiments.preprocess_report import PREPROCESS, paths, rows_of
 from headrace.testing.synth import SynthClip, write_clip
 
 ON_CPU = {
@@ -97,7 +99,7 @@ def test_without_a_gpu_its_half_is_said_to_be_missing():
         "infer"
     )
     assert finding.evidence[0] == (
-        "A frame by cpu: decode 2.00, medium 2.00, infer 6.00; together 10.0 ms."
+        "A frame on cpu: decode 2.00, transform 2.00, infer 6.00; together 10.0 ms."
     )
     assert any("PyTorch sees no GPU here" in line for line in finding.evidence)
     assert any("apart by 1.50 grey levels at most" in line for line in finding.evidence)
@@ -133,7 +135,7 @@ def test_where_nothing_is_quicker_nothing_is_to_be_changed():
 def test_turns_that_differ_too_much_give_no_verdict():
     [finding] = PREPROCESS.page(record(ON_CPU, spread=2.0)).findings
     assert finding.headline.startswith(
-        "Too unsteady to say by how much, but by the medians preprocessing (medium) takes"
+        "Too unsteady to say what preprocessing takes; by the medians (medium) 2.67 ms a frame"
     )
     assert finding.advice.gain is None
 

@@ -8,7 +8,8 @@ from experiments.contests import FAST, recorded
 from headrace.decode.index_store import IndexStore
 from headrace.errors import BackendError, ConfigError
 from headrace.experiments.experiment import Context
-from headrace.experiments.split import Cut, SplitConfig, SplitRecord, measure_split
+from headrace.experiments.split import SplitConfig, SplitRecord, measure_split
+from headrace.experiments.split_cut import Cut
 from headrace.experiments.split_report import SPLIT
 from headrace.experiments.split_ways import Parts, blocks, spaced
 from headrace.models.load import load_classifier

@@ -4,15 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.experiments.affinity import (
-    MODEL,
-    WHOLE,
-    AffinityConfig,
-    AffinityRecord,
-    Setting,
-    measure_affinity,
-    way_of,
-)
+from headrace.experiments.affinity import AffinityConfig, AffinityRecord, measure_affinity
+from headrace.experiments.affinity_settings import MODEL, WHOLE, Setting, way_of
 from headrace.experiments.charts import way_bars
 from headrace.experiments.contend import Spread
 from headrace.experiments.contest import ContestRow, Standing, contest_rows

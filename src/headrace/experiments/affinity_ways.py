@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from headrace.experiments.affinity import MODEL, WHOLE, Setting, way_of
+from headrace.experiments.affinity_settings import MODEL, WHOLE, Setting, way_of
 from headrace.experiments.contest import Way
 from headrace.experiments.model_ways import Flowing, HeldFrames, endless, on_device, passes
 from headrace.models.load import load_classifier

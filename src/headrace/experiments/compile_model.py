@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from headrace.errors import BackendError
-from headrace.experiments.contest import ContestRecord, Way, hold_contest
+from headrace.experiments.contest import ContestRecord, hold_contest
 from headrace.experiments.experiment import Context
 from headrace.experiments.model_choice import (
     USUAL_MODEL,
@@ -116,16 +116,9 @@ def measure_compile(
         is_cached = cache_hits() > hits
         batches = on_device(held.prepared(config.prep_level, one.model.input), config.device)
         apart = difference(partial(scores, one.model), partial(scores, other.model), batches)
-        if apart > TOLERANCE:
-            raise BackendError(
-                f"{config.model_name} scores otherwise when it is compiled: by {apart:.2g} of the "
-                f"largest score, and {TOLERANCE:g} is allowed, so nothing was timed; leave out "
-                "--enable-compile"
-            )
-        ways: dict[str, Way] = {
-            name: passes(batches, each.model.run, seconds=config.seconds, clock=context.clock)
-            for name, each in ((PLAIN, one), (COMPILED, other))
-        }
+        _check(config.model_name, apart)
+        turn = partial(passes, batches, seconds=config.seconds, clock=context.clock)
+        ways = {PLAIN: turn(one.model.run), COMPILED: turn(other.model.run)}
         turns = hold_contest(ways, repeats=config.repeats, context=context)
     return CompileRecord(
         provenance=made,
@@ -138,3 +131,11 @@ def measure_compile(
         compared=held.num_frames,
         difference=apart,
     )
+
+
+def _check(model: str, apart: float) -> None:
+    if apart > TOLERANCE:
+        raise BackendError(
+            f"{model} scores otherwise when it is compiled: by {apart:.2g} of the largest score, "
+            f"and {TOLERANCE:g} is allowed, so nothing was timed; leave out --enable-compile"
+        )

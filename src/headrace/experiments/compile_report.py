@@ -61,7 +61,7 @@ def _answer(record: CompileRecord, rows: tuple[CompileRow, ...]) -> tuple[Findin
     else:
         headline = f"Compiling {record.model} gains nothing here: {rates}"
     evidence = (
-        _cost(record, rows, is_won=standing.is_won),
+        _cost(record, standing, rows),
         f"Scores of {counted(record.compared, 'frame')} were the same before anything was timed: "
         f"apart by {record.difference:.1g} of the largest score at most, where {TOLERANCE:g} is "
         "allowed.",
@@ -79,12 +79,14 @@ def _answer(record: CompileRecord, rows: tuple[CompileRow, ...]) -> tuple[Findin
     )
 
 
-def _cost(record: CompileRecord, rows: tuple[CompileRow, ...], *, is_won: bool) -> str:
+def _cost(record: CompileRecord, standing: Standing, rows: tuple[CompileRow, ...]) -> str:
     cost = f"Compiling took {seconds(record.compile_seconds)} before the first frame"
     if record.is_cached:
-        cost += ", from what PyTorch kept of an earlier time; the first time takes longer"
+        cost += " (from what PyTorch kept of an earlier time; the first time takes longer)"
     frames = pays_after(rows)
-    if frames is None or not is_won:
+    if standing.trust.doubt:
+        return f"{cost}."
+    if frames is None or not standing.is_won:
         return f"{cost}: nothing makes up for that."
     played = seconds(frames / record.frame_rate)
     return (

@@ -1,9 +1,8 @@
 """What each level of preprocessing takes on the CPU and on a GPU, beside decoding and the model."""
 
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
 
-from pydantic import NonNegativeFloat, PositiveInt
+from pydantic import PositiveInt
 
 from headrace.errors import BackendError
 from headrace.experiments.contest import ContestRecord, hold_contest
@@ -12,27 +11,13 @@ from headrace.experiments.model_choice import (
     SMALL_MODEL,
     BatchSize,
     ModelName,
-    PrepLevel,
     Repeats,
     TurnSeconds,
     Weights,
     check_one,
 )
 from headrace.experiments.options import Videos, check_options
-from headrace.profiling.provenance import Record
-
-Place = Literal["cpu", "1 thread", "gpu"]
-"""Where it is done: on the CPU, with the threads that PyTorch chooses, as a run does by itself, or
-with 1 thread of one operation; or on a GPU."""
-LEVELS: Final[tuple[PrepLevel, ...]] = get_args(PrepLevel)
-DECODE: Final = "decode"
-TRANSFER: Final = "transfer"
-INFER: Final = "infer"
-MOST_APART: Final = 4.0
-"""Grey levels by which a number may differ between a CPU, which resizes in whole numbers, and a
-GPU, which does in float32: see `preprocess.levels`."""
-MEAN_APART: Final = 0.5
-"""The same in the mean."""
+from headrace.experiments.preprocess_steps import MEAN_APART, MOST_APART, Agreement, Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,32 +28,14 @@ class PreprocessConfig:
     model_name: ModelName = SMALL_MODEL
     """Light, so that what comes before the model counts, as it does beside a GPU."""
     weights: Weights = "none"
-    batch_size: BatchSize = 16
+    batch_size: BatchSize = 4
+    """Small, as the complex level of a large frame takes long."""
     seconds: TurnSeconds = 1.0
     repeats: Repeats = 3
 
     def __post_init__(self) -> None:
         check_options(self)
         check_one(self.videos, "preprocess")
-
-
-class Step(Record):
-    """One thing that was timed, in one place."""
-
-    way: str
-    """What its turns are called: `medium, 1 thread`."""
-    name: str
-    """A level, or decode, transfer or infer."""
-    place: Place
-
-
-class Agreement(Record):
-    """How far a level's tensors are apart between the CPU and another place, in grey levels."""
-
-    level: PrepLevel
-    place: Place
-    most: NonNegativeFloat
-    mean: NonNegativeFloat
 
 
 class PreprocessRecord(ContestRecord):
@@ -81,7 +48,8 @@ class PreprocessRecord(ContestRecord):
     """Of one operation on the CPU, where it is not 1."""
     steps: tuple[Step, ...]
     compared: PositiveInt
-    """Frames that were preprocessed in each place and compared, before anything was timed."""
+    """Frames that were preprocessed by each level in each place and compared, before anything was
+    timed."""
     agreement: tuple[Agreement, ...]
 
 
@@ -96,10 +64,14 @@ def measure_preprocess(config: PreprocessConfig, context: Context) -> Preprocess
 
     from headrace.experiments.model_ways import hold_frames
     from headrace.experiments.preprocess_ways import Steps
+    from headrace.runs.options import ComputeOptions
 
     made = context.provenance(config)
+    compute = ComputeOptions(
+        model_name=config.model_name, weights=config.weights, batch_size=config.batch_size
+    )
     held = hold_frames(config.videos[0], config.batch_size, context.store)
-    steps = Steps(config, held, context.clock)
+    steps = Steps(compute, held, config.seconds, context.clock)
     agreement = tuple(steps.agreement())
     for each in agreement:
         if each.most > MOST_APART or each.mean > MEAN_APART:
@@ -123,6 +95,6 @@ def measure_preprocess(config: PreprocessConfig, context: Context) -> Preprocess
         size=held.index.info.upright_size,
         threads=torch.get_num_threads(),
         steps=tuple(step for step, _ in ways),
-        compared=held.num_frames,
+        compared=len(held.batches),
         agreement=agreement,
     )

@@ -9,6 +9,11 @@ from headrace.experiments.contend import AGAIN, ALIKE, Spread, Trust
 from headrace.experiments.contest import ContestRow, contest_rows
 from headrace.experiments.experiment import Column, Experiment
 from headrace.experiments.preprocess import (
+    PreprocessConfig,
+    PreprocessRecord,
+    measure_preprocess,
+)
+from headrace.experiments.preprocess_steps import (
     DECODE,
     INFER,
     LEVELS,
@@ -16,10 +21,7 @@ from headrace.experiments.preprocess import (
     MOST_APART,
     TRANSFER,
     Place,
-    PreprocessConfig,
-    PreprocessRecord,
     Step,
-    measure_preprocess,
 )
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import Chart
@@ -110,7 +112,7 @@ def _answer(record: PreprocessRecord, rows: tuple[PreprocessRow, ...]) -> tuple[
         takes = f"{takes}, {share} of decode, transform and infer"
     headline = f"Preprocessing ({_USUAL}) takes {takes}"
     if trust.doubt:
-        headline = f"{trust.doubt} by how much, but by the medians p{headline[1:]}"
+        headline = f"{trust.doubt} what preprocessing takes; by the medians ({_USUAL}) {takes}"
     change, advice = _change(trust, base, others)
     evidence = (*_evidence(record, rows), *trust.sentences("Turns of one step"))
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
@@ -137,8 +139,8 @@ def _change(trust: Trust, base: Path, others: Sequence[Path]) -> tuple[str, Chan
 
 def _evidence(record: PreprocessRecord, rows: Sequence[PreprocessRow]) -> Iterator[str]:
     for path in paths(rows):
-        steps = ", ".join(f"{row.step.name} {decimal(row.ms.median)}" for row in path.rows)
-        yield f"A frame by {path.name}: {steps}; together {decimal(path.ms)} ms."
+        steps = ", ".join(f"{_said(row.step.name)} {decimal(row.ms.median)}" for row in path.rows)
+        yield f"A frame on {path.name}: {steps}; together {decimal(path.ms)} ms."
     yield (
         "A run overlaps these steps and goes as fast as its longest one; the sum is what a frame "
         "takes when nothing else is under way."
@@ -153,6 +155,10 @@ def _evidence(record: PreprocessRecord, rows: Sequence[PreprocessRow]) -> Iterat
             f"{decimal(most)} grey levels at most, before anything was timed ({MOST_APART:g} are "
             f"allowed, {MEAN_APART:g} in the mean)."
         )
+
+
+def _said(name: str) -> str:
+    return "transform" if name in LEVELS else name
 
 
 def _steps_chart(rows: tuple[PreprocessRow, ...]) -> Chart:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from statistics import fmean
+from math import inf
 from typing import Final
 
+import numpy as np
 import torch
 
 from headrace.experiments.contest import Way
@@ -17,14 +18,13 @@ from headrace.experiments.model_ways import (
     on_device,
     passes,
 )
-from headrace.experiments.preprocess import (
+from headrace.experiments.preprocess_steps import (
     DECODE,
     INFER,
     LEVELS,
     TRANSFER,
     Agreement,
     Place,
-    PreprocessConfig,
     Step,
 )
 from headrace.models.compute import Compute
@@ -34,6 +34,7 @@ from headrace.models.prepare import prepare
 from headrace.models.results import Labels
 from headrace.models.threads import operation_threads
 from headrace.preprocess.levels import Frames, Preprocess, build_preprocess
+from headrace.runs.options import ComputeOptions
 from headrace.runs.stages import Carrier
 from headrace.runtime.clock import Clock
 
@@ -43,9 +44,11 @@ _WHITE: Final = 255
 class Steps:
     """What is timed, on frames that are held."""
 
-    def __init__(self, config: PreprocessConfig, held: HeldFrames, clock: Clock) -> None:
+    def __init__(
+        self, compute: ComputeOptions, held: HeldFrames, seconds: float, clock: Clock
+    ) -> None:
         """Load the model, to a GPU as well where there is one."""
-        self._config, self._held, self._clock = config, held, clock
+        self._compute, self._held, self._seconds, self._clock = compute, held, seconds, clock
         self._models: dict[Place, Model[Labels]] = {"cpu": self._ready("cpu")}
         if torch.get_num_threads() > 1:
             self._models["1 thread"] = self._models["cpu"]
@@ -54,35 +57,29 @@ class Steps:
         self._preprocess = {
             level: build_preprocess(level, self._models["cpu"].input) for level in LEVELS
         }
-        self._decoding = Flowing(
-            partial(decoding, held.index, config.batch_size), config.seconds, clock
-        )
+        self._decoding = Flowing(partial(decoding, held.index, compute.batch_size), seconds, clock)
 
     def _ready(self, place: Place) -> Model[Labels]:
-        config = self._config
+        compute = self._compute
         return prepare(
-            lambda: load_classifier(config.model_name, config.weights),
+            lambda: load_classifier(compute.model_name, compute.weights),
             Compute(device="cuda" if place == "gpu" else "cpu"),
-            batch_size=config.batch_size,
+            batch_size=compute.batch_size,
             picture_size=self._held.index.info.upright_size,
             clock=self._clock,
         ).model
 
     def agreement(self) -> Iterator[Agreement]:
-        """Yield how far each place's tensors are from those of the CPU."""
+        """Yield how far each place's tensors are from those of the CPU, of a frame a batch."""
         grey_levels = torch.tensor(self._models["cpu"].input.std).reshape(1, 3, 1, 1) * _WHITE
+        frames = np.stack([batch[0] for batch in self._held.batches])
         for place in [place for place in self._models if place != "cpu"]:
             for level, preprocess in self._preprocess.items():
-                there, apart = _placed(preprocess, place), []
-                for batch in self._held.batches:
-                    with _threads(place):
-                        other = there(batch).cpu()
-                    apart.append((preprocess(batch) - other).abs() * grey_levels)
+                with _threads(place):
+                    there = _placed(preprocess, place)(frames).cpu()
+                apart = (preprocess(frames) - there).abs().nan_to_num(nan=inf) * grey_levels
                 yield Agreement(
-                    level=level,
-                    place=place,
-                    most=max(float(each.max()) for each in apart),
-                    mean=fmean(float(each.mean()) for each in apart),
+                    level=level, place=place, most=float(apart.max()), mean=float(apart.mean())
                 )
 
     def ways(self) -> list[tuple[Step, Way]]:
@@ -109,7 +106,7 @@ class Steps:
         return _threads("1 thread" if is_single else "cpu")
 
     def _passes(self, batches: Sequence[Batch], run: Callable[[Batch], object]) -> Way:
-        return passes(batches, run, seconds=self._config.seconds, clock=self._clock)
+        return passes(batches, run, seconds=self._seconds, clock=self._clock)
 
 
 def _step(name: str, place: Place) -> Step:

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import PositiveInt
 
 from headrace.experiments.contest import ContestRecord, Way, hold_contest
 from headrace.experiments.experiment import Context
@@ -22,15 +22,12 @@ from headrace.experiments.model_choice import (
     compute_of,
 )
 from headrace.experiments.options import Option, Videos, check_options
-from headrace.profiling.provenance import Record
+from headrace.experiments.split_cut import Cut
 
 if TYPE_CHECKING:
     from headrace.experiments.model_ways import Flowing
 
 WHOLE: Final = "whole"
-TOLERANCE: Final = 1e-4
-"""Of the largest score: how far those of a split model may be from those of the whole one. On one
-device they are equal, bit for bit; a CPU and a GPU sum in another order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,21 +56,6 @@ class SplitConfig:
     def __post_init__(self) -> None:
         check_options(self)
         check_one(self.videos, "split")
-
-
-class Cut(Record):
-    """A model that was cut behind a layer, its parts timed apart, one batch at a time."""
-
-    layer: str
-    first_ms: NonNegativeFloat
-    """A frame's time in the first part, on the CPU; medians over the batches."""
-    transfer_ms: NonNegativeFloat
-    """To carry what the second part needs to its device."""
-    second_ms: NonNegativeFloat
-    crossing_bytes: NonNegativeInt
-    """Of what the second part needs of a frame, wherever it runs."""
-    difference: NonNegativeFloat
-    """How far scores were apart from those of the whole model: ÷ the largest |score|."""
 
 
 class SplitRecord(ContestRecord):

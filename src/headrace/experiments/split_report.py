@@ -8,15 +8,14 @@ from headrace.experiments.charts import stacked_bars, way_bars
 from headrace.experiments.contest import ContestRow, Standing, contest_columns, contest_rows
 from headrace.experiments.experiment import Column, Experiment
 from headrace.experiments.split import (
-    TOLERANCE,
     WHOLE,
-    Cut,
     SplitConfig,
     SplitRecord,
     in_turn,
     measure_split,
     pipelined,
 )
+from headrace.experiments.split_cut import TOLERANCE, Cut
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import Chart
 from headrace.report.numbers import counted, decimal

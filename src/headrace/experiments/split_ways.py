@@ -14,7 +14,7 @@ from torch import nn
 from headrace.errors import BackendError
 from headrace.experiments.contest import Way
 from headrace.experiments.model_ways import Flowing, difference, passes, scores
-from headrace.experiments.split import TOLERANCE, Cut
+from headrace.experiments.split_cut import TOLERANCE, Cut
 from headrace.models.compute import Compute
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
