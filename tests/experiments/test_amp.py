@@ -3,10 +3,12 @@
 import pytest
 import torch
 
+from decode.gpus import needs_gpu
 from experiments.contests import FAST, recorded
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
-from headrace.experiments.amp import AMP, AmpConfig, AmpRecord, Precise, measure_amp
+from headrace.experiments.amp import AmpConfig, AmpRecord, Precise, measure_amp
+from headrace.experiments.amp_report import AMP
 from headrace.experiments.experiment import Context
 from headrace.models.native import is_native
 from headrace.testing.synth import SynthClip, write_clip
@@ -78,3 +80,12 @@ def test_on_a_gpu_a_run_takes_float16_only():
 def test_several_videos_are_refused():
     with pytest.raises(ConfigError, match="bench amp takes one video, got 2"):
         AmpConfig(videos=("a.mp4", "b.mp4"))
+
+
+@needs_gpu
+def test_a_gpu_is_asked_for_both_of_its_short_precisions(tmp_path):
+    video = write_clip(tmp_path / "a", SynthClip(num_frames=6))
+    config = AmpConfig(videos=(str(video),), device="cuda", **FAST)
+    found = measure_amp(config, Context(store=IndexStore(tmp_path / "index")))
+    assert [each.way for each in found.precisions][:2] == ["float32", "float16"]
+    assert {each.is_native for each in found.precisions} == {None}

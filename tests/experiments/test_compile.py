@@ -47,6 +47,7 @@ def record(plain, compiled, *, is_cached=False):
         is_cached=is_cached,
         compared=64,
         difference=2e-7,
+        allowed=1e-3,
     )
 
 

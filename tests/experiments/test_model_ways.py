@@ -6,7 +6,7 @@ import torch
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
-from headrace.errors import OpenError
+from headrace.errors import ConfigError, OpenError
 from headrace.experiments.contest import Done
 from headrace.experiments.model_ways import (
     Flowing,
@@ -78,6 +78,11 @@ def test_a_file_that_is_no_video_is_refused(tmp_path, store):
     path.write_bytes(b"nothing")
     with pytest.raises(OpenError):
         hold_frames(str(path), 4, store)
+
+
+def test_a_batch_that_no_memory_holds_is_refused_before_it_is_decoded(clip, store):
+    with pytest.raises(ConfigError, match=r"a batch of 1000000000 frames of 96x128 takes .* GiB"):
+        hold_frames(clip(3), 10**9, store)
 
 
 def test_ways_are_as_far_apart_as_their_largest_difference_by_the_largest_score():

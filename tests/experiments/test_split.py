@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from decode.gpus import needs_gpu
 from experiments.contests import FAST, recorded
 from headrace.decode.index_store import IndexStore
 from headrace.errors import BackendError, ConfigError
@@ -45,6 +46,7 @@ def record(whole, in_turn, pipelined):
         model="tiny",
         device="cpu",
         compared=64,
+        allowed=1e-3,
         cuts=(cut,),
     )
 
@@ -145,3 +147,11 @@ def test_charts_hold_every_way_and_every_part():
     assert [(each.name, list(each.x)) for each in parts.figure.data] == [
         *(("first part", [3]), ("transfer", [1]), ("second part", [2])),
     ]
+
+
+@needs_gpu
+def test_parts_on_two_devices_score_as_the_whole_model_on_one(measure):
+    found = measure(split_points="features.5", device="cuda")
+    [cut] = found.cuts
+    assert cut.difference <= found.allowed
+    assert cut.transfer_ms > 0

@@ -19,6 +19,7 @@ from headrace.experiments.model_choice import (
     Threads,
     TurnSeconds,
     Weights,
+    allowed_difference,
     check_one,
     compute_of,
 )
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 PLAIN: Final = "plain"
 COMPILED: Final = "compiled"
-TOLERANCE: Final = 1e-3
-"""Of the largest score: how far the scores of a compiled model may be from those of the plain one.
-Its sums are made in another order, which changes the last digits of float32 and no more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +68,8 @@ class CompileRecord(ContestRecord):
     """Frames whose scores were compared before anything was timed."""
     difference: NonNegativeFloat
     """How far their scores were apart at most: |difference| ÷ the largest |score|."""
+    allowed: NonNegativeFloat
+    """How far they may be."""
 
 
 def measure_compile(
@@ -116,7 +116,7 @@ def measure_compile(
         is_cached = cache_hits() > hits
         batches = on_device(held.prepared(config.prep_level, one.model.input), config.device)
         apart = difference(partial(scores, one.model), partial(scores, other.model), batches)
-        _check(config.model_name, apart)
+        _check(config, apart)
         turn = partial(passes, batches, seconds=config.seconds, clock=context.clock)
         ways = {PLAIN: turn(one.model.run), COMPILED: turn(other.model.run)}
         turns = hold_contest(ways, repeats=config.repeats, context=context)
@@ -130,12 +130,15 @@ def measure_compile(
         is_cached=is_cached,
         compared=held.num_frames,
         difference=apart,
+        allowed=allowed_difference(config.device),
     )
 
 
-def _check(model: str, apart: float) -> None:
-    if apart > TOLERANCE:
+def _check(config: CompileConfig, apart: float) -> None:
+    allowed = allowed_difference(config.device)
+    if apart > allowed:
         raise BackendError(
-            f"{model} scores otherwise when it is compiled: by {apart:.2g} of the largest score, "
-            f"and {TOLERANCE:g} is allowed, so nothing was timed; leave out --enable-compile"
+            f"{config.model_name} scores otherwise when it is compiled: by {apart:.2g} of the "
+            f"largest score, and {allowed:g} is allowed, so nothing was timed; leave out "
+            "--enable-compile"
         )

@@ -9,7 +9,6 @@ from headrace.experiments.charts import rate_bars
 from headrace.experiments.compile_model import (
     COMPILED,
     PLAIN,
-    TOLERANCE,
     CompileConfig,
     CompileRecord,
     measure_compile,
@@ -63,8 +62,8 @@ def _answer(record: CompileRecord, rows: tuple[CompileRow, ...]) -> tuple[Findin
     evidence = (
         _cost(record, standing, rows),
         f"Scores of {counted(record.compared, 'frame')} were the same before anything was timed: "
-        f"apart by {record.difference:.1g} of the largest score at most, where {TOLERANCE:g} is "
-        "allowed.",
+        f"apart by {record.difference:.1g} of the largest score at most ({record.allowed:g} is "
+        "allowed).",
         "These are figures of the model alone: a run gains as much only where its model sets the "
         "pace.",
         *standing.trust.sentences("Turns of one way"),

@@ -73,6 +73,15 @@ def compute_of(choice: ModelChoice, batch_size: int = 1) -> "ComputeOptions":
     )
 
 
+def allowed_difference(device: Device) -> float:
+    """Return how far scores of two ways of a model may be apart, ÷ the largest |score|.
+
+    Sums are made in another order, which changes the last digits of float32; on a GPU PyTorch
+    computes convolutions in TF32, which has three decimal digits.
+    """
+    return 1e-3 if device == "cpu" else 1e-2
+
+
 def check_one(videos: Sequence[str], experiment: str) -> None:
     """Refuse several videos.
 

@@ -8,12 +8,14 @@ from math import inf
 from typing import Any, Final, TypeVar
 
 import numpy as np
+import psutil
 import torch
 from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
+from headrace.errors import ConfigError
 from headrace.experiments.contest import Done, Way
 from headrace.experiments.model_choice import indexes_of
 from headrace.extraction.frames import FrameReader
@@ -23,6 +25,7 @@ from headrace.models.transfer import transfer
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.operations import PrepLevel
 from headrace.preprocess.spec import InputSpec
+from headrace.report.numbers import gibibytes
 from headrace.runtime.clock import Clock
 from headrace.video.frames import FrameBatch
 from headrace.video.shape import FrameShape
@@ -32,6 +35,8 @@ _BATCHES: Final = 4
 """Different batches that are held: enough that no cache of the processor knows the next one."""
 _MOST_BYTES: Final = 1 << 28
 """Of decoded frames that are held, but for one batch."""
+_SHARE: Final = 0.25
+"""Of the free memory that a batch of decoded frames may take: what becomes of it takes more."""
 
 Batch = TypeVar("Batch", torch.Tensor, NDArray[np.uint8])
 
@@ -61,11 +66,19 @@ def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) ->
 
     Raises:
         MediaError: it cannot be opened, or a frame is damaged.
-        ConfigError: it has no length.
+        ConfigError: it has no length, or a batch does not fit into the memory.
     """
     (index,) = indexes_of([video], store)
     height, width = index.info.upright_size
-    room = _MOST_BYTES // (batch_size * height * width * 3)
+    batch_bytes = batch_size * height * width * 3
+    free = psutil.virtual_memory().available
+    if batch_bytes > _SHARE * free:
+        raise ConfigError(
+            f"a batch of {batch_size} frames of {height}x{width} takes "
+            f"{gibibytes(batch_bytes)} before it is preprocessed, and {gibibytes(free)} are free; "
+            "use a smaller --batch-size"
+        )
+    room = _MOST_BYTES // batch_bytes
     count = max(1, min(_BATCHES, room, len(index) // batch_size))
     starts = _starts(index, batch_size, count)
     stretch = -(-count // len(starts)) * batch_size

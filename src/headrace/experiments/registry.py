@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from headrace.experiments.affinity_report import AFFINITY
-from headrace.experiments.amp import AMP
+from headrace.experiments.amp_report import AMP
 from headrace.experiments.cameras_report import CAMERAS
 from headrace.experiments.compile_report import COMPILE
 from headrace.experiments.experiment import Experiment

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import PositiveInt
+from pydantic import NonNegativeFloat, PositiveInt
 
 from headrace.experiments.contest import ContestRecord, Way, hold_contest
 from headrace.experiments.experiment import Context
@@ -18,6 +18,7 @@ from headrace.experiments.model_choice import (
     Threads,
     TurnSeconds,
     Weights,
+    allowed_difference,
     check_one,
     compute_of,
 )
@@ -66,6 +67,8 @@ class SplitRecord(ContestRecord):
     """Of the whole model, and of the second parts; the first ones run on the CPU."""
     compared: PositiveInt
     """Frames whose scores were compared, before anything was timed."""
+    allowed: NonNegativeFloat
+    """How far they may be apart: ÷ the largest |score|."""
     cuts: tuple[Cut, ...]
 
 
@@ -122,5 +125,6 @@ def measure_split(config: SplitConfig, context: Context) -> SplitRecord:
         model=config.model_name,
         device=config.device,
         compared=held.num_frames,
+        allowed=allowed_difference(config.device),
         cuts=tuple(cuts),
     )

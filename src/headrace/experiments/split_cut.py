@@ -1,14 +1,8 @@
-"""A model that was cut in two: what its parts take, and how they must score."""
-
-from typing import Final
+"""A model that was cut in two: what its parts take."""
 
 from pydantic import NonNegativeFloat, NonNegativeInt
 
 from headrace.profiling.provenance import Record
-
-TOLERANCE: Final = 1e-4
-"""Of the largest score: how far those of a split model may be from those of the whole one. On one
-device they are equal, bit for bit; a CPU and a GPU sum in another order."""
 
 
 class Cut(Record):

@@ -15,7 +15,7 @@ from headrace.experiments.split import (
     measure_split,
     pipelined,
 )
-from headrace.experiments.split_cut import TOLERANCE, Cut
+from headrace.experiments.split_cut import Cut
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import Chart
 from headrace.report.numbers import counted, decimal
@@ -79,7 +79,7 @@ def _evidence(record: SplitRecord) -> Iterator[str]:
     same = "the same, bit for bit" if not apart else f"apart by {apart:.1g} of the largest at most"
     yield (
         f"Scores of {counted(record.compared, 'frame')} were {same}, before anything was timed "
-        f"({TOLERANCE:g} is allowed)."
+        f"({record.allowed:g} is allowed)."
     )
 
 

@@ -13,8 +13,9 @@ from torch import nn
 
 from headrace.errors import BackendError
 from headrace.experiments.contest import Way
+from headrace.experiments.model_choice import allowed_difference
 from headrace.experiments.model_ways import Flowing, difference, passes, scores
-from headrace.experiments.split_cut import TOLERANCE, Cut
+from headrace.experiments.split_cut import Cut
 from headrace.models.compute import Compute
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
@@ -78,10 +79,11 @@ class Parts:
             BackendError: they do not.
         """
         apart = difference(whole, self._scores, self._batches)
-        if apart > TOLERANCE:
+        allowed = allowed_difference(self._model.compute.device)
+        if apart > allowed:
             raise BackendError(
                 f"{self._model.name} split behind {self.layer} scores otherwise than whole: by "
-                f"{apart:.2g} of the largest score, and {TOLERANCE:g} is allowed, so nothing was "
+                f"{apart:.2g} of the largest score, and {allowed:g} is allowed, so nothing was "
                 "timed; leave this layer out"
             )
         timed = [self._timed(batch) for batch in self._batches]
