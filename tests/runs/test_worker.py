@@ -19,6 +19,7 @@ from headrace.runs.options import (
     OutputOptions,
     RunOptions,
 )
+from headrace.runs.ready import notes_on
 from headrace.runs.run import Runner
 from headrace.runtime.affinity import available_cores
 from headrace.testing.synth import SynthClip, write_clip
@@ -98,7 +99,10 @@ def test_every_pair_of_options_runs_or_is_refused_with_its_reason(prepare, tmp_p
     batch_size = runner.options.compute.batch_size
     assert (session.outcome, session.error) == ("complete", None)
     assert session.setup.batch_size == batch_size
-    assert len(session.notes) == (values["batch_size"] is None)
+    chosen = [] if values["batch_size"] else [f"batch size {batch_size} was chosen"]
+    said = [*chosen, *notes_on(runner.options.compute)]
+    assert len(session.notes) == len(said)
+    assert all(map(str.startswith, session.notes, said))
     found = rows(tmp_path / "out", values["predictions"])
     indices = list(range(0, FRAMES, values["stride"]))
     most = batch_size * (values["max_steps"] or FRAMES)
@@ -166,6 +170,7 @@ import sys
 from pathlib import Path
 import torch
 from headrace.runs.options import *
+from headrace.runs.ready import notes_on
 from headrace.runs.run import Runner
 
 made = 0

@@ -1,11 +1,129 @@
 """What charts of timed rows have in common: medians with bars, and the line of what is enough."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import plotly.graph_objects as go
 
 from headrace.experiments.contend import Spread
+from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
+
+STACK: Final = (PLAIN, "#d9a253", "#5ea58c", "#9b7fc0")
+"""Colours of series, in their order."""
+_LINE: Final = MARK
+
+
+class Named(Protocol):
+    """A row of a way that was timed."""
+
+    @property
+    def way(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def rate(self) -> Spread:
+        """How much it did in a second."""
+        ...
+
+
+def rate_bars(
+    rows: Sequence[Named], unit: str, *, name: str, title: str, reading: str, axis: str
+) -> Chart:
+    """Draw a bar for each way, the first on top: how much of `unit` it does in a second."""
+    return way_bars(
+        [row.way for row in rows],
+        {unit: [row.rate for row in rows]},
+        f"{unit}/s",
+        name=name,
+        title=title,
+        reading=reading,
+        axis=axis,
+    )
+
+
+def way_bars(
+    ways: Sequence[str],
+    series: Mapping[str, Sequence[Spread | None]],
+    unit: str,
+    *,
+    name: str,
+    title: str,
+    reading: str,
+    axis: str,
+) -> Chart:
+    """Draw a bar of each series for each way, the first on top.
+
+    Args:
+        ways: What `axis` counts up.
+        series: What the legend says -> a value for each way, None where there is none.
+        unit: Of the values.
+        name: Of the chart.
+        title: What it shows.
+        reading: How to read it; the spread is told besides.
+        axis: Title of the axis of the ways.
+    """
+    labels, places = [label(way) for way in ways], list(range(len(ways)))
+    bars = []
+    for (said, spreads), color in zip(series.items(), STACK, strict=False):
+        known = [(p, spread) for p, spread in zip(places, spreads, strict=True) if spread]
+        of = [spread for _, spread in known]
+        bars.append(
+            bar(
+                name=said,
+                x=[spread.median for spread in of],
+                y=[place for place, _ in known],
+                orientation="h",
+                color=color,
+                error_x=error_bars(of, _LINE),
+                hovertemplate=[
+                    f"%{{x:.3~r}} {unit}, {said}<extra>{labels[place]}</extra>"
+                    for place, _ in known
+                ],
+            )
+        )
+    height = 110 + len(ways) * (24 + 18 * len(bars))
+    figure = draw(bars, height=height, bargap=0.3, showlegend=len(bars) > 1)
+    figure.update_xaxes(title_text=unit, rangemode="tozero")
+    # By number, as long names that are cut may be the same.
+    figure.update_yaxes(title_text=axis, autorange="reversed", tickvals=places, ticktext=labels)
+    return Chart(
+        name=name,
+        title=title,
+        reading=f"{reading} Medians; the line on a bar reaches from the slowest turn to the "
+        "fastest.",
+        figure=figure,
+        is_wide=False,
+    )
+
+
+def stacked_bars(
+    ways: Sequence[str],
+    series: Mapping[str, Sequence[float]],
+    unit: str,
+    *,
+    name: str,
+    title: str,
+    reading: str,
+    axis: str,
+) -> Chart:
+    """Draw a bar for each way, the first on top, with the values of the series end to end."""
+    labels, places = [label(way) for way in ways], list(range(len(ways)))
+    bars = [
+        bar(
+            name=said,
+            x=list(values),
+            y=places,
+            orientation="h",
+            color=color,
+            hovertemplate=[f"{said} %{{x:.3~r}} {unit}<extra>{each}</extra>" for each in labels],
+        )
+        for (said, values), color in zip(series.items(), STACK, strict=False)
+    ]
+    figure = draw(bars, height=130 + 42 * len(ways), bargap=0.35, barmode="stack")
+    figure.update_xaxes(title_text=unit, rangemode="tozero")
+    figure.update_yaxes(title_text=axis, autorange="reversed", tickvals=places, ticktext=labels)
+    return Chart(name=name, title=title, reading=reading, figure=figure, is_wide=False)
 
 
 def error_bars(rates: Sequence[Spread], color: str) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 `measure` returns a `ContestRecord` of what `hold_contest` returned; the rest is taken from here.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Self
 
 from pydantic import PositiveFloat
 
@@ -22,7 +24,7 @@ from headrace.experiments.contend import (
 )
 from headrace.experiments.experiment import Column, Context
 from headrace.experiments.record import ExperimentRecord
-from headrace.profiling.findings.finding import Finding
+from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.numbers import decimal
 
 
@@ -42,6 +44,19 @@ class ContestRecord(ExperimentRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Done:
+    """What a way did that was under way before its turn: when it began is known to it alone."""
+
+    amount: float
+    seconds: float
+    """Since what is not counted was done."""
+
+
+Way = Callable[[], float | Done]
+"""Does its work, and returns how much that was."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ContestRow:
     """The turns of one way."""
 
@@ -52,18 +67,27 @@ class ContestRow:
 
 
 def hold_contest(
-    ways: Mapping[str, Callable[[], float]], *, repeats: int, context: Context
+    ways: Mapping[str, Way],
+    *,
+    repeats: int,
+    context: Context,
+    settled: Callable[[str], AbstractContextManager[object]] = lambda way: nullcontext(),
 ) -> tuple[ContestTurn, ...]:
     """Time each way `repeats` times, in turns; the first goes before them uncounted.
 
-    A way does its work and returns how much that was. The first one is what the others are
-    compared with: what one would do without this experiment.
+    The first one is what the others are compared with: what one would do without this experiment.
+    Each turn is taken inside what `settled` gives for its way: entering and leaving it is not
+    timed.
     """
 
     def take(way: str) -> ContestTurn:
-        watch = Stopwatch(context.clock)
-        amount = ways[way]()
-        return ContestTurn(way=way, amount=amount, **watch.turn(watch.seconds).model_dump())
+        with settled(way):
+            watch = Stopwatch(context.clock)
+            done = ways[way]()
+            if not isinstance(done, Done):
+                done = Done(amount=done, seconds=watch.seconds)
+            spent = watch.turn(done.seconds)
+        return ContestTurn(way=way, amount=done.amount, **spent.model_dump())
 
     return take_turns(
         list(ways), take, repeats=repeats, warm_up=next(iter(ways)), on_progress=context.on_progress
@@ -92,22 +116,99 @@ def contest_columns(head: str, unit: str) -> tuple[Column[ContestRow], ...]:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How ways that contended stand, and how certain that is."""
+
+    rows: tuple[ContestRow, ...]
+    """At least one; the first is what the others are compared with."""
+    unit: str
+    """Of what they do: `frames`."""
+    trust: Trust
+
+    @classmethod
+    def of(cls, record: ExperimentRecord, rows: tuple[ContestRow, ...], unit: str) -> Self:
+        """Return how the rows of a record stand."""
+        cores = record.provenance.machine.usable_cores
+        return cls(rows=rows, unit=unit, trust=Trust.of(rows, cores))
+
+    @property
+    def first(self) -> ContestRow:
+        """What the others are compared with."""
+        return self.rows[0]
+
+    @property
+    def best(self) -> ContestRow:
+        """The highest median."""
+        return fastest(self.rows)
+
+    @property
+    def alike(self) -> list[str]:
+        """The ways within 5 % of the best, in their order."""
+        return [row.way for row in as_fast(self.rows)]
+
+    @property
+    def is_won(self) -> bool:
+        """Whether another than the first is faster beyond doubt."""
+        return not self.trust.doubt and self.first.way not in self.alike
+
+    def times(self, row: ContestRow) -> float:
+        """Return how many times as fast as the first a row is."""
+        return row.rate.median / self.first.rate.median
+
+    def rate(self, row: ContestRow) -> str:
+        """`1,234 frames/s`."""
+        return f"{decimal(row.rate.median)} {self.unit}/s"
+
+    def change(self) -> str:
+        """Say what to do: as the best does, nothing, or measure again."""
+        if self.trust.doubt:
+            return AGAIN
+        if not self.is_won:
+            return f"No gain is known: nothing here is clearly faster than {self.first.way}."
+        best = self.best
+        gain = f"{decimal(self.times(best))} times the {self.rate(self.first)} of {self.first.way}"
+        return f"{best.way}: {gain}."
+
+    def advice(self, changes: Mapping[str, Change]) -> Change:
+        """Return the same as a value: a gain of 1 where the first is as fast as any.
+
+        Args:
+            changes: Way -> what makes a run go this way; without one, it is named.
+        """
+        first, best = self.first, self.best
+        if self.trust.doubt:
+            return Change(words=AGAIN.rstrip("."), rests_on="turns that cannot be told apart")
+        if not self.is_won:
+            rests_on = f"{self.rate(first)}, the fastest {self.rate(best)}"
+            return Change(words=f"stay with {first.way}", gain=1.0, rests_on=rests_on)
+        rests_on = f"{self.rate(best)} against {self.rate(first)} of {first.way}"
+        change = changes.get(best.way, Change(words=best.way))
+        return replace(change, gain=self.times(best), rests_on=rests_on)
+
+
 def contest_answer(
-    record: ContestRecord, rows: tuple[ContestRow, ...], unit: str
+    record: ContestRecord,
+    rows: tuple[ContestRow, ...],
+    unit: str,
+    *,
+    changes: Mapping[str, Change] | None = None,
+    evidence: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return which way is the fastest, and what it gains on the first."""
-    first, best = rows[0], fastest(rows)
-    trust = Trust.of(rows, record.provenance.machine.usable_cores)
-    alike = [row.way for row in as_fast(rows)]
-    gain = (
-        f"{decimal(best.rate.median / first.rate.median)} times the "
-        f"{decimal(first.rate.median)} {unit}/s of {first.way}"
-    )
-    headline = f"Fastest is {' and '.join(alike)}: {decimal(best.rate.median)} {unit}/s"
-    change = f"No gain is known: nothing here is clearly faster than {first.way}."
-    if trust.doubt:
-        headline, change = f"{trust.doubt} which is the fastest; by the median {best.way}", AGAIN
-    elif first.way not in alike:
-        change = f"{best.way}: {gain}."
-    evidence = trust.sentences("Turns of one way")
-    return (Finding(headline=headline, evidence=tuple(evidence), change=change),)
+    """Return which way is the fastest, and what it gains on the first.
+
+    Args:
+        record: What was measured.
+        rows: Its rows.
+        unit: Of what the ways do: `frames`.
+        changes: Way -> what makes a run go this way.
+        evidence: What else is to be said, a sentence each.
+    """
+    standing = Standing.of(record, rows, unit)
+    alike, best = standing.alike, standing.best
+    headline = f"Fastest is {' and '.join(alike)}: {standing.rate(best)}"
+    if standing.trust.doubt:
+        headline = f"{standing.trust.doubt} which is the fastest; by the median {best.way}"
+    said = (*evidence, *standing.trust.sentences("Turns of one way"))
+    advice = standing.advice(changes or {})
+    return (Finding(headline=headline, evidence=said, change=standing.change(), advice=advice),)

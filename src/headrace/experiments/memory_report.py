@@ -9,6 +9,7 @@ from headrace.experiments.experiment import Column, Experiment
 from headrace.experiments.memory import measure_memory, rows_of
 from headrace.experiments.memory_config import MemoryConfig, announce
 from headrace.experiments.memory_record import CellRecord, MemoryRecord, MemoryRow
+from headrace.experiments.survey.terms import Terms
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, Chart, draw
 from headrace.report.numbers import count, decimal, gibibytes
@@ -211,5 +212,9 @@ MEMORY: Final[Experiment[MemoryConfig, MemoryRecord, MemoryRow]] = Experiment(
     answer=_answer,
     charts=lambda rows: tuple(
         _chart(rows, precision) for precision in dict.fromkeys(row.precision for row in rows)
+    ),
+    terms=Terms(
+        config=lambda videos: MemoryConfig(videos=videos[:1], sizes=("720p", "1080p")),
+        goes_last=True,
     ),
 )

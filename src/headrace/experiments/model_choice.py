@@ -27,6 +27,15 @@ Threads: TypeAlias = Annotated[
     int | None, Option("Threads of one operation of PyTorch on the CPU.", least=1)
 ]
 
+BatchSize: TypeAlias = Annotated[int, Option("Frames in a batch.", least=1)]
+TurnSeconds: TypeAlias = Annotated[
+    float, Option("How long a turn takes, about.", above=0, most=3600)
+]
+Repeats: TypeAlias = Annotated[int, Option("Turns of each way.", least=1)]
+
+USUAL_MODEL = "resnet18"
+"""Of the size that people run, and quick enough that a turn on two cores holds several batches: its
+convolutions fill the processor, as those of larger models do."""
 SMALL_MODEL = "mobilenet_v3_small"
 """Light enough that decoding and preprocessing count, as they do on a GPU with a large one."""
 
@@ -62,6 +71,15 @@ def compute_of(choice: ModelChoice, batch_size: int = 1) -> "ComputeOptions":
         device=choice.device,
         threads=choice.threads,
     )
+
+
+def allowed_difference(device: Device) -> float:
+    """Return how far scores of two ways of a model may be apart, ÷ the largest |score|.
+
+    Sums are made in another order, which changes the last digits of float32; on a GPU PyTorch
+    computes convolutions in TF32, which has three decimal digits.
+    """
+    return 1e-3 if device == "cpu" else 1e-2
 
 
 def check_one(videos: Sequence[str], experiment: str) -> None:

@@ -19,6 +19,7 @@ from headrace.experiments.prefetch_record import (
     rows_of,
 )
 from headrace.experiments.saturation import Saturation
+from headrace.experiments.survey.terms import Terms
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, PLAIN, Chart, draw
 from headrace.report.numbers import (
@@ -210,4 +211,5 @@ PREFETCH: Final[Experiment[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Exper
     answer=_answer,
     charts=lambda rows: (_rates(rows), _waits(rows)),
     names_machine=True,
+    terms=Terms(concerns="loading"),
 )

@@ -17,6 +17,7 @@ from headrace.experiments.stability import (
     measure_stability,
     rows_of,
 )
+from headrace.experiments.survey.terms import Terms
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, PLAIN, Chart, draw
 from headrace.report.numbers import counted, decimal, percent, seconds
@@ -229,4 +230,7 @@ STABILITY: Final[Experiment[StabilityConfig, StabilityRecord, StabilityRow]] = E
     ),
     answer=_answer,
     charts=lambda rows: (_by_iteration(rows), _by_candidate(rows)),
+    terms=Terms(
+        config=lambda videos: StabilityConfig(videos=videos[:1], max_seconds=45, repeats=2)
+    ),
 )

@@ -17,6 +17,7 @@ from headrace.experiments.stages_record import (
     StagesRow,
     rows_of,
 )
+from headrace.experiments.survey.terms import StageWork, Terms
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.findings.lighter import (
     larger_copies,
@@ -199,4 +200,11 @@ STAGES: Final[Experiment[StagesConfig, StagesRecord, StagesRow]] = Experiment(
     answer=_answer,
     charts=lambda rows: (_chart(rows),),
     names_machine=True,
+    terms=Terms(
+        config=lambda videos: StagesConfig(videos=videos[:1], repeats=3),
+        seconds=40,
+        work=lambda record: {
+            row.role: StageWork(ms=row.ms, cpu_ms=row.cpu_ms) for row in rows_of(record)
+        },
+    ),
 )

@@ -9,6 +9,7 @@ from headrace.models.batch_size import BatchChoice, choose_batch_size
 from headrace.models.compute import Compute, check_available
 from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model, Result
+from headrace.models.native import emulation
 from headrace.models.out_of_memory import is_out_of_memory, release_memory
 from headrace.models.prepare import Compiler, compile_module, prepare
 from headrace.runs.device_memory import known_peaks
@@ -29,6 +30,12 @@ def check_devices(options: ComputeOptions) -> None:
     check_available(options.compute())
     if options.execution.prep_on_gpu:
         check_available(Compute(device="cuda"), asked="preprocessing on the GPU (--prep-on-gpu)")
+
+
+def notes_on(options: ComputeOptions) -> tuple[str, ...]:
+    """Return what a user should know of what was asked for, a sentence each."""
+    emulated = emulation(options.compute())
+    return () if emulated is None else (emulated,)
 
 
 def ready_model(

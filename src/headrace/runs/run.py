@@ -34,7 +34,7 @@ from headrace.runs.options import RunOptions
 from headrace.runs.outputs import claim, finishing
 from headrace.runs.place import computing_place
 from headrace.runs.reading import batches_of
-from headrace.runs.ready import backing_off, check_devices, fitted_batch, ready_model
+from headrace.runs.ready import backing_off, check_devices, fitted_batch, notes_on, ready_model
 from headrace.runs.recording import (
     DecodeThreads,
     lost_frame,
@@ -166,7 +166,7 @@ class Runner:
             model=model,
             command=command,
             startup=tuple(watch.parts),
-            notes=notes,
+            notes=(*notes, *notes_on(compute)),
             carriers=Carriers.of(model, prep_on_gpu=compute.execution.prep_on_gpu),
             clock=clock,
         )

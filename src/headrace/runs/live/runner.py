@@ -44,7 +44,7 @@ from headrace.runs.live.values import Answered
 from headrace.runs.live.watching import StatusBoard
 from headrace.runs.outputs import claim
 from headrace.runs.place import computing_place
-from headrace.runs.ready import check_devices, ready_model
+from headrace.runs.ready import check_devices, notes_on, ready_model
 from headrace.runs.recording import setup_of
 from headrace.runs.stages import Carrier
 from headrace.runs.start import StartWatch
@@ -215,6 +215,7 @@ class LiveRunner:
             events=event_records(flow, ends.failures, start_ns, instruments.events()),
             decode=NOT_COUNTED,
             lost=losses_of(self.sources),
+            notes=notes_on(self.options.compute),
             outputs=(*(name for sink in ends.sinks for name in sink.outputs), *instruments.outputs),
         )
 

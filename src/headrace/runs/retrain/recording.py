@@ -12,6 +12,7 @@ from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step, Steps
 from headrace.profiling.training import Accuracy, TrainingRecord
 from headrace.profiling.usage import Usage
+from headrace.runs.ready import notes_on
 from headrace.runs.recording import lost_frame, setup_of, summarize
 from headrace.runs.retrain.learner import Learner
 from headrace.runs.retrain.material import Material
@@ -66,6 +67,7 @@ def session_of(
         stages=tuple(_stages(steps, learner.trainer.moved_bytes)),
         decode=DecodeCounters(**vars(loader.decoding)),
         lost=tuple(_lost(material, loader)),
+        notes=notes_on(options.compute),
         training=_training(options, material, learner, ended),
         outputs=(ended.head,) if ended.head else (),
     )

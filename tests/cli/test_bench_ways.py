@@ -1,0 +1,74 @@
+"""`headrace bench preprocess`, `compile`, `amp`, `split` and `affinity`, as a user meets them."""
+
+import json
+
+import pytest
+
+from headrace.testing.synth import SynthClip, write_clip
+
+FAST = ("--model-name", "squeezenet1_1", "--batch-size", 1, "--seconds", 0.01, "--repeats", 1)
+SINGLE = ("--threads", 1)
+
+
+@pytest.fixture
+def video(tmp_path):
+    return write_clip(tmp_path / "good", SynthClip(num_frames=4))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "title", "first"),
+    [
+        ("amp", SINGLE, "Frames per second by precision: squeezenet1_1 on cpu", "precision"),
+        (
+            "split",
+            (*SINGLE, "--split-point", "features.5"),
+            "Frames per second, whole and split: squeezenet1_1, first part on cpu, second on cpu",
+            "way",
+        ),
+        ("affinity", (), "Frames per second by cores and threads: squeezenet1_1", "setting"),
+        ("preprocess", (), "Decode, transform and infer: frames of 96x128", "step"),
+    ],
+)
+def test_it_prints_rows_and_answer_and_leaves_numbers_and_page(
+    call, video, tmp_path, name, options, title, first
+):
+    out = tmp_path / "out"
+    code, said, err = call("bench", name, video, *FAST, *options, "--out", out)
+    assert (code, err) == (0, "")
+    machine, heading, _, heads, *_ = said.splitlines()
+    assert machine.startswith("Machine: CPU")
+    assert heading.startswith(title)
+    assert heads.split()[0] == first
+    assert said.endswith(f"Numbers: {out / name}.json\nChart: {out / name}.html\n")
+    assert json.loads((out / f"{name}.json").read_text())["turns"]
+    assert "chart-" in (out / f"{name}.html").read_text()
+    assert max(map(len, said.splitlines()[:-2])) <= 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("amp", "--model-name", "resnet19"), 2, "did you mean resnet18"),
+        (("amp", "--seconds", 0), 2, "seconds must be > 0"),
+        (("compile", "--device", "tpu"), 2, "'tpu' is not one of"),
+        (("split", "--split-point", "layer9"), 2, "did you mean"),
+        (("affinity", "--threads", 1), 2, "No such option"),
+        (("preprocess", "--batch-size", 0), 2, "batch"),
+        (("split", "--split-point", ""), 2, "names no layer"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_timed(
+    call, video, tmp_path, arguments, code, said
+):
+    name, *options = arguments
+    found, out, err = call("bench", name, video, *options, "--out", tmp_path / "out")
+    assert (found, said in err) == (code, True), err
+    assert "Fastest" not in out
+    assert not (tmp_path / "out" / f"{name}.json").exists()
+
+
+@pytest.mark.parametrize("name", ["preprocess", "compile", "amp", "split", "affinity"])
+def test_two_videos_are_refused(call, video, name):
+    code, _, err = call("bench", name, video, video.with_name("other.mp4"))
+    assert code == 2
+    assert f"bench {name} takes one video, got 2" in err
