@@ -95,7 +95,7 @@ def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
         return
     played = ""
     rates = {video.frame_rate for video in session.inputs}
-    if len(rates) == 1:
+    if len(rates) == 1 and session.kind != "extract":  # which leaves frames out by any rule
         speed = metrics.fps_mean / float(rates.pop()) * session.setup.stride
         played = f"; {decimal(speed)} × the speed the video plays at"
     yield Total(

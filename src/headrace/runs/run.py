@@ -18,6 +18,7 @@ from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import DecodeCounters, with_content
 from headrace.profiling.machine import provenance
+from headrace.profiling.media import lost_frame, summarize
 from headrace.profiling.session import Outcome, Session
 from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step, Steps
@@ -30,11 +31,9 @@ from headrace.runs.place import computing_place
 from headrace.runs.ready import check_devices, fitted_batch, ready_model
 from headrace.runs.recording import (
     DecodeThreads,
-    lost_frame,
     setup_of,
     stages_and_queues,
     step_of,
-    summarize,
 )
 from headrace.runs.stages import SOURCE, Carriers, stages_of
 from headrace.runs.start import StartWatch

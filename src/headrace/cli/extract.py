@@ -1,0 +1,239 @@
+"""`headrace extract`: what is taken out of many videos and kept; frames as pictures."""
+
+import json as json_format
+import sys
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from headrace.cli.frame_size import frame_size
+from headrace.cli.keeping import keep
+from headrace.cli.progress import progress, progress_line
+from headrace.cli.stopping import Ending, ending_on_sigterm
+
+if TYPE_CHECKING:
+    from headrace.extraction.forecast import Forecast
+    from headrace.extraction.frame_extraction import Extracted, FrameExtraction
+    from headrace.extraction.frame_request import FrameOptions
+    from headrace.sampling.selection import Selection
+
+NOT_ALL = 3
+"""Exit code when some of what was asked for did not come: it is named."""
+_CHOICES = "--fps, --every, --keyframes, --at"
+
+extract = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Take frames out of many videos, and keep them.",
+)
+
+
+@extract.callback()
+def _group() -> None:
+    """Take frames out of many videos, and keep them."""
+
+
+@extract.command("frames")
+def frames(
+    sources: Annotated[
+        list[Path], typer.Argument(help="Videos, folders of them, or lists (.txt, .csv, .jsonl).")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("-o", "--out", help="Folder: new, or begun by the same command before."),
+    ],
+    fps: Annotated[
+        str | None,
+        typer.Option(help="What is shown at each multiple of 1/FPS seconds; 0.5 or 1/3."),
+    ] = None,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Every N-th frame; 1 is all of them.")
+    ] = None,
+    keyframes: Annotated[
+        bool, typer.Option("--keyframes", help="Keyframes: nothing else is decoded.")
+    ] = False,
+    at: Annotated[str | None, typer.Option(help="What is shown at these seconds: 1.5,3.0.")] = None,
+    prefix: Annotated[str, typer.Option(help="Put before the name of each picture.")] = "",
+    format: Annotated[
+        Literal["png", "jpg", "webp", "avif"], typer.Option(help="Of the pictures.")
+    ] = "png",
+    quality: Annotated[
+        int | None,
+        typer.Option(help="1 to 100, not for png; without it jpg 90, webp 80, avif 75."),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="HxW", help="Height and width of the pictures, such as 256x456."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Processes; without it one for each core. The result is the same."
+        ),
+    ] = None,
+    on_error: Annotated[
+        Literal["skip", "raise", "conceal"],
+        typer.Option(
+            help="Bad videos and frames are left out and listed, end it, or, where frames are "
+            "damaged, come as FFmpeg shows them."
+        ),
+    ] = "skip",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how many, how large and how long.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Extract frames of videos as pictures, with a table of them. Resumable: run it again."""
+    from headrace.extraction.frame_request import FrameOptions
+    from headrace.extraction.pictures import Pictures
+    from headrace.video.manifest import find_videos
+
+    options = FrameOptions(
+        sources=tuple(map(str, find_videos(sources))),
+        selection=_selection(fps, every, at, is_keyframes=keyframes),
+        out=out,
+        pictures=Pictures(format=format, quality=quality, size=frame_size(size), prefix=prefix),
+        workers=workers,
+        on_error=on_error,
+    )
+    with ending_on_sigterm() as ending:
+        try:
+            prepared = _prepared(options, is_quiet=json)
+            if dry_run:
+                _print_forecast(prepared, as_json=json)
+                return
+            extracted = _with_progress(prepared, is_quiet=json)
+        except KeyboardInterrupt:
+            print("headrace: interrupted before the first frame", file=sys.stderr)
+            raise typer.Exit(ending.exit_code) from None
+        _conclude(extracted, out, ending, as_json=json)
+
+
+def _selection(
+    fps: str | None, every: int | None, at: str | None, *, is_keyframes: bool
+) -> "Selection":
+    from headrace.errors import ConfigError
+    from headrace.sampling.selection import AtTimes, ByRate, EveryNth, Keyframes
+
+    given = [each for each in (fps, every, at, is_keyframes or None) if each is not None]
+    if len(given) != 1:
+        found = "got none" if not given else f"got {len(given)} of them"
+        raise ConfigError(f"say which frames by one of {_CHOICES} (--every 1: all); {found}")
+    if fps is not None:
+        return ByRate(_number(fps, "--fps"))
+    if every is not None:
+        return EveryNth(every)
+    if at is not None:
+        return AtTimes(tuple(_number(each, "--at") for each in at.split(",")))
+    return Keyframes()
+
+
+def _number(text: str, flag: str) -> Fraction:
+    from headrace.errors import ConfigError
+
+    try:
+        return Fraction(text.strip())
+    except (ValueError, ZeroDivisionError):
+        how = "numbers with commas between them" if flag == "--at" else "a number, as 0.5 or 1/3"
+        raise ConfigError(f"{flag} takes {how}, got {text!r}") from None
+
+
+def _prepared(options: "FrameOptions", *, is_quiet: bool) -> "FrameExtraction":
+    from headrace.extraction.frame_extraction import FrameExtraction
+    from headrace.profiling.machine import process_seconds
+
+    imports_seconds = process_seconds()
+    with progress(is_quiet=is_quiet) as on_video:
+        return FrameExtraction.prepare(
+            options,
+            command=("headrace", *sys.argv[1:]),
+            imports_seconds=imports_seconds,
+            on_video=on_video,
+        )
+
+
+def _with_progress(prepared: "FrameExtraction", *, is_quiet: bool) -> "Extracted":
+    """Extract with a progress bar on a terminal's stderr."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+
+    columns = (
+        *("{task.description}", BarColumn(), MofNCompleteColumn(), "frames"),
+        *("{task.fields[rate]}/s", TimeRemainingColumn()),
+    )
+    with progress_line(*columns, is_quiet=is_quiet) as bar:
+        task = bar.add_task("extracting", total=prepared.plan.frames, rate="?")
+
+        def show(count: int) -> None:
+            speed = bar.tasks[0].speed
+            bar.update(task, advance=count, rate="?" if speed is None else f"{speed:.1f}")
+
+        return prepared.run(show)
+
+
+def _print_forecast(prepared: "FrameExtraction", *, as_json: bool) -> None:
+    from headrace.extraction.forecast import forecast
+
+    found = forecast(prepared.plan, prepared.options.pictures, prepared.workers, prepared.clock)
+    if as_json:
+        print(json_format.dumps(asdict(found)))
+        return
+    for loss in prepared.plan.left_out:
+        print(f"headrace: left out: {loss.cause}", file=sys.stderr)
+    print(_forecast_words(found, prepared.options.out))
+
+
+def _forecast_words(found: "Forecast", out: Path) -> str:
+    from headrace.report.numbers import counted, megabytes, seconds
+
+    what = f"{counted(found.frames, 'picture')} of {counted(found.videos, 'video')}"
+    if found.num_bytes is None or found.seconds is None:
+        why = "no sample could be decoded, so size and time are unknown"
+        return f"Dry run: {what} would go to {out}; {why}"
+    least, most = found.least_bytes or 0, found.most_bytes or 0
+    return (
+        f"Dry run: {what} would go to {out}\n"
+        f"Size: about {megabytes(found.num_bytes)}, estimated from "
+        f"{counted(found.samples, 'sample')} of {least / 1e3:.0f} to {most / 1e3:.0f} kB\n"
+        f"Time: about {seconds(found.seconds)} on {counted(found.workers, 'worker')}, "
+        "by what the samples took"
+    )
+
+
+def _conclude(extracted: "Extracted", out: Path, ending: Ending, *, as_json: bool) -> None:
+    """Say how it went; end with the exit code that tells."""
+    from headrace.extraction.table import NAME
+    from headrace.report.folder import REPORT
+    from headrace.report.text import render_text
+
+    session, missing = extracted.session, extracted.wanted - extracted.pictures
+    is_done_before = extracted.were_there == extracted.pictures and not len(session.steps)
+    if not (is_done_before and session.outcome == "complete"):
+        session = keep(session, out, is_quiet=as_json)
+    if as_json:
+        print(session.model_dump_json())
+    elif is_done_before and session.outcome == "complete":
+        print(f"Nothing to do: {extracted.pictures} pictures are in {out} already")
+    else:
+        print(render_text(session))
+        print(f"Pictures: {extracted.pictures} in {out}\nReport: {out / REPORT}")
+        if NAME in session.outputs:
+            print(f"Table: {out / NAME}")
+    kept = f"{extracted.pictures} of {extracted.wanted} pictures are in {out}"
+    again = "run the same command again to go on"
+    if session.outcome == "interrupted":
+        print(f"headrace: interrupted; {kept}; {again}", file=sys.stderr)
+        raise typer.Exit(ending.exit_code)
+    if session.outcome == "failed":
+        print(f"headrace: {session.error}; {kept}; {again}", file=sys.stderr)
+        raise typer.Exit(1)
+    if not extracted.is_all:
+        videos = sum(each.index is None for each in session.lost)
+        print(
+            f"headrace: {missing} of {extracted.wanted} frames did not come, "
+            f"{videos} videos could not be opened; session.json lists them",
+            file=sys.stderr,
+        )
+        raise typer.Exit(NOT_ALL)
