@@ -174,9 +174,7 @@ def _with_progress(prepared: "FrameExtraction", *, is_quiet: bool) -> "Extracted
 
 
 def _print_forecast(prepared: "FrameExtraction", *, as_json: bool) -> None:
-    from headrace.extraction.forecast import forecast
-
-    found = forecast(prepared.plan, prepared.options.pictures, prepared.workers, prepared.clock)
+    found = prepared.forecast()
     if as_json:
         print(json_format.dumps(asdict(found)))
         return

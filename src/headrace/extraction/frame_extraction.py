@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import HeadraceError
+from headrace.extraction.forecast import Forecast, forecast
 from headrace.extraction.frame_plan import FramePlan
 from headrace.extraction.frame_request import FrameOptions
 from headrace.extraction.frame_rows import rows_of
@@ -114,6 +115,10 @@ class FrameExtraction:
         """Processes that will work, if none of it is done yet."""
         asked = self.options.workers or len(available_cores())
         return max(1, min(asked, len(self.plan.chunks)))
+
+    def forecast(self) -> Forecast:
+        """Return how many pictures, how large and how long: decodes and encodes a few of them."""
+        return forecast(self.plan, self.options.pictures, self.workers, self.clock)
 
     def run(self, on_frames: Callable[[int], None] = lambda count: None) -> Extracted:
         """Extract what is missing in the folder, and write the table when nothing is.
