@@ -62,18 +62,13 @@ def interrupts_its_parent(argument, send):
 
 def is_killed_with_its_parent(argument, send):
     """Kill -9 to both when the file of a certain number is whole but not yet in its place."""
-    left = int(os.environ["FILES_BEFORE_THE_END"])
-    replace = Path.replace
+    _before_a_file(lambda: (_kill_parent(), os.kill(os.getpid(), signal.SIGKILL)))
+    return extract_frames(argument, send)
 
-    def dying(self, target):
-        nonlocal left
-        left -= 1
-        if left < 0:
-            os.kill(os.getppid(), signal.SIGKILL)
-            os.kill(os.getpid(), signal.SIGKILL)
-        return replace(self, target)
 
-    Path.replace = dying
+def outlives_its_parent(argument, send):
+    """Kill -9 to its parent alone, at that moment; it has not heard of that yet."""
+    _before_a_file(_kill_parent)
     return extract_frames(argument, send)
 
 
@@ -109,6 +104,24 @@ def extract(paths, out, store, function=extract_frames, **given):
     asked = options(paths, out, **given)
     prepared = FrameExtraction.prepare(asked, store=IndexStore(store), function=function)
     return prepared.run()
+
+
+def _kill_parent():
+    os.kill(os.getppid(), signal.SIGKILL)
+
+
+def _before_a_file(end):
+    left = int(os.environ["FILES_BEFORE_THE_END"])
+    replace = Path.replace
+
+    def dying(self, target):
+        nonlocal left
+        left -= 1
+        if left == -1:
+            end()
+        return replace(self, target)
+
+    Path.replace = dying
 
 
 def _doing(fault):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 NOT_ALL = 3
 """Exit code when some of what was asked for did not come: it is named."""
+_SHOWN = 10
+"""Losses that are named at the end."""
 _CHOICES = "--fps, --every, --keyframes, --at"
 
 extract = typer.Typer(
@@ -39,7 +41,7 @@ def _group() -> None:
 @extract.command("frames")
 def frames(
     sources: Annotated[
-        list[Path], typer.Argument(help="Videos, folders of them, or lists (.txt, .csv, .jsonl).")
+        list[str], typer.Argument(help="Videos, folders of them, or lists (.txt, .csv, .jsonl).")
     ],
     out: Annotated[
         Path,
@@ -91,6 +93,7 @@ def frames(
     from headrace.extraction.pictures import Pictures
     from headrace.video.manifest import find_videos
 
+    _refuse_streams(sources)
     options = FrameOptions(
         sources=tuple(map(str, find_videos(sources))),
         selection=_selection(fps, every, at, is_keyframes=keyframes),
@@ -110,6 +113,16 @@ def frames(
             print("headrace: interrupted before the first frame", file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None
         _conclude(extracted, out, ending, as_json=json)
+
+
+def _refuse_streams(sources: list[str]) -> None:
+    from headrace.errors import ConfigError
+
+    if any("://" in each for each in sources):
+        raise ConfigError(
+            "frames are extracted from files, got an address; record it to a file first, as with "
+            "ffmpeg -i ADDRESS -c copy video.mkv"
+        )
 
 
 def _selection(
@@ -202,23 +215,14 @@ def _forecast_words(found: "Forecast", out: Path) -> str:
 
 def _conclude(extracted: "Extracted", out: Path, ending: Ending, *, as_json: bool) -> None:
     """Say how it went; end with the exit code that tells."""
-    from headrace.extraction.table import NAME
-    from headrace.report.folder import REPORT
-    from headrace.report.text import render_text
-
-    session, missing = extracted.session, extracted.wanted - extracted.pictures
-    is_done_before = extracted.were_there == extracted.pictures and not len(session.steps)
-    if not (is_done_before and session.outcome == "complete"):
-        session = keep(session, out, is_quiet=as_json)
-    if as_json:
-        print(session.model_dump_json())
-    elif is_done_before and session.outcome == "complete":
-        print(f"Nothing to do: {extracted.pictures} pictures are in {out} already")
+    session = extracted.session
+    if session.outcome == "complete" and not len(session.steps) and extracted.were_there:
+        if as_json:
+            print(session.model_dump_json())
+        else:
+            print(f"Nothing to do: {extracted.were_there} pictures are in {out} already")
     else:
-        print(render_text(session))
-        print(f"Pictures: {extracted.pictures} in {out}\nReport: {out / REPORT}")
-        if NAME in session.outputs:
-            print(f"Table: {out / NAME}")
+        _write(extracted, out, as_json=as_json)
     kept = f"{extracted.pictures} of {extracted.wanted} pictures are in {out}"
     again = "run the same command again to go on"
     if session.outcome == "interrupted":
@@ -228,10 +232,42 @@ def _conclude(extracted: "Extracted", out: Path, ending: Ending, *, as_json: boo
         print(f"headrace: {session.error}; {kept}; {again}", file=sys.stderr)
         raise typer.Exit(1)
     if not extracted.is_all:
-        videos = sum(each.index is None for each in session.lost)
-        print(
-            f"headrace: {missing} of {extracted.wanted} frames did not come, "
-            f"{videos} videos could not be opened; session.json lists them",
-            file=sys.stderr,
-        )
+        _name_the_lost(extracted)
         raise typer.Exit(NOT_ALL)
+
+
+def _write(extracted: "Extracted", out: Path, *, as_json: bool) -> None:
+    """Write the folder's record, and print it."""
+    from headrace.extraction.table import NAME
+    from headrace.report.folder import REPORT
+    from headrace.report.text import render_text
+
+    session = keep(extracted.session, out, is_quiet=as_json)
+    if as_json:
+        print(session.model_dump_json())
+        return
+    print(render_text(session))
+    print(f"Pictures: {extracted.pictures} in {out}")
+    if NAME in session.outputs:
+        print(f"Table: {out / NAME}")
+    print(f"Report: {out / REPORT}")
+
+
+def _name_the_lost(extracted: "Extracted") -> None:
+    from headrace.report.losses import lost_rows
+    from headrace.report.numbers import counted
+    from headrace.report.text import printable
+
+    lost = [each for each in extracted.session.lost if not each.is_concealed]
+    videos = sum(each.index is None for each in lost)
+    missing = counted(extracted.wanted - extracted.pictures, "frame")
+    print(
+        f"headrace: {missing} of {extracted.wanted:,} did not come, and "
+        f"{counted(videos, 'video')} could not be opened:",
+        file=sys.stderr,
+    )
+    found = lost_rows(lost)
+    for row in found[:_SHOWN]:
+        print(printable(f"  {row.what}: {row.cause}"), file=sys.stderr)
+    if len(found) > _SHOWN:
+        print(f"  and {len(found) - _SHOWN} more; session.json names all", file=sys.stderr)

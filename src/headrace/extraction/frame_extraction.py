@@ -40,8 +40,9 @@ class Extracted:
     @property
     def is_all(self) -> bool:
         """Whether all that was asked for came, concealed frames among it."""
-        is_lost = any(not each.is_concealed for each in self.session.lost)
-        return self.session.outcome == "complete" and not is_lost
+        is_left_out = any(each.index is None for each in self.session.lost)
+        has_come = self.pictures == self.wanted and not is_left_out
+        return self.session.outcome == "complete" and has_come
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -181,7 +182,7 @@ class FrameExtraction:
                 "store": str(self.store.folder.absolute()),
                 "raises": self.options.on_error == "raise",
             },
-            claims=ledger.new_claims(),
+            claims=ledger.claims(),
             workers=self.options.workers or len(available_cores()),
             stall_seconds=self.options.stall_seconds,
         )

@@ -91,10 +91,7 @@ class Ledger:
                     with file_lock(self._home / "workers.lock", waits=True):
                         self._sweep()
             except OSError as error:
-                raise ConfigError(
-                    f"cannot write to {self.folder}: {(error.strerror or str(error)).lower()}; "
-                    "give another folder with -o"
-                ) from error
+                raise self._unwritable(error) from error
             if not is_ours:
                 raise ConfigError(
                     f"another run is writing to {self.folder}; wait until it is done, or give "
@@ -127,12 +124,17 @@ class Ledger:
         found = {chunk: self._read(chunk) for chunk in chunks}
         return {chunk: entry for chunk, entry in found.items() if entry is not None}
 
-    def new_claims(self) -> Path:
-        """Return an empty folder in which workers of this run claim chunks."""
+    def claims(self) -> Path:
+        """Return the folder in which workers of this run claim chunks.
+
+        Raises:
+            ConfigError: it cannot be made.
+        """
         claims = self._home / "claims"
-        claims.mkdir(exist_ok=True)
-        for path in claims.iterdir():
-            path.unlink()
+        try:
+            claims.mkdir(exist_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
         return claims
 
     def _read(self, chunk: str) -> Entry | None:
@@ -146,6 +148,12 @@ class Ledger:
 
     def _entry(self, chunk: str) -> Path:
         return self._entries / f"{chunk}.json"
+
+    def _unwritable(self, error: OSError) -> ConfigError:
+        return ConfigError(
+            f"cannot write to {self.folder}: {(error.strerror or str(error)).lower()}; "
+            "give another folder with -o"
+        )
 
     def _check_empty(self) -> None:
         try:

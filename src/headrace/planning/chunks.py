@@ -17,8 +17,6 @@ class Chunk:
 
     video: int
     """Place of the video in the list that was asked for."""
-    part: int
-    """Number among the chunks of its video."""
     start: int
     stop: int
     """It is for the wanted frames whose index is in [start, stop)."""
@@ -31,8 +29,8 @@ class Chunk:
 
     @property
     def name(self) -> str:
-        """What it is known by, in this and in later runs."""
-        return f"{self.video:05d}-{self.part:05d}"
+        """What it is known by, in this and in later runs: by its frames, however cut."""
+        return f"{self.video:05d}-{self.start:08d}-{self.stop:08d}"
 
 
 def chunks_of(
@@ -71,14 +69,11 @@ def chunks_of(
     return [
         Chunk(
             video=video,
-            part=part,
             start=int(wanted[first[begin]]),
             stop=int(wanted[last[end - 1]]) + 1,
             frames=int(last[end - 1] - first[begin] + 1),
             decoded=int(decoded[begin:end].sum()),
             cost=float(cost[begin:end].sum()),
         )
-        for part, (begin, end) in enumerate(
-            zip(borders, np.append(borders[1:], len(first)), strict=True)
-        )
+        for begin, end in zip(borders, np.append(borders[1:], len(first)), strict=True)
     ]
