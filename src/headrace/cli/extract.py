@@ -5,12 +5,14 @@ import sys
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from headrace.cli.extract_options import FrameFlags
 from headrace.cli.frame_size import frame_size
 from headrace.cli.keeping import keep
+from headrace.cli.options import flags, with_parameters
 from headrace.cli.progress import progress, progress_line
 from headrace.cli.stopping import Ending, ending_on_sigterm
 
@@ -38,81 +40,48 @@ def _group() -> None:
     """Take frames out of many videos, and keep them."""
 
 
-@extract.command("frames")
-def frames(
-    sources: Annotated[
-        list[str], typer.Argument(help="Videos, folders of them, or lists (.txt, .csv, .jsonl).")
-    ],
-    out: Annotated[
-        Path,
-        typer.Option("-o", "--out", help="Folder: new, or begun by the same command before."),
-    ],
-    fps: Annotated[
-        str | None,
-        typer.Option(help="What is shown at each multiple of 1/FPS seconds; 0.5 or 1/3."),
-    ] = None,
-    every: Annotated[
-        int | None, typer.Option(min=1, help="Every N-th frame; 1 is all of them.")
-    ] = None,
-    keyframes: Annotated[
-        bool, typer.Option("--keyframes", help="Keyframes: nothing else is decoded.")
-    ] = False,
-    at: Annotated[str | None, typer.Option(help="What is shown at these seconds: 1.5,3.0.")] = None,
-    prefix: Annotated[str, typer.Option(help="Put before the name of each picture.")] = "",
-    format: Annotated[
-        Literal["png", "jpg", "webp", "avif"], typer.Option(help="Of the pictures.")
-    ] = "png",
-    quality: Annotated[
-        int | None,
-        typer.Option(help="1 to 100, not for png; without it jpg 90, webp 80, avif 75."),
-    ] = None,
-    size: Annotated[
-        str | None,
-        typer.Option(metavar="HxW", help="Height and width of the pictures, such as 256x456."),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Processes; without it one for each core. The result is the same."
-        ),
-    ] = None,
-    on_error: Annotated[
-        Literal["skip", "raise", "conceal"],
-        typer.Option(
-            help="Bad videos and frames are left out and listed, end it, or, where frames are "
-            "damaged, come as FFmpeg shows them."
-        ),
-    ] = "skip",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how many, how large and how long.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Extract frames of videos as pictures, with a table of them. Resumable: run it again."""
+def _frames(**typed: Any) -> None:
     from headrace.extraction.frame_request import FrameOptions
     from headrace.extraction.pictures import Pictures
     from headrace.video.manifest import find_videos
 
-    _refuse_streams(sources)
+    _refuse_streams(typed["sources"])
     options = FrameOptions(
-        sources=tuple(map(str, find_videos(sources))),
-        selection=_selection(fps, every, at, is_keyframes=keyframes),
-        out=out,
-        pictures=Pictures(format=format, quality=quality, size=frame_size(size), prefix=prefix),
-        workers=workers,
-        on_error=on_error,
+        sources=tuple(map(str, find_videos(typed["sources"]))),
+        selection=_selection(
+            typed["fps"], typed["every"], typed["at"], is_keyframes=typed["keyframes"]
+        ),
+        out=typed["out"],
+        pictures=Pictures(
+            format=typed["format"],
+            quality=typed["quality"],
+            size=frame_size(typed["size"]),
+            prefix=typed["prefix"],
+        ),
+        workers=typed["workers"],
+        on_error=typed["on_error"],
     )
+    is_quiet = typed["json"]
     with ending_on_sigterm() as ending:
         try:
-            prepared = _prepared(options, is_quiet=json)
-            if dry_run:
-                _print_forecast(prepared, as_json=json)
+            prepared = _prepared(options, is_quiet=is_quiet)
+            if typed["dry_run"]:
+                _print_forecast(prepared, as_json=is_quiet)
                 return
-            extracted = _with_progress(prepared, is_quiet=json)
+            extracted = _with_progress(prepared, is_quiet=is_quiet)
         except KeyboardInterrupt:
             print("headrace: interrupted before the first frame", file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None
-        _conclude(extracted, out, ending, as_json=json)
+        _conclude(extracted, options.out, ending, as_json=is_quiet)
+
+
+extract.command("frames")(
+    with_parameters(
+        _frames,
+        flags(FrameFlags),
+        "Extract frames of videos as pictures, with a table of them. Resumable: run it again.",
+    )
+)
 
 
 def _refuse_streams(sources: list[str]) -> None:
@@ -223,7 +192,7 @@ def _conclude(extracted: "Extracted", out: Path, ending: Ending, *, as_json: boo
             print(f"Nothing to do: {extracted.were_there} pictures are in {out} already")
     else:
         _write(extracted, out, as_json=as_json)
-    kept = f"{extracted.pictures} of {extracted.wanted} pictures are in {out}"
+    kept = f"{extracted.pictures} of {extracted.wanted} pictures are done in {out}"
     again = "run the same command again to go on"
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; {kept}; {again}", file=sys.stderr)
@@ -238,11 +207,19 @@ def _conclude(extracted: "Extracted", out: Path, ending: Ending, *, as_json: boo
 
 def _write(extracted: "Extracted", out: Path, *, as_json: bool) -> None:
     """Write the folder's record, and print it."""
+    from headrace.errors import ConfigError
     from headrace.extraction.table import NAME
     from headrace.report.folder import REPORT
     from headrace.report.text import render_text
 
-    session = keep(extracted.session, out, is_quiet=as_json)
+    try:
+        session = keep(extracted.session, out, is_quiet=as_json)
+    except ConfigError as error:
+        if extracted.session.outcome != "failed":
+            raise
+        # What it failed of is likely the same, and comes first.
+        print(f"headrace: {error}", file=sys.stderr)
+        return
     if as_json:
         print(session.model_dump_json())
         return

@@ -108,11 +108,6 @@ class FramePlan:
         """Number of a video in the request → its place among those that could be opened."""
         return {number: place for place, number in enumerate(self.indexes)}
 
-    def wanted_of(self, chunk: Chunk) -> NDArray[np.int64]:
-        """Return the indices of the frames of a chunk, int64, ascending."""
-        wanted = self.wanted[chunk.video]
-        return wanted[(wanted >= chunk.start) & (wanted < chunk.stop)]
-
 
 def _asked(paths: list[Path], indexes: dict[int, StreamIndex]) -> tuple[AskedVideo, ...]:
     return tuple(

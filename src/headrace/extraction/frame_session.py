@@ -139,7 +139,9 @@ class Settled:
             yield from ((r.index, _CONCEALED, True) for r in rows_of(entry) if r.is_concealed)
         elif chunk.name in self.fallen:
             why = self.fallen[chunk.name]
-            yield from ((number, why, False) for number in plan.wanted_of(chunk).tolist())
+            yield from (
+                (number, why, False) for number in chunk.of(plan.wanted[chunk.video]).tolist()
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from headrace.extraction.ledger import Ledger
 from headrace.extraction.names import picture_name
 from headrace.extraction.step_watch import StepWatch
 from headrace.extraction.workers import Speaker, chunks_to_do
+from headrace.planning.chunks import frames_between
 from headrace.planning.stretches import Stretch, stretches
 from headrace.runtime.child import Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -80,7 +81,7 @@ class FrameWorker:
         lost: list[LostRow] = []
         decoder = self._opened(video)
         before = DecodeCounters() + decoder.counters
-        wanted = self._wanted[(self._wanted >= start) & (self._wanted < stop)]
+        wanted = frames_between(self._wanted, start, stop)
         watch = StepWatch(video, speaker.say, self._clock)
         for job in jobs(list(stretches(video, decoder.index, wanted)), conceals=self._conceals):
             came = len(rows)

@@ -1,5 +1,6 @@
 """What pictures are called: by their video, index and time."""
 
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -18,18 +19,19 @@ def video_names(paths: Sequence[Path]) -> list[str]:
     deepest = max((len(path.parts) for path in paths), default=0)
     while len(set(known)) < len(known) and depth < deepest:
         depth += 1
+        count = Counter(known)
         known = [
-            _shortened(_deeper(path, depth)) if known.count(name) > 1 else name
+            _shortened(_deeper(path, depth)) if count[name] > 1 else name
             for path, name in zip(paths, known, strict=True)
         ]
-    names: list[str] = []
+    names: dict[str, None] = {}
     for name in known:
         number, free = 1, name
         while free in names:
             number += 1
             free = f"{name}-{number}"
-        names.append(free)
-    return names
+        names[free] = None
+    return list(names)
 
 
 def picture_name(

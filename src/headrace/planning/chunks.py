@@ -32,6 +32,16 @@ class Chunk:
         """What it is known by, in this and in later runs: by its frames, however cut."""
         return f"{self.video:05d}-{self.start:08d}-{self.stop:08d}"
 
+    def of(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those of the wanted frames of its video, int64, ascending, that it is for."""
+        return frames_between(wanted, self.start, self.stop)
+
+
+def frames_between(wanted: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int64]:
+    """Return those of `wanted`, int64, ascending, that are in [start, stop); a view."""
+    first, end = np.searchsorted(wanted, (start, stop))
+    return wanted[first:end]
+
 
 def chunks_of(
     video: int,

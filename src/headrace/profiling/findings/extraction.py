@@ -52,14 +52,13 @@ def extraction(session: Session) -> Finding | None:
 
 def _change(session: Session, metrics: Metrics, top: str, share: float, workers: int) -> Change:
     most = 1 / (1 - share) if share < 1 else None
-    if workers < session.provenance.machine.usable_cores:
-        cores = session.provenance.machine.usable_cores
+    options, cores = session.provenance.configuration, session.provenance.machine.usable_cores
+    if options.get("workers") is not None and workers < cores:
         return Change(
             words=f"--workers {cores}: this process may use {cores} cores",
             gain=cores / workers,
-            rests_on=f"{workers} of them had work",
+            rests_on=f"{workers} of them had a worker",
         )
-    options = session.provenance.configuration
     if top == "encode" and options.get("format") != "jpg":
         return Change(words="--format jpg: quicker to encode, and loses a little", most=most)
     if top == "decode" and (metrics.amplification or 0) >= _WASTEFUL:
