@@ -10,8 +10,10 @@ from headrace.decode.index_store import IndexStore
 from headrace.extraction.frame_extraction import FrameExtraction
 from headrace.extraction.frame_request import FrameOptions
 from headrace.extraction.frame_worker import FrameWorker, extract_frames
+from headrace.extraction.indexing import scan_videos
 from headrace.extraction.pictures import Pictures
 from headrace.sampling.selection import selection_of
+from headrace.video.stream_index import StreamIndex
 
 
 def crashes_at_the_second_video(argument, send):
@@ -34,6 +36,18 @@ def fails_at_the_second_video(argument, send):
 
     _doing(fail)
     return extract_frames(argument, send)
+
+
+def crashes_at_a_scan_of_five_frames(argument, send):
+    scan = StreamIndex.scan
+
+    def crashing(source, **given):
+        if source.path.name == "5.mp4":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return scan(source, **given)
+
+    StreamIndex.scan = crashing
+    return scan_videos(argument, send)
 
 
 def is_killed_once(argument, send):

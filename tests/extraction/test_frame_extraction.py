@@ -169,9 +169,9 @@ def test_what_is_done_is_not_done_again(undisturbed, clips, store):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        ("crashes_at_the_second_video", "decoding it crashed: the process ended by signal 11"),
-        ("hangs_at_the_second_video", "decoding it hung: nothing came for 1 s"),
-        ("fails_at_the_second_video", "decoding it failed: ZeroDivisionError: no such number"),
+        ("crashes_at_the_second_video", "its decoder crashed: the process ended by signal 11"),
+        ("hangs_at_the_second_video", "its decoder hung: nothing came for 1 s"),
+        ("fails_at_the_second_video", "working on it failed: ZeroDivisionError: no such number"),
     ],
 )
 def test_a_video_that_ends_its_workers_is_left_out_and_the_others_go_on(

@@ -76,8 +76,14 @@ def extracted(
         (
             extracted(80, 15, 5, amplification=1.5),
             "Bound by decoding: 80 % of the workers' time.",
+            "Fewer frames, or videos of fewer pixels: little is decoded in vain; what it brings "
+            "is not known before it is tried, at most 5 times as fast.",
+        ),
+        (
+            extracted(10, 85, 5, format="jpg"),
+            "Bound by encoding pictures: 85 % of the workers' time.",
             "A smaller --size, or fewer frames; what it brings is not known before it is tried, "
-            "at most 5 times as fast.",
+            "at most 6.7 times as fast.",
         ),
         (
             extracted(10, 30, 60, format="jpg"),
@@ -108,6 +114,11 @@ def test_cores_that_were_given_no_worker_come_first():
 
 def test_a_session_of_another_kind_has_none():
     assert extraction(record()) is None
+
+
+def test_without_a_model_there_is_no_ratio_of_its_cost():
+    assert "L_inf" not in render_text(extracted(10, 85, 5))
+    assert "L_inf" in render_text(record())
 
 
 def test_charts_say_that_the_parts_follow_each_other():

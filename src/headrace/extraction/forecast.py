@@ -1,5 +1,6 @@
 """How many pictures, how large and how long, from a few that are made and thrown away."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
@@ -66,17 +67,24 @@ def forecast(plan: FramePlan, pictures: Pictures, workers: int, clock: Clock) ->
 
 def _samples(plan: FramePlan, pictures: Pictures, clock: Clock) -> list[_Sample]:
     began_ns, found = clock.now_ns(), []
-    frames = [(video, int(n)) for video, wanted in plan.wanted.items() for n in wanted]
-    places = np.unique(np.linspace(0, len(frames) - 1, _SAMPLES).round().astype(int))
-    for place in places.tolist():
+    places = np.unique(np.linspace(0, plan.frames - 1, _SAMPLES).round().astype(int))
+    for video, number in _frames_at(plan, places.tolist()):
         if clock.now_ns() - began_ns > _SECONDS * 1e9:
             break
         try:
-            video, number = frames[place]
             found.append(_sample(plan, pictures, video, number, clock))
         except MediaError:
             continue
     return found
+
+
+def _frames_at(plan: FramePlan, places: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield video and index of the wanted frames at these places among all, ascending."""
+    before = 0
+    for video, wanted in plan.wanted.items():
+        here = [place - before for place in places if 0 <= place - before < len(wanted)]
+        yield from ((video, int(wanted[place])) for place in here)
+        before += len(wanted)
 
 
 def _sample(plan: FramePlan, pictures: Pictures, video: int, number: int, clock: Clock) -> _Sample:

@@ -19,7 +19,6 @@ from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Session
 from headrace.profiling.setup import StartUpPart
 from headrace.profiling.usage import ProcessorShare
-from headrace.runtime.affinity import available_cores
 from headrace.runtime.child import ChildFunction
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
@@ -79,7 +78,7 @@ class FrameExtraction:
             command: The command line, for the record.
             store: Where indexes are kept; None means the user's cache folder.
             imports_seconds: How long the program took to get here, for the record.
-            on_video: Called with its name, its number and the number of all, before each is opened.
+            on_video: Called with a name, how many are done and of how many, as videos are indexed.
             function: What each worker runs.
             clock: What measures.
 
@@ -114,8 +113,7 @@ class FrameExtraction:
     @property
     def workers(self) -> int:
         """Processes that will work, if none of it is done yet."""
-        asked = self.options.workers or len(available_cores())
-        return max(1, min(asked, len(self.plan.chunks)))
+        return max(1, min(self.options.processes, len(self.plan.chunks)))
 
     def forecast(self) -> Forecast:
         """Return how many pictures, how large and how long: decodes and encodes a few of them."""
@@ -183,14 +181,14 @@ class FrameExtraction:
                 "raises": self.options.on_error == "raise",
             },
             claims=ledger.claims(),
-            workers=self.options.workers or len(available_cores()),
+            workers=self.options.processes,
             stall_seconds=self.options.stall_seconds,
         )
         done = work_through(
             work,
             {chunk.name: [chunk.video, chunk.start, chunk.stop] for chunk in todo},
-            recorder.hear,
-            self.clock,
+            on_said=recorder.hear,
+            clock=self.clock,
         )
         entries = {**before.entries, **ledger.done(chunk.name for chunk in todo)}
         return Settled(entries=entries, fallen=done.fallen), done.is_interrupted

@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_index
 from headrace.errors import ConfigError, MediaError
 from headrace.extraction.frame_request import FrameOptions
+from headrace.extraction.indexing import indexes_of
 from headrace.extraction.names import video_names
 from headrace.extraction.request import AskedVideo, Request
 from headrace.planning.chunks import Chunk, chunks_of
 from headrace.video.loss import Loss
-from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 _CHUNK_PIXELS: Final = 1e9
@@ -49,12 +48,12 @@ class FramePlan:
     ) -> "FramePlan":
         """Look up the index of every video, and share its wanted frames out over chunks.
 
-        Cost: a video that was not seen before is read once.
+        Cost: a video that was not seen before is read once, by workers where there are several.
 
         Args:
             options: What is asked.
             store: Where indexes are kept.
-            on_video: Called with its name, its number and the number of all, before each is opened.
+            on_video: Called with a name, how many are done and of how many.
 
         Raises:
             MediaError: a video cannot be opened, and this is to be an error, or none can.
@@ -63,17 +62,16 @@ class FramePlan:
         """
         paths = list(dict.fromkeys(Path(source).absolute() for source in options.sources))
         twice = len(options.sources) - len(paths)
-        indexes: dict[int, StreamIndex] = {}
-        errors: list[MediaError] = []
-        for number, path in enumerate(paths):
-            on_video(path.name, number, len(paths))
-            try:
-                indexes[number] = open_index(Source(path), store)
-            except MediaError as error:
-                if options.on_error == "raise":
-                    raise
-                errors.append(error)
-        if not indexes:
+        found = indexes_of(
+            paths,
+            store,
+            workers=options.processes,
+            stall_seconds=options.stall_seconds,
+            on_video=on_video,
+        )
+        indexes = {n: i for n, i in enumerate(found.values()) if isinstance(i, StreamIndex)}
+        errors = [each for each in found.values() if isinstance(each, MediaError)]
+        if errors and (options.on_error == "raise" or not indexes):
             raise errors[0]
         wanted = {number: options.selection.of(index) for number, index in indexes.items()}
         if not any(map(len, wanted.values())):

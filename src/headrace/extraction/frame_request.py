@@ -8,6 +8,7 @@ from headrace.errors import ConfigError
 from headrace.extraction.pictures import Pictures
 from headrace.extraction.request import AskedVideo, Request
 from headrace.profiling.provenance import Scalar
+from headrace.runtime.affinity import available_cores
 from headrace.sampling.selection import Selection
 from headrace.sizes import check_integers
 
@@ -46,6 +47,11 @@ class FrameOptions:
             raise ConfigError(f"stall_seconds must be > 0, got {self.stall_seconds}")
         if not self.sources:
             raise ConfigError("give at least one video")
+
+    @property
+    def processes(self) -> int:
+        """How many processes work at a time, at most."""
+        return self.workers or len(available_cores())
 
     def configuration(self) -> dict[str, Scalar]:
         """Return all of it, by the names of options."""

@@ -53,7 +53,9 @@ class Outcome:
 def work_through(
     work: Work,
     chunks: Mapping[str, Json],
-    on_said: Callable[[str, Json], None],
+    *,
+    on_said: Callable[[str, Json], None] = lambda chunk, said: None,
+    on_done: Callable[[str], None] = lambda chunk: None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Outcome:
     """Have workers do `chunks`, in this order, until each is done or has ended two workers.
@@ -63,6 +65,7 @@ def work_through(
         chunks: Name of each → what workers are told of it.
         on_said: Called with the name of a chunk and what a worker says of it. What it raises ends
             the workers, and is raised.
+        on_done: Called with the name of a chunk when it is done.
         clock: Measures.
 
     Raises:
@@ -71,7 +74,7 @@ def work_through(
     outcome, deaths = Outcome(), Counter[str]()
     left = dict(chunks)
     while left and not outcome.is_interrupted:
-        watch = _Round(on_said)
+        watch = _Round(on_said, on_done)
         endings = _run(work, left, watch, outcome, clock)
         dead = [ending for ending in endings if not ending.is_good]
         for ending in [] if outcome.is_interrupted else dead:
@@ -91,11 +94,13 @@ def work_through(
 class _Round:
     """What the workers of one round say."""
 
-    def __init__(self, on_said: Callable[[str, Json], None]) -> None:
+    def __init__(
+        self, on_said: Callable[[str, Json], None], on_done: Callable[[str], None]
+    ) -> None:
         self.done: set[str] = set()
         self.at: dict[str, str] = {}
         """Worker → the chunk it has begun and not done."""
-        self._on_said = on_said
+        self._on_said, self._on_done = on_said, on_done
 
     def hear(self, worker: str, message: Json) -> None:
         assert isinstance(message, list)
@@ -108,6 +113,7 @@ class _Round:
         else:
             self.done.add(chunk)
             del self.at[worker]
+            self._on_done(chunk)
 
 
 def _run(
@@ -140,10 +146,10 @@ def _run(
 
 def _reason(ending: Ending, work: Work) -> str:
     if has_stalled(ending.tail):
-        return f"decoding it hung: nothing came for {work.stall_seconds:g} s"
+        return f"its decoder hung: nothing came for {work.stall_seconds:g} s"
     if ending.exit_code is not None and ending.exit_code < 0:
-        return f"decoding it crashed: the process ended by signal {-ending.exit_code}"
-    return f"decoding it failed: {ending.error or ending.describe()}"
+        return f"its decoder crashed: the process ended by signal {-ending.exit_code}"
+    return f"working on it failed: {ending.error or ending.describe()}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,8 +44,8 @@ def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
 
 
 def cost_ratio(metrics: Metrics) -> Total | None:
-    """L_dec : L_prep : L_inf; None when no step was measured."""
-    if metrics.cost is None or metrics.cost.ratio is None:
+    """L_dec : L_prep : L_inf; None when no step was measured, or no model ran."""
+    if metrics.cost is None or metrics.cost.ratio is None or "model" not in metrics.cost.roles:
         return None
     cost = metrics.cost
     roles: tuple[Role, ...] = ("decode", "preprocess", "model")

@@ -69,4 +69,8 @@ def _change(session: Session, metrics: Metrics, top: str, share: float, workers:
         )
     if top == "write":
         return Change(words="A faster disk for -o, or --format with smaller files", most=most)
+    if top == "decode":
+        return Change(
+            words="Fewer frames, or videos of fewer pixels: little is decoded in vain", most=most
+        )
     return Change(words="A smaller --size, or fewer frames", most=most)
