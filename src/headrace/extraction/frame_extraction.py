@@ -12,7 +12,7 @@ from headrace.extraction.frame_rows import rows_of
 from headrace.extraction.frame_session import Ended, FrameRecorder, Settled, session_of
 from headrace.extraction.frame_worker import extract_frames
 from headrace.extraction.ledger import Ledger
-from headrace.extraction.table import NAME, check_pyarrow, write_table
+from headrace.extraction.table import NAME, check_pyarrow, remove_table, write_table
 from headrace.extraction.workers import Work, work_through
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
@@ -173,6 +173,8 @@ class FrameExtraction:
         self, ledger: Ledger, before: Settled, recorder: FrameRecorder
     ) -> tuple[Settled, bool]:
         todo = [chunk for chunk in self.plan.chunks if chunk.name not in before.entries]
+        if todo:
+            remove_table(self.options.out / NAME)
         work = Work(
             function=self.function,
             argument={

@@ -68,9 +68,10 @@ class Pictures:
         if self.quality is not None and not 1 <= self.quality <= 100:
             raise ConfigError(f"quality must be from 1 to 100, got {self.quality}")
         FrameShape(size=self.size)
-        if "/" in self.prefix or not self.prefix.isprintable() or len(self.prefix) > 60:
+        length = len(self.prefix.encode(errors="surrogateescape"))
+        if "/" in self.prefix or not self.prefix.isprintable() or length > 60:
             raise ConfigError(
-                f"a prefix is the beginning of a file name, up to 60 characters without /, "
+                f"a prefix is the beginning of a file name, up to 60 bytes without /, "
                 f"got {self.prefix!r}"
             )
 

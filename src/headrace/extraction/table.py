@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import BackendError
+from headrace.errors import BackendError, ConfigError
 from headrace.extraction.frame_rows import FrameRow
 from headrace.text_file import write_bytes_whole
 from headrace.video.stream_index import StreamIndex
@@ -53,6 +53,21 @@ def write_table(
         pyarrow.Table.from_pylist(plain, schema=_schema()), file, compression="zstd"
     )
     write_bytes_whole(path, file.getvalue())
+
+
+def remove_table(path: Path) -> None:
+    """Remove a table, if it is there: what it lists is not all there.
+
+    Raises:
+        ConfigError: it cannot be removed.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot remove {path}: {(error.strerror or str(error)).lower()}; "
+            "give another folder with -o"
+        ) from error
 
 
 def _row(video: str, index: StreamIndex, row: FrameRow) -> dict[str, Any]:
