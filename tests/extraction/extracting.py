@@ -38,6 +38,20 @@ def fails_at_the_second_video(argument, send):
     return extract_frames(argument, send)
 
 
+def crashes_at_the_twelfth_picture(argument, send):
+    left, encode = 11, Pictures.encode
+
+    def crashing(self, frame):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return encode(self, frame)
+
+    Pictures.encode = crashing
+    return extract_frames(argument, send)
+
+
 def crashes_at_a_scan_of_five_frames(argument, send):
     scan = StreamIndex.scan
 

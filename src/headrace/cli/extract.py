@@ -237,12 +237,12 @@ def _name_the_lost(extracted: "Extracted") -> None:
 
     lost = [each for each in extracted.session.lost if not each.is_concealed]
     videos = sum(each.index is None for each in lost)
-    missing = counted(extracted.wanted - extracted.pictures, "frame")
-    print(
-        f"headrace: {missing} of {extracted.wanted:,} did not come, and "
-        f"{counted(videos, 'video')} could not be opened:",
-        file=sys.stderr,
+    frames = extracted.wanted - extracted.pictures
+    parts = (
+        f"{counted(frames, 'frame')} of {extracted.wanted:,} did not come" if frames else "",
+        f"{counted(videos, 'video')} could not be opened" if videos else "",
     )
+    print(f"headrace: {', and '.join(filter(None, parts))}:", file=sys.stderr)
     found = lost_rows(lost)
     for row in found[:_SHOWN]:
         print(printable(f"  {row.what}: {row.cause}"), file=sys.stderr)

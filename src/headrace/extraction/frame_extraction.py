@@ -1,6 +1,7 @@
 """Extracting frames: planned, done by workers, recorded; where a run ended, the next goes on."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from headrace.decode.index_store import IndexStore
@@ -8,12 +9,12 @@ from headrace.errors import HeadraceError
 from headrace.extraction.forecast import Forecast, forecast
 from headrace.extraction.frame_plan import FramePlan
 from headrace.extraction.frame_request import FrameOptions
-from headrace.extraction.frame_rows import rows_of
 from headrace.extraction.frame_session import Ended, FrameRecorder, Settled, session_of
 from headrace.extraction.frame_worker import extract_frames
 from headrace.extraction.ledger import Ledger
+from headrace.extraction.names import frame_file
 from headrace.extraction.table import NAME, check_pyarrow, remove_table, write_table
-from headrace.extraction.workers import Work, work_through
+from headrace.extraction.workers import Outcome, Work, work_through
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Session
@@ -30,7 +31,7 @@ class Extracted:
     session: Session
     """Of this run alone; of a whole extraction, `lost` of it tells of earlier runs too."""
     pictures: int
-    """That lie in the folder now, of chunks that are done."""
+    """That lie in the folder now."""
     were_there: int
     """Of these, from earlier runs."""
     wanted: int
@@ -138,20 +139,23 @@ class FrameExtraction:
     def _run(self, ledger: Ledger, made: Provenance, on_frames: Callable[[int], None]) -> Extracted:
         start_ns, share = self.clock.now_ns(), ProcessorShare()
         recorder = FrameRecorder(self.plan.places, start_ns, self.clock, on_frames)
-        before = Settled(entries=ledger.done(c.name for c in self.plan.chunks), fallen={})
-        on_frames(sum(c.frames for c in self.plan.chunks if c.name in before.entries))
+        before = Settled.of(ledger, self.plan, {})
+        on_frames(before.pictures)
         settled, ended = before, Ended(outcome="complete")
         try:
-            settled, is_interrupted = self._work(ledger, before, recorder)
-            if is_interrupted:
+            done = self._work(ledger, before, recorder)
+            settled = Settled.of(ledger, self.plan, done.fallen)
+            if done.is_interrupted:
                 ended = Ended(outcome="interrupted")
+            self._remove_unknown(settled)
             if settled.is_whole(self.plan):
-                self._write_table(settled)
+                path = self.options.out / NAME
+                write_table(path, settled.rows(self.plan), self.plan.indexes)
         except KeyboardInterrupt:
             ended = Ended(outcome="interrupted")
         except HeadraceError as failure:
             ended = Ended(outcome="failed", error=str(failure).splitlines()[0])
-            settled = Settled(entries=ledger.done(c.name for c in self.plan.chunks), fallen={})
+            settled = Settled.of(ledger, self.plan, {})
         session = session_of(self.plan, settled, recorder, made, ended)
         return Extracted(
             session=session.model_copy(
@@ -169,9 +173,7 @@ class FrameExtraction:
             wanted=self.plan.frames,
         )
 
-    def _work(
-        self, ledger: Ledger, before: Settled, recorder: FrameRecorder
-    ) -> tuple[Settled, bool]:
+    def _work(self, ledger: Ledger, before: Settled, recorder: FrameRecorder) -> Outcome:
         todo = [chunk for chunk in self.plan.chunks if chunk.name not in before.entries]
         if todo:
             remove_table(self.options.out / NAME)
@@ -186,23 +188,21 @@ class FrameExtraction:
             workers=self.options.processes,
             stall_seconds=self.options.stall_seconds,
         )
-        done = work_through(
+        return work_through(
             work,
             {chunk.name: [chunk.video, chunk.start, chunk.stop] for chunk in todo},
             on_said=recorder.hear,
             clock=self.clock,
         )
-        entries = {**before.entries, **ledger.done(chunk.name for chunk in todo)}
-        return Settled(entries=entries, fallen=done.fallen), done.is_interrupted
 
-    def _write_table(self, settled: Settled) -> None:
-        rows = (
-            (chunk.video, row)
-            for chunk in self.plan.chunks
-            if chunk.name in settled.entries
-            for row in rows_of(settled.entries[chunk.name])
-        )
-        write_table(self.options.out / NAME, rows, self.plan.indexes)
+    def _remove_unknown(self, settled: Settled) -> None:
+        """Remove pictures that a worker wrote right before it died, so that no table lists them."""
+        for chunk, number in settled.left_over(self.plan):
+            name = self.plan.request.videos[chunk.video].name
+            index = self.plan.indexes[chunk.video]
+            file = frame_file(self.options.pictures, name, index, number)
+            with suppress(OSError):
+                (self.options.out / file).unlink()
 
 
 def _were_there(pictures: int) -> tuple[str, ...]:

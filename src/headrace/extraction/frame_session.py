@@ -7,8 +7,8 @@ from typing import Any, Final
 from headrace.decode import protocol
 from headrace.errors import ConfigError, MediaError
 from headrace.extraction.frame_plan import FramePlan
-from headrace.extraction.frame_rows import lost_of, rows_of
-from headrace.extraction.ledger import Entry
+from headrace.extraction.frame_rows import FrameRow, lost_of, rows_of
+from headrace.extraction.ledger import Entry, Ledger
 from headrace.extraction.step_watch import PARTS
 from headrace.extraction.table import NAME as TABLE
 from headrace.planning.chunks import Chunk
@@ -111,13 +111,37 @@ class Settled:
 
     entries: Mapping[str, Entry]
     """Name of a chunk that is done → its entry."""
+    begun: Mapping[str, Entry]
+    """Name of a chunk that is not done → what there is of it."""
     fallen: Mapping[str, str]
     """Name of a chunk that ended its workers → how."""
 
+    @classmethod
+    def of(cls, ledger: Ledger, plan: FramePlan, fallen: Mapping[str, str]) -> "Settled":
+        """Return what the ledger tells. Asks for the size of every file."""
+        entries = ledger.done(chunk.name for chunk in plan.chunks)
+        begun = ledger.noted(chunk.name for chunk in plan.chunks if chunk.name not in entries)
+        return cls(entries=entries, begun=begun, fallen=fallen)
+
     @property
     def pictures(self) -> int:
-        """Pictures that lie in the folder, of chunks that are done."""
-        return sum(len(entry.files) for entry in self.entries.values())
+        """Pictures that lie in the folder."""
+        return sum(len(entry.files) for entry in (*self.entries.values(), *self.begun.values()))
+
+    def rows(self, plan: FramePlan) -> Iterator[tuple[int, FrameRow]]:
+        """Yield number of the video and row of each picture, in order."""
+        for chunk in plan.chunks:
+            entry = self.entries.get(chunk.name) or self.begun.get(chunk.name)
+            yield from ((chunk.video, row) for row in (rows_of(entry) if entry else ()))
+
+    def left_over(self, plan: FramePlan) -> Iterator[tuple[Chunk, int]]:
+        """Yield the frames of fallen chunks of which no picture is known, with their chunk."""
+        for chunk in plan.chunks:
+            if chunk.name in self.fallen:
+                entry = self.begun.get(chunk.name)
+                known = {row.index for row in rows_of(entry)} if entry else set()
+                wanted = chunk.of(plan.wanted[chunk.video]).tolist()
+                yield from ((chunk, number) for number in wanted if number not in known)
 
     def is_whole(self, plan: FramePlan) -> bool:
         """Return whether nothing is left to do."""
@@ -126,22 +150,23 @@ class Settled:
     def lost(self, plan: FramePlan) -> Iterator[LostFrame]:
         """Yield what did not come, or only as FFmpeg shows it: videos, then frames in order."""
         yield from (lost_frame(loss, 0) for loss in plan.left_out)
-        for chunk in plan.chunks:
-            index = plan.indexes[chunk.video]
-            for number, cause, is_concealed in sorted(self._lost(plan, chunk)):
-                loss = Loss.at(index, number, cause, is_concealed=is_concealed)
-                yield lost_frame(loss, plan.places[chunk.video])
-
-    def _lost(self, plan: FramePlan, chunk: Chunk) -> Iterator[tuple[int, str, bool]]:
-        entry = self.entries.get(chunk.name)
-        if entry is not None:
-            yield from ((row.index, row.cause, False) for row in lost_of(entry))
-            yield from ((r.index, _CONCEALED, True) for r in rows_of(entry) if r.is_concealed)
-        elif chunk.name in self.fallen:
-            why = self.fallen[chunk.name]
-            yield from (
-                (number, why, False) for number in chunk.of(plan.wanted[chunk.video]).tolist()
-            )
+        found = [
+            *(
+                (video, row.index, _CONCEALED, True)
+                for video, row in self.rows(plan)
+                if row.is_concealed
+            ),
+            *((c.video, number, self.fallen[c.name], False) for c, number in self.left_over(plan)),
+            *(
+                (chunk.video, row.index, row.cause, False)
+                for chunk in plan.chunks
+                if chunk.name in self.entries
+                for row in lost_of(self.entries[chunk.name])
+            ),
+        ]
+        for video, number, cause, is_concealed in sorted(found):
+            loss = Loss.at(plan.indexes[video], number, cause, is_concealed=is_concealed)
+            yield lost_frame(loss, plan.places[video])
 
 
 @dataclass(frozen=True, kw_only=True)

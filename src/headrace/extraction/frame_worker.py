@@ -14,9 +14,9 @@ from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import HeadraceError, MediaError
 from headrace.extraction.frame_request import conceals_of, pictures_of
-from headrace.extraction.frame_rows import FrameRow, LostRow, entry_of
+from headrace.extraction.frame_rows import FrameRow, LostRow, entry_of, rows_of
 from headrace.extraction.ledger import Ledger
-from headrace.extraction.names import picture_name
+from headrace.extraction.names import frame_file
 from headrace.extraction.step_watch import StepWatch
 from headrace.extraction.workers import Speaker, chunks_to_do
 from headrace.planning.chunks import frames_between
@@ -27,8 +27,6 @@ from headrace.sampling.selection import selection_of
 from headrace.text_file import write_bytes_whole
 from headrace.video.shape import FrameShape
 from headrace.video.source import Source
-from headrace.video.stream_index import StreamIndex
-from headrace.video.timebase import to_seconds
 
 
 def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
@@ -77,12 +75,18 @@ class FrameWorker:
         """
         assert isinstance(speaker.told, list)
         video, start, stop = (int(str(number)) for number in speaker.told)
-        rows: list[FrameRow] = []
-        lost: list[LostRow] = []
         decoder = self._opened(video)
         before = DecodeCounters() + decoder.counters
+        rows = [row for e in self._ledger.noted([speaker.chunk]).values() for row in rows_of(e)]
+        lost: list[LostRow] = []
         wanted = frames_between(self._wanted, start, stop)
-        watch = StepWatch(video, speaker.say, self._clock)
+        wanted = wanted[~np.isin(wanted, [row.index for row in rows])]
+
+        def say(step: Json) -> None:
+            self._ledger.note(speaker.chunk, entry_of(rows, []))
+            speaker.say(step)
+
+        watch = StepWatch(video, say, self._clock)
         for job in jobs(list(stretches(video, decoder.index, wanted)), conceals=self._conceals):
             came = len(rows)
             try:
@@ -114,7 +118,9 @@ class FrameWorker:
                 return
             with watch.part("encode"):
                 file = self._pictures.encode(pixels)
-            name = self._name(decoder.index, number)
+            assert self._video is not None
+            video = self._videos[self._video].name
+            name = frame_file(self._pictures, video, decoder.index, number)
             with watch.part("write"):
                 write_bytes_whole(self._ledger.folder / name, file)
             rows.append(
@@ -129,17 +135,6 @@ class FrameWorker:
                 )
             )
             watch.came(number)
-
-    def _name(self, index: StreamIndex, number: int) -> str:
-        assert self._video is not None
-        return picture_name(
-            self._pictures.prefix,
-            self._videos[self._video].name,
-            number,
-            to_seconds(int(index.pts[number]), index.info.time_base),
-            len(index),
-            self._pictures.format,
-        )
 
     def _opened(self, video: int) -> Decoder[Array]:
         if self._decoder is None or self._video != video:

@@ -2,7 +2,8 @@
 
 A chunk is done when its entry lies in the ledger and all files that it names lie in the folder, as
 large as it says. Entries are written after their files, whole or not at all; so whatever ends a
-run at whatever moment, a chunk is done or is done again.
+run at whatever moment, a chunk is done or is not. What there is of one that is not is noted now
+and then, so that little is done twice.
 """
 
 import json
@@ -118,6 +119,21 @@ class Ledger:
             ConfigError: it cannot be written.
         """
         write_whole(self._entry(chunk), json.dumps({"files": entry.files, "facts": entry.facts}))
+        with suppress(OSError):
+            self._entry(_begun(chunk)).unlink()
+
+    def note(self, chunk: str, entry: Entry) -> None:
+        """Note what there is of a chunk that is not done; its files lie there already.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        self.write(_begun(chunk), entry)
+
+    def noted(self, chunks: Iterable[str]) -> dict[str, Entry]:
+        """Return what was noted of chunks that are not done, where all of it is there."""
+        found = {chunk: self._read(_begun(chunk)) for chunk in chunks}
+        return {chunk: entry for chunk, entry in found.items() if entry is not None}
 
     def done(self, chunks: Iterable[str]) -> dict[str, Entry]:
         """Return the entries of those chunks that are done. Asks for the size of every file."""
@@ -178,6 +194,10 @@ class Ledger:
             for path in folder.glob(_PARTIALS):
                 with suppress(FileNotFoundError):
                     path.unlink()
+
+
+def _begun(chunk: str) -> str:
+    return f"{chunk}.begun"
 
 
 def claimed(claims: Path, chunk: str) -> bool:

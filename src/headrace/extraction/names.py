@@ -6,6 +6,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
+from headrace.extraction.pictures import Pictures
+from headrace.video.stream_index import StreamIndex
+from headrace.video.timebase import to_seconds
+
 _LONGEST: Final = 120
 """Bytes of a video's name; a file system takes 255 in all."""
 _DIGITS: Final = 6
@@ -40,6 +44,12 @@ def picture_name(
     """`shot_street_000120_4.004s.png`: sorted by name they are in order of the video."""
     digits = max(_DIGITS, len(str(num_frames - 1)))
     return f"{prefix}{video}_{index:0{digits}d}_{float(seconds):.3f}s.{suffix}"
+
+
+def frame_file(pictures: Pictures, video: str, index: StreamIndex, number: int) -> str:
+    """Return what the picture of frame `number` of a video is called; `video` is its name."""
+    seconds = to_seconds(int(index.pts[number]), index.info.time_base)
+    return picture_name(pictures.prefix, video, number, seconds, len(index), pictures.format)
 
 
 def _deeper(path: Path, depth: int) -> str:
