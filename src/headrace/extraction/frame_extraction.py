@@ -14,7 +14,7 @@ from headrace.extraction.frame_worker import extract_frames
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.names import frame_file
 from headrace.extraction.table import NAME, check_pyarrow, remove_table, write_table
-from headrace.extraction.workers import Outcome, Work, work_through
+from headrace.extraction.workers import Work, WorkOutcome, work_through
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Session
@@ -173,7 +173,7 @@ class FrameExtraction:
             wanted=self.plan.frames,
         )
 
-    def _work(self, ledger: Ledger, before: Settled, recorder: FrameRecorder) -> Outcome:
+    def _work(self, ledger: Ledger, before: Settled, recorder: FrameRecorder) -> WorkOutcome:
         todo = [chunk for chunk in self.plan.chunks if chunk.name not in before.entries]
         if todo:
             remove_table(self.options.out / NAME)

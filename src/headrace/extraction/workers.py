@@ -42,7 +42,7 @@ class Work:
 
 
 @dataclass(kw_only=True)
-class Outcome:
+class WorkOutcome:
     """What became of the chunks that were to be done."""
 
     fallen: dict[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ def work_through(
     on_said: Callable[[str, Json], None] = lambda chunk, said: None,
     on_done: Callable[[str], None] = lambda chunk: None,
     clock: Clock = SYSTEM_CLOCK,
-) -> Outcome:
+) -> WorkOutcome:
     """Have workers do `chunks`, in this order, until each is done or has ended two workers.
 
     Args:
@@ -71,7 +71,7 @@ def work_through(
     Raises:
         StageError: workers die before they begin with a chunk.
     """
-    outcome, deaths = Outcome(), Counter[str]()
+    outcome, deaths = WorkOutcome(), Counter[str]()
     left = dict(chunks)
     while left and not outcome.is_interrupted:
         watch = _Round(on_said, on_done)
@@ -117,7 +117,7 @@ class _Round:
 
 
 def _run(
-    work: Work, left: Mapping[str, Json], watch: _Round, outcome: Outcome, clock: Clock
+    work: Work, left: Mapping[str, Json], watch: _Round, outcome: WorkOutcome, clock: Clock
 ) -> list[Ending]:
     for path in work.claims.iterdir():
         path.unlink()
