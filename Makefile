@@ -56,6 +56,10 @@ bench: bench-setup  ## time headrace beside other libraries (three hours), write
 	$(BIN)/python -m benchmarks.bench_cameras
 	$(BIN)/python -m benchmarks.bench_scaling
 	$(BIN)/python -m benchmarks.bench_live
+	$(BIN)/python -m benchmarks.bench_run
+	$(BIN)/python -m benchmarks.bench_overhead
+	$(BIN)/python -m benchmarks.bench_observe
+	$(BIN)/python -m benchmarks.bench_predictions
 	$(BIN)/python -m benchmarks.soak
 	$(BIN)/python -m benchmarks.pages
 

@@ -1,7 +1,7 @@
 """What does observing a training loop cost it, as a share of a step?
 
 python -m benchmarks.bench_observe --repeats 2      # a first look
-python -m benchmarks.bench_observe                  # a record that is kept, about two minutes
+python -m benchmarks.bench_observe                  # a record that is kept, about three minutes
 
 The same loop is run plain and observed, in turns, in one process: a DataLoader of tensors, and a
 step of matrix products that takes `--step-ms`. What observing does at the end of the block (asking
@@ -21,7 +21,8 @@ import headrace
 from benchmarks.record import RESULTS, Repeat, Row, TimedResult, origin
 from headrace.profiling.usage import ProcessorShare
 
-WORKERS = (0, 2)
+WORKERS = (0, 1)
+"""With more processes than cores, their turns on a core would be what is measured."""
 BATCH_SIZE = 8
 
 
@@ -30,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=400, help="of each timing")
     parser.add_argument("--step-ms", type=float, default=5.0, help="what the loop does with each")
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--out", type=Path, default=RESULTS / "observe.json")
     options = parser.parse_args()
 

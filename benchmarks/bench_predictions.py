@@ -4,9 +4,8 @@ python -m benchmarks.bench_predictions --repeats 1      # a first look
 python -m benchmarks.bench_predictions                  # a record that is kept, some five minutes
 
 Five real changes: for each, a run or a loop as it is, whose findings predict the gain of the
-change; then both in turns. The machine has to be quiet: predictions rest on its cores. What another
-level of preprocessing costs is measured in a run of its own; all else is predicted from the run, or
-loop, as it was.
+change; then both in turns. A run predicts from a moment with the change, tried after it; a loop
+from the times of its steps alone. The machine has to be quiet.
 """
 
 import argparse
@@ -24,13 +23,10 @@ from torch.utils.data import DataLoader, Dataset
 import headrace
 from benchmarks import media
 from benchmarks.record import RESULTS, Result, origin
-from headrace.profiling.findings.gains import gain
-from headrace.profiling.findings.loads import stage_loads
 from headrace.profiling.findings.loop_load import LoopLoad
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Record
 from headrace.profiling.session import Session
-from headrace.profiling.stages import Role
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 from headrace.runs.run import Runner
 
@@ -55,7 +51,7 @@ class Prediction(Record):
         return None if self.predicted is None else self.predicted / median(self.measured) - 1
 
 
-class Predictions(Result):
+class PredictionsResult(Result):
     """All changes."""
 
     changes: tuple[Prediction, ...] = Field(default=())
@@ -87,7 +83,7 @@ def main() -> None:
         if options.only in (None, case.name):
             found.append(judged(case, options.repeats))
             print(line(found[-1]), flush=True)
-    result = Predictions(
+    result = PredictionsResult(
         provenance=origin({"repeats": options.repeats, "steps": STEPS}), changes=tuple(found)
     )
     result.save(options.out)
@@ -103,12 +99,12 @@ def cases(video: Path) -> list[Case]:
     two_threads, small = compute(plain, threads=2), compute(plain, batch_size=1)
     drawn = compute(plain, model_name="shufflenet_v2_x0_5")
     dear = compute(quiet(drawn), prep_level="complex")
-    light = compute(dear, prep_level="simple")
+    light = compute(dear, prep_level="medium")
     return [
         run_case("--batch-size 8", small, compute(small, batch_size=8), of_alternative),
         run_case("--threads 1", two_threads, compute(plain, threads=1), of_alternative),
-        run_case("--no-video", drawn, quiet(drawn), of_none),
-        run_case("--prep-level simple", dear, light, of_level(light)),
+        run_case("--no-video", drawn, quiet(drawn), of_alternative),
+        run_case("--prep-level medium", dear, light, of_alternative),
         Case("num_workers=2", lambda: loop(0), lambda: loop(2), of_workers(2)),
     ]
 
@@ -143,42 +139,9 @@ def run(options: RunOptions) -> Session:
 
 
 def of_alternative(name: str, session: Session) -> float | None:
-    """Predict from what the run measured the model to do with that option; None if it did not."""
-    factors = [
-        each.baseline_ms_per_frame / each.ms_per_frame
-        for each in session.alternatives
-        if each.option == name
-    ]
-    return of_less(session, "model", factors[0]) if factors else None
-
-
-def of_none(name: str, session: Session) -> float | None:
-    """Predict that nothing is drawn and written."""
-    return of_less(session, "sink", float("inf"))
-
-
-def of_level(light: RunOptions) -> Callable[[str, Session], float | None]:
-    """Predict from what the other level is measured to cost a frame, in a run of its own."""
-
-    def predict(name: str, session: Session) -> float | None:
-        was, is_now = (ms_per_frame(each, "preprocess") for each in (session, run(light)))
-        return of_less(session, "preprocess", was / is_now) if is_now else None
-
-    return predict
-
-
-def of_less(session: Session, role: Role, factor: float) -> float:
-    """Predict as findings do that a stage is `factor` times as fast, and all else stays."""
-    loads = stage_loads(session)
-    top = next(load for load in loads if load.role == role)
-    return gain(session, top, [load for load in loads if load.role != role], factor)
-
-
-def ms_per_frame(session: Session, role: Role) -> float:
-    """What the stages of a role take for a frame."""
-    cost = Metrics.of(session).cost
-    frames = sum(session.steps.frames) / len(session.steps)
-    return cost.roles.get(role, 0.0) / frames if cost else 0.0
+    """Predict from what was tried for a moment after the run; None if that was not."""
+    found = [each for each in session.alternatives if each.option == name]
+    return found[0].baseline_ms_per_frame / found[0].ms_per_frame if found else None
 
 
 def of_workers(workers: int) -> Callable[[Session], float | None]:

@@ -5,6 +5,8 @@ import re
 import pytest
 from benchmarks.bench_before import BeforeResult
 from benchmarks.bench_correlation import CorrelationResult
+from benchmarks.bench_overhead import OverheadResult
+from benchmarks.bench_predictions import PredictionsResult
 from benchmarks.conformance.draws_record import DrawsResult
 from benchmarks.conformance.verdict import ConformanceResult
 from benchmarks.live.record import LiveResult
@@ -20,6 +22,9 @@ KEPT: dict[str, type[Result]] = {
     "correlation": CorrelationResult,
     "draws": DrawsResult,
     "live": LiveResult,
+    "observe": TimedResult,
+    "overhead": OverheadResult,
+    "predictions": PredictionsResult,
     "random_clips": TimedResult,
     "random_frames": TimedResult,
     "run": TimedResult,

@@ -80,6 +80,11 @@ def test_frames_that_are_dropped_are_told_with_what_comes_out():
     assert finding.change.startswith("--stride of headrace run")
 
 
+def test_drops_of_a_pipeline_that_is_fast_enough_are_moments_that_a_queue_may_bear():
+    hasty = turn("realtime", 29.7, delivered=297, dropped={"overflow at decode": 3})
+    assert found(turn("offline", 53), hasty).change.startswith("It is fast enough on the whole; ")
+
+
 def test_where_other_programs_ran_drops_are_no_verdict():
     slow = turn("realtime", 21, delivered=75, dropped={"x at y": 25}, others_cpu_seconds=24)
     finding = found(turn("offline", 25), slow)

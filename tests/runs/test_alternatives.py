@@ -1,83 +1,101 @@
-"""Other settings are measured in turns with the one in force, inside a budget."""
+"""Other settings are tried in turns with the one in force, inside a budget."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
-import torch
 
-from headrace.models.compute import Compute
-from headrace.runs.alternatives import alternatives, with_alternatives
+from headrace.profiling.provenance import Scalar
+from headrace.runs.alternatives import settings, with_alternatives
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import record
-from runs.tiny import tiny_classifier
+
+MODEL = (30.0, 24.0, 230.0, 31.0)
+PREPROCESS = (70.0, 230.0, 90.0, 31.0)
+SINK = (30.0, 24.0, 70.0, 230.0)
 
 
 class Machine:
-    """A model whose batch costs a fixed part and a part per frame, by a clock set by hand."""
+    """A run whose steps cost a fixed part and a part per frame, by a clock set by hand."""
 
-    def __init__(self, fixed_ms: float, frame_ms: float) -> None:
+    def __init__(self, fixed_ms: float = 0.0, frame_ms: float = 5.0, batch_size: int = 16) -> None:
         self.clock = FakeClock()
-        self.fixed_ms, self.frame_ms = fixed_ms, frame_ms
-        self.batches: list[tuple[int, int]] = []
+        self.fixed_ms, self.frame_ms, self.batch_size = fixed_ms, frame_ms, batch_size
+        self.taken: list[tuple[dict[str, Scalar], int]] = []
+        self.is_stopped_at: int | None = None
 
-    def run(self, batch: torch.Tensor) -> None:
-        self.batches.append((len(batch), torch.get_num_threads()))
-        per_frame = self.frame_ms * (2 if torch.get_num_threads() == 1 else 1)
-        self.clock.advance((self.fixed_ms + per_frame * len(batch)) / 1e3)
+    def rehearse(self, changed: Mapping[str, Scalar], steps: int) -> float | None:
+        self.taken.append((dict(changed), steps))
+        if self.is_stopped_at == len(self.taken):
+            return None
+        size = int(changed.get("batch_size", self.batch_size) or 1)
+        factor = 2 if changed.get("threads") == 1 else 1
+        ms_per_frame = self.fixed_ms / size + factor * self.frame_ms
+        self.clock.advance(ms_per_frame * size * steps / 1e3)
+        return ms_per_frame
 
-    def try_all(self, batch_size: int, budget_seconds: float = 100):
-        return {
-            each.option: each
-            for each in alternatives(
-                self.run,
-                (3, 8, 8),
-                batch_size,
-                budget_seconds=budget_seconds,
-                clock=self.clock,
-            )
-        }
-
-
-@pytest.fixture(autouse=True)
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    assert torch.get_num_threads() == 2, "the setting was given back"
-    torch.set_num_threads(before)
+    def try_all(self, durations: Any = MODEL, *, frames: int = 10_000, **recorded: Any):
+        session = record(durations, **recorded)
+        found = with_alternatives(
+            session, self.rehearse, frames=frames, is_fixed=False, clock=self.clock
+        )
+        return {each.option: each for each in found.alternatives}
 
 
-def test_a_larger_batch_shares_what_a_batch_costs():
-    found = Machine(fixed_ms=40, frame_ms=5).try_all(1)
-    assert found["--batch-size 8"].ms_per_frame == pytest.approx(10)
-    assert found["--batch-size 8"].baseline_ms_per_frame == pytest.approx(45)
-    assert found["--batch-size 2"].ms_per_frame == pytest.approx(25)
+def options(durations: Any, **configuration: Any) -> list[str]:
+    return [each.option for each in settings(record(durations, configuration=configuration))]
 
 
-def test_fewer_threads_are_tried_and_given_back():
-    found = Machine(fixed_ms=0, frame_ms=5).try_all(4)
-    assert found["--threads 1"].ms_per_frame == pytest.approx(10)
+def test_what_is_tried_may_cure_what_bound_the_run() -> None:
+    assert options(MODEL, threads=2) == ["--batch-size 32", "--threads 1"]
+    assert options(PREPROCESS, prep_level="complex") == ["--prep-level medium"]
+    assert options(PREPROCESS, prep_level="simple") == []
+    assert options(SINK) == ["--no-video"]
 
 
-def test_each_is_measured_between_turns_of_the_setting_as_it_was():
-    machine = Machine(fixed_ms=1, frame_ms=1)
-    machine.try_all(16)
-    assert machine.batches[:9] == [(16, 2), (32, 2), *[(16, 2), (32, 2)] * 3, (16, 1)]
+def test_a_setting_is_held_against_the_one_in_force_before_and_after_it() -> None:
+    machine = Machine(fixed_ms=40, frame_ms=5)
+    found = machine.try_all(configuration={"threads": 2})["--batch-size 32"]
+    assert found.ms_per_frame == pytest.approx(6.25)
+    assert found.baseline_ms_per_frame == pytest.approx(7.5)
+    assert found.options == {"batch_size": 32}
+    assert [changed for changed, _ in machine.taken] == [
+        {},
+        {"batch_size": 32},
+        {},
+        {"threads": 1},
+        {},
+    ]
+    assert min(steps for _, steps in machine.taken) >= 4
 
 
-def test_what_does_not_fit_into_the_budget_is_not_tried():
-    machine = Machine(fixed_ms=0, frame_ms=100)
-    assert machine.try_all(16, budget_seconds=1) == {}
-    assert machine.batches == [(16, 2)]
+def test_what_does_not_fit_into_the_budget_is_not_tried() -> None:
+    machine = Machine(frame_ms=100)
+    assert machine.try_all() == {}
+    assert machine.taken == [({}, machine.taken[0][1])]
 
 
-def test_batches_do_not_grow_without_end():
-    assert set(Machine(1, 1).try_all(64)) == {"--threads 1", "--batch-size 16"}
+def test_videos_of_a_few_frames_are_not_tried() -> None:
+    machine = Machine()
+    assert machine.try_all(frames=3 * 16) == {}
+    assert machine.taken == []
 
 
-def test_a_compiled_model_is_not_tried_in_other_batches_that_would_be_compiled_first():
-    plain = tiny_classifier()
-    compiled = replace(plain, compute=Compute(compile=True))
-    session = record().model_copy(update={"alternatives": ()})
-    assert with_alternatives(session, plain, FakeClock()).alternatives
-    assert not with_alternatives(session, compiled, FakeClock()).alternatives
+def test_a_rehearsal_that_is_interrupted_leaves_what_was_found_before() -> None:
+    machine = Machine()
+    machine.is_stopped_at = 4
+    assert list(machine.try_all(configuration={"threads": 2})) == ["--batch-size 32"]
+
+
+def test_nothing_is_tried_of_a_run_that_did_not_end_well_or_had_a_gpu() -> None:
+    assert Machine().try_all(outcome="interrupted") == {}
+    assert Machine().try_all(configuration={"device": "cuda"}) == {}
+
+
+def test_a_compiled_model_is_not_tried_in_other_batches_that_would_be_compiled_first() -> None:
+    machine = Machine()
+    session = record(MODEL)
+    found = with_alternatives(
+        session, machine.rehearse, frames=10_000, is_fixed=True, clock=machine.clock
+    )
+    assert found.alternatives == ()

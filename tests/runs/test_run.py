@@ -20,6 +20,7 @@ from headrace.profiling.content import content_digest
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.session import Session
+from headrace.runs.alternatives import Setting
 from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
 from headrace.runs.options import (
     ComputeOptions,
@@ -252,6 +253,21 @@ def test_a_slow_copy_to_the_device_is_what_binds(tmp_path, folder):
     (found,) = find(session.model_copy(update={"others_cpu_share": None}))
     assert found.bound_by == ("transfer",)
     assert found.headline.startswith("Bound by the transfer to the device")
+
+
+def test_settings_are_tried_by_running_all_stages_for_a_moment(tmp_path, folder, monkeypatch):
+    """They leave nothing behind, and what others were given is not given twice."""
+    tried = [Setting("--batch-size 2", {"batch_size": 2}), Setting("--no-video", {"video": False})]
+    monkeypatch.setattr("headrace.runs.alternatives.settings", lambda session: iter(tried))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    runner = tiny_runner(write_clip(tmp_path / "clip", TALL), folder, batch_size=4)
+    session = replace(runner, clock=SYSTEM_CLOCK).run()
+    assert [each.options for each in session.alternatives] == [each.options for each in tried]
+    assert min(each.ms_per_frame for each in session.alternatives) > 0
+    assert session.setup.batch_size == 4
+    assert len(numbers(folder)) == 30
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_the_number_of_threads_is_given_back(tmp_path, folder):

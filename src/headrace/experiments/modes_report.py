@@ -13,6 +13,8 @@ from headrace.report.numbers import decimal, milliseconds, percent, seconds
 
 _STEADY: Final = 0.05
 """Below this FPS CV the frame rate is steady."""
+_ROOM: Final = 1.1
+"""Times the rate of the video from which a pipeline keeps up on the whole."""
 _WORDS: Final = {"offline": "offline", "realtime": "real time"}
 
 
@@ -82,6 +84,12 @@ def _change(record: ModesRecord, rows: tuple[ModesRow, ...]) -> str:
     trust = Trust.of(rows, record.provenance.machine.usable_cores)
     if live.drop_share and trust.is_disturbed:
         return AGAIN
+    if live.drop_share and offline.rate.median > _ROOM * record.frame_rate:
+        return (
+            "It is fast enough on the whole; frames were dropped in moments in which it was not. "
+            "--queue 8 of headrace run, with a longer --max-staleness, lets them wait instead: "
+            "fewer drops, more latency."
+        )
     if live.drop_share:
         return (
             "--stride of headrace run, so that fewer frames are asked for, or a lighter model; "

@@ -1,8 +1,8 @@
 """How a session was set up: the options that set its pace, how long it took to start, what-ifs."""
 
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from headrace.profiling.provenance import Record
+from headrace.profiling.provenance import Record, Scalar
 
 
 class Setup(Record):
@@ -37,11 +37,16 @@ class StartUpPart(Record):
 
 
 class Alternative(Record):
-    """What another setting was measured to bring to the model, on this machine."""
+    """What another setting was measured to bring on this machine, in a moment after the session.
+
+    All stages ran, as they did in the session.
+    """
 
     option: str
     """As typed on the command line: `--batch-size 8`."""
-    ms_per_frame: NonNegativeFloat
-    """Of the model, median."""
-    baseline_ms_per_frame: NonNegativeFloat
-    """Of the model as the session had it, measured in turns with the other."""
+    options: dict[str, Scalar]
+    """The options of a run that make it, by their names."""
+    ms_per_frame: PositiveFloat
+    """Of the whole, once frames flowed."""
+    baseline_ms_per_frame: PositiveFloat
+    """The same with the session's own setting, measured in the same way."""

@@ -1,103 +1,137 @@
-"""What a model that bound a run would do with other settings, measured after the run."""
+"""What other settings would bring to a run, measured after it: all stages run for a moment."""
 
-from collections.abc import Callable, Iterator
-from statistics import median
-from typing import Any, Final
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
 
-import torch
-
-from headrace.models.model import Model
 from headrace.profiling.findings.verdict import find
+from headrace.profiling.metrics import Metrics
+from headrace.profiling.provenance import Scalar
 from headrace.profiling.session import Session
 from headrace.profiling.setup import Alternative
 from headrace.runtime.clock import Clock
 
-_TURNS: Final = 3
-"""Turns each setting is measured in at least, between those of the baseline."""
+Rehearse = Callable[[Mapping[str, Scalar], int], float | None]
+"""Runs so many steps with options changed; milliseconds per frame once frames flowed, None where it
+was interrupted, failed, or too short to tell."""
+
 _LARGEST_BATCH: Final = 64
-_LEAST_SECONDS, _MOST_SECONDS = 1.0, 2.0
-_SHARE: Final = 0.1
-"""Of the time of the run."""
+_LEAST_SECONDS, _MOST_SECONDS = 3.0, 8.0
+_SHARE, _LARGEST_SHARE = 0.1, 0.3
+"""Of the time of the run; the larger one where nothing could be tried in the other."""
+_FRAMES_SHARE: Final = 0.7
+"""Of the budget, what frames may take: stages start and end as well."""
+_FEWEST_STEPS: Final = 4
+"""Of a rehearsal: the first ones fill the stages."""
+_LIGHTER: Final = {"complex": "medium", "medium": "simple"}
 
 
-def alternatives(
-    run: Callable[[torch.Tensor], object],
-    frame_shape: tuple[int, ...],
-    batch_size: int,
-    *,
-    budget_seconds: float,
-    clock: Clock,
-) -> tuple[Alternative, ...]:
-    """Return what other batch sizes and numbers of threads bring to a model on the CPU.
+@dataclass(frozen=True)
+class Setting:
+    """Another setting that is open to a run."""
 
-    Each is run in turns with the setting as it was, on zeros. What does not fit into the budget is
-    left out.
+    option: str
+    """As typed."""
+    options: Mapping[str, Scalar]
+
+
+def with_alternatives(
+    session: Session, rehearse: Rehearse, *, frames: int, is_fixed: bool, clock: Clock
+) -> Session:
+    """Return the session with the settings tried that may cure what bound it on the CPU.
+
+    A stage by itself would tell too much or too little: stages share the cores, and a model of many
+    small operations waits for each of its threads to get one. Cost: a tenth of the time the run
+    took (where that is too little for one setting, three tenths), but three seconds at least, and
+    eight at most; nothing where a GPU runs the model.
 
     Args:
-        run: The model, for a batch float32 [N, *frame_shape].
-        frame_shape: Of one picture or clip.
-        batch_size: As it was.
-        budget_seconds: Of wall clock, for all together.
+        session: Of a run.
+        rehearse: Runs it for a moment with other options.
+        frames: That its videos have.
+        is_fixed: Its batch size and threads cannot be changed: the model is compiled for them.
         clock: What measures.
     """
-    threads = torch.get_num_threads()
-    stop_ns = clock.now_ns() + round(budget_seconds * 1e9)
-
-    def seconds(batch: torch.Tensor, number: int) -> float:
-        torch.set_num_threads(number)
-        began_ns = clock.now_ns()
-        run(batch)
-        return (clock.now_ns() - began_ns) / 1e9
-
-    found = []
-    try:
-        base = torch.zeros(batch_size, *frame_shape)
-        cost = seconds(base, threads)
-        for option, size, number in _settings(batch_size, threads):
-            needed = (_TURNS + 1) * cost * (1 + size / batch_size)
-            if clock.now_ns() + needed * 1e9 > stop_ns:
-                continue
-            other = base if size == batch_size else torch.zeros(size, *frame_shape)
-            seconds(other, number)  # the first pays for its set-up
-            turns = [(seconds(base, threads), seconds(other, number)) for _ in range(_TURNS)]
-            found.append(
-                Alternative(
-                    option=option,
-                    ms_per_frame=1e3 * median(after for _, after in turns) / size,
-                    baseline_ms_per_frame=1e3 * median(before for before, _ in turns) / batch_size,
-                )
-            )
-    finally:
-        torch.set_num_threads(threads)
-    return tuple(found)
-
-
-def _settings(batch_size: int, threads: int) -> Iterator[tuple[str, int, int]]:
-    """Yield (option, batch size, threads), the most promising first."""
-    for factor in (8, 2):
-        if batch_size * factor <= _LARGEST_BATCH:
-            yield f"--batch-size {batch_size * factor}", batch_size * factor, threads
-    if threads > 1:
-        yield "--threads 1", batch_size, 1
-    if batch_size >= 32:
-        yield f"--batch-size {batch_size // 4}", batch_size // 4, threads
-
-
-def with_alternatives(session: Session, model: Model[Any], clock: Clock) -> Session:
-    """Return the session with other settings tried, where its model bound it on the CPU.
-
-    Cost: a tenth of the time the run took, but one second at least, and two at most.
-    """
-    is_bound = any("model" in finding.bound_by for finding in find(session))
-    # Of a compiled model other batches would be compiled first, which takes longer than the run.
-    is_tried = model.compute.device == "cpu" and not model.compute.compile
-    if session.outcome != "complete" or not is_tried or not is_bound:
+    rate = Metrics.of(session).fps_mean
+    if session.outcome != "complete" or session.setup.device != "cpu" or not rate:
         return session
-    found = alternatives(
-        model.run,
-        model.input.shape(1, (480, 640))[1:],
-        session.setup.batch_size,
-        budget_seconds=min(_MOST_SECONDS, max(_LEAST_SECONDS, _SHARE * session.wall_seconds)),
-        clock=clock,
-    )
+    wall, one = session.wall_seconds, 3 * _FEWEST_STEPS * session.setup.batch_size / rate
+    enough = min(one / _FRAMES_SHARE, _LARGEST_SHARE * wall)
+    seconds = min(_MOST_SECONDS, max(_LEAST_SECONDS, _SHARE * wall, enough))
+    fixed = {"batch_size", "threads"} if is_fixed else set()
+    open_to_it = [each for each in settings(session) if not fixed & each.options.keys()]
+    turns = _Rehearsals(rehearse, session.setup.batch_size, 1e3 / rate, frames, clock)
+    found = tuple(_tried(open_to_it, turns, seconds))
     return session.model_copy(update={"alternatives": found})
+
+
+def settings(session: Session) -> Iterator[Setting]:
+    """Yield the settings that may cure what bound a session, the most promising first."""
+    setup = session.setup
+    bound = {each for finding in find(session) for each in finding.bound_by}
+    if "model" in bound:
+        for factor in (8, 2):
+            if setup.batch_size * factor <= _LARGEST_BATCH:
+                yield _batches(setup.batch_size * factor)
+        if (setup.threads or 1) > 1:
+            yield Setting("--threads 1", {"threads": 1})
+        if setup.batch_size >= _LARGEST_BATCH // 2:
+            yield _batches(setup.batch_size // 4)
+    lighter = _LIGHTER.get(setup.prep_level or "")
+    if "preprocess" in bound and lighter:
+        yield Setting(f"--prep-level {lighter}", {"prep_level": lighter})
+    if "sink" in bound and setup.draws_video:
+        yield Setting("--no-video", {"video": False})
+
+
+def _batches(size: int) -> Setting:
+    return Setting(f"--batch-size {size}", {"batch_size": size})
+
+
+@dataclass(frozen=True)
+class _Rehearsals:
+    """What is run for a moment, and how long that takes."""
+
+    rehearse: Rehearse
+    batch_size: int
+    ms_per_frame: float
+    frames: int
+    clock: Clock
+
+    def steps(self, options: Mapping[str, Scalar], seconds: float) -> int:
+        """Return the steps of a rehearsal; 0 where the videos have too few frames for one."""
+        size = int(options.get("batch_size") or self.batch_size)
+        wanted = max(_FEWEST_STEPS, math.ceil(1e3 * seconds / self.ms_per_frame / size))
+        steps = min(wanted, self.frames // size)
+        return steps if steps >= _FEWEST_STEPS else 0
+
+    def seconds(self, options: Mapping[str, Scalar], steps: int) -> float:
+        """Return how long it will take, were it no faster than the run."""
+        size = int(options.get("batch_size") or self.batch_size)
+        return steps * size * self.ms_per_frame / 1e3
+
+
+def _tried(
+    settings: list[Setting], turns: _Rehearsals, budget_seconds: float
+) -> Iterator[Alternative]:
+    """Yield what fits into the budget, each between two rehearsals of the setting as it was."""
+    stop_ns = turns.clock.now_ns() + round(budget_seconds * 1e9)
+    each_seconds = _FRAMES_SHARE * budget_seconds / (2 * len(settings) + 1)
+    base = turns.steps({}, each_seconds)
+    before = turns.rehearse({}, base) if settings and base else None
+    for setting in settings:
+        steps = turns.steps(setting.options, each_seconds)
+        needed = turns.seconds(setting.options, steps) + turns.seconds({}, base)
+        if before is None or turns.clock.now_ns() + needed * 1e9 > stop_ns:
+            continue
+        other = turns.rehearse(setting.options, steps) if steps else None
+        after = turns.rehearse({}, base) if other else None
+        if other and after:
+            yield Alternative(
+                option=setting.option,
+                options=dict(setting.options),
+                ms_per_frame=other,
+                baseline_ms_per_frame=(before + after) / 2,
+            )
+        before = after or before

@@ -1,8 +1,10 @@
 """One run: decode -> preprocess -> transfer -> model -> sinks, recorded as a session."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from headrace.decode.index_store import IndexStore
@@ -19,12 +21,15 @@ from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import DecodeCounters, with_content
 from headrace.profiling.machine import provenance
 from headrace.profiling.media import lost_frame, summarize
+from headrace.profiling.metrics import Metrics
+from headrace.profiling.provenance import Scalar
 from headrace.profiling.session import Outcome, Session
 from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step, Steps
 from headrace.profiling.usage import ProcessorShare
 from headrace.runs.alternatives import with_alternatives
 from headrace.runs.instruments import Instruments
+from headrace.runs.marks import MarkOptions
 from headrace.runs.options import RunOptions
 from headrace.runs.outputs import claim, finishing
 from headrace.runs.place import computing_place
@@ -37,6 +42,7 @@ from headrace.runs.recording import (
 )
 from headrace.runs.stages import SOURCE, Carriers, stages_of
 from headrace.runs.start import StartWatch
+from headrace.runs.trying import changed_options
 from headrace.runs.videos import open_videos
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.marks import NO_MARKS, Marks
@@ -170,8 +176,8 @@ class Runner:
     def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
         """Run to the end, and record it; an interrupt or an error ends it early, recorded too.
 
-        Where the model bound a run on the CPU, other settings of it are tried afterwards, for one
-        or two seconds.
+        On the CPU, settings that may cure what bound the run are tried afterwards for some seconds:
+        see `with_alternatives`.
 
         Args:
             on_step: Called in the caller's thread after each step, for progress.
@@ -184,7 +190,13 @@ class Runner:
             ConfigError: a sink cannot be written.
         """
         with computing_place(self.options.compute):
-            session = with_alternatives(self._run(on_step), self.model, self.clock)
+            session = with_alternatives(
+                self._run(on_step),
+                self._rehearsed,
+                frames=self.frames_planned,
+                is_fixed=self.options.compute.execution.compile,
+                clock=self.clock,
+            )
         return session.model_copy(update={"inputs": with_content(session.inputs)})
 
     def _run(self, on_step: Callable[[Step], None]) -> Session:
@@ -244,6 +256,21 @@ class Runner:
             notes=self.notes,
             outputs=(*(name for sink in sinks for name in sink.outputs), *instruments.outputs),
         )
+
+    def _rehearsed(self, changed: Mapping[str, Scalar], steps: int) -> float | None:
+        """Run some steps with options changed; milliseconds per frame, None if it did not end."""
+        with TemporaryDirectory(prefix="headrace-rehearsal-") as folder:
+            options = changed_options(self.options, {**changed, "max_steps": steps}, Path(folder))
+            other = replace(
+                self,
+                options=replace(options, marks=MarkOptions()),
+                sinks=(),
+                before_start=lambda: None,
+            )
+            with computing_place(other.options.compute):
+                session = other._run(lambda step: None)
+        rate = Metrics.of(session).fps_mean
+        return 1e3 / rate if rate and session.outcome == "complete" else None
 
     def _line(self, batches: FrameReader, sinks: Sequence[Sink]) -> Pipeline:
         prep_level = self.options.compute.prep_level

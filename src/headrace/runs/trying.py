@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Final
 
 from headrace.profiling.findings.finding import Change, times
@@ -36,7 +37,10 @@ def trial_of(options: RunOptions, session: Session) -> Trial | None:
             continue
         if "model_name" in change.options and has_checkpoint:
             continue
-        return Trial(change=change, options=_changed(options, change.options))
+        return Trial(
+            change=change,
+            options=changed_options(options, change.options, options.output.out / FOLDER),
+        )
     return None
 
 
@@ -70,11 +74,12 @@ def _times(gain: float) -> str:
     return f"{gain:.2f} times as fast"
 
 
-def _changed(options: RunOptions, changed: Mapping[str, Scalar]) -> RunOptions:
+def changed_options(options: RunOptions, changed: Mapping[str, Scalar], out: Path) -> RunOptions:
+    """Return the options of a run with some changed, by their names, and its results in `out`."""
     parts: dict[str, Any] = {
         part: _part(getattr(options, part), changed) for part in ("input", "compute", "output")
     }
-    parts["output"] = replace(parts["output"], out=options.output.out / FOLDER)
+    parts["output"] = replace(parts["output"], out=out)
     return replace(options, **parts)
 
 

@@ -7,7 +7,6 @@ from headrace.profiling.findings.finding import Change, listing
 from headrace.profiling.findings.gains import gain
 from headrace.profiling.findings.loads import StageLoad
 from headrace.profiling.metrics import Metrics
-from headrace.profiling.provenance import Scalar
 from headrace.profiling.session import Session
 from headrace.profiling.stages import ROLES
 
@@ -71,11 +70,9 @@ def _of_preprocess(session: Session, top: StageLoad, others: list[StageLoad]) ->
     most = _most(session, top, others)
     lighter = {"complex": "medium", "medium": "simple"}.get(session.setup.prep_level or "")
     if lighter:
-        yield Change(
-            words=f"--prep-level {lighter}: less work per frame, and other pictures",
-            most=most,
-            options={"prep_level": lighter},
-        )
+        words = f"--prep-level {lighter}: less work per frame, and other pictures"
+        measured = list(_measured(session, f"--prep-level {lighter}", words))
+        yield from measured or [Change(words=words, most=most, options={"prep_level": lighter})]
         return
     yield Change(
         words="Smaller videos: what is resized costs by the pixels it has before", most=most
@@ -99,15 +96,7 @@ def _of_model(session: Session, top: StageLoad, others: list[StageLoad]) -> Iter
     setup, gpus = session.setup, session.provenance.machine.gpus
     most = _most(session, top, others)
     for each in session.alternatives:
-        if each.ms_per_frame:
-            factor = each.baseline_ms_per_frame / each.ms_per_frame
-            yield Change(
-                words=each.option,
-                gain=gain(session, top, others, factor),
-                rests_on=f"the model took {each.ms_per_frame:.3g} ms a frame so, "
-                f"{each.baseline_ms_per_frame:.3g} as it was",
-                options=_typed(each.option),
-            )
+        yield from _measured(session, each.option)
     if setup.device == "cpu" and gpus:
         yield Change(
             words=f"--device cuda: this machine has a {gpus[0].name}",
@@ -136,12 +125,15 @@ def _of_model(session: Session, top: StageLoad, others: list[StageLoad]) -> Iter
 def _of_sink(session: Session, top: StageLoad, others: list[StageLoad]) -> Iterator[Change]:
     if session.setup.draws_video:
         rest = max(others, key=lambda load: load.busy) if others else top
-        yield Change(
-            words="--no-video, if the predictions are what you need",
+        words = "--no-video, if the predictions are what you need"
+        measured = list(_measured(session, "--no-video", words))
+        predicted = Change(
+            words=words,
             gain=_most(session, top, others),
             rests_on=f"{ROLES[rest.role].phrase} comes next, busy {100 * rest.busy:.0f} %",
             options={"video": False},
         )
+        yield from measured or [predicted]
         return
     yield Change(words="Fewer or faster outputs", most=_most(session, top, others))
 
@@ -151,7 +143,14 @@ def _most(session: Session, top: StageLoad, others: list[StageLoad]) -> float | 
     return gain(session, top, others, float("inf")) if others else None
 
 
-def _typed(option: str) -> dict[str, Scalar]:
-    """`--batch-size 8` by its name and value."""
-    name, value = option.removeprefix("--").split()
-    return {name.replace("-", "_"): int(value)}
+def _measured(session: Session, option: str, words: str | None = None) -> Iterator[Change]:
+    """Yield the change to an option that was tried after the run, with what it brought."""
+    for each in session.alternatives:
+        if each.option == option:
+            yield Change(
+                words=words or option,
+                gain=each.baseline_ms_per_frame / each.ms_per_frame,
+                rests_on=f"tried for a moment: {each.ms_per_frame:.3g} ms a frame, "
+                f"{each.baseline_ms_per_frame:.3g} as it was",
+                options=each.options,
+            )
