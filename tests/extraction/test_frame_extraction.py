@@ -272,6 +272,27 @@ def test_bad_videos_are_named_and_the_others_go_on(clips, store, tmp_path):
     assert numbers(out) == [*whole, *range(30)]
 
 
+@pytest.mark.parametrize(
+    ("disturb", "words"),
+    [
+        (lambda path: path.unlink(), "no such file"),
+        (lambda path: path.write_bytes(b"other"), "no video container was recognised"),
+        (lambda path: os.utime(path, ns=(1, 1)), "has changed since the extraction was planned"),
+    ],
+)
+def test_a_video_that_changes_meanwhile_is_left_out(clips, store, tmp_path, disturb, words):
+    path = Path(shutil.copy(clips[1], tmp_path / "copy.mp4"))
+    asked = extracting.options([path, clips[2]], tmp_path / "out", workers=1)
+    prepared = FrameExtraction.prepare(asked, store=IndexStore(store))
+    disturb(path)
+    extracted = prepared.run()
+    assert (extracted.session.outcome, extracted.is_all) == ("complete", False)
+    [(place, why)] = {(loss.input, loss.cause) for loss in extracted.session.lost}
+    assert place == 0
+    assert words in why
+    assert [row["video"] for row in rows(tmp_path / "out")] == [str(clips[2])] * 6
+
+
 def test_damage_can_be_shown_as_ffmpeg_shows_it(clips, store, tmp_path):
     bad = damage.damage_packets(clips[0], tmp_path / "bad.mp4", ordinals=[20])
     extracted = extract(

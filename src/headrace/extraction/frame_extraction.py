@@ -144,7 +144,7 @@ class FrameExtraction:
         settled, ended = before, Ended(outcome="complete")
         try:
             done = self._work(ledger, before, recorder)
-            settled = Settled.of(ledger, self.plan, done.fallen)
+            settled = Settled.of(ledger, self.plan, {**done.fallen, **recorder.unreadable})
             if done.is_interrupted:
                 ended = Ended(outcome="interrupted")
             self._remove_unknown(settled)

@@ -47,6 +47,8 @@ class FrameRecorder:
             on_frames: Called with how many more frames came or were lost.
         """
         self.steps: list[Step] = []
+        self.unreadable: dict[str, str] = {}
+        """Name of a chunk whose video could not be opened any more → why."""
         self._places = places
         self._start_ns, self._clock, self._on_frames = start_ns, clock, on_frames
         self._costs = protocol.DecodeCounters()
@@ -63,6 +65,8 @@ class FrameRecorder:
             case {"chunk": {"decode": dict(cost), "lost": int(lost)}}:
                 self._costs.count(protocol.DecodeCounters(**cost))
                 self._on_frames(lost)
+            case {"unreadable": str(why)}:
+                self.unreadable[chunk] = why
             case {"failed": {"why": str(why), "source": str(source)}}:
                 raise MediaError(why, source=source)
             case {"failed": {"why": str(why)}}:
@@ -114,7 +118,7 @@ class Settled:
     begun: Mapping[str, Entry]
     """Name of a chunk that is not done → what there is of it."""
     fallen: Mapping[str, str]
-    """Name of a chunk that ended its workers → how."""
+    """Name of a chunk that ended its workers, or cannot be read any more → how."""
 
     @classmethod
     def of(cls, ledger: Ledger, plan: FramePlan, fallen: Mapping[str, str]) -> "Settled":

@@ -12,7 +12,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder, open_index
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
-from headrace.errors import HeadraceError, MediaError
+from headrace.errors import HeadraceError, MediaError, OpenError
 from headrace.extraction.frame_request import conceals_of, pictures_of
 from headrace.extraction.frame_rows import FrameRow, LostRow, entry_of, rows_of
 from headrace.extraction.ledger import Ledger
@@ -26,7 +26,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.selection import selection_of
 from headrace.text_file import write_bytes_whole
 from headrace.video.shape import FrameShape
-from headrace.video.source import Source
+from headrace.video.source import Fingerprint, Source
 
 
 def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
@@ -37,13 +37,16 @@ def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
     """
     assert isinstance(argument, dict)
     ledger = Ledger(Path(str(argument["folder"])))
-    store = IndexStore(Path(str(argument["store"])))
-    with ledger.as_worker(), closing(FrameWorker(ledger, store, bool(argument["raises"]))) as work:
+    store, raises = IndexStore(Path(str(argument["store"]))), bool(argument["raises"])
+    with ledger.as_worker(), closing(FrameWorker(ledger, store, raises)) as work:
         for speaker in chunks_to_do(argument, send):
             try:
                 work.do(speaker)
             except HeadraceError as error:
                 source = error.source if isinstance(error, MediaError) else None
+                if source is not None and not raises:
+                    speaker.say({"unreadable": str(error)})
+                    continue
                 speaker.say({"failed": {"why": str(error), "source": source}})
                 break
     return None
@@ -71,7 +74,8 @@ class FrameWorker:
 
         Raises:
             ConfigError: the folder cannot be written.
-            MediaError: bad media is an error, and this is bad.
+            MediaError: bad media is an error, and this is bad; or the video cannot be opened any
+                more, or has changed.
         """
         assert isinstance(speaker.told, list)
         video, start, stop = (int(str(number)) for number in speaker.told)
@@ -139,7 +143,14 @@ class FrameWorker:
     def _opened(self, video: int) -> Decoder[Array]:
         if self._decoder is None or self._video != video:
             self.close()
-            index = open_index(Source(Path(self._videos[video].path)), self._store)
+            asked = self._videos[video]
+            index = open_index(Source(Path(asked.path)), self._store)
+            if index.fingerprint != Fingerprint(asked.size or 0, asked.mtime_ns or 0):
+                raise OpenError(
+                    f"{asked.path} has changed since the extraction was planned; "
+                    "extract it into another folder",
+                    source=asked.path,
+                )
             self._video, self._wanted = video, self._selection.of(index)
             self._decoder = open_decoder(index, FrameShape(size=self._pictures.size))
         return self._decoder
