@@ -1,9 +1,9 @@
-"""Text files: whole, or what was there before."""
+"""Files: whole, or what was there before."""
 
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.text_file import write_whole
+from headrace.text_file import partial_of, write_bytes_whole, write_whole
 
 
 def test_what_was_there_is_replaced(tmp_path):
@@ -18,12 +18,12 @@ def test_what_was_there_stays_where_a_file_cannot_be_finished(tmp_path, monkeypa
     path = tmp_path / "report.html"
     write_whole(path, "before")
 
-    def cut_off(self, text, **_):
-        with self.open("w") as file:
-            file.write(text[:3])
+    def cut_off(self, content):
+        with self.open("wb") as file:
+            file.write(content[:3])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(type(path), "write_text", cut_off)
+    monkeypatch.setattr(type(path), "write_bytes", cut_off)
     with pytest.raises(ConfigError, match=r"cannot write .*report.html: no space left on device"):
         write_whole(path, "after")
     assert path.read_text() == "before"
@@ -34,3 +34,15 @@ def test_a_folder_that_is_none_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="not a directory; give a folder that can be written to"):
         write_whole(tmp_path / "file" / "report.html", "text")
+
+
+def test_what_a_killed_process_leaves_is_no_file_of_that_name(tmp_path, monkeypatch):
+    path = tmp_path / "picture.png"
+
+    def killed(self, target):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(path), "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_bytes_whole(path, b"whole")
+    assert list(tmp_path.iterdir()) == [partial_of(path)]

@@ -1,4 +1,4 @@
-"""Text files that are there whole or not at all."""
+"""Files that are there whole or not at all."""
 
 from pathlib import Path
 
@@ -6,14 +6,21 @@ from headrace.errors import ConfigError
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write `text` as UTF-8; what was there stays until all of it is written.
+    """Write `text` as UTF-8: see `write_bytes_whole`."""
+    write_bytes_whole(path, text.encode("utf-8"))
+
+
+def write_bytes_whole(path: Path, content: bytes) -> None:
+    """Write `content`; what was there stays until all of it is written.
+
+    A process that is killed may leave `partial_of(path)` behind.
 
     Raises:
         ConfigError: it cannot be written there.
     """
-    partial = path.with_name(f".{path.name}.partial")
+    partial = partial_of(path)
     try:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(content)
         partial.replace(path)
     except OSError as error:
         _forget(partial)
@@ -21,6 +28,11 @@ def write_whole(path: Path, text: str) -> None:
             f"cannot write {path}: {(error.strerror or str(error)).lower()}; "
             "give a folder that can be written to"
         ) from error
+
+
+def partial_of(path: Path) -> Path:
+    """Return where a file lies while it is written."""
+    return path.with_name(f".{path.name}.partial")
 
 
 def _forget(partial: Path) -> None:

@@ -2,13 +2,12 @@
 
 import pytest
 
+from headrace.profiling.media import lost_frame, summarize
 from headrace.profiling.steps import Step
 from headrace.runs.recording import (
     DecodeThreads,
-    lost_frame,
     stages_and_queues,
     step_of,
-    summarize,
 )
 from headrace.runs.stages import Shown
 from headrace.runtime.item import Item, Span

@@ -4,6 +4,8 @@ import os
 import signal
 import sys
 
+from headrace.runtime.stall import end_if_stalled, may_rest
+
 
 def squared(number, send):
     send({"pid": os.getpid()})
@@ -42,3 +44,15 @@ def leaving_a_child(fifo, send):
         signal.pause()
     os.close(open_file)
     return "done"
+
+
+def stalling(seconds, send):
+    end_if_stalled(seconds)
+    while True:
+        signal.pause()
+
+
+def resting(seconds, send):
+    end_if_stalled(seconds)
+    may_rest()
+    signal.sigtimedwait([signal.SIGUSR1], 2 * seconds)

@@ -11,6 +11,7 @@ from headrace.cli import (
     clip,
     compare,
     doctor,
+    extract,
     index,
     launch,
     models,
@@ -29,7 +30,8 @@ FAILED = 1
 USAGE = 2
 """Exit code when what was asked for is not possible; also that of typer's own errors."""
 _EPILOG = (
-    "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 130 interrupted, 143 terminated."
+    "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 3 extracted but for what is named, "
+    "130 interrupted, 143 terminated."
 )
 
 
@@ -77,6 +79,7 @@ app.command("index")(index.index)
 app.command("doctor")(doctor.doctor)
 app.command("plan")(plan.plan)
 app.command("watch", context_settings=watch.TAKES_A_COMMAND)(watch.watch)
+app.add_typer(extract.extract, name="extract")
 app.add_typer(bench.bench, name="bench")
 
 

@@ -1,7 +1,6 @@
 """`headrace run --mode retrain`: its options, its progress, its end."""
 
 import inspect
-import re
 import sys
 from collections.abc import Callable
 from inspect import Parameter
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
+from headrace.cli.frame_size import frame_size
 from headrace.cli.keeping import keep
 from headrace.cli.launched import run_as_launched
 from headrace.cli.options import keyword, with_parameters
@@ -151,21 +151,13 @@ def _options(**typed: Any) -> "RetrainOptions":
     if plain.compute.execution.fit_batch:
         raise ConfigError("--batch-size auto is for --mode inference; a training takes a number")
     return RetrainOptions(
-        input=named(LabelledInput, typed, sources=plain.input.sources, size=_size(typed["size"])),
+        input=named(
+            LabelledInput, typed, sources=plain.input.sources, size=frame_size(typed["size"])
+        ),
         training=named(TrainOptions, typed),
         compute=plain.compute,
         out=typed["out"],
     )
-
-
-def _size(text: str | None) -> tuple[int, int] | None:
-    """`256x456`: height and width."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"(\d{1,5})[x×](\d{1,5})", text.strip(), re.ASCII)
-    if match is None:
-        raise ConfigError(f"--size is a height and a width, such as 256x456; got {text!r}")
-    return int(match[1]), int(match[2])
 
 
 def _execute(options: "RetrainOptions", *, is_dry: bool, is_quiet: bool) -> "Session | None":

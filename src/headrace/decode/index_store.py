@@ -65,17 +65,24 @@ class IndexStore:
             OpenError: it cannot be opened as video.
             ScanError: no frame can be found in it.
         """
-        path, fingerprint = self.entry(source), source.fingerprint()
-        try:
-            found = _read(path, source, fingerprint)
-        except CacheError:
-            self.counters.damaged += 1
-            found = None
+        found = self.find(source)
         if found is not None:
             self.counters.hits += 1
             return found
         self.counters.misses += 1
         return self._scanned(source, None)
+
+    def find(self, source: Source) -> StreamIndex | None:
+        """Return the index of `source` from disk; None where it is not known. Never scans.
+
+        Raises:
+            OpenError: it cannot be opened as a file.
+        """
+        try:
+            return _read(self.entry(source), source, source.fingerprint())
+        except CacheError:
+            self.counters.damaged += 1
+            return None
 
     def verify(self, source: Source) -> StreamIndex:
         """Scan `source` anew by decoding all of it, and keep what was found of each frame.

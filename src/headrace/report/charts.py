@@ -23,10 +23,13 @@ _BARS: Final = 240
 
 _SHADES: Final = (1.0, 0.65, 0.35)
 """How opaque the stages of one role are, which have one colour."""
-_IN_TURN: Final = (
-    "Share of the time of the loop that each part of a step took; they follow each other, and the "
-    "longest is what to shorten. Waiting for a batch is the part called data."
-)
+_IN_TURN: Final = {
+    "retrain": "Share of the time of the loop that each part of a step took; they follow each "
+    "other, and the longest is what to shorten. Waiting for a batch is the part called data.",
+    "extract": "Share of the workers' time that each part of their work took; in each worker they "
+    "follow each other, and the longest is what to shorten.",
+}
+"""What is read of sessions whose stages follow each other, by their kind."""
 _ON_COLOR: Final = "#101418"
 _NO_INPUT: Final = "rgba(128, 136, 148, 0.14)"
 _NO_ROOM: Final = "rgba(128, 136, 148, 0.32)"
@@ -68,11 +71,12 @@ def _stage_use(session: Session) -> Chart:
     return Chart(
         name="stage-use",
         title="What each stage did",
-        reading=_IN_TURN
-        if session.kind == "retrain"
-        else "Share of the time frames flowed; in colour: busy. The longest coloured bar sets "
-        "the pace: the stages before it find no room, those after it no input. Blank: it had not "
-        "begun or had no more to do; threads that decode also wait for their turn.",
+        reading=_IN_TURN.get(
+            session.kind,
+            "Share of the time frames flowed; in colour: busy. The longest coloured bar sets "
+            "the pace: the stages before it find no room, those after it no input. Blank: it had "
+            "not begun or had no more to do; threads that decode also wait for their turn.",
+        ),
         figure=figure,
     )
 
@@ -98,7 +102,7 @@ def _stage_times(session: Session) -> Chart:
     figure.update_yaxes(title_text="ms per step")
     averaged = f", each bar the mean of {group} steps" if group > 1 else ""
     overlap = "The stages overlap, so the height is work, not time passed"
-    if session.kind == "retrain":
+    if session.kind in _IN_TURN:
         overlap = "They follow each other, so the height is the time of a step"
     return Chart(
         name="stage-times",

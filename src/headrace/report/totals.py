@@ -44,8 +44,8 @@ def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
 
 
 def cost_ratio(metrics: Metrics) -> Total | None:
-    """L_dec : L_prep : L_inf; None when no step was measured."""
-    if metrics.cost is None or metrics.cost.ratio is None:
+    """L_dec : L_prep : L_inf; None when no step was measured, or no model ran."""
+    if metrics.cost is None or metrics.cost.ratio is None or "model" not in metrics.cost.roles:
         return None
     cost = metrics.cost
     roles: tuple[Role, ...] = ("decode", "preprocess", "model")
@@ -95,7 +95,7 @@ def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
         return
     played = ""
     rates = {video.frame_rate for video in session.inputs}
-    if len(rates) == 1:
+    if len(rates) == 1 and session.kind != "extract":  # which leaves frames out by any rule
         speed = metrics.fps_mean / float(rates.pop()) * session.setup.stride
         played = f"; {decimal(speed)} × the speed the video plays at"
     yield Total(

@@ -7,7 +7,6 @@ from typing import Any
 from headrace.models.model import Model
 from headrace.models.smaller import smaller_model
 from headrace.profiling.flow import QueueRecord, StageRecord
-from headrace.profiling.inputs import GopLengths, LostFrame, SourceSummary
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.setup import Setup
 from headrace.profiling.steps import Step
@@ -16,8 +15,6 @@ from headrace.runs.stages import SOURCE, STAGE_ROLES, Shown
 from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Run
 from headrace.runtime.stage import StageStatistics
-from headrace.video.loss import Loss
-from headrace.video.stream_index import StreamIndex
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,38 +112,4 @@ def setup_of(
         threads=compute.threads or made.machine.usable_cores,
         prep_level=compute.prep_level,
         draws_video=draws_video,
-    )
-
-
-def lost_frame(loss: Loss, number: int) -> LostFrame:
-    """Return a frame of input `number` that was left out, or shown in spite of damage."""
-    return LostFrame(
-        input=number,
-        index=loss.index,
-        pts_seconds=loss.pts_seconds,
-        cause=loss.cause,
-        is_concealed=loss.is_concealed,
-    )
-
-
-def summarize(index: StreamIndex) -> SourceSummary:
-    """Return what a report says of a video."""
-    lengths, info = index.gop_lengths, index.info
-    return SourceSummary(
-        path=str(index.source),
-        codec=info.codec,
-        height=info.height,
-        width=info.width,
-        frame_rate=index.frame_rate,
-        frames=len(index),
-        duration_seconds=index.duration_seconds,
-        gop=GopLengths(
-            minimum=int(lengths.min()),
-            mean=float(lengths.mean()),
-            maximum=int(lengths.max()),
-        ),
-        has_b_frames=info.reorders,
-        is_vfr=index.is_vfr,
-        rotation=info.orientation.rotation_degrees,
-        counted_by=index.counted_by,
     )

@@ -21,6 +21,7 @@ from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import DecodeCounters, with_content
 from headrace.profiling.machine import provenance
+from headrace.profiling.media import lost_frame, summarize
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.session import Outcome, Session
@@ -37,11 +38,9 @@ from headrace.runs.reading import batches_of
 from headrace.runs.ready import backing_off, check_devices, fitted_batch, notes_on, ready_model
 from headrace.runs.recording import (
     DecodeThreads,
-    lost_frame,
     setup_of,
     stages_and_queues,
     step_of,
-    summarize,
 )
 from headrace.runs.stages import SOURCE, Carriers, stages_of
 from headrace.runs.start import StartWatch

@@ -1,5 +1,6 @@
 """All questions put to a session, in the order the answers are read."""
 
+from headrace.profiling.findings.extraction import extraction
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.keeping_up import keeping_up
 from headrace.profiling.findings.loader_start import loader_start
@@ -25,6 +26,7 @@ def find(session: Session) -> tuple[Finding, ...]:
         return tuple(finding for finding in answers if finding is not None)
     kept_up = keeping_up(session)
     is_enough = kept_up is not None and "source" in kept_up.bound_by
-    pace_set_by = None if is_enough else training(session) or source(session) or pace(session)
+    in_turn = training(session) or extraction(session)
+    pace_set_by = None if is_enough else in_turn or source(session) or pace(session)
     found = (other_programs(session), start_up(session), kept_up, pace_set_by)
     return tuple(finding for finding in found if finding is not None)

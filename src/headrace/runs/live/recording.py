@@ -6,13 +6,13 @@ from headrace.live.source import LiveSource
 from headrace.profiling.flow import QueueRecord, StageRecord
 from headrace.profiling.inputs import LostFrame
 from headrace.profiling.live import EventRecord, SourceRecord
+from headrace.profiling.media import lost_frame
 from headrace.profiling.steps import Step
 from headrace.runs.live.flow import LiveFlow
 from headrace.runs.live.full_speed import FileSource
 from headrace.runs.live.showing import Results
 from headrace.runs.live.stages import STAGE_ROLES
 from headrace.runs.live.values import Answered
-from headrace.runs.recording import lost_frame
 from headrace.runtime.clock import Clock
 from headrace.runtime.fan_out import FanOut
 from headrace.runtime.item import Item

@@ -6,6 +6,7 @@ from typing import Final
 
 from headrace.profiling.flow import StageRecord
 from headrace.profiling.inputs import DecodeCounters, LostFrame, with_content
+from headrace.profiling.media import lost_frame, summarize
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Outcome, Session
 from headrace.profiling.setup import StartUpPart
@@ -13,7 +14,7 @@ from headrace.profiling.steps import Step, Steps
 from headrace.profiling.training import Accuracy, TrainingRecord
 from headrace.profiling.usage import Usage
 from headrace.runs.ready import notes_on
-from headrace.runs.recording import lost_frame, setup_of, summarize
+from headrace.runs.recording import setup_of
 from headrace.runs.retrain.learner import Learner
 from headrace.runs.retrain.material import Material
 from headrace.runs.retrain.options import RetrainOptions

@@ -1,0 +1,209 @@
+"""The ledger of an output folder: what was asked, and which chunks are done.
+
+A chunk is done when its entry lies in the ledger and all files that it names lie in the folder, as
+large as it says. Entries are written after their files, whole or not at all; so whatever ends a
+run at whatever moment, a chunk is done or is not. What there is of one that is not is noted now
+and then, so that little is done twice.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.errors import ConfigError
+from headrace.extraction.request import Request
+from headrace.runtime.lock import file_lock
+from headrace.text_file import partial_of, write_whole
+
+HOME: Final = ".extraction"
+"""The folder of the ledger, in the output folder."""
+_PARTIALS: Final = partial_of(Path("*")).name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What became of one chunk."""
+
+    files: tuple[tuple[str, int], ...]
+    """Name and bytes of each file in the output folder."""
+    facts: Any
+    """What else there is to know: plain values, as JSON has them."""
+
+
+class Ledger:
+    """The ledger of one output folder. Any process may write entries; one at a time runs."""
+
+    def __init__(self, folder: Path) -> None:
+        """Nothing is read or made yet."""
+        self.folder = folder
+        self._home = folder / HOME
+        self._request = self._home / "request.json"
+        self._entries = self._home / "chunks"
+
+    def before(self) -> Request | None:
+        """Return what was asked of the folder before; None where it is new or empty.
+
+        Raises:
+            ConfigError: it holds something else, or its ledger cannot be read.
+        """
+        try:
+            return Request.parse(self._request.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            self._check_empty()
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(
+                f"cannot read {self._request}: {error}; give another folder with -o, or delete "
+                f"{self.folder}"
+            ) from error
+
+    def check(self, request: Request) -> None:
+        """Do nothing if the folder is new, or was begun for this request.
+
+        Raises:
+            ConfigError: it was begun for another, or holds something else; says what differs.
+        """
+        before = self.before()
+        differences = [] if before is None else list(request.differences(before))
+        if differences:
+            raise ConfigError(
+                f"{self.folder} holds another extraction: {'; '.join(differences)}; give another "
+                "folder with -o, or ask for the same to go on with it"
+            )
+
+    @contextmanager
+    def held(self, request: Request) -> Iterator[None]:
+        """Keep the folder for this run, and note what is asked of it.
+
+        Raises:
+            ConfigError: another run has it, it holds another extraction, or cannot be written.
+        """
+        self.check(request)
+        with ExitStack() as kept:
+            try:
+                self._entries.mkdir(parents=True, exist_ok=True)
+                is_ours = kept.enter_context(file_lock(self._home / "run.lock"))
+                if is_ours:
+                    # Workers of a run that was killed end as soon as they have something to say.
+                    with file_lock(self._home / "workers.lock", waits=True):
+                        self._sweep()
+            except OSError as error:
+                raise self._unwritable(error) from error
+            if not is_ours:
+                raise ConfigError(
+                    f"another run is writing to {self.folder}; wait until it is done, or give "
+                    "another folder with -o"
+                )
+            self.check(request)  # another run may have begun it meanwhile
+            write_whole(self._request, request.text())
+            yield
+
+    @contextmanager
+    def as_worker(self) -> Iterator[None]:
+        """Be known as a worker: no other run begins before this block has ended."""
+        with file_lock(self._home / "workers.lock", is_shared=True, waits=True):
+            yield
+
+    def request(self) -> Request:
+        """Return what is asked of the folder that this run has."""
+        return Request.parse(self._request.read_text(encoding="utf-8"))
+
+    def write(self, chunk: str, entry: Entry) -> None:
+        """Note that a chunk is done; its files lie there already.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        write_whole(self._entry(chunk), json.dumps({"files": entry.files, "facts": entry.facts}))
+        with suppress(OSError):
+            self._entry(_begun(chunk)).unlink()
+
+    def note(self, chunk: str, entry: Entry) -> None:
+        """Note what there is of a chunk that is not done; its files lie there already.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        self.write(_begun(chunk), entry)
+
+    def noted(self, chunks: Iterable[str]) -> dict[str, Entry]:
+        """Return what was noted of chunks that are not done, where all of it is there."""
+        found = {chunk: self._read(_begun(chunk)) for chunk in chunks}
+        return {chunk: entry for chunk, entry in found.items() if entry is not None}
+
+    def done(self, chunks: Iterable[str]) -> dict[str, Entry]:
+        """Return the entries of those chunks that are done. Asks for the size of every file."""
+        found = {chunk: self._read(chunk) for chunk in chunks}
+        return {chunk: entry for chunk, entry in found.items() if entry is not None}
+
+    def claims(self) -> Path:
+        """Return the folder in which workers of this run claim chunks.
+
+        Raises:
+            ConfigError: it cannot be made.
+        """
+        claims = self._home / "claims"
+        try:
+            claims.mkdir(exist_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return claims
+
+    def _read(self, chunk: str) -> Entry | None:
+        try:
+            plain = json.loads(self._entry(chunk).read_text(encoding="utf-8"))
+            files = tuple((str(name), int(size)) for name, size in plain["files"])
+            is_whole = all((self.folder / name).stat().st_size == size for name, size in files)
+            return Entry(files=files, facts=plain["facts"]) if is_whole else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _entry(self, chunk: str) -> Path:
+        return self._entries / f"{chunk}.json"
+
+    def _unwritable(self, error: OSError) -> ConfigError:
+        return ConfigError(
+            f"cannot write to {self.folder}: {(error.strerror or str(error)).lower()}; "
+            "give another folder with -o"
+        )
+
+    def _check_empty(self) -> None:
+        try:
+            found = sorted(path.name for path in self.folder.iterdir() if path.name != HOME)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ConfigError(
+                f"cannot use {self.folder} as a folder: {(error.strerror or str(error)).lower()}; "
+                "give another one with -o"
+            ) from error
+        if found:
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            raise ConfigError(
+                f"{self.folder} holds something else ({found[0]}{more}); give a new or an empty "
+                "folder with -o"
+            )
+
+    def _sweep(self) -> None:
+        """Remove what was being written when a process was killed."""
+        for folder in (self.folder, self._home, self._entries):
+            for path in folder.glob(_PARTIALS):
+                with suppress(FileNotFoundError):
+                    path.unlink()
+
+
+def _begun(chunk: str) -> str:
+    return f"{chunk}.begun"
+
+
+def claimed(claims: Path, chunk: str) -> bool:
+    """Claim a chunk: true for one process only, whoever asks first."""
+    try:
+        os.close(os.open(claims / chunk, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return False
+    return True

@@ -1,0 +1,94 @@
+"""What was asked of an output folder: a folder holds the answer to one request."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headrace.profiling.provenance import Scalar
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedVideo:
+    """One video of a request."""
+
+    name: str
+    """What it is called in the folder."""
+    path: str
+    """Where it lies, from the root on."""
+    size: int | None
+    mtime_ns: int | None
+    """Of the file, as it was when it was first opened; None: it could not be."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it could be opened."""
+        return self.size is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """All that decides what comes out, and nothing else."""
+
+    kind: str
+    """`frames`."""
+    asked: Mapping[str, Scalar]
+    """Options by name."""
+    videos: tuple[AskedVideo, ...]
+    """In order; a number of a video is a place here."""
+
+    def text(self) -> str:
+        """Return it as JSON."""
+        return json.dumps({"version": _VERSION, **asdict(self)}, indent=1) + "\n"
+
+    @classmethod
+    def parse(cls, text: str) -> "Request":
+        """Return what `text` made.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is something else.
+        """
+        plain: dict[str, Any] = json.loads(text)
+        if plain["version"] != _VERSION:
+            raise ValueError(f"its layout is version {plain['version']}, not {_VERSION}")
+        videos = tuple(AskedVideo(**each) for each in plain["videos"])
+        return cls(kind=str(plain["kind"]), asked=dict(plain["asked"]), videos=videos)
+
+    def differences(self, before: "Request") -> Iterator[str]:
+        """Yield how this differs from one before, in words; nothing where they go together."""
+        if self.kind != before.kind:
+            yield f"it holds {before.kind}, not {self.kind}"
+            return
+        for name in {**before.asked, **self.asked}:
+            was, now = before.asked.get(name), self.asked.get(name)
+            if was != now:
+                yield f"{name} was {_shown(was)}, now {_shown(now)}"
+        yield from self._other_videos(before)
+
+    def _other_videos(self, before: "Request") -> Iterator[str]:
+        was = [each.path for each in before.videos]
+        now = [each.path for each in self.videos]
+        new = [path for path in now if path not in was]
+        gone = [path for path in was if path not in now]
+        if new:
+            yield f"{_listed(new)} was not asked for then"
+        if gone:
+            yield f"{_listed(gone)} is not asked for now"
+        if was != now and not new and not gone:
+            yield "the videos came in another order"
+        if was == now:
+            for old, video in zip(before.videos, self.videos, strict=True):
+                # One that could not be opened then, or cannot now, has nothing to mix up.
+                if old.is_known and video.is_known and old != video:
+                    yield f"{video.path} has changed since"
+
+
+def _shown(value: Scalar) -> str:
+    return "not set" if value in (None, "") else str(value)
+
+
+def _listed(paths: list[str]) -> str:
+    more = f" (and {len(paths) - 1} more)" if len(paths) > 1 else ""
+    return f"{paths[0]}{more}"

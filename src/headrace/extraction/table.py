@@ -1,0 +1,114 @@
+"""The table of the frames that were extracted, a row for each, as Parquet."""
+
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import BackendError, ConfigError
+from headrace.extraction.frame_rows import FrameRow
+from headrace.text_file import write_bytes_whole
+from headrace.video.stream_index import StreamIndex
+from headrace.video.timebase import to_seconds
+
+NAME = "frames.parquet"
+"""The file in the output folder."""
+
+
+def check_pyarrow() -> None:
+    """Do nothing if tables can be written.
+
+    Raises:
+        BackendError: pyarrow is missing; says what adds it.
+    """
+    if find_spec("pyarrow") is None:
+        raise BackendError(
+            f"an extraction writes {NAME}, and pyarrow is not installed; "
+            "pip install 'headrace[parquet]'"
+        )
+
+
+def write_table(
+    path: Path, rows: Iterable[tuple[int, FrameRow]], indexes: Mapping[int, StreamIndex]
+) -> None:
+    """Write a row for each picture; the file appears whole or not at all. The same rows give the
+    same bytes with the same pyarrow. Some 300 bytes of memory a row.
+
+    Args:
+        path: The file.
+        rows: Number of the video, and the picture; in the order they are written.
+        indexes: Number of a video → its frames.
+
+    Raises:
+        ConfigError: it cannot be written there.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    names = {number: _plain(index) for number, index in indexes.items()}
+    plain = [_row(names[video], indexes[video], row) for video, row in rows]
+    file = BytesIO()
+    pyarrow.parquet.write_table(
+        pyarrow.Table.from_pylist(plain, schema=_schema()), file, compression="zstd"
+    )
+    write_bytes_whole(path, file.getvalue())
+
+
+def remove_table(path: Path) -> None:
+    """Remove a table, if it is there: what it lists is not all there.
+
+    Raises:
+        ConfigError: it cannot be removed.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot remove {path}: {(error.strerror or str(error)).lower()}; "
+            "give another folder with -o"
+        ) from error
+
+
+def _row(video: str, index: StreamIndex, row: FrameRow) -> dict[str, Any]:
+    time_base = index.info.time_base
+    return {
+        "video": video,
+        "index": row.index,
+        "pts": row.pts,
+        "time_base_num": time_base.numerator,
+        "time_base_den": time_base.denominator,
+        "pts_seconds": float(to_seconds(row.pts, time_base)),
+        "is_keyframe": bool(index.is_keyframe[row.index]),
+        "is_concealed": row.is_concealed,
+        "file": _encodable(row.file),
+        "width": row.width,
+        "height": row.height,
+        "bytes": row.num_bytes,
+    }
+
+
+def _plain(index: StreamIndex) -> str:
+    return _encodable(str(index.source.path.absolute()))
+
+
+def _encodable(text: str) -> str:
+    """A file name may hold bytes that are no UTF-8; a table cannot, so they are spelt out."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _schema() -> Any:
+    import pyarrow
+
+    return pyarrow.schema(
+        [
+            ("video", pyarrow.string()),
+            *((name, pyarrow.int64()) for name in ("index", "pts")),
+            *((name, pyarrow.int64()) for name in ("time_base_num", "time_base_den")),
+            ("pts_seconds", pyarrow.float64()),
+            *((name, pyarrow.bool_()) for name in ("is_keyframe", "is_concealed")),
+            ("file", pyarrow.string()),
+            *((name, pyarrow.int32()) for name in ("width", "height")),
+            ("bytes", pyarrow.int64()),
+        ]
+    )

@@ -1,0 +1,129 @@
+"""Which frames of each video are wanted: by rate, by number, keyframes, or at given times."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.sizes import check_integers
+from headrace.video.stream_index import StreamIndex
+from headrace.video.timebase import to_ticks
+
+
+@dataclass(frozen=True)
+class ByRate:
+    """The frame that is shown at each multiple of 1 / rate, counted from the first frame's time.
+
+    A frame that is shown at several of these moments is wanted once, so a rate above that of the
+    video gives every frame. Exact, also where frames are unevenly spaced.
+    """
+
+    rate: Fraction
+    """Frames per second of media time."""
+
+    def __post_init__(self) -> None:
+        if self.rate <= 0:
+            raise ConfigError(f"a rate must be > 0 frames per second, got {self.rate}")
+
+    def __str__(self) -> str:
+        return f"fps {self.rate}"
+
+    def of(self, index: StreamIndex) -> NDArray[np.int64]:
+        """Return the indices, int64 [N], ascending."""
+        step = 1 / (self.rate * index.info.time_base)
+        first = int(index.pts[0])
+        # As Python integers: ticks times the parts of an odd rate do not fit 64 bits.
+        ends = [*index.pts.tolist(), int(index.pts[-1]) + max(1, int(index.duration[-1]))]
+        moments = [-(-(pts - first) * step.denominator // step.numerator) for pts in ends]
+        return np.flatnonzero(np.diff(np.array(moments, object)) > 0).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class EveryNth:
+    """Frames 0, step, 2 step, ...; a step of 1 is every frame."""
+
+    step: int
+
+    def __post_init__(self) -> None:
+        check_integers(1, every=self.step)
+
+    def __str__(self) -> str:
+        return f"every {self.step}"
+
+    def of(self, index: StreamIndex) -> NDArray[np.int64]:
+        """Return the indices, int64 [N], ascending."""
+        return np.arange(0, len(index), self.step, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Keyframes:
+    """The frames at which decoding can start, which cost least to get."""
+
+    def __str__(self) -> str:
+        return "keyframes"
+
+    def of(self, index: StreamIndex) -> NDArray[np.int64]:
+        """Return the indices, int64 [N], ascending."""
+        return np.flatnonzero(index.is_keyframe).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class AtTimes:
+    """The frame that is shown at each of these times; what is shown at two of them is wanted once.
+
+    Times are presentation times, as they are printed everywhere. Before the first frame it is the
+    first, as a player shows it.
+    """
+
+    seconds: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        if not self.seconds or min(self.seconds) < 0:
+            raise ConfigError(f"times must be >= 0 seconds, at least one, got {self}")
+
+    def __str__(self) -> str:
+        return "at " + ",".join(map(str, self.seconds))
+
+    def of(self, index: StreamIndex) -> NDArray[np.int64]:
+        """Return the indices, int64 [N], ascending.
+
+        Raises:
+            ConfigError: the video has ended by then; says when it does.
+        """
+        time_base = index.info.time_base
+        end = (int(index.pts[-1]) + max(1, int(index.duration[-1]))) * time_base
+        late = [each for each in self.seconds if each >= end]
+        if late:
+            raise ConfigError(
+                f"{index.source} shows nothing at {float(late[0]):g} s: it runs from "
+                f"{index.seconds(0):.3f} s to {float(end):.3f} s; ask for earlier times"
+            )
+        found = {index.index_at(to_ticks(each, time_base)) for each in self.seconds}
+        return np.array(sorted(found), np.int64)
+
+
+Selection = ByRate | EveryNth | Keyframes | AtTimes
+
+
+def selection_of(text: str) -> Selection:
+    """Return the selection that `str` made the text of.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    kind, _, value = text.partition(" ")
+    try:
+        match kind:
+            case "fps":
+                return ByRate(Fraction(value))
+            case "every":
+                return EveryNth(int(value))
+            case "keyframes":
+                return Keyframes()
+            case "at":
+                return AtTimes(tuple(map(Fraction, value.split(","))))
+    except (ValueError, ZeroDivisionError) as error:
+        raise ConfigError(f"{text!r} does not say which frames: {error}") from error
+    raise ConfigError(f"{text!r} does not say which frames; as in 'every 30'")

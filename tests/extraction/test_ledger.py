@@ -1,0 +1,119 @@
+"""The ledger of an output folder."""
+
+from dataclasses import replace
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.extraction.ledger import HOME, Entry, Ledger, claimed
+from headrace.extraction.request import AskedVideo, Request
+from headrace.text_file import partial_of
+
+A = AskedVideo(name="a", path="/data/a.mp4", size=10, mtime_ns=1)
+B = AskedVideo(name="b", path="/data/b.mp4", size=20, mtime_ns=2)
+REQUEST = Request(kind="frames", asked={"frames": "every 3", "quality": None}, videos=(A, B))
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "out")
+    with ledger.held(REQUEST):
+        yield ledger
+
+
+def entry(ledger, **files):
+    for name, content in files.items():
+        (ledger.folder / name).write_text(content)
+    return Entry(files=tuple((name, len(text)) for name, text in files.items()), facts={"n": 1})
+
+
+def test_a_chunk_is_done_when_its_files_are_there(ledger):
+    ledger.write("00000-00000", entry(ledger, one="1", two="22"))
+    found = ledger.done(["00000-00000", "00000-00001"])
+    assert found == {"00000-00000": Entry(files=(("one", 1), ("two", 2)), facts={"n": 1})}
+
+
+@pytest.mark.parametrize("content", [None, "2"])
+def test_a_chunk_whose_file_is_gone_or_cut_is_not_done(ledger, content):
+    ledger.write("00000-00000", entry(ledger, one="1", two="22"))
+    (ledger.folder / "two").unlink()
+    if content is not None:
+        (ledger.folder / "two").write_text(content)
+    assert ledger.done(["00000-00000"]) == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"files": [["one"]]}', '{"files": 3}'])
+def test_an_entry_that_cannot_be_read_is_not_done(ledger, text):
+    ledger.write("00000-00000", entry(ledger, one="1"))
+    (ledger.folder / HOME / "chunks" / "00000-00000.json").write_text(text)
+    assert ledger.done(["00000-00000"]) == {}
+
+
+def test_one_run_at_a_time_has_a_folder(ledger):
+    with pytest.raises(ConfigError, match="another run is writing to"), ledger.held(REQUEST):
+        pass
+
+
+def test_what_was_being_written_is_swept_away(tmp_path):
+    ledger = Ledger(tmp_path / "out")
+    with ledger.held(REQUEST):
+        partial_of(ledger.folder / "one.png").write_text("")
+        (ledger.folder / "two.png").write_text("")
+    with ledger.held(REQUEST):
+        assert sorted(path.name for path in ledger.folder.iterdir()) == [HOME, "two.png"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (replace(REQUEST, kind="features"), "it holds frames, not features"),
+        (
+            replace(REQUEST, asked={"frames": "every 4", "quality": 3}),
+            "frames was every 3, now every 4; quality was not set, now 3",
+        ),
+        (replace(REQUEST, videos=(A,)), "/data/b.mp4 is not asked for now"),
+        (replace(REQUEST, videos=(B, A)), "the videos came in another order"),
+        (
+            replace(REQUEST, videos=(A, B, replace(A, path="/x"), replace(A, path="/y"))),
+            r"/x \(and 1 more\) was not asked for then",
+        ),
+        (replace(REQUEST, videos=(A, replace(B, size=21))), "/data/b.mp4 has changed since"),
+    ],
+)
+def test_a_folder_of_another_request_says_what_differs(tmp_path, request_, words):
+    ledger = Ledger(tmp_path / "out")
+    with ledger.held(REQUEST):
+        pass
+    with pytest.raises(ConfigError, match=f"holds another extraction: {words}"):
+        ledger.check(request_)
+
+
+def test_a_video_that_can_be_opened_by_now_is_no_other_request(tmp_path):
+    ledger = Ledger(tmp_path / "out")
+    with ledger.held(replace(REQUEST, videos=(A, replace(B, size=None, mtime_ns=None)))):
+        pass
+    with ledger.held(REQUEST):
+        assert ledger.request() == REQUEST
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("")
+    with pytest.raises(ConfigError, match=r"holds something else \(a.txt and 1 more\); give a new"):
+        Ledger(tmp_path).check(REQUEST)
+    with pytest.raises(ConfigError, match=r"cannot use .*a.txt as a folder: not a directory"):
+        Ledger(tmp_path / "a.txt").check(REQUEST)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"version": 9}', '{"version": 1, "kind": "frames"}'])
+def test_a_ledger_that_cannot_be_read_is_named(tmp_path, text):
+    ledger = Ledger(tmp_path / "out")
+    with ledger.held(REQUEST):
+        pass
+    (tmp_path / "out" / HOME / "request.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"cannot read .*request.json: .*give another folder"):
+        ledger.check(REQUEST)
+
+
+def test_a_chunk_is_claimed_once(tmp_path):
+    assert [claimed(tmp_path, name) for name in ("a", "b", "a")] == [True, True, False]
