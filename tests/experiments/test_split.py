@@ -127,7 +127,8 @@ def test_a_split_that_pays_is_advised_with_the_option_of_a_run():
     assert finding.evidence[0].startswith("Both parts run on the CPU")
     assert finding.evidence[1] == (
         "Behind b a frame takes 3.00 + 1.00 + 2.00 ms (first part, transfer, second part), one at "
-        "a time: overlapping gains 2.00 times at most; 4.00 kB of a frame go from part to part."
+        "a time: with a processor each, overlapping gains at most 2.00 times; 4.00 kB of a frame "
+        "go from part to part."
     )
 
 

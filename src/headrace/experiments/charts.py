@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from headrace.experiments.contend import Spread
 from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
+from headrace.report.numbers import decimal
 
 STACK: Final = (PLAIN, "#d9a253", "#5ea58c", "#9b7fc0")
 """Colours of series, in their order."""
@@ -76,6 +77,10 @@ def way_bars(
                 orientation="h",
                 color=color,
                 error_x=error_bars(of, _LINE),
+                text=[f" {decimal(spread.median)} " for spread in of],
+                textposition="auto",
+                insidetextanchor="start",
+                cliponaxis=False,
                 hovertemplate=[
                     f"%{{x:.3~r}} {unit}, {said}<extra>{labels[place]}</extra>"
                     for place, _ in known

@@ -50,7 +50,8 @@ class SplitConfig:
     prep_level: Prepared = "medium"
     device: OnDevice = "cpu"
     threads: Threads = None
-    batch_size: BatchSize = 16
+    batch_size: BatchSize = 8
+    """Small, so that a turn holds many batches, which parts at work at once pass on."""
     seconds: TurnSeconds = 1.5
     repeats: Repeats = 3
 

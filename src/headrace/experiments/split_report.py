@@ -73,8 +73,9 @@ def _evidence(record: SplitRecord) -> Iterator[str]:
         yield (
             f"Behind {cut.layer} a frame takes {decimal(cut.first_ms)} + "
             f"{decimal(cut.transfer_ms)} + {decimal(cut.second_ms)} ms (first part, transfer, "
-            f"second part), one at a time: overlapping gains {decimal(total / longest)} times at "
-            f"most; {decimal(cut.crossing_bytes / 1e3)} kB of a frame go from part to part."
+            "second part), one at a time: with a processor each, overlapping gains at most "
+            f"{decimal(total / longest)} times; {decimal(cut.crossing_bytes / 1e3)} kB of a frame "
+            "go from part to part."
         )
     apart = max(cut.difference for cut in record.cuts)
     same = "the same, bit for bit" if not apart else f"apart by {apart:.1g} of the largest at most"
