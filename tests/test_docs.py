@@ -11,6 +11,7 @@ from headrace.cli import (
     clip,
     compare,
     doctor,
+    extract,
     index,
     launch,
     models,
@@ -23,7 +24,7 @@ from media import real_clip
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
-_MODULES = (bench, clip, compare, doctor, index, launch, models, plan, report, run, watch)
+_MODULES = (bench, clip, compare, doctor, extract, index, launch, models, plan, report, run, watch)
 COMMANDS = {module.__name__.rpartition(".")[2] for module in _MODULES}
 
 
