@@ -1,19 +1,19 @@
-"""Ways that take turns: what is timed, how they stand, and the advice that follows."""
+"""Ways that take turns: what is timed, how they rank, and the advice that follows."""
 
 from contextlib import contextmanager
 
 import pytest
 
 from experiments.contests import recorded
-from headrace.experiments.contest import Done, Standing, contest_answer, contest_rows, hold_contest
+from headrace.experiments.contest import Done, Ranking, contest_answer, contest_rows, hold_contest
 from headrace.experiments.experiment import Context
 from headrace.profiling.findings.finding import Change
 from headrace.testing.fake_clock import FakeClock
 
 
-def standing(seconds_by_way, others=0.0) -> Standing:
+def ranking(seconds_by_way, others=0.0) -> Ranking:
     record = recorded(seconds_by_way, others=others)
-    return Standing.of(record, contest_rows(record), "frames")
+    return Ranking.of(record, contest_rows(record), "frames")
 
 
 def test_each_turn_is_taken_inside_what_settles_its_way_and_that_is_not_timed():
@@ -76,7 +76,7 @@ def test_what_is_settled_is_ended_where_a_way_fails():
 
 
 def test_a_clear_winner_is_advised_with_its_gain_and_its_options():
-    found = standing({"plain": [2, 2], "quick": [1, 1]})
+    found = ranking({"plain": [2, 2], "quick": [1, 1]})
     assert found.is_won
     change = Change(words="--quick", options={"quick": True})
     advice = found.advice({"quick": change})
@@ -86,7 +86,7 @@ def test_a_clear_winner_is_advised_with_its_gain_and_its_options():
 
 
 def test_where_none_is_clearly_faster_nothing_is_to_be_changed():
-    found = standing({"plain": [1.02, 1.02], "quick": [1, 1]})
+    found = ranking({"plain": [1.02, 1.02], "quick": [1, 1]})
     assert not found.is_won
     assert (found.advice({}).words, found.advice({}).gain) == ("stay with plain", 1.0)
     assert found.change() == "No gain is known: nothing here is clearly faster than plain."
@@ -94,7 +94,7 @@ def test_where_none_is_clearly_faster_nothing_is_to_be_changed():
 
 @pytest.mark.parametrize(("seconds", "others"), [([1, 2], 0.0), ([1, 1], 3.0)])
 def test_no_gain_is_promised_by_turns_that_cannot_be_told_apart(seconds, others):
-    found = standing({"plain": [5, 5], "quick": seconds}, others)
+    found = ranking({"plain": [5, 5], "quick": seconds}, others)
     assert not found.is_won
     assert found.advice({"quick": Change(words="--quick")}).gain is None
     assert found.change().startswith("The same again with nothing else running")

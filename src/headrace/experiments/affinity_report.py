@@ -8,7 +8,7 @@ from headrace.experiments.affinity import AffinityConfig, AffinityRecord, measur
 from headrace.experiments.affinity_settings import MODEL, WHOLE, Setting, way_of
 from headrace.experiments.charts import way_bars
 from headrace.experiments.contend import Spread
-from headrace.experiments.contest import ContestRow, Standing, contest_rows
+from headrace.experiments.contest import ContestRow, Ranking, contest_rows
 from headrace.experiments.experiment import Column, Experiment
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.provenance import Scalar
@@ -44,25 +44,25 @@ def rows_of(record: AffinityRecord) -> tuple[AffinityRow, ...]:
 
 
 def _answer(record: AffinityRecord, rows: tuple[AffinityRow, ...]) -> tuple[Finding, ...]:
-    standing = Standing.of(record, rows, "frames")
-    evidence = (*_alone(record, rows), *standing.trust.sentences("Turns of one setting"))
+    ranking = Ranking.of(record, rows, "frames")
+    evidence = (*_alone(record, rows), *ranking.trust.sentences("Turns of one setting"))
     if len(rows) == 1:
-        headline = f"One core, so there is nothing to choose: {standing.rate(rows[0])}"
+        headline = f"One core, so there is nothing to choose: {ranking.rate(rows[0])}"
         return (Finding(headline=headline, evidence=evidence),)
-    best, changes = standing.best, {row.way: _change(row.setting) for row in rows[1:]}
-    change = standing.change()
-    if standing.trust.doubt:
-        headline = f"{standing.trust.doubt} what is the fastest; by the median {best.way}"
-    elif standing.is_won:
-        times = f"{decimal(standing.times(best))} times"
-        headline = f"A run goes fastest with {best.way}: {standing.rate(best)}"
-        change = f"{changes[best.way].words}: {times} the {standing.rate(rows[0])} without."
+    best, changes = ranking.best, {row.way: _change(row.setting) for row in rows[1:]}
+    change = ranking.change()
+    if ranking.trust.doubt:
+        headline = f"{ranking.trust.doubt} what is the fastest; by the median {best.way}"
+    elif ranking.is_won:
+        times = f"{decimal(ranking.times(best))} times"
+        headline = f"A run goes fastest with {best.way}: {ranking.rate(best)}"
+        change = f"{changes[best.way].words}: {times} the {ranking.rate(rows[0])} without."
     else:
         headline = (
             "No cores or threads are faster than those a run takes by itself: "
-            f"{standing.rate(rows[0])}"
+            f"{ranking.rate(rows[0])}"
         )
-    advice = standing.advice(changes)
+    advice = ranking.advice(changes)
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
 
 
@@ -70,7 +70,7 @@ def _alone(record: AffinityRecord, rows: tuple[AffinityRow, ...]) -> Iterator[st
     """Say how the model goes without the rest of a run, and what could not be tried."""
     prefix = way_of(MODEL, rows[0].setting).removesuffix(rows[0].way)
     ways = tuple(row for row in contest_rows(record) if row.way.startswith(prefix))
-    alone = Standing.of(record, ways, "frames")
+    alone = Ranking.of(record, ways, "frames")
     best = alone.best.way.removeprefix(prefix)
     if alone.trust.is_unsteady:
         yield "The model alone is too unsteady to say what is the fastest for it."

@@ -13,7 +13,7 @@ from headrace.experiments.compile_model import (
     CompileRecord,
     measure_compile,
 )
-from headrace.experiments.contest import ContestRow, Standing, contest_columns, contest_rows
+from headrace.experiments.contest import ContestRow, Ranking, contest_columns, contest_rows
 from headrace.experiments.experiment import Column, Experiment
 from headrace.experiments.survey.terms import Terms
 from headrace.profiling.findings.finding import Change, Finding
@@ -50,43 +50,43 @@ def pays_after(rows: tuple[CompileRow, ...]) -> float | None:
 
 
 def _answer(record: CompileRecord, rows: tuple[CompileRow, ...]) -> tuple[Finding, ...]:
-    standing = Standing.of(record, rows, "frames")
+    ranking = Ranking.of(record, rows, "frames")
     plain, compiled = rows
-    rates = f"{standing.rate(compiled)} against {standing.rate(plain)}"
-    times = decimal(standing.times(compiled))
-    if standing.trust.doubt:
-        headline = f"{standing.trust.doubt} what compiling gains; by the medians {rates}"
-    elif standing.is_won:
+    rates = f"{ranking.rate(compiled)} against {ranking.rate(plain)}"
+    times = decimal(ranking.times(compiled))
+    if ranking.trust.doubt:
+        headline = f"{ranking.trust.doubt} what compiling gains; by the medians {rates}"
+    elif ranking.is_won:
         headline = f"Compiled, {record.model} is {times} times as fast: {rates}"
     else:
         headline = f"Compiling {record.model} gains nothing here: {rates}"
     evidence = (
-        _cost(record, standing, rows),
+        _cost(record, ranking, rows),
         f"Scores of {counted(record.compared, 'frame')} were the same before anything was timed: "
         f"apart by {record.difference:.1g} of the largest score at most ({record.allowed:g} is "
         "allowed).",
         "These are figures of the model alone: a run gains as much only where its model sets the "
         "pace.",
-        *standing.trust.sentences("Turns of one way"),
+        *ranking.trust.sentences("Turns of one way"),
     )
     return (
         Finding(
             headline=headline,
             evidence=evidence,
-            change=_change(standing, rows),
-            advice=standing.advice(_CHANGES),
+            change=_change(ranking, rows),
+            advice=ranking.advice(_CHANGES),
         ),
     )
 
 
-def _cost(record: CompileRecord, standing: Standing, rows: tuple[CompileRow, ...]) -> str:
+def _cost(record: CompileRecord, ranking: Ranking, rows: tuple[CompileRow, ...]) -> str:
     cost = f"Compiling took {seconds(record.compile_seconds)} before the first frame"
     if record.is_cached:
         cost += " (from what PyTorch kept of an earlier time; the first time takes longer)"
     frames = pays_after(rows)
-    if standing.trust.doubt:
+    if ranking.trust.doubt:
         return f"{cost}."
-    if frames is None or not standing.is_won:
+    if frames is None or not ranking.is_won:
         return f"{cost}: nothing makes up for that."
     played = seconds(frames / record.frame_rate)
     return (
@@ -95,14 +95,14 @@ def _cost(record: CompileRecord, standing: Standing, rows: tuple[CompileRow, ...
     )
 
 
-def _change(standing: Standing, rows: tuple[CompileRow, ...]) -> str:
+def _change(ranking: Ranking, rows: tuple[CompileRow, ...]) -> str:
     frames = pays_after(rows)
-    if not standing.is_won or frames is None:
-        return standing.change()
+    if not ranking.is_won or frames is None:
+        return ranking.change()
     return (
         f"--enable-compile of headrace run where it has more than {count(round(frames))} frames "
-        f"to go through: {decimal(standing.times(standing.best))} times the "
-        f"{standing.rate(standing.first)} of {PLAIN}."
+        f"to go through: {decimal(ranking.times(ranking.best))} times the "
+        f"{ranking.rate(ranking.first)} of {PLAIN}."
     )
 
 

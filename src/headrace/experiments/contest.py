@@ -117,8 +117,8 @@ def contest_columns(head: str, unit: str) -> tuple[Column[ContestRow], ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
-    """How ways that contended stand, and how certain that is."""
+class Ranking:
+    """How ways that contended rank, and how certain that is."""
 
     rows: tuple[ContestRow, ...]
     """At least one; the first is what the others are compared with."""
@@ -128,7 +128,7 @@ class Standing:
 
     @classmethod
     def of(cls, record: ExperimentRecord, rows: tuple[ContestRow, ...], unit: str) -> Self:
-        """Return how the rows of a record stand."""
+        """Return how the rows of a record rank."""
         cores = record.provenance.machine.usable_cores
         return cls(rows=rows, unit=unit, trust=Trust.of(rows, cores))
 
@@ -204,11 +204,11 @@ def contest_answer(
         changes: Way -> what makes a run go this way.
         evidence: What else is to be said, a sentence each.
     """
-    standing = Standing.of(record, rows, unit)
-    alike, best = standing.alike, standing.best
-    headline = f"Fastest is {' and '.join(alike)}: {standing.rate(best)}"
-    if standing.trust.doubt:
-        headline = f"{standing.trust.doubt} which is the fastest; by the median {best.way}"
-    said = (*evidence, *standing.trust.sentences("Turns of one way"))
-    advice = standing.advice(changes or {})
-    return (Finding(headline=headline, evidence=said, change=standing.change(), advice=advice),)
+    ranking = Ranking.of(record, rows, unit)
+    alike, best = ranking.alike, ranking.best
+    headline = f"Fastest is {' and '.join(alike)}: {ranking.rate(best)}"
+    if ranking.trust.doubt:
+        headline = f"{ranking.trust.doubt} which is the fastest; by the median {best.way}"
+    said = (*evidence, *ranking.trust.sentences("Turns of one way"))
+    advice = ranking.advice(changes or {})
+    return (Finding(headline=headline, evidence=said, change=ranking.change(), advice=advice),)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.experiments.charts import stacked_bars, way_bars
-from headrace.experiments.contest import ContestRow, Standing, contest_columns, contest_rows
+from headrace.experiments.contest import ContestRow, Ranking, contest_columns, contest_rows
 from headrace.experiments.experiment import Column, Experiment
 from headrace.experiments.split import (
     WHOLE,
@@ -37,16 +37,16 @@ def rows_of(record: SplitRecord) -> tuple[SplitRow, ...]:
 
 
 def _answer(record: SplitRecord, rows: tuple[SplitRow, ...]) -> tuple[Finding, ...]:
-    standing = Standing.of(record, rows, "frames")
+    ranking = Ranking.of(record, rows, "frames")
     parts = max(rows[1:], key=lambda row: row.rate.median)
-    rates = f"{standing.rate(parts)} ({parts.way}) against {standing.rate(rows[0])} whole"
-    if standing.trust.doubt:
-        headline = f"{standing.trust.doubt} whether a split pays; by the medians {rates}"
-    elif standing.is_won:
+    rates = f"{ranking.rate(parts)} ({parts.way}) against {ranking.rate(rows[0])} whole"
+    if ranking.trust.doubt:
+        headline = f"{ranking.trust.doubt} whether a split pays; by the medians {rates}"
+    elif ranking.is_won:
         headline = f"A split of {record.model} pays: {rates}"
     else:
         headline = f"No split of {record.model} pays here: {rates}"
-    evidence = (*_evidence(record), *standing.trust.sentences("Turns of one way"))
+    evidence = (*_evidence(record), *ranking.trust.sentences("Turns of one way"))
     changes = {
         pipelined(cut.layer): Change(
             words=f"--split-point {record.model}:{cut.layer} of headrace run",
@@ -54,10 +54,10 @@ def _answer(record: SplitRecord, rows: tuple[SplitRow, ...]) -> tuple[Finding, .
         )
         for cut in record.cuts
     }
-    advice, change = standing.advice(changes), standing.change()
-    if standing.is_won:
-        times = f"{decimal(standing.times(standing.best))} times"
-        change = f"{advice.words}: {times} the {standing.rate(rows[0])} of the whole model."
+    advice, change = ranking.advice(changes), ranking.change()
+    if ranking.is_won:
+        times = f"{decimal(ranking.times(ranking.best))} times"
+        change = f"{advice.words}: {times} the {ranking.rate(rows[0])} of the whole model."
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
 
 
