@@ -23,6 +23,7 @@ from headrace.experiments.preprocess_steps import (
     Place,
     Step,
 )
+from headrace.experiments.survey.terms import Terms
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import Chart
 from headrace.report.numbers import counted, decimal, percent
@@ -226,4 +227,5 @@ PREPROCESS: Final[Experiment[PreprocessConfig, PreprocessRecord, PreprocessRow]]
     answer=_answer,
     charts=lambda rows: (_steps_chart(rows), _paths_chart(rows)),
     names_machine=True,
+    terms=Terms(seconds=45),
 )
