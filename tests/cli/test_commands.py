@@ -1,6 +1,7 @@
 """The commands as a user meets them: what they print, and how they end."""
 
 import json
+import re
 import subprocess
 import sys
 from inspect import signature
@@ -37,6 +38,18 @@ def test_version_and_help(call):
     assert code == 0
     for command in ("run", "watch", "report", "clip", "index", "doctor"):
         assert f"  {command}" in out
+
+
+@pytest.mark.parametrize("group", [(), ("bench",)])
+def test_help_lists_each_command_with_its_whole_sentence_in_80_columns(call, monkeypatch, group):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = call(*group, "--help")[1].partition("Commands:\n")[2].partition("\n\n")[0]
+    entries = re.split(r"^  (?=\w)", listed, flags=re.MULTILINE)[1:]
+    assert len(entries) >= 6
+    assert all(" ".join(entry.split()).endswith(".") for entry in entries), listed
+    assert "..." not in listed
+    assert "…" not in listed
+    assert max(map(len, listed.splitlines())) <= 80
 
 
 def test_a_run_leaves_its_folder_and_says_where(call, tmp_path):

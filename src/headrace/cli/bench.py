@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
+from headrace.cli.command_list import CommandList
 from headrace.cli.options import configured, keyword, parameters, with_parameters
 from headrace.cli.progress import progress
 
@@ -23,7 +23,7 @@ _JSON = keyword(
 )
 
 
-class _Experiments(TyperGroup):
+class _Experiments(CommandList):
     """A command for each registered experiment, imported when one of them is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:

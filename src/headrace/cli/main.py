@@ -4,7 +4,6 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from headrace.cli import (
     bench,
@@ -19,6 +18,7 @@ from headrace.cli import (
     run,
     watch,
 )
+from headrace.cli.command_list import CommandList
 from headrace.cli.retrain_run import with_mode
 from headrace.cli.stopping import INTERRUPTED
 from headrace.cli.usage import in_our_words
@@ -37,7 +37,7 @@ class _InterruptedError(Exception):
     """Somebody pressed Ctrl-C, and the command has nothing to say of it."""
 
 
-class _Commands(TyperGroup):
+class _Commands(CommandList):
     """The commands; typer would say nothing of Ctrl-C, and words of other libraries of faults."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:
