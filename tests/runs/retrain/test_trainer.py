@@ -135,9 +135,7 @@ class Uncompilable(nn.Module):
 
 
 def test_a_compiler_that_fails_is_one_line_that_says_what_it_needs():
-    said = (
-        r"squeezenet1_1 cannot be compiled on cpu for batches of 2: No working .*"
-    )
+    said = r"squeezenet1_1 cannot be compiled on cpu for batches of 2: No working .*"
     with pytest.raises(BackendError, match=said + "install what torch.compile needs") as caught:
         learner(lambda module: Uncompilable(), StartWatch(FakeClock()))
     assert len(str(caught.value).splitlines()) == 1
