@@ -92,7 +92,7 @@ def test_all_that_is_wrong_with_a_file_is_told_in_one_go_with_its_place(call, tm
     starts = (
         "1: otu is no part of a launch; did you mean out?",
         "3: defaults.max-steps: must be >= 1, got '0'",
-        "7: workers.a.model_nam: `headrace run` has no such option; did you mean model_name or mode?",
+        "7: workers.a.model_nam: `headrace run` has no such option; did you mean model_name",
         "8: workers.a.prep_level: 'mediun' is not one of 'simple', 'medium', 'complex'",
         "9: workers.a.out: each worker has its folder in that of the launch",
         "10: the name of a worker is made of letters",
