@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.stopping import ending_on_sigterm
+from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
 
 if TYPE_CHECKING:
     from headrace.runs.launch.record import LaunchRecord
@@ -117,8 +117,8 @@ def _conclude(
         if not is_quiet:
             print(f"Report: {folder / REPORT}\nTable: {folder / TABLE}\nRecord: {folder / RECORD}")
     if any(worker.outcome == "interrupted" for worker in record.workers):
-        kept = f"what was done is kept in {folder}" if has_results else "before the first frame"
-        print(f"headrace: interrupted; {kept}", file=sys.stderr)
+        kept = f"headrace: interrupted; what was done is kept in {folder}"
+        print(kept if has_results else NOTHING_RECORDED, file=sys.stderr)
         raise typer.Exit(interrupted)
     if bad:
         raise typer.Exit(1)
