@@ -1,6 +1,7 @@
 """The commands as a user meets them: what they print, and how they end."""
 
 import json
+import re
 import subprocess
 import sys
 from inspect import signature
@@ -37,6 +38,18 @@ def test_version_and_help(call):
     assert code == 0
     for command in ("run", "watch", "report", "clip", "index", "doctor"):
         assert f"  {command}" in out
+
+
+@pytest.mark.parametrize("group", [(), ("bench",)])
+def test_help_lists_each_command_with_its_whole_sentence_in_80_columns(call, monkeypatch, group):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = call(*group, "--help")[1].partition("Commands:\n")[2].partition("\n\n")[0]
+    entries = re.split(r"^  (?=\w)", listed, flags=re.MULTILINE)[1:]
+    assert len(entries) >= 6
+    assert all(" ".join(entry.split()).endswith(".") for entry in entries), listed
+    assert "..." not in listed
+    assert "…" not in listed
+    assert max(map(len, listed.splitlines())) <= 80
 
 
 def test_a_run_leaves_its_folder_and_says_where(call, tmp_path):
@@ -294,6 +307,15 @@ main(sys.argv[1:])
 """
 
 
+INTERRUPTED_TWICE = """
+import os, signal
+import headrace.report.folder as folder
+def again(session, path):
+    os.kill(os.getpid(), signal.SIGINT)
+folder.write_run = again
+"""
+
+
 def test_ctrl_c_keeps_what_was_done_and_ends_with_130(tmp_path):
     """A real SIGINT to a real process, in the middle of a run."""
     clip = write_clip(tmp_path / "clip", KINDS["h264_long_gop"])
@@ -319,6 +341,37 @@ def test_an_output_that_is_cut_off_is_no_traceback(good):
         ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
     )
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("models",), ("run", "--help")])
+def test_an_output_on_a_full_disk_is_one_line(arguments):
+    command = [sys.executable, "-m", "headrace", *arguments]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    said = "headrace: cannot write to the standard output: no space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_an_output_that_is_closed_is_as_if_nobody_looked(good):
+    command = f"{sys.executable} -m headrace index {good} >&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_second_ctrl_c_while_the_folder_is_written_is_one_line(tmp_path):
+    clip = write_clip(tmp_path / "clip", KINDS["h264_long_gop"])
+    command = [*(str(a) for a in ("run", clip, *FAST, "--out", tmp_path / "out"))]
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_TWICE + RUN_UNTIL_STEP_3, *command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == "headrace: interrupted before anything was recorded\n"
+    assert not (tmp_path / "out" / "session.json").exists()
+    assert not list((tmp_path / "out").glob(".*"))
 
 
 def test_a_traced_run_says_where_its_trace_lies_and_what_it_is_for(call, good, tmp_path):

@@ -67,6 +67,22 @@ def test_runs_of_one_name_are_told_apart_by_their_paths(call, runs, tmp_path):
     assert out.startswith(f"{other} against {folder}")
 
 
+def test_a_folder_that_is_no_run_is_called_what_it_is(call, runs, tmp_path):
+    (run,) = runs(a=session(1))
+    bench = tmp_path / "bench"
+    bench.mkdir()
+    (bench / "workers.json").write_text("{}")
+    for given, message in (
+        (bench, f"{bench} holds what headrace bench workers found, and no run"),
+        (bench / "workers.json", "holds what headrace bench workers found"),
+        (tmp_path, f"{tmp_path} is no run, but holds 1; give those: {run}"),
+    ):
+        code, out, err = call("compare", run, given)
+        assert (code, out) == (2, "")
+        assert message in err
+        assert err.count("\n") == 1
+
+
 def test_what_cannot_be_compared_is_said_in_one_line(call, runs, tmp_path):
     videos = [(SOURCE.model_copy(update={"content": f"sha256:{k}"}),) for k in range(2)]
     a, b = runs(a=session(1, inputs=videos[0]), b=session(2, inputs=videos[1]))

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.launch_flags import RunVocabulary
+from headrace.cli.retrain_run import with_mode
 from headrace.cli.run import run
 from headrace.errors import ConfigError
 from headrace.runs.launch.config import read_config
+from headrace.testing.synth import SynthClip, write_clip
 
 GOOD = """
 out: results
@@ -58,7 +60,7 @@ def read(tmp_path):
     def read(text):
         file = tmp_path / "launch.yaml"
         file.write_text(text)
-        return read_config(file, RunVocabulary(run))
+        return read_config(file, RunVocabulary(with_mode(run)))
 
     return read
 
@@ -90,7 +92,7 @@ def test_all_that_is_wrong_with_a_file_is_told_in_one_go_with_its_place(call, tm
     starts = (
         "1: otu is no part of a launch; did you mean out?",
         "3: defaults.max-steps: must be >= 1, got '0'",
-        "7: workers.a.model_nam: `headrace run` has no such option; did you mean model_name?",
+        "7: workers.a.model_nam: `headrace run` has no such option; did you mean model_name",
         "8: workers.a.prep_level: 'mediun' is not one of 'simple', 'medium', 'complex'",
         "9: workers.a.out: each worker has its folder in that of the launch",
         "10: the name of a worker is made of letters",
@@ -138,8 +140,9 @@ def test_a_file_that_is_no_text_or_not_there_is_an_error(call, tmp_path):
 
 
 def test_every_option_of_a_run_is_known_by_its_flag(read):
-    vocabulary = RunVocabulary(run)
-    assert {"source", "sources", "model_name", "no_video", "web_port"} <= set(vocabulary.keys)
+    vocabulary = RunVocabulary(with_mode(run))
+    known = {"source", "sources", "model_name", "no_video", "web_port", "mode", "labels", "epochs"}
+    assert known <= set(vocabulary.keys)
     assert not {"out", "json", "dry_run"} & set(vocabulary.keys)
     assert vocabulary.arguments("no_video", False) == ("--video",)
     assert vocabulary.arguments("wait_for_source", False) == ()
@@ -166,6 +169,38 @@ def test_the_example_runs_as_it_is_and_is_compared(call, tmp_path):
     assert record["workers"][0]["command"][:2] == ["headrace", "run"]
     assert (out / "small/report.html").exists()
     assert "mobilenet_v3_large" in (out / "report.html").read_text()
+
+
+def test_workers_of_both_modes_are_compared(call, tmp_path):
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=6, size=(64, 96)))
+    file, out = tmp_path / "launch.yaml", tmp_path / "out"
+    file.write_text(
+        "defaults: {weights: none, model_name: squeezenet1_1, threads: 1, batch_size: 2}\n"
+        f"workers:\n  learns: {{source: {clip}, mode: retrain}}\n"
+        f"  runs: {{source: {clip}, mode: inference, video: false}}\n"
+    )
+    code, _, err = call("launch", file, "--out", out)
+    assert code == 0, err
+    rows = list(csv.DictReader((out / "workers.csv").read_text().splitlines()))
+    assert [(row["worker"], row["outcome"], row["frames"]) for row in rows] == [
+        ("learns", "complete", "6"),
+        ("runs", "complete", "6"),
+    ]
+    assert (out / "learns" / "head.pt").is_file()
+
+
+@pytest.mark.parametrize(
+    ("key", "advice"),
+    [
+        ("modl", "did you mean mode?"),
+        ("batchsize", "did you mean batch_size or size?"),
+        ("prep", "did you mean predictions or prep_level or prep_on_gpu?"),
+        ("zoom", "see `headrace run --help`"),
+    ],
+)
+def test_a_key_that_is_none_is_answered_with_those_that_were_meant(read, key, advice):
+    with pytest.raises(ConfigError, match=re.escape(advice)):
+        read(f"workers: {{a: {{source: x, {key}: 1}}}}")
 
 
 def test_a_worker_that_cannot_begin_is_named_and_nothing_is_written(call, tmp_path):

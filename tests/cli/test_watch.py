@@ -125,7 +125,7 @@ def test_a_script_without_a_loader_is_told_so_and_loads_no_torch(tmp_path) -> No
     assert (done.returncode, done.stdout) == (0, "False\n")
     assert done.stderr == (
         "headrace: plain.py took no batch from a DataLoader or a loader of headrace: "
-        "there is no loop to tell of\n"
+        "there is no loop to tell of; processes that it starts are not watched\n"
     )
 
 

@@ -1,11 +1,19 @@
 """A comparison in words and as a page."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from headrace.profiling.comparison.comparison import compare
-from headrace.report.comparison import amount, conclusion, render_comparison, signed
+from headrace.profiling.usage import Usage
+from headrace.report.comparison import (
+    amount,
+    conclusion,
+    render_comparison,
+    render_comparison_text,
+    signed,
+)
 from profiling.comparison.simulated import session
 from report.chromium import Page
 from report.test_html_browser import DRAWN
@@ -57,3 +65,14 @@ def test_the_page_is_drawn_and_fits_its_window(page: Page, tmp_path: Path) -> No
             ]
             page.screenshot(tmp_path / f"compare-{width}-{scheme}.png")
     assert page.console == []
+
+
+def test_a_figure_without_an_interval_says_why_it_has_none() -> None:
+    usage = Usage(cpu_seconds=9.0, peak_memory_bytes=2**30)
+    found = compare(
+        {"a": session(1, steps=20, usage=usage), "b": session(2, steps=20, usage=usage)}
+    )
+    rows = [re.split(r" {2,}", line.strip()) for line in render_comparison_text(found).splitlines()]
+    verdicts = {row[0]: row[-1] for row in rows if "–" in row}
+    assert verdicts["Throughput"] == verdicts["The model, per frame"] == "too few steps"
+    assert verdicts["CPU time, per frame"] == verdicts["Peak memory"] == "one number a run"

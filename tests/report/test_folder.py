@@ -54,7 +54,7 @@ def test_a_report_that_cannot_be_written_is_an_error_and_the_session_is_kept(tmp
 
 
 def test_a_folder_that_is_used_again_holds_the_files_of_one_run(tmp_path):
-    names = ("annotated-0.mp4", "annotated-1.mp4", "predictions.parquet")
+    names = ("annotated-0.mp4", "annotated-1.mp4", "predictions.parquet", "trace.json.gz")
     for name in (*names, "notes.txt"):
         (tmp_path / name).write_text("before")
     (tmp_path / "predictions.jsonl").write_text("again")

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from headrace.cli.bench_all import command_of_all
+from headrace.cli.command_list import CommandList
 from headrace.cli.options import configured, keyword, parameters, with_parameters
 from headrace.cli.progress import progress
 
@@ -25,7 +25,7 @@ _JSON = keyword(
 )
 
 
-class _Experiments(TyperGroup):
+class _Experiments(CommandList):
     """A command for each registered experiment, imported when one of them is asked for, and one
     for all of them."""
 

@@ -41,11 +41,12 @@ def compare(
 
 def _sessions(runs: list[Path]) -> "dict[str, Session]":
     """Read them, by the names of their folders, or by their paths where two are called the same."""
+    from headrace.cli.recorded import run_folder
     from headrace.errors import ConfigError
     from headrace.profiling.session import Session
     from headrace.report.folder import SESSION
 
-    paths = [run.parent if run.name == SESSION else run for run in runs]
+    paths = [run_folder(run) for run in runs]
     if len({path.resolve() for path in paths}) < len(paths):
         raise ConfigError("a run is given twice; give different folders")
     names = [path.resolve().name for path in paths]

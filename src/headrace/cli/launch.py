@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.stopping import ending_on_sigterm
+from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
 
 if TYPE_CHECKING:
     from headrace.runs.launch.record import LaunchRecord
@@ -66,12 +66,13 @@ def launch(
         raise typer.BadParameter("give a file, or --example to see one", param_hint="CONFIG")
     from headrace.cli.launch_flags import RunVocabulary
     from headrace.cli.launch_screen import LaunchScreen
+    from headrace.cli.retrain_run import with_mode
     from headrace.cli.run import run
     from headrace.live.masking import masked
     from headrace.runs.launch.config import read_config
     from headrace.runs.launch.launching import Launch
 
-    found = read_config(config, RunVocabulary(run))
+    found = read_config(config, RunVocabulary(with_mode(run)))
     folder = out or (Path(found.out) if found.out else _OUT)
     with ending_on_sigterm() as ending:
         with LaunchScreen([worker.name for worker in found.workers], is_quiet=json) as screen:
@@ -116,8 +117,8 @@ def _conclude(
         if not is_quiet:
             print(f"Report: {folder / REPORT}\nTable: {folder / TABLE}\nRecord: {folder / RECORD}")
     if any(worker.outcome == "interrupted" for worker in record.workers):
-        kept = f"what was done is kept in {folder}" if has_results else "before the first frame"
-        print(f"headrace: interrupted; {kept}", file=sys.stderr)
+        kept = f"headrace: interrupted; what was done is kept in {folder}"
+        print(kept if has_results else NOTHING_RECORDED, file=sys.stderr)
         raise typer.Exit(interrupted)
     if bad:
         raise typer.Exit(1)

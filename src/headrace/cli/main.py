@@ -1,10 +1,10 @@
 """`headrace`: the commands together, and what goes wrong as one line and an exit code."""
 
+import os
 import sys
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from headrace.cli import (
     bench,
@@ -20,8 +20,9 @@ from headrace.cli import (
     run,
     watch,
 )
+from headrace.cli.command_list import CommandList
 from headrace.cli.retrain_run import with_mode
-from headrace.cli.stopping import INTERRUPTED
+from headrace.cli.stopping import INTERRUPTED, TERMINATED, end_at_once
 from headrace.cli.usage import in_our_words
 from headrace.errors import ConfigError, HeadraceError
 
@@ -39,7 +40,7 @@ class _InterruptedError(Exception):
     """Somebody pressed Ctrl-C, and the command has nothing to say of it."""
 
 
-class _Commands(TyperGroup):
+class _Commands(CommandList):
     """The commands; typer would say nothing of Ctrl-C, and words of other libraries of faults."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:
@@ -95,17 +96,17 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; end the process with its exit code."""
+    _open_what_is_closed()
     arguments = sys.argv[1:] if arguments is None else arguments
     own = watch.own_arguments(arguments)
     is_debug = "--debug" in arguments[:own]
     arguments = [each for k, each in enumerate(arguments) if each != "--debug" or k >= own]
-    if arguments == ["--version"]:
-        from importlib.metadata import version
-
-        print(f"headrace {version('headrace')}")
-        return
     try:
-        app(arguments, prog_name="headrace")
+        _run(arguments)
+    except SystemExit as end:
+        if end.code in (INTERRUPTED, TERMINATED):
+            end_at_once()
+        raise
     except HeadraceError as error:
         if is_debug:
             raise
@@ -113,8 +114,32 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(USAGE if isinstance(error, ConfigError) else FAILED)
     except (KeyboardInterrupt, _InterruptedError):
         print("headrace: interrupted", file=sys.stderr)
+        end_at_once()
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read our output has enough, as in `headrace index ... | head`.
+    except OSError as error:
+        # Whoever read our output has enough, as in `headrace index ... | head`, or a full disk.
         sys.stdout = None
+        if not isinstance(error, BrokenPipeError):
+            reason = (error.strerror or str(error)).lower()
+            print(f"headrace: cannot write to the standard output: {reason}", file=sys.stderr)
         sys.exit(FAILED)
+
+
+def _run(arguments: list[str]) -> None:
+    try:
+        if arguments == ["--version"]:
+            from importlib.metadata import version
+
+            print(f"headrace {version('headrace')}")
+        else:
+            app(arguments, prog_name="headrace")
+    finally:
+        # Not at the end of the process, where nobody could say that it cannot be written.
+        sys.stdout.flush()
+
+
+def _open_what_is_closed() -> None:
+    """Give streams that whoever started the process has closed: what goes there is gone."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))

@@ -14,7 +14,7 @@ from headrace.cli.keeping import keep
 from headrace.cli.launched import run_as_launched
 from headrace.cli.options import keyword, with_parameters
 from headrace.cli.progress import progress_line
-from headrace.cli.stopping import ending_on_sigterm
+from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _retrain(*, dry_run: bool, json: bool, **typed: Any) -> None:
         try:
             session = _execute(options, is_dry=dry_run, is_quiet=json)
         except KeyboardInterrupt:
-            print("headrace: interrupted before the first step", file=sys.stderr)
+            print(NOTHING_RECORDED, file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None
         if session is not None:
             _conclude(session, options, ending.exit_code, is_quiet=json)

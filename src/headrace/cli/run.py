@@ -15,7 +15,7 @@ from headrace.cli.options import flags, with_parameters
 from headrace.cli.progress import progress_line
 from headrace.cli.run_options import GROUPS
 from headrace.cli.run_values import live_options, run_options
-from headrace.cli.stopping import ending_on_sigterm
+from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
 from headrace.cli.trying import refuse_other_than_file, try_advice
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _run_either(
             else:
                 session = execute_live(live, web, is_dry=is_dry, is_quiet=is_quiet)
         except KeyboardInterrupt:
-            print("headrace: interrupted before the first frame", file=sys.stderr)
+            print(NOTHING_RECORDED, file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None
         if session is not None:
             _conclude(session, plain.output.out, ending.exit_code, is_quiet=is_quiet)

@@ -9,6 +9,8 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 TERMINATED = 143
 """Exit code after SIGTERM."""
+NOTHING_RECORDED = "headrace: interrupted before anything was recorded"
+"""Said after Ctrl-C, be it the first one, early, or a second one while results are written."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -20,6 +22,11 @@ class Ending:
 
     exit_code = INTERRUPTED
     """Of a command that was interrupted."""
+
+
+def end_at_once() -> None:
+    """Let a further Ctrl-C end the process without a word: all that is to be said was said."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager

@@ -1,8 +1,12 @@
 """Whether an error says that memory ran out, on the CPU or on a GPU; what may then be freed."""
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
+
+from headrace.errors import BackendError, ConfigError
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
@@ -17,3 +21,23 @@ def release_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+@contextmanager
+def fitting_memory(name: str) -> Iterator[None]:
+    """Build the model `name` inside.
+
+    Raises:
+        BackendError: memory ran out, whatever else that was taken for.
+    """
+    try:
+        yield
+    except (RuntimeError, MemoryError, ConfigError) as error:
+        causes = [each for each in (error, error.__cause__) if is_out_of_memory(each)]
+        if not causes:
+            raise
+        words = (str(causes[0]).strip() or "no memory is left").splitlines()[0]
+        raise BackendError(
+            f"{name} does not fit into the memory of this machine: {words}; use a smaller model, "
+            "or end other programs"
+        ) from causes[0]

@@ -130,6 +130,15 @@ def warm_up(model: Model[Result], shape: tuple[int, ...]) -> None:
         ) from error
 
 
+def not_compiled(model: Model[Any], batch_size: int, error: BaseException) -> BackendError:
+    """Return the error that says that a model cannot be compiled, and why."""
+    return BackendError(
+        f"{model.name} cannot be compiled on {model.compute.device} for batches of {batch_size}: "
+        f"{_first_line(error)}; install what torch.compile needs (a C++ compiler such as g++; "
+        "Triton on a GPU), use a smaller --batch-size, or leave out --enable-compile"
+    )
+
+
 def _placed(model: Model[Result], compute: Compute) -> Model[Result]:
     try:
         module = _on_devices(model.module, compute)
@@ -161,11 +170,7 @@ def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) 
         compiled = replace(model, module=fixed)
         compiled.run(torch.zeros(shape, device=model.compute.device))
     except (RuntimeError, OSError) as error:
-        raise BackendError(
-            f"{model.name} cannot be compiled on {model.compute.device} for batches of {shape[0]}: "
-            f"{_first_line(error)}; install what torch.compile needs (a C++ compiler such as g++; "
-            "Triton on a GPU), use a smaller --batch-size, or leave out compile"
-        ) from error
+        raise not_compiled(model, shape[0], error) from error
     return compiled
 
 

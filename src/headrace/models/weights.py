@@ -18,6 +18,7 @@ from headrace.errors import ConfigError
 from headrace.models.catalogue import input_of, own_preset, preset_of, task_of
 from headrace.models.checkpoint import NO_CHECKPOINT, check_fit, read_checkpoint, state_of
 from headrace.models.head import replace_head
+from headrace.models.out_of_memory import fitting_memory
 from headrace.models.outputs import ClassNames
 from headrace.models.trained_head import PLACES, TrainedHead
 from headrace.preprocess.spec import InputSpec
@@ -56,7 +57,13 @@ def with_weights(name: str, weights: str) -> Weighted:
 
     Raises:
         ConfigError: there is no such model, or the weights cannot be had or do not fit it.
+        BackendError: there is not memory enough for it.
     """
+    with fitting_memory(name):
+        return _with_weights(name, weights)
+
+
+def _with_weights(name: str, weights: str) -> Weighted:
     preset = preset_of(name, weights)
     labels = tuple(preset.meta["categories"] or ())
     is_labelled = weights != "none"

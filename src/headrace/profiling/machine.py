@@ -66,9 +66,9 @@ def commit() -> str | None:
 
 
 def _git(*words: str) -> str:
-    done = subprocess.run(
-        ["git", *words], cwd=_CHECKOUT, capture_output=True, text=True, check=True
-    )
+    # Looking must not lock the checkout for whoever works in it.
+    command = ["git", "--no-optional-locks", *words]
+    done = subprocess.run(command, cwd=_CHECKOUT, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 

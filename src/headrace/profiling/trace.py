@@ -42,6 +42,7 @@ def trace_events(
     parts: Mapping[tuple[str, int], Sequence[int]] | None = None,
     *,
     origin_ns: int,
+    processes: Mapping[int, str] | None = None,
 ) -> list[Event]:
     """Return ranges as a row for each thread, and arrows along the way of each item.
 
@@ -51,10 +52,11 @@ def trace_events(
         parts: (stage, number) of gathered items -> what they are made of: each part has an arrow of
             its own, through all that it went into.
         origin_ns: What the trace counts from, by the clock of the ranges.
+        processes: Process -> what it is called; "headrace" where it is not told.
     """
     rows = _rows(ranges)
     placed = [(rows[each.process_id, each.thread_id, each.thread], each) for each in ranges]
-    events = list(_names(rows))
+    events = list(_names(rows, processes or {}))
     for row, each in placed:
         events.append(
             {
@@ -123,9 +125,12 @@ def _rows(ranges: Sequence[TimedRange]) -> dict[tuple[int, int, str], int]:
     return {thread: _FIRST_ROW + 2 * place for place, thread in enumerate(ordered)}
 
 
-def _names(rows: Mapping[tuple[int, int, str], int]) -> Iterator[Event]:
+def _names(
+    rows: Mapping[tuple[int, int, str], int], processes: Mapping[int, str]
+) -> Iterator[Event]:
     for process in dict.fromkeys(process for process, _, _ in rows):
-        yield metadata("process_name", process, 0, {"name": f"headrace {process}"})
+        name = f"{processes.get(process, 'headrace')} {process}"
+        yield metadata("process_name", process, 0, {"name": name})
     for (process, _, name), row in rows.items():
         yield metadata("thread_name", process, row, {"name": name})
         yield metadata("thread_sort_index", process, row, {"sort_index": row - _FIRST_ROW})

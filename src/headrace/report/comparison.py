@@ -111,10 +111,16 @@ def _rows(run: RunComparison) -> list[tuple[str, ...]]:
             amount(each.other, each.unit),
             "–" if each.change is None else signed(each.change),
             "–" if each.interval is None else " to ".join(map(signed, each.interval)),
-            "one number a run" if each.verdict == "not known" else each.verdict,
+            _verdict(each),
         )
         for each in run.differences
     ]
+
+
+def _verdict(each: Difference) -> str:
+    if each.verdict != "not known":
+        return each.verdict
+    return "one number a run" if each.is_of_run else "too few steps"
 
 
 def _circumstance_lines(run: RunComparison, base: str) -> Iterator[str]:

@@ -31,8 +31,12 @@ def render_verdict(session: Session) -> str:
 
 
 def _try_next(findings: tuple[Finding, ...]) -> Iterator[str]:
-    """The change with the largest predicted gain; where none is known, the first one."""
+    """The change with the largest predicted gain; where none is known, the first one.
+
+    Gains of the steps are none of the whole where most of that was spent before them.
+    """
     told = [finding for finding in findings if finding.change]
+    told = [finding for finding in told if finding.bound_by == ("start-up",)] or told
     of_bounds = [finding for finding in told if finding.bound_by or finding.advice]
     if told:
         best = max(of_bounds or told, key=_gain)

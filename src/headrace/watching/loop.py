@@ -7,7 +7,7 @@ from typing import Any, Final
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, processor_ns
 from headrace.watching.device import DeviceWaits
 from headrace.watching.facts import BatchFacts, samples_in
-from headrace.watching.timed import TimedBatch
+from headrace.watching.timed import IN_LOOP, TimedBatch
 
 MOST_STEPS: Final = 100_000
 """Steps that are kept, some 40 MB; later ones go by."""
@@ -28,6 +28,10 @@ class SeenStep:
     collate_ns: int | None = None
     batch_processor_ns: int | None = None
     made_ns: int | None = None
+    worker: int | None = None
+    """Number of the worker that made the batch; None where the loop did, or it is not seen."""
+    process_id: int | None = None
+    """Of whoever made the batch; None where it is not seen."""
     ended_ns: int | None = None
     """When the next batch was asked for; None where the loop was left."""
     processor_ns: int = 0
@@ -97,6 +101,8 @@ class LoopWatch:
             self._open.collate_ns = timed.collate_ns
             self._open.batch_processor_ns = timed.processor_ns
             self._open.made_ns = timed.made_ns
+            self._open.worker = timed.worker if timed.worker != IN_LOOP else None
+            self._open.process_id = timed.process_id
         self.device.step_begins(len(self.seen))
         self.seen.append(self._open)
 

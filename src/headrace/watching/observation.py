@@ -13,11 +13,11 @@ from headrace.errors import ConfigError
 from headrace.profiling.machine import provenance
 from headrace.profiling.session import Outcome, Session
 from headrace.profiling.usage import ProcessorShare
-from headrace.report.folder import write_run
 from headrace.report.loop_text import render_verdict
 from headrace.runs.outputs import claim
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.watching.facts import facts_of
+from headrace.watching.folder import write_loop
 from headrace.watching.hook import hooked, is_told_to
 from headrace.watching.loop import LoopWatch
 from headrace.watching.recording import session_of
@@ -47,7 +47,8 @@ def observe(
     Args:
         loader: A DataLoader with any number of workers, a loader of headrace, or anything else
             that can be iterated, several times for several epochs.
-        out: Folder for `session.json`, the report and the table of steps; made when missing.
+        out: Folder for `session.json`, the report, the table of steps and `trace.json.gz`, which
+            ui.perfetto.dev draws; made when missing.
         tell: Called with the verdict, some lines of text, when the block ends; None: with nothing.
         clock: What measures.
 
@@ -150,6 +151,8 @@ class Observation(Generic[Batch]):
             others_cpu_share=self._share.of_others(),
         )
         if self._out is not None:
-            self._session = write_run(self._session, self._out)
+            self._session = write_loop(
+                self._session, self._watch, self._out, origin_ns=self._began_ns
+            )
         if self._tell is not None:
             self._tell(self.verdict)

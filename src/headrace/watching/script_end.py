@@ -8,12 +8,12 @@ from typing import Final
 from headrace.errors import ConfigError, HeadraceError
 from headrace.profiling.machine import provenance
 from headrace.profiling.session import Outcome, Session
-from headrace.report.folder import write_run
 from headrace.report.loop_text import render_verdict
 from headrace.report.numbers import counted, seconds
 from headrace.runs.outputs import claim
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.watching.everywhere import LOOPS, SHARE, Loop
+from headrace.watching.folder import write_loop
 from headrace.watching.loop import LoopWatch
 from headrace.watching.recording import session_of
 from headrace.watching.tell import no_loop, to_stderr
@@ -36,7 +36,7 @@ def tell_end(target: str, asked: dict[str, str | None], error: BaseException | N
     if not sessions:
         to_stderr(no_loop(target))
     try:
-        _write(sessions, asked)
+        _write(sessions, [watch for _, watch in loops], asked)
     except HeadraceError as failure:
         to_stderr(f"headrace: {failure}")
     for session in sessions[:_SHOWN]:
@@ -76,14 +76,14 @@ def _outcome(error: BaseException | None) -> tuple[Outcome, str | None]:
     return "failed", f"{type(error).__name__}: {error}"
 
 
-def _write(sessions: list[Session], asked: dict[str, str | None]) -> None:
+def _write(sessions: list[Session], watches: list[LoopWatch], asked: dict[str, str | None]) -> None:
     """One folder for each loop where they are several."""
     if asked.get("out") and sessions:
         out = Path(str(asked["out"]))
-        for number, session in enumerate(sessions, 1):
-            folder = out if len(sessions) == 1 else out / f"loop_{number}"
+        for place, (session, watch) in enumerate(zip(sessions, watches, strict=True)):
+            folder = out if len(sessions) == 1 else out / f"loop_{place + 1}"
             claim(folder)
-            sessions[number - 1] = write_run(session, folder)
+            sessions[place] = write_loop(session, watch, folder, origin_ns=LOOPS.began_ns)
         to_stderr(f"headrace: reports are in {out}")
     if asked.get("json"):
         text = json.dumps([session.model_dump(mode="json") for session in sessions])

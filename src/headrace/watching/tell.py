@@ -7,7 +7,7 @@ def no_loop(script: str) -> str:
     """Say that a script iterated nothing that is watched."""
     return (
         f"headrace: {script} took no batch from a DataLoader or a loader of headrace: "
-        "there is no loop to tell of"
+        "there is no loop to tell of; processes that it starts are not watched"
     )
 
 

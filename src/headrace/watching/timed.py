@@ -4,6 +4,7 @@ Nothing of the user's is replaced but `worker_init_fn`, for as long as workers a
 collate function and sampler are the user's own objects in every process.
 """
 
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -29,6 +30,9 @@ class TimedBatch(NamedTuple):
     """When it was ready; the clock is the same in all processes of a machine."""
     samples: int
     worker: int
+    """Its number; `IN_LOOP` where the loop made the batch itself."""
+    process_id: int
+    """Of whoever made it."""
 
 
 class TimedFetcher:
@@ -54,6 +58,7 @@ class TimedFetcher:
             made_ns=made_ns,
             samples=len(index) if isinstance(index, list | tuple) else 1,
             worker=self._worker,
+            process_id=os.getpid(),
         )
 
     def __getattr__(self, name: str) -> Any:

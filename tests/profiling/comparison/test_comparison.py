@@ -119,3 +119,14 @@ def test_what_cannot_be_compared_is_refused():
         compare({"a": session(1)})
     with pytest.raises(ConfigError, match="b has fewer than 2 steps"):
         compare({"a": session(1), "b": session(1, steps=1)})
+
+
+def test_what_a_paced_source_took_is_not_held_against_one_at_full_speed():
+    paced = session(2, pace="schedule")
+    both = compare({"a": session(1), "b": paced}).runs[0]
+    names = {each.name for each in both.differences}
+    assert "The model" in names
+    assert not {"Decoding", "Service time, median", "Service time, p95"} & names
+    assert any("decoding and service time are left out" in words for words in both.warnings)
+    alike = compare({"a": session(1, pace="schedule"), "b": paced}).runs[0]
+    assert {"Decoding", "Service time, median"} <= {each.name for each in alike.differences}

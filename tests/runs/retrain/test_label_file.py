@@ -32,6 +32,7 @@ def test_lines_name_a_video_a_label_and_a_part(tmp_path):
         ("a.mp4,cat\n", "has no columns path and label, but a.mp4, cat; the first line"),
         ("path,label\n", "holds no label; the first line"),
         ("path,label\na.mp4\n", "line 2 of .* has no label"),
+        ("path,label\na.mp4,cats, dogs\n", "line 2 of .* more values than .* columns; write one"),
         ("path,label\n,cat\n", "line 2 of .* has no path"),
         ("path,label,start_seconds\na.mp4,cat,soon\n", "'soon' for start_seconds; it takes sec"),
         ("path,label,end_seconds\na.mp4,cat,nan\n", "'nan' for end_seconds"),

@@ -1,5 +1,7 @@
 """One step of training: what it moves, what it times, how it fails."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
@@ -11,7 +13,7 @@ from headrace.models.model import Model
 from headrace.models.outputs import ClassNames, ToLabels
 from headrace.preprocess.spec import InputSpec
 from headrace.runs.options import ComputeOptions
-from headrace.runs.retrain.learner import ready_learner
+from headrace.runs.retrain.learner import Learner, ready_learner
 from headrace.runs.retrain.options import TrainOptions
 from headrace.runs.retrain.trainer import Trainer
 from headrace.runs.start import StartWatch
@@ -99,15 +101,8 @@ def _out_of_memory(*given: object) -> None:
     raise RuntimeError("out of memory\nwith a long story")
 
 
-def test_what_is_compiled_is_what_is_trained():
-    compiled = []
-
-    def compiler(module: nn.Module) -> nn.Module:
-        compiled.append(module)
-        return module
-
-    watch = StartWatch(FakeClock())
-    learner = ready_learner(
+def learner(compiler: Callable[[nn.Module], nn.Module], watch: StartWatch) -> Learner:
+    return ready_learner(
         ComputeOptions(model_name="squeezenet1_1", weights="none", threads=1),
         TrainOptions(),
         ("a", "b"),
@@ -117,7 +112,30 @@ def test_what_is_compiled_is_what_is_trained():
         clock=FakeClock(),
         compiler=compiler,
     )
-    assert compiled == [learner.model.module]
+
+
+def test_what_is_compiled_is_what_is_trained():
+    compiled = []
+
+    def compiler(module: nn.Module) -> nn.Module:
+        compiled.append(module)
+        return module
+
+    watch = StartWatch(FakeClock())
+    ready = learner(compiler, watch)
+    assert compiled == [ready.model.module]
     assert [part.name for part in watch.parts] == ["model", "compile"]
-    assert learner.num_trained == 2 * 512 + 2
-    assert learner.model.compute.precision == "bfloat16"
+    assert ready.num_trained == 2 * 512 + 2
+    assert ready.model.compute.precision == "bfloat16"
+
+
+class Uncompilable(nn.Module):
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("No working C++ compiler found\nwith a long story")
+
+
+def test_a_compiler_that_fails_is_one_line_that_says_what_it_needs():
+    said = r"squeezenet1_1 cannot be compiled on cpu for batches of 2: No working .*"
+    with pytest.raises(BackendError, match=said + "install what torch.compile needs") as caught:
+        learner(lambda module: Uncompilable(), StartWatch(FakeClock()))
+    assert len(str(caught.value).splitlines()) == 1

@@ -74,6 +74,11 @@ def warnings(first: Session, other: Session, names: tuple[str, str]) -> Iterator
             f"One was paced by {first.pace.replace('_', ' ')}, the other by "
             f"{other.pace.replace('_', ' ')}: throughput and latency mean another thing."
         )
+    if (first.pace == "full_speed") != (other.pace == "full_speed"):
+        yield (
+            "A paced source decodes while it waits, which is no work of a step: decoding and "
+            "service time are left out."
+        )
     if first.warmup_steps != other.warmup_steps:
         yield (
             f"The warm-up differs: {first.warmup_steps} steps are left out of {names[0]}, "

@@ -36,6 +36,9 @@ class Difference(Record):
     run, or there are too few steps."""
     verdict: Verdict
     """`no difference shown`: the interval holds 0; `not known`: there is none."""
+    is_of_run: bool = False
+    """Whether it is one number for a whole run; where it is not and has no interval, there are too
+    few steps."""
 
 
 class RunComparison(Record):
@@ -94,6 +97,7 @@ def compare(
                 "runs apart; run both on one video, or give --any-input"
             )
     base = figures(first, seed)
+    are_alike = [(other.pace == "full_speed") == (first.pace == "full_speed") for other in others]
     return Comparison(
         names=names,
         provenances=tuple(session.provenance for session in sessions.values()),
@@ -102,16 +106,30 @@ def compare(
                 name=name,
                 circumstances=circumstances(first, other),
                 warnings=tuple(warnings(first, other, (names[0], name))),
-                differences=differences(base, figures(other, seed + k)),
+                differences=differences(base, figures(other, seed + k), with_source=is_alike),
             )
-            for k, (name, other) in enumerate(zip(names[1:], others, strict=True), 1)
+            for k, (name, other, is_alike) in enumerate(
+                zip(names[1:], others, are_alike, strict=True), 1
+            )
         ),
     )
 
 
-def differences(first: Mapping[str, Figure], other: Mapping[str, Figure]) -> tuple[Difference, ...]:
-    """Return how the figures differ that both sessions have."""
-    return tuple(_difference(first[name], other[name]) for name in first if name in other)
+def differences(
+    first: Mapping[str, Figure], other: Mapping[str, Figure], *, with_source: bool = True
+) -> tuple[Difference, ...]:
+    """Return how the figures differ that both sessions have.
+
+    Args:
+        first: Of one.
+        other: Of the other.
+        with_source: Whether what their sources took means the same.
+    """
+    return tuple(
+        _difference(first[name], other[name])
+        for name in first
+        if name in other and (with_source or not first[name].holds_source)
+    )
 
 
 def _difference(first: Figure, other: Figure) -> Difference:
@@ -136,4 +154,5 @@ def _difference(first: Figure, other: Figure) -> Difference:
         change=change,
         interval=interval,
         verdict=verdict,
+        is_of_run=first.is_of_run,
     )

@@ -23,6 +23,10 @@ class Figure:
     unit: Unit
     estimate: Estimate
     more_is_better: bool = False
+    is_of_run: bool = False
+    """Whether it is one number for a whole run, which no step tells of."""
+    holds_source: bool = False
+    """Whether what the source took is in it, which a paced one does before its time has come."""
 
 
 def figures(session: Session, seed: int) -> dict[str, Figure]:
@@ -47,13 +51,17 @@ def _figures(session: Session, seed: int) -> Iterator[Figure]:
     yield from _latencies(session, ends_ms, seed)
     work = {name: np.asarray(column[skip:]) for name, column in steps.work_ms.items()}
     if work:
-        yield from _quantiles("Service time", sum(work.values(), np.zeros(len(frames))), seed)
+        whole = sum(work.values(), np.zeros(len(frames)))
+        yield from _quantiles("Service time", whole, seed, holds_source=True)
     for role, column in _by_role(session, work).items():
         estimate = ratio_estimate(column, frames, seed)
         if estimate is not None:
             phrase = ROLES[role].phrase
             yield Figure(
-                name=phrase[0].upper() + phrase[1:], unit="ms per frame", estimate=estimate
+                name=phrase[0].upper() + phrase[1:],
+                unit="ms per frame",
+                estimate=estimate,
+                holds_source=role == "decode",
             )
     yield from _single(session)
 
@@ -66,12 +74,16 @@ def _latencies(session: Session, ends_ms: NDArray[np.float64], seed: int) -> Ite
     yield from _quantiles(f"Latency from {session.pace}", ages, seed)
 
 
-def _quantiles(name: str, values: NDArray[np.float64], seed: int) -> Iterator[Figure]:
+def _quantiles(
+    name: str, values: NDArray[np.float64], seed: int, *, holds_source: bool = False
+) -> Iterator[Figure]:
     for share, word in ((0.5, "median"), (0.95, "p95")):
         if share == 0.5 or len(values) >= P95_SAMPLES:
             estimate = quantile_estimate(values, share, seed)
             if estimate is not None:
-                yield Figure(name=f"{name}, {word}", unit="ms", estimate=estimate)
+                yield Figure(
+                    name=f"{name}, {word}", unit="ms", estimate=estimate, holds_source=holds_source
+                )
 
 
 def _by_role(
@@ -91,10 +103,11 @@ def _single(session: Session) -> Iterator[Figure]:
         return
     if frames:
         each = Estimate(value=used.cpu_seconds / frames * 1e3, deviations=None)
-        yield Figure(name="CPU time", unit="ms per frame", estimate=each)
+        yield Figure(name="CPU time", unit="ms per frame", estimate=each, is_of_run=True)
     for name, value in (
         ("Peak memory", used.peak_memory_bytes),
         ("Peak GPU memory", used.peak_gpu_bytes),
     ):
         if value:
-            yield Figure(name=name, unit="bytes", estimate=Estimate(value=value, deviations=None))
+            whole = Estimate(value=value, deviations=None)
+            yield Figure(name=name, unit="bytes", estimate=whole, is_of_run=True)

@@ -3,8 +3,16 @@
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from headrace.errors import ConfigError
+
+_NEAR: Final = 3
+"""Names that may have been meant, at most."""
+_BEGINNING: Final = 3
+"""Letters that a name begins with which may have been cut short."""
+_FEW: Final = 8
+"""Names that can all be listed."""
 
 
 class Problems:
@@ -35,7 +43,10 @@ class Problems:
 
 
 def closest(word: str, known: Iterable[str]) -> str:
-    """Say which of those that are known was meant, or all of them where none is near."""
+    """Say which of those that are known was meant; where none is near, all of them if few."""
     names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=3)
-    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
+    begun = [name for name in names if word and name.startswith(word[:_BEGINNING])]
+    near = difflib.get_close_matches(word, names, n=_NEAR) or begun[:_NEAR]
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"there are {', '.join(names)}" if len(names) <= _FEW else "see `headrace run --help`"

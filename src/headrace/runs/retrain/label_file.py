@@ -82,6 +82,11 @@ def _rows(
     for row in reader:
         where = f"line {reader.line_num} of {path}"
         name, label = (str(row[column] or "").strip() for column in (path_column, label_column))
+        if None in row:
+            raise ConfigError(
+                f"{where} has more values than the first line has columns; write one with a comma "
+                'in quotes, as in "cats, dogs"'
+            )
         if "\0" in name + label:
             raise ConfigError(f"{where} holds a character 0; is {path} a text?")
         if not name or not label:

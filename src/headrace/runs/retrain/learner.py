@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import nn
 
-from headrace.errors import ConfigError
+from headrace.errors import BackendError, ConfigError
 from headrace.models.catalogue import check_name
 from headrace.models.checkpoint import read_checkpoint
 from headrace.models.compute import Compute
@@ -15,7 +15,7 @@ from headrace.models.freezing import freeze_before, recompute
 from headrace.models.head import replace_head
 from headrace.models.model import Model
 from headrace.models.outputs import ClassNames, ToLabels
-from headrace.models.prepare import Compiler, compile_module, prepare
+from headrace.models.prepare import Compiler, compile_module, not_compiled, prepare
 from headrace.models.results import Labels
 from headrace.models.trained_head import PLACES, TrainedHead, backbone_checksum
 from headrace.models.weights import with_weights
@@ -86,7 +86,8 @@ def ready_learner(
     Raises:
         ConfigError: unknown model or layer, weights that do not fit or are a head themselves, or
             nothing to recompute.
-        BackendError: the device is missing, or the model cannot be trained there with such batches.
+        BackendError: the device is missing, or the model cannot be compiled or trained there with
+            such batches.
     """
 
     def load() -> Model[Labels]:
@@ -108,7 +109,7 @@ def ready_learner(
             clock=clock,
         )
         with watch.part("compile" if compute.compile else "warm-up"):
-            trainer.warm_up(ready.model.input.shape(batch_size, (0, 0)))
+            _warm_up(trainer, ready.model, batch_size, is_compiled=compute.compile)
     trained = tuple(name for name, each in module.named_parameters() if each.requires_grad)
     return Learner(
         model=ready.model,
@@ -140,6 +141,17 @@ def _frozen_with_new_head(
         output=ToLabels(class_names=ClassNames(names=tuple(classes))),
         origin=f"a new head, on {built.origin}",
     )
+
+
+def _warm_up(trainer: Trainer, model: Model[Labels], batch_size: int, *, is_compiled: bool) -> None:
+    """Run once, for which the compiler works."""
+    try:
+        trainer.warm_up(model.input.shape(batch_size, (0, 0)))
+    except (BackendError, OSError) as error:
+        if is_compiled:
+            cause = error.__cause__ or error
+            raise not_compiled(model, batch_size, cause) from cause
+        raise
 
 
 def _recompute(module: nn.Module, name: str, train_from: str | None) -> None:

@@ -1,0 +1,144 @@
+"""Every flag of the worker, alone and in pairs, as it is typed: a run that obeys, or a refusal."""
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from decode.gpus import needs_no_gpu
+from headrace.runtime.affinity import available_cores
+from headrace.testing.synth import SynthClip, write_clip
+from runs.pairs import pairwise
+
+ONE_CORE = str(min(available_cores()))
+FRAMES = 4
+LAYERS = {"squeezenet1_1": "features.8", "mobilenet_v3_small": "features.3"}
+SHARED = {
+    "model_name": ("squeezenet1_1", "mobilenet_v3_small"),
+    "is_named_so": (False, True),
+    "prep_level": ("simple", "medium", "complex"),
+    "core_bind": (None, "all", ONE_CORE),
+    "enable_compile": (False, True),
+    "use_amp": (False, True),
+    "max_steps": (None, 1),
+}
+"""`is_named_so`: the source is given by `--input-path`. None and False leave a flag out."""
+OF_MODE = {
+    "inference": {"batch_size": ("3", "auto"), "is_split": (False, True)},
+    "retrain": {"batch_size": ("2", "3"), "checkpoint_gradients": (False, True)},
+}
+"""Flags that one mode takes alone, or takes otherwise."""
+CASES = [
+    {"mode": mode, **values}
+    for mode, own in OF_MODE.items()
+    for values in pairwise({**SHARED, **own})
+]
+SPLIT_AND_COMPILED = "not compiled as one; leave out --enable-compile or --split-point"
+GPU = ["--prep-on-gpu", "--infer-on-gpu"]
+"""What a machine without a GPU refuses, with whatever else it is given."""
+OTHERS = [
+    *(["--batch-size", "auto"], ["--prep-level", "simple"], ["--core-bind", "all"]),
+    *(["--enable-compile"], ["--use-amp"], ["--max-steps", "2"]),
+    *(["--split-point", "squeezenet1_1:features.8"], ["--mode", "inference"]),
+]
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("clip")
+    return write_clip(folder / "clip", SynthClip(num_frames=FRAMES, size=(64, 96)))
+
+
+@pytest.fixture(autouse=True)
+def compiling_nothing(monkeypatch):
+    """What torch.compile itself does is tested with `prepare`; here it would take minutes."""
+    monkeypatch.setattr("torch.compile", lambda module: module)
+
+
+def typed(clip: Path, values: dict[str, object]) -> list[object]:
+    """Return the command line of some values."""
+    words: list[object] = [*(["--input-path"] if values["is_named_so"] else []), clip]
+    words += ["--weights", "none", "--mode", values["mode"]]
+    for name in ("model_name", "batch_size", "prep_level", "core_bind", "max_steps"):
+        if values[name] is not None:
+            words += [f"--{name.replace('_', '-')}", values[name]]
+    for name in ("enable_compile", "use_amp"):
+        words += [f"--{name.replace('_', '-')}"] if values[name] else []
+    model = values["model_name"]
+    if values.get("is_split"):
+        words += ["--split-point", f"{model}:{LAYERS[model]}"]
+    if values.get("checkpoint_gradients"):
+        words += ["--checkpoint-gradients", "--train-from", "features.11"]
+    return [*words, *(["--no-video"] if values["mode"] == "inference" else [])]
+
+
+def test_every_pair_of_values_is_typed():
+    for mode, own in OF_MODE.items():
+        names = {**SHARED, **own}
+        found = [case for case in CASES if case["mode"] == mode]
+        for one, other in combinations(names, 2):
+            pairs = {(case[one], case[other]) for case in found}
+            assert len(pairs) == len(names[one]) * len(names[other]), (mode, one, other)
+
+
+@pytest.mark.parametrize("values", CASES, ids=lambda values: "-".join(map(str, values.values())))
+def test_every_pair_of_flags_is_obeyed_or_refused(call, clip, tmp_path, values):
+    out = tmp_path / "out"
+    code, said, err = call("run", *typed(clip, values), "--out", out, "--json")
+    if values.get("is_split") and values["enable_compile"]:
+        assert (code, said) == (2, "")
+        assert SPLIT_AND_COMPILED in err
+        assert err.count("\n") == 1
+        assert not out.exists()
+        return
+    assert (code, err) == (0, "")
+    session = json.loads(said)
+    made = session["provenance"]["configuration"]
+    assert session["outcome"] == "complete"
+    assert session["kind"] == ("run" if values["mode"] == "inference" else "retrain")
+    assert (made["model"], made["prep_level"]) == (values["model_name"], values["prep_level"])
+    assert (made["compile"], made["amp"]) == (values["enable_compile"], values["use_amp"])
+    assert (made["core_bind"], made["max_steps"]) == (values["core_bind"], values["max_steps"])
+    assert (made["split_point"] is not None) == values.get("is_split", False)
+    recomputes = values.get("checkpoint_gradients", False)
+    assert made.get("checkpoint_gradients", False) == recomputes
+    batch_size = made["batch_size"]
+    assert values["batch_size"] in ("auto", str(batch_size))
+    assert made["fit_batch"] == (values["batch_size"] == "auto")
+    steps = -(-FRAMES // batch_size)
+    assert len(session["steps"]["frames"]) == min(values["max_steps"] or steps, steps)
+    assert ("compile" in [part["name"] for part in session["startup"]]) == values["enable_compile"]
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("flag", GPU)
+@pytest.mark.parametrize("other", [[], *OTHERS], ids=" ".join)
+def test_what_needs_a_gpu_is_refused_where_there_is_none(call, clip, tmp_path, flag, other):
+    out = tmp_path / "out"
+    words = ("--model-name", "squeezenet1_1", "--weights", "none", "--out", out)
+    code, said, err = call("run", clip, *words, flag, *other)
+    assert (code, said) == (1, "")
+    assert err.count("\n") == 1
+    assert "PyTorch sees no CUDA device" in err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "flag", "of"),
+    [
+        ("inference", ["--checkpoint-gradients"], "retrain"),
+        ("inference", ["--train-from", "features.3"], "retrain"),
+        ("retrain", ["--split-point", "features.3"], "inference"),
+        ("retrain", ["--prep-on-gpu"], "inference"),
+        ("retrain", ["--batch-size", "auto"], "inference"),
+    ],
+    ids=str,
+)
+def test_a_flag_of_the_other_mode_is_refused_with_its_mode(call, clip, tmp_path, mode, flag, of):
+    words = ("--mode", mode, "--model-name", "squeezenet1_1", "--weights", "none")
+    code, said, err = call("run", clip, *words, *flag, "--out", tmp_path / "out")
+    assert (code, said) == (2, "")
+    assert f"{flag[0]}" in err
+    assert f"for --mode {of}" in err
+    assert not (tmp_path / "out").exists()
