@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args
 
 from headrace.errors import ConfigError
+from headrace.live.clips import ClipShape, clip_shape
 from headrace.live.overload import OverloadName
 from headrace.profiling.provenance import Scalar
 from headrace.runs.marks import MarkOptions
@@ -56,7 +57,7 @@ class FlowOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ClipOptions:
-    """What clips a video model gets; without effect on a model of single frames."""
+    """What clips a video model gets; a model of single frames takes the defaults alone."""
 
     clip_len: int | None = None
     """Frames of a clip; None means what the model was made for."""
@@ -126,6 +127,11 @@ class LiveOptions:
         }
 
 
+def clips_of(options: ClipOptions, num_frames: int | None) -> ClipShape | None:
+    """Return the clips for a model of so many frames: see `clip_shape`."""
+    return clip_shape(num_frames, stride=options.clip_stride, hop=options.clip_hop)
+
+
 def check_live(compute: ComputeOptions) -> None:
     """Raise ConfigError where something is asked for that only files at full speed have."""
     execution = compute.execution
@@ -148,7 +154,7 @@ def parse_seconds(text: str) -> float:
     Raises:
         ConfigError: it is no such span of time, or 0.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)\s*", text, re.ASCII)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)\s*", str(text), re.ASCII)
     seconds = float(match[1]) * {"ms": 1e-3, "s": 1.0, "min": 60.0}[match[2]] if match else 0.0
     if not seconds:
         raise ConfigError(f'a span of time must read like "200ms", "1.5s" or "2min", got {text!r}')
