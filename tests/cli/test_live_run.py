@@ -94,6 +94,7 @@ def test_several_sources_and_a_dry_run(call, good, tmp_path):
         (("--max-staleness", "200ms"), "give --pace realtime"),
         (("--max-staleness", "soon"), 'must read like "200ms"'),
         (("--clip-len", 8), "takes single frames; leave out --clip-len"),
+        (("--max-seconds", "inf"), "max_seconds must be > 0, got inf; leave it out for no limit"),
         (("--clip-stride", 2), "clip_stride and clip_hop are for clips"),
         (("--clip-hop", 8, "--pace", "realtime"), "clip_stride and clip_hop are for clips"),
     ],

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import asdict, dataclass, field
+from math import inf
 from typing import Literal, get_args
 
 from headrace.errors import ConfigError
@@ -45,8 +46,10 @@ class FlowOptions:
         if self.pace not in get_args(PaceName):
             choices = ", ".join(get_args(PaceName))
             raise ConfigError(f"pace must be one of {choices}, got {self.pace!r}")
-        if self.max_seconds is not None and not self.max_seconds > 0:
-            raise ConfigError(f"max_seconds must be > 0, got {self.max_seconds}")
+        if self.max_seconds is not None and not 0 < self.max_seconds < inf:
+            raise ConfigError(
+                f"max_seconds must be > 0, got {self.max_seconds}; leave it out for no limit"
+            )
         parse_seconds(self.max_staleness or "1s")
 
     @property
@@ -156,6 +159,6 @@ def parse_seconds(text: str) -> float:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)\s*", str(text), re.ASCII)
     seconds = float(match[1]) * {"ms": 1e-3, "s": 1.0, "min": 60.0}[match[2]] if match else 0.0
-    if not seconds:
+    if not 0 < seconds < inf:
         raise ConfigError(f'a span of time must read like "200ms", "1.5s" or "2min", got {text!r}')
     return seconds
