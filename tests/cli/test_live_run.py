@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from headrace.errors import ConfigError
 from headrace.testing.synth import SynthClip, write_clip
 
 FAST = ("--model-name", "squeezenet1_1", "--weights", "none", "--no-video")
@@ -77,6 +78,16 @@ def test_ctrl_c_while_the_record_is_written_says_so(call, good, tmp_path, monkey
     words = "interrupted while the record was written; what is there is kept in"
     assert (code, err) == (130, f"headrace: {words} {tmp_path}/out\n")
     assert (tmp_path / "out" / "session.json").exists()
+
+
+def test_a_disk_that_is_full_at_the_end_is_no_usage_error(call, good, tmp_path, monkeypatch):
+    def full(session):
+        raise ConfigError("cannot write report.html: no space left on device")
+
+    monkeypatch.setattr("headrace.report.folder.render_html", full)
+    code, out, err = call("run", good, *FAST, "--out", tmp_path / "out")
+    assert (code, err) == (1, "headrace: cannot write report.html: no space left on device\n")
+    assert "good.mp4 · squeezenet1_1 on cpu · complete" in out
 
 
 def test_several_sources_and_a_dry_run(call, good, tmp_path):

@@ -1,7 +1,10 @@
 """What a run came to, kept in its folder; or said, where the folder cannot take it."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import typer
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
@@ -11,8 +14,8 @@ def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":
     """Write the folder of a run; return the session with the names of its files.
 
     Raises:
-        ConfigError: it cannot be written, as the disk is full. What it came to was printed then, as
-            it would have been.
+        typer.Exit: it cannot be written, as the disk is full. What it came to and why was printed
+            then.
     """
     from headrace.errors import ConfigError
     from headrace.report.folder import write_run
@@ -20,6 +23,7 @@ def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":
 
     try:
         return write_run(session, out)
-    except ConfigError:
+    except ConfigError as error:
         print(session.model_dump_json() if is_quiet else render_text(session))
-        raise
+        print(f"headrace: {error}", file=sys.stderr)
+        raise typer.Exit(1) from error
