@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from headrace.errors import ConfigError
 from headrace.testing.synth import SynthClip, write_clip
 
 FAST = ("--model-name", "squeezenet1_1", "--weights", "none", "--no-video")
@@ -67,6 +68,28 @@ def test_the_tab_key_completes_choices_and_leaves_files_to_the_shell(typed, foun
     assert (done.stdout.split(), done.stderr) == (found, "")
 
 
+@pytest.mark.parametrize("pace", ["offline", "realtime"])
+def test_ctrl_c_while_the_record_is_written_says_so(call, good, tmp_path, monkeypatch, pace):
+    def impatient(session):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headrace.report.folder.render_html", impatient)
+    code, _, err = call("run", good, *FAST, "--pace", pace, "--out", tmp_path / "out")
+    words = "interrupted while the record was written; what is there is kept in"
+    assert (code, err) == (130, f"headrace: {words} {tmp_path}/out\n")
+    assert (tmp_path / "out" / "session.json").exists()
+
+
+def test_a_disk_that_is_full_at_the_end_is_no_usage_error(call, good, tmp_path, monkeypatch):
+    def full(session):
+        raise ConfigError("cannot write report.html: no space left on device")
+
+    monkeypatch.setattr("headrace.report.folder.render_html", full)
+    code, out, err = call("run", good, *FAST, "--out", tmp_path / "out")
+    assert (code, err) == (1, "headrace: cannot write report.html: no space left on device\n")
+    assert "good.mp4 · squeezenet1_1 on cpu · complete" in out
+
+
 def test_several_sources_and_a_dry_run(call, good, tmp_path):
     code, out, _ = call("run", good, good, *FAST, "--out", tmp_path / "out", "--dry-run")
     assert code == 0
@@ -82,6 +105,9 @@ def test_several_sources_and_a_dry_run(call, good, tmp_path):
         (("--max-staleness", "200ms"), "give --pace realtime"),
         (("--max-staleness", "soon"), 'must read like "200ms"'),
         (("--clip-len", 8), "takes single frames; leave out --clip-len"),
+        (("--max-seconds", "inf"), "max_seconds must be > 0, got inf; leave it out for no limit"),
+        (("--clip-stride", 2), "clip_stride and clip_hop are for clips"),
+        (("--clip-hop", 8, "--pace", "realtime"), "clip_stride and clip_hop are for clips"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(call, good, tmp_path, arguments, message):
@@ -101,17 +127,17 @@ def test_no_password_reaches_the_record(call, tmp_path, monkeypatch):
     assert not [text for text in (out, err, *written) if "s3cret" in text]
 
 
-ENDING_AT_FRAME_20 = """
+ENDING_AT_ROW_5 = """
 import signal, sys, os
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
-from headrace.live.pattern import PatternSource
-each = PatternSource.frames
-def interrupting(self, *given):
-    for frame in each(self, *given):
-        if frame.number == 20:
-            os.kill(os.getpid(), {number})
-        yield frame
-PatternSource.frames = interrupting
+from headrace.sinks.predictions import PredictionLines
+each, rows = PredictionLines.write, []
+def interrupting(self, seen):
+    each(self, seen)
+    rows.append(seen)
+    if len(rows) == 5:
+        os.kill(os.getpid(), {number})
+PredictionLines.write = interrupting
 from headrace.cli import main
 main(sys.argv[1:])
 """
@@ -124,7 +150,7 @@ def test_a_signal_ends_an_endless_run_with_its_record_whole(tmp_path, number, co
     """A real signal to a real process, in the middle of a run that would never end."""
     command = ["run", "test://?size=64x96&rate=100", *FAST, "--out", str(tmp_path / "out")]
     done = subprocess.run(
-        [sys.executable, "-c", ENDING_AT_FRAME_20.format(number=int(number)), *command],
+        [sys.executable, "-c", ENDING_AT_ROW_5.format(number=int(number)), *command],
         capture_output=True,
         text=True,
         timeout=120,

@@ -25,7 +25,7 @@ from headrace.live.address import (
         ("/dev/video3", CameraAddress(device=Path("/dev/video3"))),
         ("./0", FileAddress(path=Path("0"))),
         ("rtsp://camera/live", NetworkAddress(url="rtsp://camera/live")),
-        ("RTSPS://u:p@h:322/x?y=1", NetworkAddress(url="RTSPS://u:p@h:322/x?y=1")),
+        ("RTSPS://u:p@H:322/X?y=1", NetworkAddress(url="rtsps://u:p@H:322/X?y=1")),
         ("http://[::1]:80/a.ts", NetworkAddress(url="http://[::1]:80/a.ts")),
         (" https://h/a.ts ", NetworkAddress(url="https://h/a.ts")),
         ("udp://@:1234", NetworkAddress(url="udp://@:1234")),
@@ -50,8 +50,8 @@ def test_reads_an_address(text, address):
         ("rtmp://h/live", "rtmp:// is not among the sources that are known; give a path, a folder"),
         ("file:///etc/passwd", "file:// is not among"),
         ("concat://a|b", "concat:// is not among"),
-        ("rtsp://", "no host can be made out"),
-        ("rtsp://h:99999/", "no host can be made out"),
+        ("rtsp://", "no host and port can be made out"),
+        ("rtsp://h:99999/", "no host and port can be made out"),
         ("udp://h", "names no port"),
         ("test://?size=1x1", "HEIGHTxWIDTH, each from 32"),
         ("test://?size=10", "HEIGHTxWIDTH"),
@@ -122,6 +122,15 @@ def test_a_list_that_is_none_is_refused(tmp_path, content, words):
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=words):
         addresses_of([path])
+
+
+def test_a_bad_line_of_a_list_is_named_by_its_number(tmp_path):
+    path = tmp_path / "all.streams"
+    path.write_text("# cameras\ntest://\nrstp://user:s3cret@h/live\n")
+    with pytest.raises(ConfigError) as raised:
+        addresses_of([path])
+    found = f"line 3 of {path}: cannot read rstp://***@h/live: rstp:// is not among"
+    assert str(raised.value).startswith(found)
 
 
 def test_an_address_shows_no_secret_in_any_form():

@@ -306,6 +306,11 @@ def test_advice_for_a_short_run_fits_how_it_ended(outcome: str, expected: str | 
     assert found.change == expected or str(found.change).startswith(str(expected))
 
 
+def test_advice_for_a_short_run_is_possible_where_it_came_live() -> None:
+    (found,) = find(record(steps=5).model_copy(update={"kind": "live"}))
+    assert found.change == "Let it run longer."
+
+
 def test_an_idle_gpu_is_the_first_thing_to_try_for_a_model_on_the_cpu() -> None:
     machine = MACHINE.model_copy(update={"gpus": (Gpu(name="Card A", memory_bytes=8 << 30),)})
     assert change(MODEL, record(machine=machine)) == (

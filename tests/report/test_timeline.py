@@ -29,6 +29,13 @@ def test_rows_say_when_what_and_where():
     ]
 
 
+def test_what_a_row_says_it_says_once():
+    joined = EventRecord(at_seconds=0.1, source=0, kind="joined", words="joined")
+    session = happened().model_copy(update={"events": (joined,)})
+    assert [row.words for row in timeline(session)] == [""]
+    assert "joined" in render_text(session)
+
+
 def test_text_and_page_show_it_with_the_base_of_latency():
     text, page = render_text(happened()), render_html(happened())
     assert "joined 640 ms behind" in text

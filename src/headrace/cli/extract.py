@@ -14,7 +14,7 @@ from headrace.cli.frame_size import frame_size
 from headrace.cli.keeping import keep
 from headrace.cli.options import flags, with_parameters
 from headrace.cli.progress import progress, progress_line
-from headrace.cli.stopping import Ending, ending_on_sigterm
+from headrace.cli.stopping import NOTHING_RECORDED, Ending, ending_on_sigterm
 
 if TYPE_CHECKING:
     from headrace.extraction.forecast import Forecast
@@ -70,7 +70,7 @@ def _frames(**typed: Any) -> None:
                 return
             extracted = _with_progress(prepared, is_quiet=is_quiet)
         except KeyboardInterrupt:
-            print("headrace: interrupted before the first frame", file=sys.stderr)
+            print(NOTHING_RECORDED, file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None
         _conclude(extracted, options.out, ending, as_json=is_quiet)
 

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":
     """Write the folder of a run; return the session with the names of its files.
 
-    Where it cannot be written, as the disk is full, what it came to is printed as it would have
-    been, and the command ends as one that failed.
+    Raises:
+        typer.Exit: it cannot be written, as the disk is full. What it came to and why was printed
+            then.
     """
     from headrace.errors import ConfigError
     from headrace.report.folder import write_run

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.cli.keeping import keep
 from headrace.cli.launched import run_as_launched
 from headrace.cli.progress import progress_line
+from headrace.cli.stopping import Ending
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
@@ -22,7 +23,12 @@ _RECENT = 60
 
 
 def execute_live(
-    options: "LiveOptions", web: "WebOptions | None", *, is_dry: bool, is_quiet: bool
+    options: "LiveOptions",
+    web: "WebOptions | None",
+    ending: Ending,
+    *,
+    is_dry: bool,
+    is_quiet: bool,
 ) -> "Session | None":
     """Run it, and write its folder; None where it was only to be checked."""
     from headrace.live.masking import masked
@@ -43,6 +49,7 @@ def execute_live(
         )
         return None
     with _watched(runner, web, is_quiet=is_quiet) as watched:
+        ending.begin()
         session = _with_progress(watched, is_quiet=is_quiet)
     return keep(session, options.output.out, is_quiet=is_quiet)
 

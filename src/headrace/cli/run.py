@@ -15,7 +15,7 @@ from headrace.cli.options import flags, with_parameters
 from headrace.cli.progress import progress_line
 from headrace.cli.run_options import GROUPS
 from headrace.cli.run_values import live_options, run_options
-from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
+from headrace.cli.stopping import NOTHING_RECORDED, Ending, ending_at_once, ending_on_sigterm
 from headrace.cli.trying import refuse_other_than_file, try_advice
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ _SHOWN: Final = 8
 def _run(**typed: Any) -> None:
     from headrace.cli.web import web_options
 
+    with ending_at_once():
+        _import_what_runs()
     plain = run_options(typed)
     live = live_options(plain, typed)
     web = web_options(
@@ -68,6 +70,13 @@ run = with_parameters(
 )
 
 
+def _import_what_runs() -> None:
+    """Import the large libraries here, which takes seconds."""
+    import headrace.report.text
+    import headrace.runs.live.runner
+    import headrace.runs.run  # noqa: F401
+
+
 def _run_either(
     plain: "RunOptions",
     live: "LiveOptions",
@@ -92,20 +101,28 @@ def _run_either(
                 refuse_other_than_file()
             if paths is not None:
                 files = replace(plain, input=replace(plain.input, sources=paths))
-                session = _execute(files, is_dry=is_dry, is_quiet=is_quiet)
+                session = _execute(files, ending, is_dry=is_dry, is_quiet=is_quiet)
             else:
-                session = execute_live(live, web, is_dry=is_dry, is_quiet=is_quiet)
+                session = execute_live(live, web, ending, is_dry=is_dry, is_quiet=is_quiet)
         except KeyboardInterrupt:
-            print(NOTHING_RECORDED, file=sys.stderr)
+            print(_when(ending, plain.output.out), file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None
         if session is not None:
             _conclude(session, plain.output.out, ending.exit_code, is_quiet=is_quiet)
             if is_trying:
-                again = partial(_execute, is_dry=False, is_quiet=True)
+                again = partial(_execute, ending=ending, is_dry=False, is_quiet=True)
                 try_advice(files, session, again, is_quiet=is_quiet)
 
 
-def _execute(options: "RunOptions", *, is_dry: bool, is_quiet: bool) -> "Session | None":
+def _when(ending: Ending, out: Path) -> str:
+    if not ending.has_begun:
+        return NOTHING_RECORDED
+    return f"headrace: interrupted while the record was written; what is there is kept in {out}"
+
+
+def _execute(
+    options: "RunOptions", ending: Ending, *, is_dry: bool, is_quiet: bool
+) -> "Session | None":
     from headrace.profiling.machine import describe_machine, process_seconds, versions
     from headrace.report.text import render_setup
     from headrace.runs.run import Runner
@@ -127,6 +144,7 @@ def _execute(options: "RunOptions", *, is_dry: bool, is_quiet: bool) -> "Session
             file=sys.stderr if is_quiet else sys.stdout,
         )
         return None
+    ending.begin()
     return keep(_with_progress(runner, is_quiet=is_quiet), out, is_quiet=is_quiet)
 
 

@@ -1,16 +1,20 @@
 """SIGTERM ends a command as Ctrl-C does: what was recorded stays whole."""
 
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Final
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 TERMINATED = 143
 """Exit code after SIGTERM."""
 NOTHING_RECORDED = "headrace: interrupted before anything was recorded"
-"""Said after Ctrl-C, be it the first one, early, or a second one while results are written."""
+"""Said after a Ctrl-C that came before the work itself."""
+_STDERR: Final = 2
+_Handler = Callable[[int, FrameType | None], None]
 
 
 class Terminated(KeyboardInterrupt):
@@ -22,6 +26,19 @@ class Ending:
 
     exit_code = INTERRUPTED
     """Of a command that was interrupted."""
+    is_asked = False
+    has_begun = False
+    """The work itself: there is something to keep."""
+
+    def begin(self) -> None:
+        """Say that the work begins.
+
+        Raises:
+            KeyboardInterrupt: the command was asked to end, and something swallowed that.
+        """
+        if self.is_asked:
+            raise KeyboardInterrupt
+        self.has_begun = True
 
 
 def end_at_once() -> None:
@@ -35,12 +52,42 @@ def ending_on_sigterm() -> Iterator[Ending]:
     ending = Ending()
 
     def terminate(number: int, frame: FrameType | None) -> None:
+        ending.is_asked = True
         if ending.exit_code != TERMINATED:
             ending.exit_code = TERMINATED
             raise Terminated
 
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        ending.is_asked = True
+        raise KeyboardInterrupt
+
+    with _handling({signal.SIGTERM: terminate, signal.SIGINT: interrupt}):
         yield ending
+
+
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the process where it stands, with a word.
+
+    For imports: nothing is there to keep, and some libraries swallow what is raised in theirs.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        os.write(_STDERR, b"headrace: interrupted\n")
+        os._exit(INTERRUPTED if number == signal.SIGINT else TERMINATED)
+
+    with _handling({signal.SIGTERM: end, signal.SIGINT: end}):
+        yield
+
+
+@contextmanager
+def _handling(handlers: dict[signal.Signals, _Handler]) -> Iterator[None]:
+    """Handle signals; Ctrl-C only where Python does, as a background shell has it ignored."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        handlers = {each: handlers[each] for each in handlers if each != signal.SIGINT}
+    before = {each: signal.signal(each, handler) for each, handler in handlers.items()}
+    try:
+        yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -57,14 +57,15 @@ class NetworkAddress:
     """A stream on the network."""
 
     url: str = field(repr=False)
-    """As the user gave it, secrets and all: show `name`."""
+    """As the user gave it, secrets and all: show `name`. Its scheme is in lower case, as FFmpeg
+    knows no other."""
     trust: Trust | None = None
     """How the certificate of the host is verified; None: it is not."""
 
     @property
     def scheme(self) -> str:
         """One of `NETWORK_SCHEMES`."""
-        return self.url.partition(":")[0].lower()
+        return self.url.partition(":")[0]
 
     @property
     def name(self) -> str:
@@ -146,14 +147,15 @@ def _of_url(url: str, scheme: str) -> Address:
     is_listening = scheme == "udp" and port is not None  # udp://@:1234: whoever sends there
     if not (host or is_listening):
         raise ConfigError(
-            f"cannot read {masked(url)}: no host can be made out in it; give {scheme}://host:port/"
-            "path, and write / @ : ? # of a password as %2F %40 %3A %3F %23"
+            f"cannot read {masked(url)}: no host and port can be made out in it; give "
+            f"{scheme}://host:port/path, and write / @ : ? # of a password as %2F %40 %3A %3F %23"
         )
     if scheme == "udp" and port is None:
         raise ConfigError(
             f"cannot read {masked(url)}: it names no port; give udp://@:port to receive what is "
             "sent to this machine, or udp://group:port for multicast"
         )
+    url = scheme + url[len(scheme) :]
     if scheme not in TLS_SCHEMES:
         return NetworkAddress(url=url)
     plain, _, fragment = url.partition("#")
@@ -188,8 +190,11 @@ def _listed(path: Path) -> Iterator[Address]:
     texts = [re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in lines]
     if not any(texts):
         raise ConfigError(f"the list {path} names no source; write one on each line")
-    for text in filter(None, texts):
-        yield from _named(text, path.parent)
+    for number, text in enumerate(texts, start=1):
+        try:
+            yield from _named(text, path.parent) if text else ()
+        except ConfigError as error:
+            raise ConfigError(f"line {number} of {path}: {error}") from error
 
 
 def _pattern(parts: SplitResult) -> PatternAddress:

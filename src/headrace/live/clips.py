@@ -43,6 +43,22 @@ class ClipShape:
         )
 
 
+def clip_shape(num_frames: int | None, *, stride: int, hop: int | None) -> ClipShape | None:
+    """Return the clips for a model of so many frames; None for one that takes single frames.
+
+    Raises:
+        ConfigError: clips are described for a model that takes single frames; a number is below 1.
+    """
+    if num_frames is not None:
+        return ClipShape(num_frames=num_frames, stride=stride, hop=hop)
+    if stride != 1 or hop is not None:
+        raise ConfigError(
+            "clip_stride and clip_hop are for clips, and the model takes single frames; leave them "
+            "out, or give a video model such as r3d_18, or clip_len with a callable of your own"
+        )
+    return None
+
+
 def is_gap(before: Item[LiveFrame], item: Item[LiveFrame]) -> bool:
     """Whether something lies between two frames of a source: a gap, or another size."""
     old, new = before.value, item.value

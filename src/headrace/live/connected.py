@@ -152,12 +152,13 @@ class _Life:
         behind, dropped = self._joining.behind_milliseconds, self._joining.dropped
         if self._has_joined:
             if dropped:
-                words = f"{behind} ms behind after the stall; {dropped} frames dropped"
+                late = f"{behind} ms behind after the stall" if behind else "after the stall"
+                words = f"{late}; {_frames(dropped)} dropped"
                 self._tell("dropped", words, dropped)
         elif ready or dropped:
             words = f"joined {behind} ms behind" if behind else "joined"
             if dropped:
-                words += f"; {dropped} frames of the backlog dropped"
+                words += f"; {_frames(dropped)} of the backlog dropped"
             self._tell_joined(words, dropped)
         yield from self._emitted(ready)
 
@@ -235,7 +236,8 @@ class _Emitting:
             self._is_gap = True
             self._damaged += made.cause == DAMAGED
         elif self._damaged:
-            self._tell("dropped", f"{self._damaged} damaged frames left out", self._damaged)
+            words = f"{_frames(self._damaged, 'damaged frame')} left out"
+            self._tell("dropped", words, self._damaged)
             self._damaged = 0
         return made
 
@@ -265,6 +267,10 @@ class _Emitting:
             arrived_ns=item.arrived_ns,
             captured_seconds=item.captured_seconds,
         )
+
+
+def _frames(count: int, what: str = "frame") -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _instead(item: Came) -> Came | None:

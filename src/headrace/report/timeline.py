@@ -38,7 +38,7 @@ def timeline(session: Session) -> Iterator[Happening]:
             at=f"{event.at_seconds:.1f} s",
             what=event.kind,
             where="" if event.source is None else names[event.source],
-            words=frames + event.words,
+            words=frames + ("" if event.words == event.kind else event.words),
         )
 
 

@@ -21,7 +21,11 @@ from headrace.sinks.fragments import keep_whole_fragments
 _ENCODER: Final = "libx264"
 _TIME_BASE = Fraction(1, 90_000)
 _BT709 = 1
-_FLAGS: Final = {False: "+faststart", True: "+hybrid_fragmented+frag_keyframe"}
+_FLAGS: Final[dict[bool, dict[str, str]]] = {
+    False: {"movflags": "+faststart"},
+    # Flushed, since a fragment of a quiet scene is smaller than what FFmpeg holds back.
+    True: {"movflags": "+hybrid_fragmented+frag_keyframe", "flush_packets": "1"},
+}
 _MOST_IN_FRAGMENT: Final = 60
 """Frames that are lost at most when the power is cut: two seconds of them."""
 
@@ -58,7 +62,7 @@ class VideoFile:
             # FFmpeg opens the file with the first frame only: too late to learn that it cannot.
             path.open("wb").close()
             self._container: OutputContainer | None = av.open(
-                str(path), "w", format="mp4", options={"movflags": _FLAGS[is_recoverable]}
+                str(path), "w", format="mp4", options=_FLAGS[is_recoverable]
             )
         except (av.error.FFmpegError, OSError) as error:
             raise _unwritable(path, error) from error

@@ -235,6 +235,12 @@ def test_the_time_that_is_left_ends_a_source_that_waits(max_seconds):
     assert len(items) <= 3
 
 
+def test_a_run_that_saw_no_frame_in_its_time_says_so():
+    silent = (Endless(count=0, name="rtsp://a"), Endless(count=0, name="rtsp://b"))
+    with pytest.raises(OpenError, match=r"no frame came from rtsp://a, rtsp://b within 2\.5 s"):
+        flowed(plan(*silent, max_seconds=2.5))
+
+
 def test_sources_that_end_do_not_wait_for_the_time_that_is_left():
     class Patient(FakeClock):
         def wait_until(self, condition, moment_ns):

@@ -8,7 +8,7 @@ import torch
 
 import headrace
 from decode.gpus import needs_no_gpu
-from headrace.errors import BackendError, ConfigError, StageError
+from headrace.errors import BackendError, ConfigError, OpenError, StageError
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from runs.live.fake_sources import Endless, FakeSource
@@ -42,6 +42,21 @@ def test_at_full_speed_there_is_no_latency(tmp_path):
     found = results(str(clip), means, pace="offline", batch_size=5)
     assert [r.number for r in found] == list(range(12))
     assert {r.latency_ms for r in found} == {None}
+
+
+def test_a_path_and_the_number_of_a_camera_are_sources(tmp_path):
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=3))
+    assert [r.number for r in results(clip, means, pace="offline")] == [0, 1, 2]
+    with pytest.raises(OpenError, match="/dev/video97"):
+        results(97, means)
+
+
+def test_a_file_beside_what_comes_by_itself_is_played(tmp_path):
+    """All have one base of latency, in whatever order they are named."""
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=3))
+    found = results([clip, "test://?size=64x96&seconds=0.1"], means, pace="auto")
+    assert sorted((r.source, r.number) for r in found) == [(s, k) for s in (0, 1) for k in range(3)]
+    assert all(r.latency_ms is not None for r in found)
 
 
 def test_several_sources_make_batches_and_say_which_is_which():
@@ -105,6 +120,14 @@ def test_what_the_model_raises_reaches_the_loop():
         ({"max_staleness": "fast"}, 'must read like "200ms"'),
         ({"overload": "some"}, "one of auto, every-frame, freshest"),
         ({"source": []}, "a source is needed"),
+        ({"source": None}, "a source is an address, a path, the number of a camera.* got None"),
+        ({"source": [True]}, "the number of a camera.* got True"),
+        ({"source": b"0"}, "got b'0'"),
+        ({"pace": "fast"}, "pace must be one of auto, offline, realtime, got 'fast'"),
+        ({"max_staleness": 0.2}, 'must read like "200ms", "1.5s" or "2min", got 0.2'),
+        ({"clip_len": 4, "clip_stride": 1.5}, "clip_stride must be an integer >= 1"),
+        ({"clip_stride": 2}, "the model takes single frames"),
+        ({"model": "squeezenet1_1", "weights": "none", "clip_hop": 2}, "takes single frames"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(options, message):

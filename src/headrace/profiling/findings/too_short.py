@@ -7,6 +7,8 @@ from headrace.profiling.session import Session
 
 FEWEST_STEPS: Final = 10
 """Fewer measured steps say nothing."""
+_CLIPS: Final = "clips"
+"""The stage of a run whose steps are clips, whatever its batch size."""
 
 
 def too_short(session: Session) -> Finding | None:
@@ -39,8 +41,11 @@ def _change(session: Session) -> str | None:
         return "Let it run longer before Ctrl-C."
     if session.kind == "retrain":
         return "Train for more --epochs, or on more videos."
+    if session.kind == "live":
+        return "Let it run longer."
     frames = sum(session.steps.frames)
     batch_size = frames // (FEWEST_STEPS + max(1, session.warmup_steps))
-    if 1 <= batch_size < session.setup.batch_size:
+    goes_by_clips = any(stage.name == _CLIPS for stage in session.stages)
+    if 1 <= batch_size < session.setup.batch_size and not goes_by_clips:
         return f"Run a longer video, or --batch-size {batch_size} for more steps."
     return "Run a longer video."

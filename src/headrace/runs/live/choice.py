@@ -2,7 +2,7 @@
 
 from headrace.live.address import FileAddress, addresses_of
 from headrace.models.catalogue import task_of
-from headrace.runs.live.options import LiveOptions
+from headrace.runs.live.options import ClipOptions, LiveOptions
 from headrace.runs.live.runner import chosen_overload
 
 
@@ -18,6 +18,6 @@ def plain_files(options: LiveOptions) -> tuple[str, ...] | None:
     if len(files) < len(addresses) or flow.pace == "realtime":
         return None
     chosen_overload(options, is_live=False)
-    has_clips = task_of(options.compute.model_name) == "video" or options.clips.clip_len is not None
+    has_clips = task_of(options.compute.model_name) == "video" or options.clips != ClipOptions()
     is_plain = not has_clips and flow.max_seconds is None and options.view == "none"
     return tuple(files) if is_plain else None

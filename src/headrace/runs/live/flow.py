@@ -7,7 +7,7 @@ from functools import partial
 from statistics import median
 from typing import Any, Final
 
-from headrace.errors import HeadraceError, StageError
+from headrace.errors import HeadraceError, OpenError, StageError
 from headrace.live.clips import ClipShape
 from headrace.live.drops import DropLog
 from headrace.live.events import Event, EventKind
@@ -90,8 +90,8 @@ class LiveFlow:
     first frame ends alone; the others go on.
 
     Iterating raises:
-        HeadraceError: a source failed before its first frame, or none of them came to its end; the
-            model or another stage failed.
+        HeadraceError: a source failed before its first frame, or none of them came to its end; none
+            gave a frame in the time there was; the model or another stage failed.
         StageError: frames went missing without a cause, which is a fault of headrace.
     """
 
@@ -253,3 +253,10 @@ class LiveFlow:
         errors = [reading.error for reading in self.readings]
         if all(errors) and errors[-1] is not None:
             raise errors[-1]
+        if self._is_past_it and not any(reading.arrived for reading in self.readings):
+            names = ", ".join(source.name for source in self.plan.sources)
+            raise OpenError(
+                f"no frame came from {names} within {self.plan.max_seconds:g} s; see whether it "
+                "sends, or give it longer (--max-seconds)",
+                source=names,
+            )

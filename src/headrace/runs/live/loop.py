@@ -1,9 +1,10 @@
 """The loop of one's own over what comes live: `for result in headrace.live(source, model): ...`."""
 
+import os
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
-from headrace.live.clips import ClipShape
+from headrace.live.address import FileAddress, addresses_of
+from headrace.live.clips import clip_shape
 from headrace.live.overload import Overload, OverloadName
 from headrace.live.source import LiveSource
 from headrace.models.catalogue import task_of
@@ -23,13 +25,15 @@ from headrace.models.prepare import prepare
 from headrace.runs.live.addresses import open_sources
 from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.options import PaceName, parse_seconds
+from headrace.runs.live.options import FlowOptions, PaceName
 from headrace.runs.live.values import View
 from headrace.runs.stages import Carrier
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sizes import check_integers
 
 AnyModel = str | Model[Any] | Callable[[torch.Tensor], Any]
+AnySource = str | int | os.PathLike[str] | LiveSource
+"""An address, a path, the number of a camera, or a source of one's own."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,7 +68,7 @@ class LiveResult:
 
 
 def live(
-    source: str | LiveSource | Sequence[str | LiveSource],
+    source: AnySource | Sequence[AnySource],
     model: AnyModel,
     *,
     weights: str = "DEFAULT",
@@ -85,7 +89,7 @@ def live(
     takes them make room for newer ones. Leaving the loop ends all threads.
 
     Args:
-        source: An address, a file, or a source of your own; several are read at once.
+        source: An address, a path, a camera's number, a source of your own; or several.
         model: A name of torchvision; a model of headrace; or any callable: it gets pictures
             uint8 [N, 3, H, W], or, with `clip_len`, clips uint8 [N, T, 3, H, W], RGB, on
             `device`; gives anything with one entry for each.
@@ -95,7 +99,7 @@ def live(
         clip_len: Frames of a clip; None: single frames, or what a video model was made for.
         clip_stride: 1 means consecutive frames.
         clip_hop: Frames from the start of a clip to that of the next; None: without overlap.
-        pace: Of files: "realtime" as they would be played, "offline" as fast as they can.
+        pace: Of files: "realtime", "offline" (full speed), "auto" (full speed if all are files).
         overload: "every-frame", "freshest", or "auto": every frame only offline.
         max_staleness: Age from which a frame is dropped, such as "200ms".
         on_error: Damaged frames of a file: "raise", "skip", or, offline, "conceal".
@@ -107,10 +111,11 @@ def live(
         StageError: the model raised; `__cause__` is what it raised.
     """
     check_integers(1, batch_size=batch_size, clip_len=clip_len)
-    sources = _sources(source, pace, on_error)
-    is_live = any(each.base != "full_speed" for each in sources)
-    seconds = None if max_staleness is None else parse_seconds(max_staleness)
-    chosen = Overload.chosen(overload, is_live=is_live, max_staleness_seconds=seconds)
+    check_integers(1, clip_stride=clip_stride, clip_hop=clip_hop)
+    flow = FlowOptions(pace=pace, max_staleness=max_staleness)
+    sources = _sources(source, flow.pace, on_error)
+    age, is_live = flow.max_staleness_seconds, any(map(_is_live, sources))
+    chosen = Overload.chosen(overload, is_live=is_live, max_staleness_seconds=age)
     model = _loaded(model, weights, device, clip_len, batch_size)
     engine, length = _engine_of(model, device, clip_len)
     plan = LivePlan(
@@ -118,7 +123,7 @@ def live(
         engine=engine,
         overload=chosen,
         batch_size=batch_size,
-        clips=ClipShape(num_frames=length, stride=clip_stride, hop=clip_hop) if length else None,
+        clips=clip_shape(length, stride=clip_stride, hop=clip_hop),
         carrier=None if engine.device == "cpu" else Carrier(engine.device),
     )
     return _results(plan, clock)
@@ -167,15 +172,42 @@ def _result(plan: LivePlan, view: View, output: Any, done_ns: int) -> LiveResult
 
 
 def _sources(
-    source: str | LiveSource | Sequence[str | LiveSource], pace: PaceName, on_error: OnError
+    source: AnySource | Sequence[AnySource], pace: PaceName, on_error: OnError
 ) -> tuple[LiveSource, ...]:
-    given = [source] if isinstance(source, str) or not isinstance(source, Sequence) else source
-    found: list[LiveSource] = []
-    for each in given:
-        found += open_sources([each], pace, on_error=on_error) if isinstance(each, str) else [each]
-    if not found:
+    is_several = isinstance(source, Sequence) and not isinstance(source, str | bytes)
+    named = [_address(each) for each in (cast(Sequence[Any], source) if is_several else [source])]
+    if not named:
         raise ConfigError("a source is needed, got none")
+    if pace == "auto" and any(map(_comes_by_itself, named)):
+        pace = "realtime"
+    found: list[LiveSource] = []
+    for each in named:
+        found += open_sources([each], pace, on_error=on_error) if isinstance(each, str) else [each]
     return tuple(found)
+
+
+def _address(source: Any) -> str | LiveSource:
+    """Return what is typed for a source, or the source that it is."""
+    is_number = isinstance(source, int) and not isinstance(source, bool) and source >= 0
+    if isinstance(source, str | os.PathLike) or is_number:
+        return str(source)
+    if not (hasattr(source, "frames") and hasattr(source, "base") and hasattr(source, "name")):
+        raise ConfigError(
+            "a source is an address, a path, the number of a camera, or an object with name, base "
+            f"and frames, got {source!r}"
+        )
+    own: LiveSource = source
+    return own
+
+
+def _comes_by_itself(source: str | LiveSource) -> bool:
+    if isinstance(source, str):
+        return not all(isinstance(each, FileAddress) for each in addresses_of([source]))
+    return _is_live(source)
+
+
+def _is_live(source: LiveSource) -> bool:
+    return source.base != "full_speed"
 
 
 def _loaded(

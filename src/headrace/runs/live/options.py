@@ -2,9 +2,11 @@
 
 import re
 from dataclasses import asdict, dataclass, field
+from math import inf
 from typing import Literal, get_args
 
 from headrace.errors import ConfigError
+from headrace.live.clips import ClipShape, clip_shape
 from headrace.live.overload import OverloadName
 from headrace.profiling.provenance import Scalar
 from headrace.runs.marks import MarkOptions
@@ -44,8 +46,10 @@ class FlowOptions:
         if self.pace not in get_args(PaceName):
             choices = ", ".join(get_args(PaceName))
             raise ConfigError(f"pace must be one of {choices}, got {self.pace!r}")
-        if self.max_seconds is not None and not self.max_seconds > 0:
-            raise ConfigError(f"max_seconds must be > 0, got {self.max_seconds}")
+        if self.max_seconds is not None and not 0 < self.max_seconds < inf:
+            raise ConfigError(
+                f"max_seconds must be > 0, got {self.max_seconds}; leave it out for no limit"
+            )
         parse_seconds(self.max_staleness or "1s")
 
     @property
@@ -56,7 +60,7 @@ class FlowOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ClipOptions:
-    """What clips a video model gets; without effect on a model of single frames."""
+    """What clips a video model gets; a model of single frames takes the defaults alone."""
 
     clip_len: int | None = None
     """Frames of a clip; None means what the model was made for."""
@@ -126,6 +130,11 @@ class LiveOptions:
         }
 
 
+def clips_of(options: ClipOptions, num_frames: int | None) -> ClipShape | None:
+    """Return the clips for a model of so many frames: see `clip_shape`."""
+    return clip_shape(num_frames, stride=options.clip_stride, hop=options.clip_hop)
+
+
 def check_live(compute: ComputeOptions) -> None:
     """Raise ConfigError where something is asked for that only files at full speed have."""
     execution = compute.execution
@@ -148,8 +157,8 @@ def parse_seconds(text: str) -> float:
     Raises:
         ConfigError: it is no such span of time, or 0.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)\s*", text, re.ASCII)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)\s*", str(text), re.ASCII)
     seconds = float(match[1]) * {"ms": 1e-3, "s": 1.0, "min": 60.0}[match[2]] if match else 0.0
-    if not seconds:
+    if not 0 < seconds < inf:
         raise ConfigError(f'a span of time must read like "200ms", "1.5s" or "2min", got {text!r}')
     return seconds

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from headrace.errors import ConfigError, HeadraceError
-from headrace.live.clips import ClipShape
 from headrace.live.options import SourceOptions
 from headrace.live.overload import Overload
 from headrace.live.source import LiveSource
@@ -31,7 +30,7 @@ from headrace.runs.live.addresses import open_sources
 from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
 from headrace.runs.live.full_speed import FileSource
-from headrace.runs.live.options import LiveOptions, check_live
+from headrace.runs.live.options import LiveOptions, check_live, clips_of
 from headrace.runs.live.recording import (
     event_records,
     losses_of,
@@ -129,6 +128,8 @@ class LiveRunner:
         is_video = task_of(compute.model_name) == "video"
         if is_video and options.input.stride != 1:
             raise ConfigError("--stride is for single frames; give --clip-stride for clips")
+        if not is_video:
+            clips_of(options.clips, None)
         files = [Path(each.name) for each in sources if isinstance(each, FileSource)]
         claim(options.output.out, *files)
 
@@ -260,9 +261,7 @@ class LiveRunner:
             engine=Engine.of_model(self.model, compute.prep_level),
             overload=chosen_overload(self.options, is_live=base != "full_speed"),
             batch_size=compute.batch_size,
-            clips=None
-            if num_frames is None
-            else ClipShape(num_frames=num_frames, stride=clips.clip_stride, hop=clips.clip_hop),
+            clips=clips_of(clips, num_frames),
             stride=self.options.input.stride,
             max_seconds=self.options.flow.max_seconds,
             carrier=None if compute.device == "cpu" else Carrier(compute.device),
