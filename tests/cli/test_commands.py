@@ -369,7 +369,8 @@ def test_a_second_ctrl_c_while_the_folder_is_written_is_one_line(tmp_path):
         check=False,
     )
     assert done.returncode == 130, done.stderr
-    assert done.stderr == "headrace: interrupted before anything was recorded\n"
+    kept = f"what is there is kept in {tmp_path / 'out'}"
+    assert done.stderr == f"headrace: interrupted while the record was written; {kept}\n"
     assert not (tmp_path / "out" / "session.json").exists()
     assert not list((tmp_path / "out").glob(".*"))
 
