@@ -46,17 +46,21 @@ def main() -> None:
     result.save(options.out)
     for workers in WORKERS:
         kind = f"num_workers={workers}"
-        print(f"{kind}: observing takes {100 * cost(result, kind):+.2f} % of a step")
+        middle, least, greatest = (100 * (each - 1) for each in cost(result, kind))
+        print(
+            f"{kind}: observing takes {middle:+.2f} % of a step ({least:+.2f} to {greatest:+.2f})"
+        )
     print(options.out)
 
 
-def cost(result: TimedResult, kind: str) -> float:
-    """What observing adds to a step, as a share of it: the median over pairs of turns."""
+def cost(result: TimedResult, kind: str) -> tuple[float, float, float]:
+    """Return median, least and greatest of an observed step's time, where the plain one is 1."""
     plain, observed = (result.row(name, kind) for name in ("plain", "observed"))
     assert plain is not None
     assert observed is not None
     pairs = zip(plain.repeats, observed.repeats, strict=True)
-    return median(after.wall_seconds / before.wall_seconds - 1 for before, after in pairs)
+    ratios = [after.wall_seconds / before.wall_seconds for before, after in pairs]
+    return median(ratios), min(ratios), max(ratios)
 
 
 def contest(workers: int, steps: int, step_seconds: float, repeats: int) -> list[Row]:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import chart
+from benchmarks.bench_overhead import OverheadResult
+from benchmarks.bench_predictions import PredictionsResult
 from benchmarks.live.record import LiveResult
 from benchmarks.live.soaked import SoakResult
 from benchmarks.record import RESULTS, ROOT, Row, TimedResult
@@ -18,6 +20,7 @@ from benchmarks.tables import compared
 from benchmarks.tables.cameras import cameras
 from benchmarks.tables.headline import SHOWN, headline
 from benchmarks.tables.live import live
+from benchmarks.tables.measuring import measuring, predictions
 from benchmarks.tables.scaling import scaling
 from benchmarks.tables.soak import soak
 from benchmarks.tables.startup import startup
@@ -96,6 +99,10 @@ def _blocks(results: Path) -> Iterator[tuple[str, str]]:
         yield "live", live(LiveResult.load(path))
     if (path := results / "soak.json").is_file():
         yield "soak", soak(SoakResult.load(path))
+    if (path := results / "overhead.json").is_file() and (seen := _timed(results, "observe")):
+        yield "measuring", measuring(OverheadResult.load(path), seen)
+    if (path := results / "predictions.json").is_file():
+        yield "predictions", predictions(PredictionsResult.load(path))
     grid, speed = results / "cameras.json", results / "cameras_speed.json"
     if grid.is_file() and speed.is_file():
         records = [CamerasRecord.model_validate_json(path.read_bytes()) for path in (grid, speed)]
