@@ -23,11 +23,11 @@ from headrace.models.prepare import prepare
 from headrace.runs.live.addresses import open_sources
 from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.options import PaceName, parse_seconds
+from headrace.runs.live.options import PaceName
 from headrace.runs.live.values import View
 from headrace.runs.stages import Carrier
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.sizes import check_integers
+from headrace.sizes import check_integers, parse_seconds
 
 AnyModel = str | Model[Any] | Callable[[torch.Tensor], Any]
 
