@@ -22,7 +22,7 @@ class BrokenStore:
         self._ask("open")
         return self.notes
 
-    def get(self, digests: Sequence[str]) -> dict[str, bytes]:
+    def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
         self._ask("get")
         return {each: self.entries[each] for each in digests if each in self.entries}
 

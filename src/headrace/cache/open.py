@@ -48,9 +48,16 @@ def open_cache(
 
 
 def open_store(
-    text: str = DEFAULT, *, bound_bytes: int | None = None, clock: Clock = SYSTEM_CLOCK
+    text: str = DEFAULT,
+    *,
+    bound_bytes: int | None = None,
+    must_exist: bool = False,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Store:
-    """Return the store that `text` names, not reached yet: see `open_cache`; `none` is none."""
+    """Return the store that `text` names, not reached yet: see `open_cache`; `none` is none.
+
+    With `must_exist`, ConfigError where it would have to be made.
+    """
     if bound_bytes is not None and bound_bytes < 1:
         raise ConfigError(f"the bound of a cache must be at least 1 byte, got {bound_bytes}")
     scheme, mark, _ = text.partition("://")
@@ -66,6 +73,8 @@ def open_store(
     path = Path(platformdirs.user_cache_dir("headrace")) if is_default else Path(text).expanduser()
     if is_default or path.is_dir():
         path = path / FILE
+    if must_exist and not path.exists():
+        raise ConfigError(f"there is no cache {path} yet; a run that keeps results makes it")
     return SqliteStore(path, bound_bytes=bound_bytes, is_own_place=is_default, clock=clock)
 
 

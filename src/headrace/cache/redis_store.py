@@ -55,7 +55,7 @@ class RedisStore:
                 "redis://USER:PASSWORD@HOST, best in the environment: HEADRACE_CACHE"
             ) from error
 
-    def get(self, digests: Sequence[str]) -> dict[str, bytes]:
+    def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
         """Return those entries that are there: see `Store.get`."""
         found: dict[str, bytes] = {}
         with self._told("read"):

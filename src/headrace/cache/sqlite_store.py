@@ -103,7 +103,7 @@ class SqliteStore:
         self._open()
         return ()
 
-    def get(self, digests: Sequence[str]) -> dict[str, bytes]:
+    def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
         """Return those entries that are there: see `Store.get`."""
         file = self._open()
         found: dict[str, bytes] = {}
@@ -116,6 +116,8 @@ class SqliteStore:
                     asked,
                 )
                 found.update((digest.hex(), content) for digest, content in rows)
+        if not is_use:
+            return found
         self._read.update(map(bytes.fromhex, found))
         self._hits += len(found)
         self._misses += len(digests) - len(found)

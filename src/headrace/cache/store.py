@@ -55,8 +55,13 @@ class Store(Protocol):
             ConfigError: what was asked for is no store of ours, or wants a password.
         """
 
-    def get(self, digests: Sequence[str]) -> dict[str, bytes]:
-        """Return those entries that are there, and count them as used now."""
+    def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
+        """Return those entries that are there.
+
+        Args:
+            digests: Of their keys.
+            is_use: Whether they count as used now; a server cannot help it.
+        """
 
     def put(self, entries: Mapping[str, bytes]) -> None:
         """Keep entries; what was there under the same digests is replaced."""

@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 
 from headrace.cli import (
     bench,
+    cache,
     clip,
     compare,
     doctor,
@@ -78,6 +79,7 @@ app.command("doctor")(doctor.doctor)
 app.command("plan")(plan.plan)
 app.command("watch", context_settings=watch.TAKES_A_COMMAND)(watch.watch)
 app.add_typer(bench.bench, name="bench")
+app.add_typer(cache.cache, name="cache")
 
 
 @app.callback()
