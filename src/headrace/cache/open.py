@@ -63,7 +63,7 @@ def open_store(
     scheme, mark, _ = text.partition("://")
     if mark:
         if scheme not in SCHEMES:
-            raise ConfigError(f"there is no cache by {scheme!a}://; {_HOW}")
+            raise ConfigError(f"no cache is reached by {scheme!a}; {_HOW}")
         if bound_bytes is not None:
             raise ConfigError("a cache server has a bound of its own; set maxmemory there")
         return _redis_store(RedisAddress.of(text))

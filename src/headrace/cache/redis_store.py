@@ -164,7 +164,7 @@ class RedisStore:
             raise CacheError(f"{self.where} did not answer in time") from error
         except (redis.RedisError, OSError, ValueError, TypeError) as error:
             # A port where something else listens answers in many ways.
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             raise CacheError(f"{self.where} cannot be {what}: {reason}") from error
 
 

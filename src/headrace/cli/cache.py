@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -23,20 +23,20 @@ cache = typer.Typer(
     help="Look after the cache of results.",
 )
 
-CACHE = typer.Option(
+CACHE_OPTION: Final = typer.Option(
     "--cache",
     envvar="HEADRACE_CACHE",
     metavar="sqlite|PATH|redis://HOST",
     help="Which cache; a password is safest in the environment.",
 )
-_Where = Annotated[str, CACHE]
+_Where = Annotated[str, CACHE_OPTION]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")]
 _DEFAULT = "sqlite"
 
 
 @cache.command()
 def info(cache: _Where = _DEFAULT, json: _Json = False) -> None:
-    """Say where the cache is, how full, how it served, and what is wrong with its set-up."""
+    """Say where the cache is, how full, and how it is set up."""
     with _store(cache) as store:
         state = store.state()
     if json:
@@ -51,7 +51,7 @@ def verify(
     cache: _Where = _DEFAULT,
     json: _Json = False,
 ) -> None:
-    """Read every result and hold it against its checksum; exit code 1 where damage is left."""
+    """Check every result; exit code 1 where damage is left."""
     from headrace.cache.upkeep import verify as verified
     from headrace.report.numbers import counted
 
@@ -111,7 +111,7 @@ def explain(
     cache: _Where = _DEFAULT,
     json: _Json = False,
 ) -> None:
-    """Say what a key is made of, or in what two differ; of one not there, what is nearest to it."""
+    """Say what a key is made of, how two differ, why one missed."""
     from headrace.cache.key import differences
     from headrace.errors import ConfigError
 
