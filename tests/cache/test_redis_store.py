@@ -1,6 +1,10 @@
 """A cache on a real server: whatever happens to the server, results are right and a run goes on."""
 
 import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -233,14 +237,52 @@ def test_a_password_that_is_changed_in_mid_run_loses_nothing(tmp_path):
     assert cache.counters.misses == 48
 
 
-def test_where_something_else_listens_everything_misses():
-    """A web server, say: it answers, and not as Redis does."""
+@contextmanager
+def listener(answer: bytes) -> Iterator[str]:
+    """Answers everything in the same way; yields its address."""
+
+    class Answers(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                while answer and self.request.recv(65536):
+                    self.request.sendall(answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"redis://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\xfe\r\n", b":abc\r\n", b"$-5\r\n"),
+        *(b"*1000000000\r\n", b"$99999999999\r\nabc", b"+OK\r\n" * 50, b"*-1\r\n" * 9),
+        *(b"$-1\r\n" * 30, b"-LOADING x\r\n" * 9, b"-MOVED 1 1.1.1.1:1\r\n" * 9, b"#t\r\n" * 9),
+    ],
+)
+def test_where_something_else_listens_everything_misses(answer):
+    with listener(answer) as url:
+        store = RedisStore(RedisAddress.of(url), timeout_seconds=0.05)
+        with Cache(store, clock=FakeClock()) as cache:
+            serve(cache, 4)
+            assert (cache.counters.hits, cache.counters.misses) == (0, 32)
+            for ask in (store.state, lambda: list(store.kept()), lambda: store.remove(["0" * 64])):
+                with suppress(CacheError):
+                    ask()
+
+
+def test_a_server_that_is_asked_and_says_nothing_is_told_as_slow():
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = RedisAddress.of(f"redis://127.0.0.1:{other.getsockname()[1]}")
-        first = RedisStore(address, timeout_seconds=0.05)
+        store = RedisStore(address, timeout_seconds=0.05)
         with pytest.raises(CacheError, match="did not answer in time"):
-            first.open()
-        first.close()
+            store.open()
+        store.close()
 
 
 def test_a_socket_of_this_machine_is_an_address_too(tmp_path):

@@ -16,6 +16,8 @@ Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
 """What a key is made of: JSON, so that it reads the same everywhere."""
 
 _GROUPS: Final = ("selection", "decode", "preprocess", "model", "numerics")
+_LONGEST_NUMBER: Final = 128
+"""Bits of a whole number; Python does not read back any length from text."""
 _NAMES: Final = ("format", "kind", "content", *_GROUPS)
 
 
@@ -141,19 +143,22 @@ def _differ(first: Any, second: Any) -> bool:
 
 
 def _plain(value: Any, name: str) -> Plain:
-    if value is None or isinstance(value, bool) or type(value) is str:
+    if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, Integral):
+    if isinstance(value, str):
+        return str.__str__(value)  # of an enumeration, its value
+    if isinstance(value, Integral) and int(value).bit_length() <= _LONGEST_NUMBER:
         return int(value)
     if isinstance(value, float) and value - value == 0:
         return float(value)
-    if isinstance(value, Mapping) and all(type(each) is str for each in value):
-        return {each: _plain(inner, f"{name}.{each}") for each, inner in value.items()}
+    if isinstance(value, Mapping) and all(isinstance(each, str) for each in value):
+        return {str.__str__(each): _plain(inner, f"{name}.{each}") for each, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         return [_plain(inner, f"{name}[{k}]") for k, inner in enumerate(value)]
     raise ConfigError(
-        f"{name} of a cache key must be text, a finite number, a truth value, None, or a list or "
-        f"mapping of these, got {value!r}"
+        f"{name} of a cache key must be text, a finite number of {_LONGEST_NUMBER} bits at most, a "
+        "truth value, None, or a list or mapping of these with text as names, got "
+        + (repr(value) if isinstance(value, float) else f"a {type(value).__name__}")
     )
 
 
