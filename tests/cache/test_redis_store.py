@@ -11,6 +11,7 @@ import pytest
 
 from cache.made import arrays, key, same
 from cache.redis_server import free_port, redis_server
+from certificates import made
 from headrace.cache.cache import Cache
 from headrace.cache.open import open_cache
 from headrace.cache.redis_address import RedisAddress
@@ -291,3 +292,20 @@ def test_a_socket_of_this_machine_is_an_address_too(tmp_path):
         with open_cache(f"unix://{path}") as cache:
             serve(cache, 2)
         assert (cache.counters.hits, cache.where) == (8, f"unix://{path}")
+
+
+def test_a_server_by_tls_is_trusted_by_the_certificate_that_is_named(tmp_path):
+    both, certificate = made(tmp_path, "server", "IP:127.0.0.1")
+    port = free_port()
+    tls = (f"tls-port {port}", f"tls-cert-file {both}", f"tls-key-file {both}")
+    with redis_server(tmp_path, *CACHE_SETTINGS, *tls, "tls-auth-clients no"):
+        with open_cache(f"rediss://127.0.0.1:{port}?ssl_ca_certs={certificate}") as cache:
+            serve(cache, 2)
+        assert (cache.counters.hits, cache.warnings) == (8, [])
+        with open_cache(f"rediss://127.0.0.1:{port}", clock=FakeClock()) as cache:
+            serve(cache, 2)
+        assert cache.counters.hits == 0
+        assert "certificate verify failed" in cache.warnings[0]
+    with open_cache(f"rediss://127.0.0.1:{port}?ssl_ca_certs={tmp_path}/gone") as cache:
+        serve(cache, 1)
+    assert len(cache.warnings) == 1

@@ -106,7 +106,9 @@ def prune(
 def explain(
     keys: Annotated[
         list[str],
-        typer.Argument(metavar="KEY [KEY]", help="Digits of a key, or a file that holds one."),
+        typer.Argument(
+            metavar="KEY...", help="Digits of a key, or a file of one; two are compared."
+        ),
     ],
     cache: _Where = _DEFAULT,
     json: _Json = False,
