@@ -16,7 +16,7 @@ from headrace.cache.cache import Cache
 from headrace.cache.open import open_cache
 from headrace.cache.redis_address import RedisAddress
 from headrace.cache.redis_store import GROUP_BYTES, MAX_ENTRY_BYTES, PREFIX, RedisStore
-from headrace.cache.rest import FAILURES
+from headrace.cache.rest import FAILURES, REST_SECONDS
 from headrace.errors import CacheError, ConfigError
 from headrace.testing.fake_clock import FakeClock
 
@@ -143,7 +143,7 @@ def test_a_server_killed_in_mid_run_costs_hits_and_one_warning(tmp_path):
     assert len(cache.warnings) == 1
     assert cache.counters.errors == 2 * FAILURES
     with redis_server(tmp_path, *CACHE_SETTINGS, port=port):
-        clock.advance(60)
+        clock.advance(REST_SECONDS)
         serve(cache, 2)
         assert cache.counters.hits == 16
         cache.close()

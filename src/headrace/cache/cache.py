@@ -27,7 +27,7 @@ class Cache:
             cache.put({key: compute(key) for key in keys if key not in found})
 
     A store that is down, full, slow or damaged gives misses, is counted, and is warned of once.
-    After three failures in a row it is left alone for 30 seconds; reading and writing rest apart,
+    After three failures in a row it is left alone for a minute; reading and writing rest apart,
     so that a full store is still read. For one thread at a time, in the process that opened it.
     """
 

@@ -6,8 +6,9 @@ from headrace.runtime.clock import Clock
 
 FAILURES: Final = 3
 """In a row, before a store is left alone: one may be a server that was started anew."""
-REST_SECONDS: Final = 30.0
-"""For how long. A store that does not answer costs 2 seconds a try, so 7 % of the time."""
+REST_SECONDS: Final = 60.0
+"""For how long. A server that does not answer costs 2 seconds a try, for reading and for writing: a
+fifteenth of the time at most."""
 
 
 class Rest:

@@ -113,7 +113,7 @@ class Connected:
         except (sqlite3.Error, OSError) as error:
             aside = self._set_aside() if _is_damage(error) else None
             self.close()
-            said = f"{self._path} cannot be {what}: {str(error).splitlines()[0]}"
+            said = f"{self._path} cannot be {what}: {error or type(error).__name__}"
             if aside is not None:
                 said = f"{self._path} was damaged; it is now {aside}, and a new one is begun"
             raise CacheError(said) from error
@@ -158,8 +158,9 @@ class Connected:
     def _check_owner(self, sqlite: sqlite3.Connection) -> None:
         """Raise ConfigError for a file of somebody else: nothing was changed in it."""
         try:
-            application = _number(sqlite, "application_id")
+            # In this order: another process may be about to make it.
             is_new = _number(sqlite, "schema_version") == 0
+            application = _number(sqlite, "application_id")
         except sqlite3.Error as error:
             # Only a file that is damaged is looked at past SQLite, which waits for who writes it.
             is_ours = self._is_own_place or _is_of(_header(self._path), self._layout)
