@@ -4,7 +4,8 @@
 set -eu
 
 needed='chromium ffmpeg gcc gir1.2-gst-rtsp-server-1.0 glib-networking gstreamer1.0-plugins-bad
-gstreamer1.0-plugins-good libc6-dev libffmpeg-nvenc-dev opencv-doc openssl python3-gi systemd xvfb'
+gstreamer1.0-plugins-good libc6-dev libffmpeg-nvenc-dev opencv-doc openssl python3-gi redis-server
+systemd xvfb'
 
 is_present() {
   case $1 in
@@ -16,6 +17,7 @@ is_present() {
     libffmpeg-nvenc-dev) test -e /usr/include/ffnvcodec ;;
     python3-gi) test -e /usr/lib/python3/dist-packages/gi ;;
     opencv-doc) test -e /usr/share/doc/opencv-doc/examples/data/vtest.avi ;;
+    redis-server) command -v redis-server || command -v valkey-server ;;
     systemd) command -v systemd-analyze >/dev/null ;;
     xvfb) command -v Xvfb >/dev/null ;;
     *) command -v "$1" >/dev/null ;;

@@ -74,7 +74,7 @@ UNSAFE = (
 )
 LAZY = [
     *("cli/*", "decode/*", "experiments/*", "sinks/web/open.py", "sinks/prediction_table.py"),
-    *("runs/marks.py", "extraction/table.py"),
+    *("cache/open.py", "runs/marks.py", "extraction/table.py"),
     *("watching/patch.py", "watching/script.py"),  # nothing of PyTorch before the script itself
     *("__init__.py", "__main__.py"),
 ]

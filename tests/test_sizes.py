@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
-from headrace.sizes import parse_bytes
+from headrace.sizes import parse_bytes, parse_seconds
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,17 @@ def test_nonsense_is_refused_with_what_is_possible(size):
 def test_less_than_a_byte_is_refused(size):
     with pytest.raises(ConfigError, match="at least 1 byte"):
         parse_bytes(size)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("200ms", 0.2), ("1.5s", 1.5), ("2 min", 120), ("12h", 43_200), ("30d", 2_592_000)],
+)
+def test_a_span_of_time_is_a_number_of_seconds(text, seconds):
+    assert parse_seconds(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "-1s", "0s", "1 month", "1,5s", "1h30min"])
+def test_a_span_that_is_none_is_refused_with_what_is_possible(text):
+    with pytest.raises(ConfigError, match='a span of time must read like "200ms"'):
+        parse_seconds(text)

@@ -3,7 +3,7 @@
 The layers, top to bottom; a file imports only from what stands above it (docs/design.md):
 
     errors -> sizes -> video -> sampling -> planning -> runtime -> decode -> preprocess -> models
-    -> profiling -> training -> extraction -> live -> sinks -> runs -> report -> watching
+    -> cache -> profiling -> training -> extraction -> live -> sinks -> runs -> report -> watching
     -> experiments -> cli; testing may use them all
 
 Names are loaded when they are first used: `import headrace` loads neither torch nor FFmpeg.

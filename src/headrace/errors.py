@@ -8,7 +8,7 @@ HeadraceError(Exception)
 │  ├─ ScanError                               its packets cannot be indexed
 │  └─ DecodeError                             a frame cannot be decoded
 ├─ StageError(HeadraceError)                  a stage of a pipeline failed
-└─ CacheError(HeadraceError)                  a cache entry cannot be read: a miss, and counted
+└─ CacheError(HeadraceError)                  a cache cannot be read or written: a miss, and counted
 
 A message says what was asked, what was found and what to do.
 """
@@ -75,7 +75,7 @@ class StageError(HeadraceError):
 
 
 class CacheError(HeadraceError):
-    """A cache entry cannot be read. Treated as a miss, and counted."""
+    """A cache, or an entry of it, cannot be read or written. Treated as a miss, and counted."""
 
 
 def _again(kind: type[HeadraceError], args: tuple[Any, ...], facts: dict[str, Any]) -> Any:

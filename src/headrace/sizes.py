@@ -1,6 +1,7 @@
-"""Sizes in bytes, as people write them, and counts."""
+"""Sizes in bytes and spans of time, as people write them, and counts."""
 
 import re
+from math import inf
 from numbers import Integral
 
 from headrace.errors import ConfigError
@@ -9,6 +10,7 @@ _UNITS = {
     **{"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
     **{"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40},
 }
+_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def parse_bytes(size: int | str) -> int:
@@ -24,6 +26,21 @@ def parse_bytes(size: int | str) -> int:
     if number < 1:
         raise ConfigError(f"a size must be at least 1 byte, got {size!r}")
     return number
+
+
+def parse_seconds(text: str) -> float:
+    """Return the seconds that "200ms", "1.5s", "2 min", "12h" or "30d" are.
+
+    Raises:
+        ConfigError: it is no such span of time, or 0.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)\s*", str(text), re.ASCII)
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if not 0 < seconds < inf:
+        raise ConfigError(
+            f'a span of time must read like "200ms", "1.5s", "2min", "12h" or "30d", got {text!r}'
+        )
+    return seconds
 
 
 def check_integers(least: int, **numbers: object) -> None:

@@ -1,32 +1,16 @@
 """RTSP by TLS from a real server: whose certificate is verified, and how a wrong one is named."""
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from certificates import made
 from headrace.errors import ConfigError, OpenError
 from headrace.live.address import addresses_of
 from live.reading import QUICK, Read
 from live.rtsp import RtspServer, needs_server
-from missing import missing
 from runtime.in_time import in_time
-
-
-def made(folder: Path, name: str, alternative: str) -> tuple[Path, Path]:
-    """Key and certificate in one file, and the certificate alone; signed by itself."""
-    key, certificate, both = (folder / f"{name}.{end}" for end in ("key", "pem", "both"))
-    subject = ["-subj", f"/CN={name}", "-addext", f"subjectAltName={alternative}"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
-    try:
-        subprocess.run(
-            [*command, "-keyout", key, "-out", certificate], capture_output=True, check=True
-        )
-    except FileNotFoundError:
-        missing("openssl is not installed")
-    both.write_text(key.read_text() + certificate.read_text())
-    return both, certificate
 
 
 @pytest.fixture(scope="module")

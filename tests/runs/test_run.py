@@ -16,7 +16,6 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, OpenError
-from headrace.profiling.content import content_digest
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.session import Session
@@ -35,6 +34,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, Look, SynthClip, Timing, read_number, write_clip
+from headrace.video.content import content_digest
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
 from runs.tiny import Brightness, tiny_classifier

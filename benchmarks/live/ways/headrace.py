@@ -13,9 +13,9 @@ from headrace.live.overload import Overload
 from headrace.live.source import LiveSource
 from headrace.profiling.session import Pace
 from headrace.runs.live.flow import LiveFlow, LivePlan
-from headrace.runs.live.options import parse_seconds
 from headrace.runtime.item import Dropped
 from headrace.runtime.waiter import Waiter
+from headrace.sizes import parse_seconds
 
 PACKAGES = ("headrace", "av", "torch")
 

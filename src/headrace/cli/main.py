@@ -8,6 +8,7 @@ import typer
 
 from headrace.cli import (
     bench,
+    cache,
     clip,
     compare,
     doctor,
@@ -82,6 +83,7 @@ app.command("plan")(plan.plan)
 app.command("watch", context_settings=watch.TAKES_A_COMMAND)(watch.watch)
 app.add_typer(extract.extract, name="extract")
 app.add_typer(bench.bench, name="bench")
+app.add_typer(cache.cache, name="cache")
 
 
 @app.callback()

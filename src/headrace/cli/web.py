@@ -29,8 +29,8 @@ def web_options(
         ConfigError: a value is not possible, says nothing of what is asked for, or names a file
             without a token.
     """
-    from headrace.runs.live.options import parse_seconds
     from headrace.sinks.web.options import WebOptions
+    from headrace.sizes import parse_seconds
 
     options = WebOptions(
         address=address,

@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from headrace.profiling.content import content_digest
 from headrace.profiling.provenance import Record, Text
+from headrace.video.content import content_digest
 
 
 class GopLengths(Record):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pydantic import NonNegativeFloat, NonNegativeInt
 
-from headrace.profiling.content import content_digest
 from headrace.profiling.provenance import Record, Text
+from headrace.video.content import content_digest
 
 
 class SourceRecord(Record):

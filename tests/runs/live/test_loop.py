@@ -124,7 +124,7 @@ def test_what_the_model_raises_reaches_the_loop():
         ({"source": [True]}, "the number of a camera.* got True"),
         ({"source": b"0"}, "got b'0'"),
         ({"pace": "fast"}, "pace must be one of auto, offline, realtime, got 'fast'"),
-        ({"max_staleness": 0.2}, 'must read like "200ms", "1.5s" or "2min", got 0.2'),
+        ({"max_staleness": 0.2}, 'must read like "200ms", "1.5s", "2min", "12h" or "30d", got 0.2'),
         ({"clip_len": 4, "clip_stride": 1.5}, "clip_stride must be an integer >= 1"),
         ({"clip_stride": 2}, "the model takes single frames"),
         ({"model": "squeezenet1_1", "weights": "none", "clip_hop": 2}, "takes single frames"),

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from headrace.errors import ConfigError, OpenError
-from headrace.profiling.content import content_digest
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.folder import write_run
@@ -18,6 +17,7 @@ from headrace.runs.live.runner import LiveRunner
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.content import content_digest
 from runs.live.fake_sources import Endless, FakeSource
 from runs.tiny import tiny_classifier
 from runtime.in_time import in_time

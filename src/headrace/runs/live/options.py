@@ -1,6 +1,5 @@
 """How a live run goes about its frames: pace, overload, clips, end; checked when made."""
 
-import re
 from dataclasses import asdict, dataclass, field
 from math import inf
 from typing import Literal, get_args
@@ -17,6 +16,7 @@ from headrace.runs.options import (
     RunOptions,
     computing,
 )
+from headrace.sizes import parse_seconds
 
 PaceName = Literal["auto", "offline", "realtime"]
 View = Literal["none", "web", "metrics", "window"]
@@ -149,16 +149,3 @@ def check_live(compute: ComputeOptions) -> None:
                 f"{option} is for single frames of files at full speed; leave it out for cameras, "
                 "for real time, for clips and for what is watched"
             )
-
-
-def parse_seconds(text: str) -> float:
-    """Return the seconds that "200ms", "1.5s" or "2 min" are.
-
-    Raises:
-        ConfigError: it is no such span of time, or 0.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)\s*", str(text), re.ASCII)
-    seconds = float(match[1]) * {"ms": 1e-3, "s": 1.0, "min": 60.0}[match[2]] if match else 0.0
-    if not 0 < seconds < inf:
-        raise ConfigError(f'a span of time must read like "200ms", "1.5s" or "2min", got {text!r}')
-    return seconds

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.profiling.content import content_digest
 from headrace.profiling.inputs import with_content
+from headrace.video.content import content_digest
 from report.recorded import SOURCE
 
 

@@ -1,0 +1,180 @@
+"""A cache of results: whatever happens to its store, it costs time and never changes a result."""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Self, TypeVar
+
+from headrace.cache.counters import CacheCounters
+from headrace.cache.entry import Arrays, Entry, decode, encode
+from headrace.cache.key import ChunkKey
+from headrace.cache.rest import Rest
+from headrace.cache.store import Store
+from headrace.errors import CacheError, ConfigError, HeadraceError
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+
+Answer = TypeVar("Answer")
+
+
+def unheard(warning: str) -> None:
+    """Say a warning to nobody; it is kept in `Cache.warnings` all the same."""
+
+
+class Cache:
+    """Results of chunks, each under what it was made of.
+
+        with open_cache("sqlite") as cache:
+            found = cache.get(keys)
+            cache.put({key: compute(key) for key in keys if key not in found})
+
+    A store that is down, full, slow or damaged gives misses, is counted, and is warned of once.
+    After three failures in a row it is left alone for a minute; reading and writing rest apart,
+    so that a full store is still read. For one thread at a time, in the process that opened it.
+    """
+
+    def __init__(
+        self,
+        store: Store | None,
+        *,
+        on_warning: Callable[[str], None] = unheard,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Take a store, which is reached at once; close it in the end.
+
+        Args:
+            store: Where results lie; None: nowhere, so that everything misses.
+            on_warning: Is told each warning, one line, when it comes up.
+            clock: Says when a store has rested.
+
+        Raises:
+            ConfigError: the store is somebody else's, of another layout, or wants a password.
+        """
+        self.counters = CacheCounters()
+        """How it served so far."""
+        self.warnings: list[str] = []
+        """What the user should know: one of each kind at most."""
+        self._store = store
+        self._on_warning = on_warning
+        self._said: set[str] = set()
+        self._reading, self._writing = Rest(clock), Rest(clock)
+        self._is_reached = False
+        self._tolerated: tuple[type[HeadraceError], ...] = (CacheError,)
+        self._try(self._reading, lambda reached: None)
+        # From here on there are results to lose.
+        self._tolerated = (CacheError, ConfigError)
+
+    @property
+    def where(self) -> str:
+        """The file or address of its store, without passwords; `none` without one."""
+        return "none" if self._store is None else self._store.where
+
+    @property
+    def is_none(self) -> bool:
+        """Whether nothing is kept, so that keys need not be made."""
+        return self._store is None
+
+    def get(self, keys: Iterable[ChunkKey]) -> dict[ChunkKey, Arrays]:
+        """Return the results that are there; arrays are the caller's own.
+
+        All of them are in memory at once: ask for some tens of chunks at a time.
+        """
+        wanted = {key.digest: key for key in keys}
+        found: dict[ChunkKey, Arrays] = {}
+        if not wanted:
+            return found
+        entries = self._try(self._reading, lambda store: store.get(list(wanted))) or {}
+        for digest, content in entries.items():
+            try:
+                found[wanted[digest]] = decode(content, digest).arrays
+            except CacheError as error:
+                self.counters.damaged += 1
+                self._warn(
+                    "damage",
+                    f"the cache {self.where} has an entry that {error}; such results are computed "
+                    "again, headrace cache verify names them",
+                )
+            else:
+                self.counters.read_bytes += len(content)
+        self.counters.hits += len(found)
+        self.counters.misses += len(wanted) - len(found)
+        return found
+
+    def put(self, results: Mapping[ChunkKey, Arrays]) -> None:
+        """Keep results, or not: that is counted.
+
+        Raises:
+            ConfigError: an array of a result has a type that cannot be kept.
+        """
+        if self._store is None or not results:
+            return
+        entries: dict[str, bytes] = {}
+        for key, arrays in results.items():
+            content = encode(Entry(key, arrays))
+            if len(content) > self._store.max_entry_bytes:
+                self._refuse(len(content), self._store.max_entry_bytes)
+            else:
+                entries[key.digest] = content
+
+        def keep(store: Store) -> bool:
+            store.put(entries)
+            return True
+
+        if not entries:
+            return
+        if self._try(self._writing, keep):
+            self.counters.stored += len(entries)
+            self.counters.written_bytes += sum(map(len, entries.values()))
+        else:
+            self.counters.unstored += len(entries)
+
+    def close(self) -> None:
+        """Give back what it holds; never fails."""
+        if self._store is not None:
+            self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _try(self, rest: Rest, ask: Callable[[Store], Answer]) -> Answer | None:
+        """Return what the store answers; None where it fails, rests, or is none."""
+        if self._store is None or not rest.is_over:
+            return None
+        try:
+            if not self._is_reached:
+                notes = self._store.open()
+                self._is_reached = True
+                if notes:
+                    self._warn("set-up", f"the cache {self.where}: {'; '.join(notes)}")
+            answer = ask(self._store)
+        except self._tolerated as error:
+            rest.failed()
+            self.counters.errors += 1
+            self._warn(
+                "failure",
+                f"the cache failed: {error}; the run goes on, and computes what it cannot find",
+            )
+            return None
+        rest.worked()
+        return answer
+
+    def _refuse(self, size: int, limit: int) -> None:
+        self.counters.unstored += 1
+        self.counters.too_large += 1
+        self._warn(
+            "size",
+            f"the cache {self.where} takes results up to {limit:,} bytes, one has {size:,}; such "
+            "results are not kept: make chunks of fewer frames",
+        )
+
+    def _warn(self, kind: str, text: str) -> None:
+        if kind not in self._said:
+            self._said.add(kind)
+            self.warnings.append(text)
+            self._on_warning(text)

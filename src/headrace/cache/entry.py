@@ -1,0 +1,136 @@
+"""A result as bytes and back: header, raw arrays, checksum; nothing in it is ever executed.
+
+    magic | length of header | header, JSON | arrays, little-endian, one after another | checksum
+
+The header holds the text of the key and the name, type and shape of each array. The checksum is
+over everything before it, so that no damage goes unseen.
+"""
+
+import hashlib
+import json
+import struct
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from headrace.cache.key import ChunkKey
+from headrace.errors import CacheError, ConfigError
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+"""A result: name → array."""
+
+MAX_HEADER_BYTES: Final = 4 << 20
+"""A longer one is damage: a key of a hundred thousand pts takes 1 MB."""
+MAX_ARRAYS: Final = 64
+
+_MAGIC: Final = b"HRC1"
+_LENGTH: Final = struct.Struct("<I")
+_START: Final = len(_MAGIC) + _LENGTH.size
+_CHECKSUM_BYTES: Final = 16
+_TYPES: Final = {
+    np.dtype(name).str: np.dtype(name)
+    for name in (
+        *("bool", "<f2", "<f4", "<f8", "i1", "<i2", "<i4", "<i8"),
+        *("u1", "<u2", "<u4", "<u8"),
+    )
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What is kept of one chunk."""
+
+    key: ChunkKey
+    """What it was made of."""
+    arrays: Arrays
+    """The result."""
+
+
+def encode(entry: Entry) -> bytes:
+    """Return the bytes of an entry; copies each array once.
+
+    Raises:
+        ConfigError: an array has another type than bool, integer or float of 16 to 64 bits, or
+            there are none, or too many, or the header is too long.
+    """
+    if not 1 <= len(entry.arrays) <= MAX_ARRAYS:
+        raise ConfigError(f"a result must have 1 to {MAX_ARRAYS} arrays, got {len(entry.arrays)}")
+    tables, parts = [], []
+    for name, array in entry.arrays.items():
+        kind = array.dtype.newbyteorder("<")
+        if kind.str not in _TYPES:
+            raise ConfigError(f"array {name!r} of a result must hold numbers, got {array.dtype}")
+        tables.append({"name": name, "dtype": kind.str, "shape": list(array.shape)})
+        parts.append(np.ascontiguousarray(array, kind).tobytes())
+    header = json.dumps({"key": entry.key.text, "arrays": tables}).encode()
+    if len(header) > MAX_HEADER_BYTES:
+        raise ConfigError(
+            f"the key of a result takes {len(header)} bytes, at most {MAX_HEADER_BYTES} are "
+            "possible; make chunks of fewer frames"
+        )
+    body = b"".join((_MAGIC, _LENGTH.pack(len(header)), header, *parts))
+    return body + _checksum(body)
+
+
+def decode(content: bytes, digest: str | None = None) -> Entry:
+    """Return the entry that `content` is the bytes of.
+
+    Sizes are held against the length of `content` before memory is taken for arrays. The arrays
+    are copies of their own, which may be written to.
+
+    Args:
+        content: The bytes.
+        digest: Of the key it was kept under; None: any.
+
+    Raises:
+        CacheError: it is damaged, or the entry of another key.
+    """
+    view = memoryview(content)
+    if len(view) < _START + _CHECKSUM_BYTES or bytes(view[: len(_MAGIC)]) != _MAGIC:
+        raise CacheError("is no entry of a cache")
+    body = view[:-_CHECKSUM_BYTES]
+    if _checksum(body) != view[-_CHECKSUM_BYTES:]:
+        raise CacheError("does not have the checksum it was written with")
+    (length,) = _LENGTH.unpack_from(body, len(_MAGIC))
+    if length > min(MAX_HEADER_BYTES, len(body) - _START):
+        raise CacheError("says that its header is longer than it is")
+    try:
+        header = json.loads(bytes(body[_START : _START + length]))
+        key = ChunkKey.of_text(header["key"])
+        arrays = _arrays(header["arrays"], body[_START + length :])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CacheError(f"has a header that cannot be read: {error}") from error
+    if digest not in (None, key.digest):
+        raise CacheError(f"is the entry of another key, {key.digest}")
+    return Entry(key, arrays)
+
+
+def _arrays(tables: list[dict[str, Any]], payload: memoryview) -> Arrays:
+    """Return copies of the arrays of a payload.
+
+    Raises:
+        ValueError: they are not what the tables say. Others where a table is none.
+    """
+    if not 1 <= len(tables) <= MAX_ARRAYS:
+        raise ValueError(f"it has {len(tables)} arrays")
+    found: Arrays = {}
+    at = 0
+    for table in tables:
+        kind, shape = _TYPES[table["dtype"]], table["shape"]
+        if not isinstance(table["name"], str) or any(type(n) is not int or n < 0 for n in shape):
+            raise ValueError(f"array {len(found)} has no shape")
+        size = prod(shape) * kind.itemsize
+        if size > len(payload) - at:
+            raise ValueError("its arrays are longer than it is")
+        found[table["name"]] = np.ndarray(shape, kind, payload, at).copy()
+        at += size
+    if at != len(payload) or len(found) != len(tables):
+        raise ValueError("its arrays are not what it says")
+    return found
+
+
+def _checksum(body: bytes | memoryview) -> bytes:
+    """BLAKE2b: about 1 GB a second."""
+    return hashlib.blake2b(body, digest_size=_CHECKSUM_BYTES).digest()

@@ -1,0 +1,166 @@
+"""What a result was made of, as a value: the key it is kept under."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Final
+
+from headrace.errors import ConfigError
+
+FORMAT: Final = 1
+"""Raised when keys of the same request come out different."""
+
+Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
+"""What a key is made of: JSON, so that it reads the same everywhere."""
+
+_GROUPS: Final = ("selection", "decode", "preprocess", "model", "numerics")
+_LONGEST_NUMBER: Final = 128
+"""Bits of a whole number; Python does not read back any length from text."""
+_NAMES: Final = ("format", "kind", "content", *_GROUPS)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ChunkKey:
+    """What the result of one chunk was made of. Two are equal when all of it is.
+
+    Paths and names of files are no part of it, and neither is the size of batches: the same frames
+    give the same result wherever they lie. What another result would follow from must be in it.
+    Values of groups are text, whole and finite numbers, truth values, None, and lists and mappings
+    of these, with text as names; `1` and `1.0` are different.
+
+    Raises:
+        ConfigError: a value is none of these; says which.
+    """
+
+    kind: str
+    """What was computed, with the version of how: `features 1`."""
+    content: str
+    """Digest of the whole source: see `ContentDigests`."""
+    selection: Mapping[str, Any]
+    """Which stream, and which frames or clips of the chunk: pts and time base, not rates."""
+    decode: Mapping[str, Any]
+    """What decides the pixels: backend, kind of device, version of FFmpeg, how damage is met."""
+    preprocess: Mapping[str, Any]
+    """From pixels to the model's tensor."""
+    model: Mapping[str, Any]
+    """Name, layers, and the checksum of the weights."""
+    numerics: Mapping[str, Any]
+    """Precision, kind of device, version of PyTorch; empty where any are as good."""
+
+    def __post_init__(self) -> None:
+        for name in ("kind", "content"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or not value:
+                raise ConfigError(f"{name} of a cache key must be text, got {value!r}")
+        for name in _GROUPS:
+            value = getattr(self, name)
+            if not isinstance(value, Mapping):
+                raise ConfigError(f"{name} of a cache key must be a mapping, got {value!r}")
+            object.__setattr__(self, name, _plain(value, name))
+        facts = {"format": FORMAT, **{name: getattr(self, name) for name in _NAMES[1:]}}
+        text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        object.__setattr__(self, "_text", text)
+        object.__setattr__(self, "_digest", hashlib.sha256(text.encode()).hexdigest())
+
+    @property
+    def text(self) -> str:
+        """The whole key as canonical JSON: ASCII, names sorted, no spaces."""
+        return str(vars(self)["_text"])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `text`, 64 hexadecimal digits: what a store knows the result by."""
+        return str(vars(self)["_digest"])
+
+    @classmethod
+    def of_text(cls, text: str | bytes) -> "ChunkKey":
+        """Return the key that `text` is of.
+
+        Raises:
+            ConfigError: it is no text of a key, or one of another format.
+        """
+        try:
+            facts = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"a cache key must be JSON, got {_start_of(text)}") from error
+        if not isinstance(facts, dict) or set(facts) != set(_NAMES):
+            raise ConfigError(
+                f"a cache key must have {', '.join(_NAMES)}, and nothing else; "
+                f"got {_start_of(text)}"
+            )
+        if facts.pop("format") != FORMAT:
+            raise ConfigError(f"the cache key has another format than {FORMAT}; make it again")
+        return cls(**facts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ChunkKey) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"ChunkKey({self.digest[:12]}…, {self.kind})"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing in which two keys differ."""
+
+    name: str
+    """Where, with dots: `preprocess.crop`; in a list, the first place that differs: `pts[3]`."""
+    first: Plain
+    """What the first has there; None where it has nothing, too."""
+    second: Plain
+
+
+def differences(first: ChunkKey, second: ChunkKey) -> list[Difference]:
+    """Return in what two keys differ, by name; empty when they are equal."""
+    return list(_differences("", json.loads(first.text), json.loads(second.text)))
+
+
+def _differences(name: str, first: Any, second: Any) -> Iterator[Difference]:
+    if isinstance(first, dict) and isinstance(second, dict):
+        for each in sorted({*first, *second}):
+            inner, pair = f"{name}.{each}" if name else each, (first.get(each), second.get(each))
+            if (each in first) != (each in second):
+                yield Difference(inner, *pair)
+            else:
+                yield from _differences(inner, *pair)
+    elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        pairs = enumerate(zip(first, second, strict=True))
+        differing = next(((k, pair) for k, pair in pairs if _differ(*pair)), None)
+        if differing is not None:
+            yield from _differences(f"{name}[{differing[0]}]", *differing[1])
+    elif _differ(first, second):
+        yield Difference(name, first, second)
+
+
+def _differ(first: Any, second: Any) -> bool:
+    """Whether the texts differ: 1, 1.0 and True are equal in Python."""
+    return json.dumps(first, sort_keys=True) != json.dumps(second, sort_keys=True)
+
+
+def _plain(value: Any, name: str) -> Plain:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)  # of an enumeration, its value
+    if isinstance(value, Integral) and int(value).bit_length() <= _LONGEST_NUMBER:
+        return int(value)
+    if isinstance(value, float) and value - value == 0:
+        return float(value)
+    if isinstance(value, Mapping) and all(isinstance(each, str) for each in value):
+        return {str.__str__(each): _plain(inner, f"{name}.{each}") for each, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
+        return [_plain(inner, f"{name}[{k}]") for k, inner in enumerate(value)]
+    raise ConfigError(
+        f"{name} of a cache key must be text, a finite number of {_LONGEST_NUMBER} bits at most, a "
+        "truth value, None, or a list or mapping of these with text as names, got "
+        + (repr(value) if isinstance(value, float) else f"a {type(value).__name__}")
+    )
+
+
+def _start_of(text: str | bytes) -> str:
+    return ascii(text[:60]) + ("…" if len(text) > 60 else "")

@@ -1,0 +1,211 @@
+"""Entries in a Redis or Valkey server, which many machines share."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import redis
+from redis.backoff import NoBackoff
+from redis.exceptions import NoPermissionError
+from redis.retry import Retry
+
+from headrace.cache.redis_address import RedisAddress
+from headrace.cache.redis_policy import SETTINGS, Policy
+from headrace.cache.store import Kept, StoreState
+from headrace.errors import CacheError, ConfigError
+
+TIMEOUT_SECONDS: Final = 2.0
+"""For a connection, and for each answer; a server at hand takes a millisecond."""
+MAX_ENTRY_BYTES: Final = 8 << 20
+"""A server is single-threaded: everybody waits while it moves a large value, and one of the size of
+its memory makes it forget all others."""
+GROUP_BYTES: Final = 4 << 20
+"""Of entries that go over the line in one go: see MAX_ENTRY_BYTES."""
+PREFIX: Final = b"headrace:1:"
+"""Before the digest, as others may use the server, too."""
+
+_SCANNED: Final = 1000
+"""Keys that are listed at a time."""
+_DIGEST: Final = 64
+"""Characters."""
+
+
+class RedisStore:
+    """A `Store` in a server, which bounds it and evicts by the settings it was given."""
+
+    def __init__(self, address: RedisAddress, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        """Name the server; nothing is sent yet.
+
+        Raises:
+            ConfigError: a file that the address names for TLS cannot be used.
+        """
+        self.where = str(address)
+        self.max_entry_bytes = MAX_ENTRY_BYTES
+        self._client = _client(address, timeout_seconds)
+
+    def open(self) -> Sequence[str]:
+        """Reach the server, and look at its settings: see `Store.open`."""
+        try:
+            with self._told("reached"):
+                self._client.ping()
+                return self._policy().problems()
+        except _RefusedError as error:
+            raise ConfigError(
+                f"the cache server {self.where} wants another user or password; give them as "
+                "redis://USER:PASSWORD@HOST, best in the environment: HEADRACE_CACHE"
+            ) from error
+
+    def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
+        """Return those entries that are there: see `Store.get`."""
+        found: dict[str, bytes] = {}
+        with self._told("read"):
+            names = [_name(each) for each in digests]
+            for group in _groups(names, self._sizes(names)):
+                values = self._client.mget(group)
+                found.update(
+                    (_digest(name), value)
+                    for name, value in zip(group, values, strict=True)
+                    if isinstance(value, bytes)
+                )
+        return found
+
+    def put(self, entries: Mapping[str, bytes]) -> None:
+        """Keep entries: see `Store.put`. Those before a failure are kept."""
+        named = {_name(digest): content for digest, content in entries.items()}
+        with self._told("written"):
+            for group in _groups(list(named), [len(each) for each in named.values()]):
+                with self._client.pipeline(transaction=False) as line:
+                    for name in group:
+                        line.set(name, named[name])
+                    answers = line.execute(raise_on_error=False)
+                for answer in answers:
+                    if isinstance(answer, redis.RedisError):
+                        raise answer
+
+    def remove(self, digests: Sequence[str]) -> None:
+        """Remove those that are there."""
+        with self._told("written"):
+            for start in range(0, len(digests), _SCANNED):
+                self._client.unlink(*map(_name, digests[start : start + _SCANNED]))
+
+    def kept(self) -> Iterator[Kept]:
+        """Yield every entry without its bytes; asking does not count as using them."""
+        with self._told("read"):
+            cursor = -1
+            while cursor:
+                cursor, names = self._client.scan(
+                    max(cursor, 0), match=PREFIX + b"*", count=_SCANNED
+                )
+                with self._client.pipeline(transaction=False) as line:
+                    for name in names:
+                        line.memory_usage(name)
+                        line.object("idletime", name)
+                    answers = line.execute(raise_on_error=False)
+                for name, size, idle in zip(names, answers[::2], answers[1::2], strict=True):
+                    if len(name) == len(PREFIX) + _DIGEST and isinstance(size, int):
+                        # A server that counts uses (LFU) knows no times.
+                        unused = float(idle) if isinstance(idle, int) else float("nan")
+                        yield Kept(_digest(name), size, unused)
+
+    def state(self) -> StoreState:
+        """Return how it is now; lists all keys, a second for each million."""
+        kept = [each.size_bytes for each in self.kept()]
+        with self._told("read"):
+            policy, statistics = self._policy(), self._client.info("stats")
+        return StoreState(
+            where=self.where,
+            entries=len(kept),
+            size_bytes=sum(kept),
+            bound_bytes=policy.bound_bytes or None,
+            hits=statistics.get("keyspace_hits"),
+            misses=statistics.get("keyspace_misses"),
+            notes=tuple(policy.problems()),
+        )
+
+    def close(self) -> None:
+        """Close the connections; never fails."""
+        with suppress(redis.RedisError, OSError):
+            self._client.close()
+
+    def _sizes(self, names: Sequence[bytes]) -> list[int]:
+        """Bytes of each value, 0 where there is none."""
+        with self._client.pipeline(transaction=False) as line:
+            for name in names:
+                line.strlen(name)
+            return [int(size) for size in line.execute()]
+
+    def _policy(self) -> Policy:
+        """The settings that matter; where asking for them is forbidden, what else it tells."""
+        try:
+            settings = self._client.config_get(*SETTINGS)
+        except redis.ResponseError:
+            try:
+                told = {**self._client.info("memory"), **self._client.info("persistence")}
+            except redis.ResponseError:
+                told = {}
+            names = {"maxmemory": "maxmemory", "maxmemory_policy": "maxmemory-policy"}
+            settings = {ours: str(told[its]) for its, ours in names.items() if its in told}
+            if "aof_enabled" in told:
+                settings["appendonly"] = "yes" if told["aof_enabled"] else "no"
+        return Policy.of_settings({str(name): str(value) for name, value in settings.items()})
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """What the client raises inside becomes a CacheError."""
+        try:
+            yield
+        except (redis.AuthenticationError, NoPermissionError) as error:
+            raise _RefusedError(f"{self.where} wants another user or password") from error
+        except redis.OutOfMemoryError as error:
+            raise CacheError(
+                f"{self.where} is full and keeps nothing new; set maxmemory-policy allkeys-lru"
+            ) from error
+        except redis.TimeoutError as error:
+            raise CacheError(f"{self.where} did not answer in time") from error
+        except (redis.RedisError, OSError, ValueError, TypeError) as error:
+            # A port where something else listens answers in many ways.
+            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise CacheError(f"{self.where} cannot be {what}: {reason}") from error
+
+
+class _RefusedError(CacheError):
+    """The server wants another user or password."""
+
+
+def _client(address: RedisAddress, timeout_seconds: float) -> Any:
+    try:
+        return redis.Redis.from_url(
+            address.url,
+            socket_timeout=timeout_seconds,
+            socket_connect_timeout=timeout_seconds,
+            # Once, for a connection that the server closed meanwhile; none for one that is slow.
+            retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+            decode_responses=False,
+            protocol=2,
+            health_check_interval=0,
+        )
+    except (redis.RedisError, OSError, ValueError) as error:
+        raise ConfigError(f"the cache server {address} cannot be asked: {error}") from error
+
+
+def _groups(names: Sequence[bytes], sizes: Sequence[int]) -> Iterator[list[bytes]]:
+    """Cut names into groups of GROUP_BYTES, or one name; without what is empty or too large."""
+    group: list[bytes] = []
+    room = GROUP_BYTES
+    for name, size in zip(names, sizes, strict=True):
+        if 0 < size <= MAX_ENTRY_BYTES:
+            if group and size > room:
+                yield group
+                group, room = [], GROUP_BYTES
+            group.append(name)
+            room -= size
+    if group:
+        yield group
+
+
+def _name(digest: str) -> bytes:
+    return PREFIX + digest.encode()
+
+
+def _digest(name: bytes) -> str:
+    return name.removeprefix(PREFIX).decode()

@@ -1,0 +1,219 @@
+"""SQLite files of ours: made, opened, told from those of others, set aside where damaged."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from headrace.errors import CacheError, ConfigError
+
+_MAGIC: Final = b"SQLite format 3\0"
+_APPLICATION: Final = slice(68, 72)
+"""Where the header of a SQLite file has the id of its application: sqlite.org/fileformat.html."""
+_HEADER_BYTES: Final = 100
+_DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_PRIMARY_CODE: Final = 0xFF
+_SHARED: Final = ("nfs", "cifs", "smb", "afs", "9p", "fuse.sshfs", "fuse.s3fs", "ceph", "lustre")
+"""How the names of file systems begin that other machines may write to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What is in a file of one kind."""
+
+    application: int
+    """Number in the header of the file that says whose it is."""
+    version: int
+    """Of the tables."""
+    tables: str
+    """SQL that makes them."""
+
+
+def connect(path: Path, layout: Layout, *, is_own_place: bool, busy_seconds: float) -> "Connected":
+    """Open the file, or make it; its folder too, which only its owner may enter then.
+
+    Args:
+        path: The file.
+        layout: What is to be in it.
+        is_own_place: Whether nobody else has a reason to keep a file there, so that one that cannot
+            be read is a damaged one of ours.
+        busy_seconds: How long to wait for another process that writes.
+
+    Raises:
+        ConfigError: it is a file of somebody else, or of another layout.
+        CacheError: it cannot be opened or made, or is damaged (then it was set aside).
+    """
+    mounts = [(each.mountpoint, each.fstype) for each in psutil.disk_partitions(all=True)]
+    kind = shared_file_system(path, mounts)
+    if kind is not None:
+        raise CacheError(
+            f"{path} lies on {kind}, where SQLite cannot keep it whole when several machines "
+            "write; give a path on a disk of this machine, or a Redis server"
+        )
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        if isinstance(error, FileExistsError):
+            reason = "what should be its folder is a file"
+        raise CacheError(f"{path} cannot be opened: {reason}") from error
+    connected = Connected(path, layout, busy_seconds, is_own_place=is_own_place)
+    with connected.told("opened"):
+        connected.prepare()
+    return connected
+
+
+class Connected:
+    """A connection to a SQLite file of ours."""
+
+    def __init__(
+        self, path: Path, layout: Layout, busy_seconds: float, *, is_own_place: bool
+    ) -> None:
+        self._path = path
+        self._is_own_place = is_own_place
+        self._layout = layout
+        self._busy_seconds = busy_seconds
+        self._sqlite: sqlite3.Connection | None = None
+        self._inode = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the file is open: a failure closes it."""
+        return self._sqlite is not None
+
+    @property
+    def sqlite(self) -> sqlite3.Connection:
+        """The connection; it commits each statement, but inside `transaction`."""
+        if self._sqlite is None:
+            raise CacheError(f"{self._path} is closed")
+        return self._sqlite
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing of what is written inside, with the right to write from the start on."""
+        sqlite = self.sqlite
+        sqlite.execute("BEGIN IMMEDIATE")
+        try:
+            yield sqlite
+            sqlite.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):  # SQLite may have done so itself, as on a full disk
+                sqlite.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def told(self, what: str) -> Iterator[None]:
+        """What SQLite raises inside becomes a CacheError; a damaged file is set aside."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            aside = self._set_aside() if _is_damage(error) else None
+            self.close()
+            said = f"{self._path} cannot be {what}: {error or type(error).__name__}"
+            if aside is not None:
+                said = f"{self._path} was damaged; it is now {aside}, and a new one is begun"
+            raise CacheError(said) from error
+
+    def prepare(self) -> None:
+        """Connect, and make the tables where there are none; raises what SQLite does."""
+        sqlite = sqlite3.connect(
+            self._path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
+        )
+        self._sqlite, self._inode = sqlite, self._path.stat().st_ino
+        self._check_owner(sqlite)
+        if _number(sqlite, "user_version") == 0:
+            # Both count only while there is no table, and want the right to write.
+            sqlite.execute("PRAGMA page_size = 16384")
+            sqlite.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            with self.transaction():
+                if _number(sqlite, "user_version") == 0:  # nobody made them meanwhile
+                    for statement in self._layout.tables.split(";\n\n"):
+                        sqlite.execute(statement)
+                    sqlite.execute(f"PRAGMA application_id = {self._layout.application}")
+                    sqlite.execute(f"PRAGMA user_version = {self._layout.version}")
+        found = _number(sqlite, "user_version")
+        if found != self._layout.version:
+            self.close()
+            raise ConfigError(
+                f"the cache {self._path} has layout {found}, this headrace reads "
+                f"{self._layout.version}; give another path, or delete the file"
+            )
+        # Readers and one writer at once. Where another process is at it, this one still works.
+        with suppress(sqlite3.OperationalError):
+            sqlite.execute("PRAGMA journal_mode = WAL")
+        sqlite.execute("PRAGMA synchronous = NORMAL")
+        sqlite.execute("PRAGMA journal_size_limit = 67108864")
+
+    def close(self) -> None:
+        """Close the connection; never fails."""
+        sqlite, self._sqlite = self._sqlite, None
+        if sqlite is not None:
+            with suppress(sqlite3.Error):
+                sqlite.close()
+
+    def _check_owner(self, sqlite: sqlite3.Connection) -> None:
+        """Raise ConfigError for a file of somebody else: nothing was changed in it."""
+        try:
+            # In this order: another process may be about to make it.
+            is_new = _number(sqlite, "schema_version") == 0
+            application = _number(sqlite, "application_id")
+        except sqlite3.Error as error:
+            # Only a file that is damaged is looked at past SQLite, which waits for who writes it.
+            is_ours = self._is_own_place or _is_of(_header(self._path), self._layout)
+            if is_ours or not _is_damage(error):
+                raise
+            application, is_new = 0, False
+        if application != self._layout.application and not is_new:
+            self.close()
+            raise ConfigError(
+                f"{self._path} is no cache of headrace; give the path of a new file, or a folder"
+            )
+
+    def _set_aside(self) -> Path | None:
+        """Give a damaged file another name; None where another process did, or nobody can."""
+        aside = self._path.with_name(f"{self._path.name}.damaged")
+        self.close()
+        try:
+            if self._path.stat().st_ino != self._inode:
+                return None
+            for suffix in ("-wal", "-shm"):
+                self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+            self._path.replace(aside)
+        except OSError:
+            return None
+        return aside
+
+
+def shared_file_system(path: Path, mounts: list[tuple[str, str]]) -> str | None:
+    """Return the kind of file system `path` lies on where other machines may write to it.
+
+    Args:
+        path: What is to be opened.
+        mounts: Folder and kind of every file system of this machine.
+    """
+    place = path.absolute()
+    holding = [(folder, kind) for folder, kind in mounts if place.is_relative_to(folder)]
+    _, kind = max(holding, key=lambda mount: len(mount[0]), default=("", ""))
+    return kind if kind.startswith(_SHARED) else None
+
+
+def _header(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEADER_BYTES)
+
+
+def _is_of(header: bytes, layout: Layout) -> bool:
+    application = int.from_bytes(header[_APPLICATION], "big")
+    return header.startswith(_MAGIC) and application == layout.application
+
+
+def _is_damage(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _DAMAGE
+
+
+def _number(sqlite: sqlite3.Connection, pragma: str) -> int:
+    return int(sqlite.execute(f"PRAGMA {pragma}").fetchone()[0])

@@ -1,0 +1,236 @@
+"""Entries in one SQLite file: bounded, the least recently used go first, many processes at once."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from headrace.cache.sqlite_file import Connected, Layout, connect
+from headrace.cache.store import Kept, StoreState
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+
+BOUND_BYTES: Final = 10 << 30
+"""Of all entries. One day of video at a frame a second and 1,280 float16 each takes 0.2 GB: room
+for a month and a half."""
+MAX_ENTRY_BYTES: Final = 256 << 20
+"""A chunk is a few hundred frames; SQLite itself would take 1 GB."""
+BUSY_SECONDS: Final = 5.0
+"""How long to wait for another process that writes; a write takes milliseconds."""
+TOUCH_SECONDS: Final = 60.0
+"""How often reads are written down, so that reading stays reading."""
+
+_LAYOUT: Final = Layout(
+    application=0x48524343,
+    version=1,
+    # Entries lie apart, so that a note of their use does not rewrite them.
+    tables="""
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY,
+    digest BLOB NOT NULL UNIQUE,
+    used INTEGER NOT NULL,
+    bytes INTEGER NOT NULL
+);
+
+CREATE INDEX entries_by_use ON entries (used, id, bytes);
+
+CREATE TABLE bodies (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
+
+CREATE TABLE totals (entries INTEGER, bytes INTEGER, hits INTEGER, misses INTEGER, bound INTEGER);
+
+INSERT INTO totals VALUES (0, 0, 0, 0, NULL);
+
+CREATE TRIGGER added AFTER INSERT ON entries BEGIN
+    UPDATE totals SET entries = entries + 1, bytes = bytes + new.bytes;
+END;
+
+CREATE TRIGGER changed AFTER UPDATE OF bytes ON entries BEGIN
+    UPDATE totals SET bytes = bytes - old.bytes + new.bytes;
+END;
+
+CREATE TRIGGER removed AFTER DELETE ON entries BEGIN
+    UPDATE totals SET entries = entries - 1, bytes = bytes - old.bytes;
+    DELETE FROM bodies WHERE id = old.id;
+END""",
+)
+_LONGEST_ROW: Final = MAX_ENTRY_BYTES + 65_536
+_ASKED: Final = 500
+"""Digests in one query: SQLite takes 999 values and more."""
+_EVICTED: Final = 64
+"""Entries that go at once."""
+_LEFT: Final = 0.9
+"""Of the bound, after entries had to go: else every write would evict."""
+_TOUCHED: Final = 4096
+"""Reads that are written down at once at the latest."""
+
+
+class SqliteStore:
+    """A `Store` in a file. Reads write nothing but, once a minute, what was read."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        bound_bytes: int | None = None,
+        is_own_place: bool = False,
+        busy_seconds: float = BUSY_SECONDS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Name the file; nothing is opened yet.
+
+        Args:
+            path: The file; beside it SQLite keeps two of its own while it is open.
+            bound_bytes: Of all entries, kept with the file; None: as the file has it, else
+                `BOUND_BYTES`. The file is some percent longer.
+            is_own_place: Whether nobody else keeps files there.
+            busy_seconds: How long to wait for another process that writes.
+            clock: Says when an entry was used.
+        """
+        self.where = str(path)
+        self.max_entry_bytes = min(MAX_ENTRY_BYTES, (bound_bytes or BOUND_BYTES) // 2)
+        self._path = path
+        self._bound = bound_bytes
+        self._is_own_place = is_own_place
+        self._busy_seconds = busy_seconds
+        self._clock = clock
+        self._connected: Connected | None = None
+        self._read: set[bytes] = set()
+        self._hits = self._misses = 0
+        self._noted_ns = clock.now_ns()
+
+    def open(self) -> Sequence[str]:
+        """Open the file or make it: see `Store.open`."""
+        self._open()
+        return ()
+
+    def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
+        """Return those entries that are there: see `Store.get`."""
+        file = self._open()
+        found: dict[str, bytes] = {}
+        with file.told("read"):
+            for start in range(0, len(digests), _ASKED):
+                asked = [bytes.fromhex(each) for each in digests[start : start + _ASKED]]
+                rows = file.sqlite.execute(
+                    "SELECT digest, body FROM entries JOIN bodies USING (id) "
+                    f"WHERE digest IN ({','.join('?' * len(asked))})",
+                    asked,
+                )
+                found.update((digest.hex(), content) for digest, content in rows)
+        if not is_use:
+            return found
+        self._read.update(map(bytes.fromhex, found))
+        self._hits += len(found)
+        self._misses += len(digests) - len(found)
+        waited = self._clock.now_ns() - self._noted_ns >= TOUCH_SECONDS * 1e9
+        if waited or len(self._read) >= _TOUCHED:
+            with file.told("written"):
+                self._note_use(file)
+        return found
+
+    def put(self, entries: Mapping[str, bytes]) -> None:
+        """Keep entries, all or none; the least recently used go where there is no room."""
+        file, used = self._open(), self._seconds()
+        with file.told("written"), file.transaction() as sqlite:
+            for digest, content in entries.items():
+                (row,) = sqlite.execute(
+                    "INSERT INTO entries (digest, used, bytes) VALUES (?, ?, ?) "
+                    "ON CONFLICT (digest) DO UPDATE "
+                    "SET used = excluded.used, bytes = excluded.bytes RETURNING id",
+                    (bytes.fromhex(digest), used, len(content)),
+                ).fetchone()
+                sqlite.execute("INSERT OR REPLACE INTO bodies VALUES (?, ?)", (row, content))
+            self._write_use(sqlite)
+            self._evict(sqlite)
+
+    def remove(self, digests: Sequence[str]) -> None:
+        """Remove entries, and give their room back to the disk."""
+        file = self._open()
+        with file.told("written"):
+            with file.transaction() as sqlite:
+                rows = [(bytes.fromhex(each),) for each in digests]
+                sqlite.executemany("DELETE FROM entries WHERE digest = ?", rows)
+            # A script, as one statement of it gives back one page at a time.
+            file.sqlite.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
+
+    def kept(self) -> Iterator[Kept]:
+        """Yield every entry without its bytes: see `Store.kept`."""
+        file, now = self._open(), self._seconds()
+        with file.told("read"):
+            rows = file.sqlite.execute("SELECT digest, bytes, used FROM entries").fetchall()
+        for digest, size, used in rows:
+            yield Kept(digest.hex(), size, max(0.0, float(now - used)))
+
+    def state(self) -> StoreState:
+        """Return how it is now: see `Store.state`."""
+        file = self._open()
+        with file.told("read"):
+            query = "SELECT entries, bytes, hits, misses, bound FROM totals"
+            entries, size, hits, misses, bound = file.sqlite.execute(query).fetchone()
+        return StoreState(
+            where=self.where,
+            entries=entries,
+            size_bytes=size,
+            bound_bytes=bound or BOUND_BYTES,
+            hits=hits + self._hits,
+            misses=misses + self._misses,
+        )
+
+    def close(self) -> None:
+        """Write down what was read, and close the file."""
+        file, self._connected = self._connected, None
+        if file is not None:
+            with suppress(sqlite3.Error):
+                self._note_use(file)
+            file.close()
+
+    def _open(self) -> Connected:
+        if self._connected is None or not self._connected.is_open:
+            self._connected = connect(
+                self._path,
+                _LAYOUT,
+                is_own_place=self._is_own_place,
+                busy_seconds=self._busy_seconds,
+            )
+            with self._connected.told("opened"):
+                self._connected.sqlite.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
+                self._keep_bound(self._connected)
+        return self._connected
+
+    def _keep_bound(self, file: Connected) -> None:
+        (bound,) = file.sqlite.execute("SELECT bound FROM totals").fetchone()
+        if self._bound is not None and self._bound != bound:
+            file.sqlite.execute("UPDATE totals SET bound = ?", (self._bound,))
+
+    def _seconds(self) -> int:
+        return int(self._clock.wall_seconds())
+
+    def _note_use(self, file: Connected) -> None:
+        """Write down what was read. Where nobody can, it only looks as if it was used before."""
+        self._noted_ns = self._clock.now_ns()
+        if self._read or self._misses:
+            with suppress(sqlite3.OperationalError), file.transaction() as sqlite:
+                self._write_use(sqlite)
+        self._read.clear()
+
+    def _write_use(self, sqlite: sqlite3.Connection) -> None:
+        used = self._seconds()
+        sqlite.executemany(
+            "UPDATE entries SET used = ? WHERE digest = ?", [(used, each) for each in self._read]
+        )
+        sqlite.execute(
+            "UPDATE totals SET hits = hits + ?, misses = misses + ?", (self._hits, self._misses)
+        )
+        self._read.clear()
+        self._hits = self._misses = 0
+
+    def _evict(self, sqlite: sqlite3.Connection) -> None:
+        size, bound = sqlite.execute("SELECT bytes, bound FROM totals").fetchone()
+        bound = bound or BOUND_BYTES
+        if size <= bound:
+            return
+        oldest = "SELECT id FROM entries ORDER BY used, id LIMIT ?"
+        while size > bound * _LEFT:
+            gone = sqlite.execute(f"DELETE FROM entries WHERE id IN ({oldest})", (_EVICTED,))
+            if not gone.rowcount:
+                return
+            (size,) = sqlite.execute("SELECT bytes FROM totals").fetchone()

@@ -1,0 +1,195 @@
+"""`headrace cache`: what is kept of results, whether it is whole, what goes, and why it missed."""
+
+import json as json_format
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from headrace.cli.cache_text import difference_lines, info_lines, key_lines, pruning_line
+from headrace.cli.progress import progress
+from headrace.cli.text_files import read_text
+
+if TYPE_CHECKING:
+    from headrace.cache.key import ChunkKey
+    from headrace.cache.store import Store
+
+cache = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Look after the cache of results.",
+)
+
+CACHE_OPTION: Final = typer.Option(
+    "--cache",
+    envvar="HEADRACE_CACHE",
+    metavar="sqlite|PATH|redis://HOST",
+    help="Which cache; a password is safest in the environment.",
+)
+_Where = Annotated[str, CACHE_OPTION]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")]
+_DEFAULT = "sqlite"
+
+
+@cache.command()
+def info(cache: _Where = _DEFAULT, json: _Json = False) -> None:
+    """Say where the cache is, how full, and how it is set up."""
+    with _store(cache) as store:
+        state = store.state()
+    if json:
+        print(json_format.dumps(asdict(state), indent=1))
+    else:
+        print("\n".join(info_lines(state)))
+
+
+@cache.command()
+def verify(
+    repair: Annotated[bool, typer.Option("--repair", help="Remove what is damaged.")] = False,
+    cache: _Where = _DEFAULT,
+    json: _Json = False,
+) -> None:
+    """Check every result; exit code 1 where damage is left."""
+    from headrace.cache.upkeep import verify as verified
+    from headrace.report.numbers import counted
+
+    with _store(cache) as store, progress(is_quiet=json) as show:
+        found = verified(
+            store, repair=repair, on_progress=lambda done, of: show("results", done, of)
+        )
+    if json:
+        print(json_format.dumps(asdict(found), indent=1))
+    else:
+        for each in found.damaged:
+            print(f"{each.digest}  {each.reason}")
+        done = " and removed" if repair and found.damaged else ""
+        print(f"{counted(found.entries, 'result')} checked, {len(found.damaged)} damaged{done}")
+        if found.damaged and not repair:
+            print("Try next: headrace cache verify --repair, which removes them")
+    if found.damaged and not repair:
+        raise typer.Exit(1)
+
+
+@cache.command()
+def prune(
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Until the rest fits, as 1GiB; longest unused first."),
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option(metavar="TIME", help="What was not used for so long, as 30d.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be removed.")
+    ] = False,
+    cache: _Where = _DEFAULT,
+    json: _Json = False,
+) -> None:
+    """Remove results: until the rest fits, what is old, or everything."""
+    from headrace.cache.upkeep import prune as pruned
+    from headrace.errors import ConfigError
+    from headrace.sizes import parse_bytes, parse_seconds
+
+    if sum((to is not None, older_than is not None, all_)) != 1:
+        raise ConfigError("give one of --to SIZE, --older-than TIME and --all")
+    to_bytes = 0 if all_ else None if to is None else parse_bytes(to)
+    seconds = None if older_than is None else parse_seconds(older_than)
+    with _store(cache) as store:
+        done = pruned(store, to_bytes=to_bytes, older_than_seconds=seconds, dry_run=dry_run)
+    print(json_format.dumps(asdict(done), indent=1) if json else pruning_line(done))
+
+
+@cache.command()
+def explain(
+    keys: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KEY...", help="Digits of a key, or a file of one; two are compared."
+        ),
+    ],
+    cache: _Where = _DEFAULT,
+    json: _Json = False,
+) -> None:
+    """Say what a key is made of, how two differ, why one missed."""
+    from headrace.cache.key import differences
+    from headrace.errors import ConfigError
+
+    if len(keys) > 2:
+        raise ConfigError(f"give one key, or two to compare; got {len(keys)}")
+    with _store(cache) as store:
+        if len(keys) == 1:
+            _explain(store, _key(store, keys[0]), as_json=json)
+            return
+        first, second = (_key(store, each) for each in keys)
+    found = differences(first, second)
+    if json:
+        print(json_format.dumps([asdict(each) for each in found], indent=1))
+    else:
+        print("\n".join(difference_lines(found, ("first", "second"))))
+
+
+def _explain(store: "Store", key: "ChunkKey", *, as_json: bool) -> None:
+    from headrace.cache.upkeep import find, nearest
+
+    entry = find(store, key.digest)
+    close = None
+    if entry is None:
+        with progress(is_quiet=as_json) as show:
+            close = nearest(
+                store, key, on_progress=lambda done, of: show("looking for the nearest", done, of)
+            )
+    arrays = (
+        {name: (str(a.dtype), list(a.shape)) for name, a in entry.arrays.items()} if entry else {}
+    )
+    if as_json:
+        facts: dict[str, Any] = {
+            "digest": key.digest,
+            "key": json_format.loads(key.text),
+            "is_kept": entry is not None,
+            "arrays": {name: {"dtype": d, "shape": s} for name, (d, s) in arrays.items()},
+            "nearest": None if close is None else close.key.digest,
+            "differences": [] if close is None else [asdict(d) for d in close.differences],
+        }
+        print(json_format.dumps(facts, indent=1))
+        return
+    print("\n".join(key_lines(key)))
+    if entry is not None:
+        held = ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in arrays.items())
+        print(f"Kept in {store.where}: {held}")
+    elif close is None:
+        print(f"Not in {store.where}, which is empty")
+    else:
+        print(f"Not in {store.where}. Nearest there is {close.key.digest}")
+        print("\n".join(difference_lines(close.differences, ("this key", "nearest"))))
+
+
+def _key(store: "Store", text: str) -> "ChunkKey":
+    """The key a text names: by a file that holds it, or by digits of one that is kept."""
+    from headrace.cache.key import ChunkKey
+    from headrace.cache.upkeep import find
+    from headrace.errors import ConfigError
+
+    if Path(text).is_file():
+        return ChunkKey.of_text(read_text(Path(text)))
+    found = find(store, text)
+    if found is None:
+        raise ConfigError(
+            f"no key in {store.where} begins with {text}; to learn why something missed, give a "
+            "file that holds its key as JSON"
+        )
+    return found.key
+
+
+@contextmanager
+def _store(text: str) -> "Iterator[Store]":
+    from headrace.cache.open import open_store
+
+    store = open_store(text, must_exist=True)
+    try:
+        store.open()
+        yield store
+    finally:
+        store.close()

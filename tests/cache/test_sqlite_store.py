@@ -1,0 +1,382 @@
+"""A cache in a file: bounded, shared by processes, and whatever happens to the file, a cache."""
+
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cache.made import arrays, key, same
+from headrace.cache.cache import Cache
+from headrace.cache.open import FILE, open_cache
+from headrace.cache.sqlite_file import shared_file_system
+from headrace.cache.sqlite_store import TOUCH_SECONDS, SqliteStore
+from headrace.errors import CacheError, ConfigError
+from headrace.testing.fake_clock import FakeClock
+
+TESTS = Path(__file__).parents[1]
+WHERE = "chunks.sqlite"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "of" / "mine" / WHERE
+
+
+def filled(path: Path, chunks: range = range(8)) -> None:
+    """Keep the results of some chunks."""
+    with Cache(SqliteStore(path)) as cache:
+        cache.put({key(k): arrays(k) for k in chunks})
+        assert cache.counters.stored == len(chunks)
+
+
+def found(path: Path, chunks: range = range(8)) -> list[int]:
+    """Which chunks are there; each with its own numbers."""
+    with Cache(SqliteStore(path)) as cache:
+        got = cache.get(key(k) for k in chunks)
+    assert all(same(got[key(k)], arrays(k)) for k in chunks if key(k) in got)
+    return [k for k in chunks if key(k) in got]
+
+
+def damage_pages(path: Path) -> None:
+    """Overwrite all pages but the first, which says what the file is."""
+    content = path.read_bytes()
+    path.write_bytes(content[:16384] + b"\xa5" * (len(content) - 16384))
+
+
+def test_results_outlive_the_process_that_made_them(path):
+    filled(path)
+    assert found(path) == list(range(8))
+    assert found(path, range(8, 12)) == []
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_state_tells_entries_bytes_bound_and_use(path):
+    filled(path)
+    found(path, range(4, 12))
+    store = SqliteStore(path)
+    state = store.state()
+    sizes = sum(each.size_bytes for each in store.kept())
+    store.close()
+    assert (state.where, state.entries, state.size_bytes) == (str(path), 8, sizes)
+    assert (state.hits, state.misses, state.bound_bytes) == (4, 4, 10 << 30)
+
+
+def test_what_is_put_again_is_replaced(path):
+    filled(path)
+    filled(path)
+    store = SqliteStore(path)
+    store.put({key(0).digest: b"short"})
+    assert store.get([key(0).digest]) == {key(0).digest: b"short"}
+    assert store.state().entries == 8
+    assert store.state().size_bytes == sum(each.size_bytes for each in store.kept())
+    store.close()
+
+
+def test_above_the_bound_those_go_that_were_not_used_for_longest(path):
+    clock = FakeClock()
+    store = SqliteStore(path, bound_bytes=200_000, clock=clock)
+    for k in range(150):
+        store.put({key(k).digest: bytes(1000)})
+        clock.advance(1)
+    store.get([key(0).digest])
+    clock.advance(TOUCH_SECONDS)
+    store.get([key(1).digest])  # writes down both, the minute being over
+    clock.advance(1)
+    store.put({key(k).digest: bytes(1000) for k in range(150, 210)})
+    left = {each.digest for each in store.kept()}
+    assert len(left) <= 180
+    assert store.state().size_bytes == 1000 * len(left)
+    assert {key(k).digest for k in (0, 1, *range(150, 210))} <= left
+    assert key(2).digest not in left
+    store.close()
+
+
+def test_reading_writes_only_now_and_then(path):
+    filled(path)
+    clock = FakeClock()
+    store = SqliteStore(path, clock=clock)
+    store.open()
+    (before,) = changes(store)
+    for k in range(8):
+        store.get([key(k).digest])
+    assert changes(store) == (before,)
+    clock.advance(TOUCH_SECONDS)
+    store.get([key(0).digest])
+    assert changes(store) > (before,)
+    store.close()
+
+
+def changes(store: SqliteStore) -> tuple[int]:
+    """Rows that its connection changed so far."""
+    return (store._connected.sqlite.total_changes,)
+
+
+def test_a_bound_stays_with_the_file_until_another_is_given(path):
+    for given, expected in ((1 << 20, 1 << 20), (None, 1 << 20), (1 << 21, 1 << 21)):
+        store = SqliteStore(path, bound_bytes=given)
+        assert store.state().bound_bytes == expected
+        store.close()
+
+
+def test_what_is_removed_gives_its_room_back(path):
+    with Cache(SqliteStore(path)) as cache:
+        cache.put({key(k): arrays(k, width=10_000) for k in range(30)})
+    size = path.stat().st_size
+    store = SqliteStore(path)
+    store.remove([key(k).digest for k in range(29)])
+    assert [each.digest for each in store.kept()] == [key(29).digest]
+    store.close()
+    assert path.stat().st_size < size / 4
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from cache.made import arrays, key
+from headrace.cache.cache import Cache
+from headrace.cache.sqlite_store import SqliteStore
+path, first = Path(sys.argv[1]), int(sys.argv[2])
+input()
+with Cache(SqliteStore(path, busy_seconds=60)) as cache:
+    for k in range(first, first + 40):
+        cache.put({key(k): arrays(k)})
+        assert key(k) in cache.get([key(k)])
+print(cache.counters.stored, cache.counters.hits, cache.warnings)
+"""
+HOLDER = """
+import sys
+from pathlib import Path
+from cache.made import key
+from headrace.cache.sqlite_store import SqliteStore
+store = SqliteStore(Path(sys.argv[1]))
+store.open()
+sqlite = store._connected.sqlite
+sqlite.execute("PRAGMA cache_size = 1")  # what is written goes to the file at once
+sqlite.execute("BEGIN IMMEDIATE")
+for k in range(100, 140):
+    sqlite.execute("INSERT INTO entries VALUES (?, ?, 0, 5)", (k, bytes.fromhex(key(k).digest)))
+    sqlite.execute("INSERT INTO bodies VALUES (?, ?)", (k, bytes(100_000)))
+print("inside", flush=True)
+input()
+"""
+
+
+@contextmanager
+def child(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A Python process that runs `code`; killed in the end, if it still runs."""
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"import sys; sys.path.insert(0, {str(TESTS)!r})\n{code}",
+            *map(str, arguments),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_two_processes_make_and_fill_one_file_at_once(path):
+    with child(WRITER, path, 0) as first, child(WRITER, path, 20) as second:
+        for process in (first, second):
+            process.stdin.write("\n")
+            process.stdin.flush()
+        ends = [process.communicate()[0] for process in (first, second)]
+    assert ends == ["40 40 []\n"] * 2
+    assert found(path, range(60)) == list(range(60))
+
+
+def test_a_process_killed_inside_a_transaction_leaves_what_was_there_before(path):
+    filled(path)
+    with child(HOLDER, path) as process:
+        assert process.stdout.readline() == "inside\n"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert found(path) == list(range(8))
+    filled(path, range(100, 104))
+    store = SqliteStore(path)
+    assert store.state().entries == 12
+    assert store._connected.sqlite.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    store.close()
+
+
+def test_while_another_process_writes_reads_go_on_and_writes_are_counted(path):
+    filled(path)
+    with child(HOLDER, path) as process:
+        assert process.stdout.readline() == "inside\n"
+        with Cache(SqliteStore(path, busy_seconds=0.01), clock=FakeClock()) as cache:
+            for _ in range(5):
+                assert len(cache.get(key(k) for k in range(8))) == 8
+                cache.put({key(9): arrays(9)})
+            assert (cache.counters.unstored, cache.counters.errors) == (5, 3)
+        assert len(cache.warnings) == 1
+        assert "database is locked" in cache.warnings[0]
+        process.communicate("\n")
+    assert found(path, range(12)) == list(range(8))
+
+
+def test_a_damaged_file_is_set_aside_and_a_new_one_begun(path):
+    filled(path)
+    damage_pages(path)
+    with Cache(SqliteStore(path)) as cache:
+        assert cache.get([key(0)]) == {}
+        cache.put({key(k): arrays(k) for k in range(8)})
+        assert len(cache.get(key(k) for k in range(8))) == 8
+    assert len(cache.warnings) == 1
+    assert f"{path} was damaged; it is now {path}.damaged" in cache.warnings[0]
+    assert path.with_name(WHERE + ".damaged").exists()
+    assert found(path) == list(range(8))
+
+
+def test_damage_that_shows_in_mid_run_costs_the_file_and_no_more(path):
+    with Cache(SqliteStore(path)) as cache:
+        cache.put({key(k): arrays(k, width=5000) for k in range(8)})
+        cache._store._connected.sqlite.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        cache._store._connected.sqlite.execute("PRAGMA cache_size = 0")
+        damage_pages(path)
+        for _ in range(3):
+            got = cache.get(key(k) for k in range(8))
+            assert all(same(got[key(k)], arrays(k, width=5000)) for k in range(8) if key(k) in got)
+            cache.put({key(k): arrays(k, width=5000) for k in range(8)})
+        assert len(cache.get(key(k) for k in range(8))) == 8
+        assert len(cache.warnings) == 1
+
+
+def test_in_the_users_cache_folder_anything_that_is_no_cache_is_a_damaged_one(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = tmp_path / "headrace" / FILE
+    path.parent.mkdir()
+    path.write_bytes(b"\0" * 5000)
+    with open_cache() as cache:
+        cache.put({key(): arrays()})
+        assert list(cache.get([key()])) == [key()]
+    assert "set aside" not in cache.warnings[0]
+    assert f"it is now {path}.damaged" in cache.warnings[0]
+
+
+def test_a_file_of_somebody_else_is_refused_and_left_as_it_is(tmp_path):
+    video, notes = tmp_path / "video.mp4", tmp_path / "notes.sqlite"
+    video.write_bytes(b"\0" * 5000)
+    with sqlite3.connect(notes) as other:
+        other.execute("CREATE TABLE a (b)")
+    other.close()
+    for file in (video, notes):
+        content = file.read_bytes()
+        with pytest.raises(ConfigError, match="is no cache of headrace"):
+            open_cache(str(file))
+        assert file.read_bytes() == content
+
+
+def test_a_file_of_another_layout_is_refused(path):
+    filled(path)
+    with sqlite3.connect(path) as newer:
+        newer.execute("PRAGMA user_version = 7")
+    newer.close()
+    with pytest.raises(ConfigError, match="has layout 7, this headrace reads 1"):
+        Cache(SqliteStore(path))
+
+
+def test_a_full_disk_costs_what_is_not_kept_and_reading_goes_on(path):
+    filled(path)
+    with Cache(SqliteStore(path), clock=FakeClock()) as cache:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, hard))
+        try:
+            for _ in range(5):
+                cache.put({key(k): arrays(k, width=50_000) for k in range(100, 104)})
+                assert len(cache.get(key(k) for k in range(8))) == 8
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert (cache.counters.unstored, cache.counters.errors) == (20, 3)
+        assert len(cache.warnings) == 1
+        assert "cannot be written" in cache.warnings[0]
+    assert found(path) == list(range(8))
+
+
+@pytest.mark.parametrize(
+    "place", ["/proc/headrace/x.sqlite", "/proc/x.sqlite", "/dev/null/x.sqlite"]
+)
+def test_where_nothing_can_be_written_everything_misses(place):
+    """Also as root, whom no folder's permissions hold back."""
+    with Cache(SqliteStore(Path(place)), clock=FakeClock()) as cache:
+        for k in range(5):
+            cache.put({key(k): arrays(k)})
+            assert cache.get([key(k)]) == {}
+    assert (cache.counters.misses, cache.counters.unstored) == (5, 5)
+    assert len(cache.warnings) == 1
+    assert place in cache.warnings[0]
+
+
+READER = """
+import os, sys
+from pathlib import Path
+from cache.made import arrays, key
+from headrace.cache.cache import Cache
+from headrace.cache.sqlite_store import SqliteStore
+if os.geteuid() == 0:
+    os.setuid(65534)
+with Cache(SqliteStore(Path(sys.argv[1]))) as cache:
+    found = cache.get([key(0)])
+    cache.put({key(50): arrays(50)})
+print(len(found), cache.counters.stored)
+print(*cache.warnings, sep="\\n")
+"""
+
+
+def test_a_folder_that_may_only_be_read_is_a_miss_and_a_warning():
+    """SQLite needs files beside a shared one to see what others write, and cannot make them."""
+    # Not below the folder of the tests, which nobody else may enter.
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / WHERE
+        filled(path)
+        Path(folder).chmod(0o555)
+        with child(READER, path) as process:
+            answer, _ = process.communicate("")
+        Path(folder).chmod(0o755)
+        counted, warned = answer.splitlines()
+        assert counted == "0 0"
+        assert warned.startswith(f"the cache failed: {path} cannot be opened: ")
+        assert found(path) == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/data/lab/x.sqlite", "nfs4"),
+        ("/data/x.sqlite", None),
+        ("/home/me/x.sqlite", None),
+        ("/database/x.sqlite", None),
+    ],
+)
+def test_a_file_system_that_other_machines_write_to_is_told(path, kind):
+    mounts = [("/", "ext4"), ("/data", "xfs"), ("/data/lab", "nfs4"), ("/home", "btrfs")]
+    assert shared_file_system(Path(path), mounts) == kind
+
+
+def test_a_closed_store_may_be_used_again(path):
+    store = SqliteStore(path)
+    store.put({key().digest: b"x"})
+    store.close()
+    assert store.get([key().digest]) == {key().digest: b"x"}
+    store.close()
+    store.close()
+
+
+def test_a_store_that_cannot_be_reached_says_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CacheError, match="cannot be opened: what should be its folder is a file"):
+        SqliteStore(tmp_path / "file" / "x.sqlite").state()

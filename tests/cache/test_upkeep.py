@@ -1,0 +1,155 @@
+"""A store as a whole: damage is named, what is old goes, and a miss is explained."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from cache.broken_store import BrokenStore
+from cache.made import arrays, key, same
+from cache.redis_server import redis_server
+from headrace.cache.entry import Entry, encode
+from headrace.cache.key import Difference
+from headrace.cache.open import open_store
+from headrace.cache.sqlite_store import SqliteStore
+from headrace.cache.upkeep import find, nearest, prune, verify
+from headrace.errors import CacheError, ConfigError
+from headrace.testing.fake_clock import FakeClock
+
+
+@pytest.fixture(params=["sqlite", "redis", "memory"])
+def store(request, tmp_path):
+    """The same upkeep for all; an entry for each of five chunks."""
+    if request.param == "redis":
+        with redis_server(tmp_path, "maxmemory 100mb", "maxmemory-policy allkeys-lru") as server:
+            yield from filled(open_store(server.url))
+    else:
+        is_file = request.param == "sqlite"
+        yield from filled(SqliteStore(tmp_path / "a.sqlite") if is_file else BrokenStore())
+
+
+def filled(store):
+    store.put({key(k).digest: encode(Entry(key(k), arrays(k))) for k in range(5)})
+    yield store
+    store.close()
+
+
+def digests(store):
+    return {each.digest for each in store.kept()}
+
+
+def test_a_store_that_is_whole_is_found_whole(store):
+    told = []
+    found = verify(store, on_progress=lambda done, of: told.append((done, of)))
+    assert (found.entries, found.damaged, told[-1]) == (5, (), (5, 5))
+
+
+def test_damaged_entries_are_named_and_removed_when_asked(store):
+    good = encode(Entry(key(1), arrays(1)))
+    store.put({key(0).digest: good[:-1] + b"x", key(2).digest: good})
+    found = verify(store)
+    assert {each.digest: each.reason for each in found.damaged} == {
+        key(0).digest: "does not have the checksum it was written with",
+        key(2).digest: f"is the entry of another key, {key(1).digest}",
+    }
+    assert len(digests(store)) == 5
+    assert verify(store, repair=True).is_repaired
+    assert digests(store) == {key(k).digest for k in (1, 3, 4)}
+    assert verify(store).damaged == ()
+
+
+def test_pruning_everything_leaves_nothing_and_a_dry_run_everything(store):
+    told = prune(store, to_bytes=0, dry_run=True)
+    assert len(digests(store)) == 5
+    assert prune(store, to_bytes=0) == replace(told, is_dry_run=False)
+    assert (told.removed, told.left, told.left_bytes) == (5, 0, 0)
+    assert digests(store) == set()
+
+
+def test_pruning_to_a_size_leaves_what_fits(store):
+    size = sum(each.size_bytes for each in store.kept())
+    done = prune(store, to_bytes=size // 2)
+    assert (done.removed, done.left) == (3, 2)
+    assert done.left_bytes == sum(each.size_bytes for each in store.kept()) <= size // 2
+    assert prune(store, to_bytes=size // 2).removed == 0
+
+
+def test_those_go_first_that_were_not_used_for_longest(tmp_path):
+    clock = FakeClock()
+    store = SqliteStore(tmp_path / "a.sqlite", clock=clock)
+    for k in range(5):
+        store.put({key(k).digest: bytes(100)})
+        clock.advance(10)
+    store.get([key(0).digest])
+    store.close()
+    clock.advance(10)
+    done = prune(store, older_than_seconds=45)
+    assert (done.removed, digests(store)) == (1, {key(k).digest for k in (0, 2, 3, 4)})
+    prune(store, to_bytes=250)
+    assert digests(store) == {key(k).digest for k in (0, 4)}
+    store.close()
+
+
+def test_checking_a_file_counts_as_no_use(tmp_path):
+    clock = FakeClock()
+    store = SqliteStore(tmp_path / "a.sqlite", clock=clock)
+    store.put({key().digest: encode(Entry(key(), arrays()))})
+    clock.advance(100)
+    verify(store)
+    store.close()
+    assert [each.unused_seconds for each in store.kept()] == [100]
+    assert store.state().hits == 0
+    store.close()
+
+
+def test_what_is_to_go_must_be_said(store):
+    with pytest.raises(ConfigError, match="say what is to go"):
+        prune(store)
+
+
+def test_a_server_that_counts_uses_cannot_say_what_is_old(tmp_path):
+    with redis_server(tmp_path, "maxmemory 100mb", "maxmemory-policy allkeys-lfu") as server:
+        store = open_store(server.url)
+        store.put({key().digest: b"x"})
+        assert [math.isnan(each.unused_seconds) for each in store.kept()] == [True]
+        with pytest.raises(CacheError, match="does not tell when entries were used"):
+            prune(store, older_than_seconds=1)
+        assert prune(store, to_bytes=0).removed == 1
+        store.close()
+
+
+def test_an_entry_is_found_by_the_beginning_of_its_digest(store):
+    for digits in (64, 6):
+        found = find(store, key(3).digest[:digits].upper())
+        assert found.key == key(3)
+        assert same(found.arrays, arrays(3))
+    assert find(store, "0" * 10) is None
+    assert find(store, key(99).digest) is None
+
+
+@pytest.mark.parametrize("beginning", ["", "abc", "x" * 10, "0" * 65, "../../etc"])
+def test_what_is_no_digest_is_refused(store, beginning):
+    with pytest.raises(ConfigError, match="6 to 64 hexadecimal digits"):
+        find(store, beginning)
+
+
+def test_a_beginning_of_several_is_refused(store):
+    store.put({"ab" * 32: b"x", "ab" * 31 + "cd": b"x"})
+    with pytest.raises(ConfigError, match=r"2 keys .* give more digits"):
+        find(store, "ababab")
+
+
+def test_a_damaged_entry_is_told_when_it_is_looked_up(store):
+    store.put({key(0).digest: b"x"})
+    with pytest.raises(CacheError, match="verify --repair"):
+        find(store, key(0).digest)
+
+
+def test_a_miss_is_explained_by_the_entry_that_differs_least(store):
+    store.put({"ab" * 32: b"damaged"})
+    wanted = key(3, numerics={"precision": "float16"})
+    found = nearest(store, wanted)
+    assert found.key == key(3)
+    assert found.differences == (Difference("numerics.precision", "float16", "float32"),)
+    store.remove(list(digests(store)))
+    assert nearest(store, wanted) is None
