@@ -1,6 +1,7 @@
 """Sizes in bytes and spans of time, as people write them, and counts."""
 
 import re
+from math import inf
 from numbers import Integral
 
 from headrace.errors import ConfigError
@@ -19,9 +20,10 @@ def parse_bytes(size: int | str) -> int:
         ConfigError: it is no such size, or below 1.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size), re.ASCII)
-    if match is None or match[2].upper() not in _UNITS:
+    unit = None if match is None else _UNITS.get(match[2].upper())
+    if match is None or unit is None or float(match[1]) * unit == inf:
         raise ConfigError(f'a size must read like "256MiB", "1.5GB" or 1048576, got {size!r}')
-    number = int(float(match[1]) * _UNITS[match[2].upper()])
+    number = int(float(match[1]) * unit)
     if number < 1:
         raise ConfigError(f"a size must be at least 1 byte, got {size!r}")
     return number
@@ -33,9 +35,9 @@ def parse_seconds(text: str) -> float:
     Raises:
         ConfigError: it is no such span of time, or 0.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)\s*", text, re.ASCII)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)\s*", str(text), re.ASCII)
     seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
-    if not seconds:
+    if not 0 < seconds < inf:
         raise ConfigError(
             f'a span of time must read like "200ms", "1.5s", "2min", "12h" or "30d", got {text!r}'
         )
