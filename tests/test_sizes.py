@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from headrace.errors import ConfigError
 from headrace.sizes import parse_bytes, parse_seconds
 
+LONG = "9" * 400
+
 
 @pytest.mark.parametrize(
     ("size", "number"),
@@ -30,7 +32,10 @@ def test_a_number_is_itself(number):
     assert parse_bytes(number) == parse_bytes(str(number)) == number
 
 
-@pytest.mark.parametrize("size", ["", "lots", "-1GiB", "1 GiB RAM", "1,5GiB", "1e9", "5XB", "GiB"])
+@pytest.mark.parametrize(
+    "size",
+    ["", "lots", "-1GiB", "1 GiB RAM", "1,5GiB", "1e9", "5XB", LONG, f"{LONG[:300]}TiB"],
+)
 def test_nonsense_is_refused_with_what_is_possible(size):
     with pytest.raises(ConfigError, match='a size must read like "256MiB"'):
         parse_bytes(size)
@@ -50,7 +55,9 @@ def test_a_span_of_time_is_a_number_of_seconds(text, seconds):
     assert parse_seconds(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "5", "-1s", "0s", "1 month", "1,5s", "1h30min"])
+@pytest.mark.parametrize(
+    "text", ["", "5", "-1s", "0s", "1 month", "1,5s", "1h30min", LONG + "s", 5]
+)
 def test_a_span_that_is_none_is_refused_with_what_is_possible(text):
     with pytest.raises(ConfigError, match='a span of time must read like "200ms"'):
         parse_seconds(text)

@@ -20,9 +20,10 @@ def parse_bytes(size: int | str) -> int:
         ConfigError: it is no such size, or below 1.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size), re.ASCII)
-    if match is None or match[2].upper() not in _UNITS:
+    unit = None if match is None else _UNITS.get(match[2].upper())
+    if match is None or unit is None or float(match[1]) * unit == inf:
         raise ConfigError(f'a size must read like "256MiB", "1.5GB" or 1048576, got {size!r}')
-    number = int(float(match[1]) * _UNITS[match[2].upper()])
+    number = int(float(match[1]) * unit)
     if number < 1:
         raise ConfigError(f"a size must be at least 1 byte, got {size!r}")
     return number

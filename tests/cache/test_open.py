@@ -38,7 +38,11 @@ def test_none_keeps_nothing():
         ("", {}, "no cache is named"),
         ("memcached://host", {}, "no cache is reached by 'memcached'"),
         ("redis://host", {"bound_bytes": 5}, "a bound of its own"),
+        ("a\0b", {}, "zero byte"),
+        ("~nobody-of-this-name/x", {}, "cannot be used"),
+        ("/tmp/" + "x" * 300, {}, "file name too long"),
         ("sqlite", {"bound_bytes": 0}, "at least 1 byte"),
+        ("sqlite", {"bound_bytes": 2**63}, r"below 2\*\*63"),
     ],
 )
 def test_what_names_no_cache_is_refused(text, options, said):

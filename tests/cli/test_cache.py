@@ -134,6 +134,7 @@ def test_explain_says_why_a_key_missed(call, where, tmp_path):
         (("prune", "--to", "lots"), "a size must read like"),
         (("prune", "--older-than", "5"), "a span of time must read like"),
         (("explain", "zz"), "6 to 64 hexadecimal digits"),
+        (("explain", "x" * 300), "6 to 64 hexadecimal digits"),
         (("explain", "abcdef"), "no key in"),
         (("explain", "a", "b", "c"), "give one key, or two"),
     ],

@@ -18,6 +18,8 @@ DEFAULT: Final = "sqlite"
 NONE: Final = "none"
 FILE: Final = "chunks-1.sqlite"
 """Name of the file in a folder, with its layout: another layout has a file of its own."""
+_MOST_BYTES: Final = 2**63
+"""What SQLite can count to."""
 _HOW: Final = "give sqlite, the path of a file or folder, redis://HOST[:PORT], or none"
 
 
@@ -58,8 +60,10 @@ def open_store(
 
     With `must_exist`, ConfigError where it would have to be made.
     """
-    if bound_bytes is not None and bound_bytes < 1:
-        raise ConfigError(f"the bound of a cache must be at least 1 byte, got {bound_bytes}")
+    if bound_bytes is not None and not 1 <= bound_bytes < _MOST_BYTES:
+        raise ConfigError(
+            f"the bound of a cache must be at least 1 byte, and below 2**63; got {bound_bytes}"
+        )
     scheme, mark, _ = text.partition("://")
     if mark:
         if scheme not in SCHEMES:
@@ -70,12 +74,26 @@ def open_store(
     if text in ("", NONE):
         raise ConfigError(f"no cache is named; {_HOW}")
     is_default = text == DEFAULT
-    path = Path(platformdirs.user_cache_dir("headrace")) if is_default else Path(text).expanduser()
-    if is_default or path.is_dir():
-        path = path / FILE
+    path = _default_path() if is_default else _path(text)
     if must_exist and not path.exists():
         raise ConfigError(f"there is no cache {path} yet; a run that keeps results makes it")
     return SqliteStore(path, bound_bytes=bound_bytes, is_own_place=is_default, clock=clock)
+
+
+def _default_path() -> Path:
+    return Path(platformdirs.user_cache_dir("headrace")) / FILE
+
+
+def _path(text: str) -> Path:
+    """The file that a path names, which may be that of a folder."""
+    try:
+        path = Path(text).expanduser()
+        if "\0" in text:
+            raise ValueError("it holds a zero byte")
+        return path / FILE if path.is_dir() else path
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise ConfigError(f"the cache {text[:80]!r} cannot be used: {reason}; {_HOW}") from error
 
 
 def _redis_store(address: RedisAddress) -> Store:

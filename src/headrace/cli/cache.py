@@ -2,7 +2,7 @@
 
 import json as json_format
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -172,8 +172,9 @@ def _key(store: "Store", text: str) -> "ChunkKey":
     from headrace.cache.upkeep import find
     from headrace.errors import ConfigError
 
-    if Path(text).is_file():
-        return ChunkKey.of_text(read_text(Path(text)))
+    with suppress(OSError):  # what is too long for a name
+        if Path(text).is_file():
+            return ChunkKey.of_text(read_text(Path(text)))
     found = find(store, text)
     if found is None:
         raise ConfigError(
