@@ -8,6 +8,7 @@ import pytest
 
 from headrace.cli import (
     bench,
+    cache,
     clip,
     compare,
     doctor,
@@ -24,7 +25,21 @@ from media import real_clip
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
-_MODULES = (bench, clip, compare, doctor, extract, index, launch, models, plan, report, run, watch)
+_MODULES = (
+    bench,
+    cache,
+    clip,
+    compare,
+    doctor,
+    extract,
+    index,
+    launch,
+    models,
+    plan,
+    report,
+    run,
+    watch,
+)
 COMMANDS = {module.__name__.rpartition(".")[2] for module in _MODULES}
 
 

@@ -18,12 +18,12 @@ from headrace.experiments.survey.record import (
     read_survey,
     with_chapter,
 )
-from headrace.profiling.content import content_digest
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
 from headrace.runtime.child import Call, ChildFunction, Ending, Json
 from headrace.runtime.children import run_children
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.video.content import content_digest
 
 _TIMEOUT_SECONDS: Final = 3600.0
 """From here on an experiment hangs, and the others are to have their turn."""
