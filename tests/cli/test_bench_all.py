@@ -129,7 +129,11 @@ def test_a_dry_run_lists_all_and_writes_nothing(call, video, tmp_path):
             2,
             "--only names no experiment: got 'wrokers'; did you mean worker",
         ),
-        (("--skip", "nothing"), 2, "--skip names no experiment: got 'nothing'; there are cameras,"),
+        (
+            ("--skip", "nothing"),
+            2,
+            "--skip names no experiment: got 'nothing'; there are affinity,",
+        ),
         (("--model-name", "resnt18"), 2, "no classification model 'resnt18'; did you mean"),
         (("--only", "live", "--skip", "live"), 2, "--only and --skip leave no experiment"),
     ],

@@ -126,7 +126,7 @@ def _options(
         elif key in vocabulary.refused:
             problems.add(entry.line, f"{place}: {vocabulary.refused[key]}")
         elif key not in vocabulary.keys:
-            advice = closest(key, [*vocabulary.keys, _NSYS])
+            advice = closest(key, [*vocabulary.keys, _NSYS], listed_by="headrace run --help")
             problems.add(entry.line, f"{place}: `headrace run` has no such option; {advice}")
         else:
             value = entry.value(place, problems)

@@ -42,11 +42,19 @@ class Problems:
         raise ConfigError("\n  ".join([f"{len(lines)} problems in {self._path}", *lines]))
 
 
-def closest(word: str, known: Iterable[str]) -> str:
-    """Say which of those that are known was meant; where none is near, all of them if few."""
+def closest(word: str, known: Iterable[str], *, listed_by: str | None = None) -> str:
+    """Say which of those that are known was meant; where none is near, all of them.
+
+    Args:
+        word: As it was typed.
+        known: What there is.
+        listed_by: The command that lists them, which is named in place of more than a few.
+    """
     names = sorted(known)
     begun = [name for name in names if word and name.startswith(word[:_BEGINNING])]
     near = difflib.get_close_matches(word, names, n=_NEAR) or begun[:_NEAR]
     if near:
         return f"did you mean {' or '.join(near)}?"
-    return f"there are {', '.join(names)}" if len(names) <= _FEW else "see `headrace run --help`"
+    if listed_by and len(names) > _FEW:
+        return f"see `{listed_by}`"
+    return f"there are {', '.join(names)}"
