@@ -7,6 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from headrace.cli import (
+    annotate,
     bench,
     clip,
     compare,
@@ -68,6 +69,7 @@ app = typer.Typer(
     epilog=_EPILOG,
 )
 app.command("run")(with_mode(run.run))
+app.command("annotate")(annotate.annotate)
 app.command("launch")(launch.launch)
 app.command("compare")(compare.compare)
 app.command("models")(models.models)

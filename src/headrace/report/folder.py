@@ -15,7 +15,7 @@ from headrace.text_file import write_whole
 SESSION = "session.json"
 REPORT = "report.html"
 _OURS: Final = re.compile(
-    r"annotated[0-9.-]*\.mp4|predictions\.(jsonl|parquet)|M_[\w.-]+_P_\d+_metrics\.csv"
+    r"annotated[0-9.-]*\.mp4|predictions\.(jsonl|parquet)|boxes\.parquet|coco\.json|M_[\w.-]+_P_\d+_metrics\.csv"
 )
 """What a run calls its files; all else in a folder is the user's."""
 
