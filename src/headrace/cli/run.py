@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _NAMES: Final = {
     "boxes.parquet": "Boxes",
+    "annotated/": "Annotated pictures",
     "coco.json": "Boxes, for COCO's tools",
     ".mp4": "Annotated video",
     ".jsonl": "Predictions",
@@ -152,9 +153,6 @@ def conclude(session: "Session", out: Path, interrupted: int, *, is_quiet: bool)
         ]
         for words, name in [each for each in said if each[0]][-_SHOWN:]:
             print(f"{words}: {out / name}")
-        pictures = [name for name in session.outputs if Path(name).parts[0] == "annotated"]
-        if pictures:
-            print(f"Annotated pictures: {len(pictures)} in {out / 'annotated'}")
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; what was done is kept in {out}", file=sys.stderr)
         raise typer.Exit(interrupted)

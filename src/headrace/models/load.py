@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from headrace.models.box_choice import BoxChoice
-from headrace.models.catalogue import check_name, task_of
+from headrace.models.catalogue import FACE_DETECTOR, check_name, task_of
+from headrace.models.faces import face_detector
 from headrace.models.features import LayerTap
 from headrace.models.model import Model
 from headrace.models.outputs import ToBoxes, ToLabels, to_features
@@ -42,21 +43,22 @@ def load_clip_classifier(name: str, weights: str = "DEFAULT", *, top_k: int = 1)
 def load_detector(
     name: str, weights: str = "DEFAULT", choice: BoxChoice = _ALL_SURE
 ) -> Model[Boxes]:
-    """Load a model of torchvision.models.detection that finds objects in a picture.
+    """Load a model that finds objects in a picture: of torchvision.models.detection, or `mtcnn`.
 
     It takes pictures of any size, as they are, scaled to 0..1. Masks and keypoints, where it gives
     them, are left.
 
     Args:
-        name: torchvision's name of it: "fasterrcnn_resnet50_fpn_v2".
-        weights: As `with_weights` takes them.
+        name: torchvision's name of it: "fasterrcnn_resnet50_fpn_v2"; or "mtcnn", for faces.
+        weights: As `with_weights` takes them; of `mtcnn` only `DEFAULT`.
         choice: Which boxes are kept.
 
     Raises:
         ConfigError: as `load_classifier`; or the model knows no class that was chosen.
+        BackendError: the package with the weights of `mtcnn` is not installed.
     """
     check_name(name, "detection")
-    built = with_weights(name, weights)
+    built = face_detector(weights) if name == FACE_DETECTOR else with_weights(name, weights)
     return Model(
         name=name,
         module=built.module,

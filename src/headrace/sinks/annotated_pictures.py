@@ -33,7 +33,7 @@ class AnnotatedPictures:
             folder: In which `FOLDER` is made.
         """
         self._folder = folder
-        self._names: list[str] = []
+        self._has_written = False
 
     def write(self, seen: Found) -> None:
         """Draw and write the pictures of a batch: see `SinkOf.write`."""
@@ -51,15 +51,15 @@ class AnnotatedPictures:
                 partial.replace(path)
             except OSError as error:
                 raise unwritable(path, error) from error
-            self._names.append(f"{FOLDER}/{picture.name}")
+            self._has_written = True
 
     def close(self) -> None:
         """Nothing is open: see `SinkOf.close`."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The pictures."""
-        return tuple(self._names)
+        """Their folder, if it holds one."""
+        return (f"{FOLDER}/",) if self._has_written else ()
 
 
 def _encoded(pixels: NDArray[np.uint8], path: Path) -> bytes:
