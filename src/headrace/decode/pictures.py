@@ -17,7 +17,9 @@ from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 
 SUFFIXES: Final = frozenset([".png", ".jpg", ".jpeg", ".webp"])
 """What pictures in a folder are known by."""
-_FORMATS: Final = ("PNG", "JPEG", "MPO", "WEBP")
+_FORMATS: Final = ("PNG", "JPEG", "WEBP")
+_STREAMS: Final = frozenset([".mjpeg", ".mjpg"])
+"""Of videos that are nothing but JPEGs in a row."""
 _MOST_PIXELS: Final = 1 << 26
 """Of a picture, 8192x8192: 200 MB as RGB; a few bytes can pretend to be far more."""
 _TURNED: Final = frozenset([5, 6, 7, 8])
@@ -25,7 +27,7 @@ _TURNED: Final = frozenset([5, 6, 7, 8])
 _ORIENTATION: Final = 0x0112
 _NO_PICTURE: Final = (
     *(OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, OverflowError),
-    *(struct.error, zlib.error, Image.DecompressionBombError),
+    *(struct.error, zlib.error),
 )
 """What Pillow was seen to raise of files that are damaged, or something else."""
 
@@ -43,6 +45,8 @@ class PictureFile:
 
 def is_picture(path: Path) -> bool:
     """Return whether a file begins like a PNG, JPEG or WebP, whatever it is called."""
+    if path.suffix.lower() in _STREAMS:
+        return False
     try:
         with path.open("rb") as file:
             start = file.read(12)
@@ -86,13 +90,9 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     with Image.open(path, formats=_FORMATS) as image:
         width, height = image.size
         if width * height > _MOST_PIXELS:
-            raise _refusal(
-                path,
-                f"it has {width}x{height} pixels (width x height), over {_MOST_PIXELS:,}; "
-                "make it smaller",
-            )
+            raise _too_large(path)
         frames = getattr(image, "n_frames", 1)
-        # The further pictures of an MPO are previews, or the same from another eye.
+        # In JPEGs of some cameras (MPO) the others are previews, or the same from another eye.
         if frames > 1 and image.format != "MPO":
             raise _refusal(path, f"it is an animation of {frames} pictures; convert it to a video")
         yield image
@@ -115,6 +115,8 @@ def _errors(path: Path, kind: type[MediaError]) -> Iterator[None]:
         yield
     except MediaError:
         raise
+    except Image.DecompressionBombError as error:
+        raise _too_large(path) from error
     except _NO_PICTURE as error:
         if isinstance(error, OSError) and error.strerror:
             raise _refusal(path, f"{error.strerror.lower()}; give the path of a picture") from error
@@ -125,18 +127,25 @@ def _errors(path: Path, kind: type[MediaError]) -> Iterator[None]:
         raise kind(f"cannot read the picture {path}: {words}", source=str(path)) from error
 
 
+def _too_large(path: Path) -> OpenError:
+    return _refusal(path, f"it has over {_MOST_PIXELS:,} pixels; make it smaller")
+
+
 def _refusal(path: Path, words: str) -> OpenError:
     return OpenError(f"cannot read the picture {path}: {words}", source=str(path))
 
 
 def find_pictures(path: Path) -> list[Path]:
-    """Return the pictures below a folder by suffix, hidden ones aside, sorted; of a file, itself.
+    """Return the pictures below a folder, sorted; of a file that is one, itself.
+
+    A picture begins like one, or has the suffix of one; hidden files are left out. The first bytes
+    of every file are read.
 
     Raises:
         ConfigError: the folder cannot be read.
     """
     if not path.is_dir():
-        return [path] if is_picture(path) else []
+        return [path] if _passes_for_picture(path) else []
     try:
         inside = sorted(path.rglob("*"))
     except OSError as error:
@@ -144,5 +153,9 @@ def find_pictures(path: Path) -> list[Path]:
     return [
         each
         for each in inside
-        if each.suffix.lower() in SUFFIXES and each.name[0] != "." and not each.is_dir()
+        if each.name[0] != "." and each.is_file() and _passes_for_picture(each)
     ]
+
+
+def _passes_for_picture(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES or is_picture(path)

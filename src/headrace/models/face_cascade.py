@@ -4,7 +4,6 @@ Zhang et al., Joint Face Detection and Alignment using Multi-task Cascaded Convo
 IEEE Signal Processing Letters 2016, https://arxiv.org/abs/1604.02878
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 import torch
@@ -51,13 +50,13 @@ class FaceCascade(nn.Module):
         boxes = _corrected(boxes[kept], shift[kept])
         boxes, shift, scores = _looked_at(self.onet, picture, _square(boxes), 48, _SURE[2])
         boxes = _corrected(boxes, shift)
-        kept = _without_nested(boxes, scores)
-        boxes = boxes[kept]
+        surest = _without_nested(boxes, scores)
+        boxes = boxes[surest]
         limits = torch.tensor([width, height] * 2, device=boxes.device)
         return {
             "boxes": torch.minimum(boxes.clamp(min=0), limits),
             "labels": torch.ones(len(boxes), dtype=torch.int64, device=boxes.device),
-            "scores": scores[kept],
+            "scores": scores[surest],
         }
 
     def _proposed(self, picture: torch.Tensor) -> torch.Tensor:
@@ -95,7 +94,7 @@ def _looked_at(
     """Look at places closer: return those that are still likely, corrections, and scores."""
     cut, patches = _patches(picture, boxes, side)
     boxes = boxes[cut]
-    parts = [network(some) for some in patches.split(_AT_ONCE)]
+    parts = [network(some) for some in torch.split(patches, _AT_ONCE)]
     shift, score = (torch.cat(each).float() for each in zip(*parts, strict=True))
     likely = score > least
     return boxes[likely], shift[likely], score[likely]
@@ -132,7 +131,7 @@ def _nms(boxes: torch.Tensor, scores: torch.Tensor, overlap: float) -> torch.Ten
     return batched_nms(boxes, scores, scores.new_zeros(len(scores), dtype=torch.int64), overlap)
 
 
-def _without_nested(boxes: torch.Tensor, scores: torch.Tensor) -> Sequence[int]:
+def _without_nested(boxes: torch.Tensor, scores: torch.Tensor) -> list[int]:
     """Return the numbers of the boxes that lie not mostly inside, or around, a surer one."""
     kept: list[int] = []
     area = (boxes[:, 2:] - boxes[:, :2] + 1).prod(dim=1)

@@ -1,6 +1,6 @@
 """The pictures of a run, their headers read before its first one."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -9,7 +9,6 @@ from headrace.decode.pictures import (
     SUFFIXES,
     PictureFile,
     find_pictures,
-    is_picture,
     upright_size,
 )
 from headrace.decode.protocol import OnError
@@ -24,9 +23,8 @@ def sort_sources(
 ) -> tuple[tuple[str, ...], list[tuple[Path, str]]]:
     """Return the videos that sources name, and the pictures; one of both is empty.
 
-    A file is a picture by its content, in a folder by its suffix. Each picture comes with the name
-    of its annotated copy: that below the folder that was given; where two would be the same, the
-    later one gets a number.
+    What is a picture `find_pictures` says. Each comes with the name of its annotated copy: that
+    below the folder that was given; where two would be the same, the later one gets a number.
 
     Args:
         sources: Files and folders.
@@ -36,7 +34,7 @@ def sort_sources(
         ConfigError: they name both, or neither.
     """
     pictures = _with_names(_pictures(sources, results))
-    videos = list(_videos(sources))
+    videos = list(_videos(sources, {path for path, _ in pictures}))
     if pictures and videos:
         raise ConfigError(
             f"pictures ({pictures[0][0]}) and videos ({videos[0]}) cannot be annotated in one run; "
@@ -79,14 +77,15 @@ def _with_names(pictures: Iterable[tuple[Path, str]]) -> list[tuple[Path, str]]:
     return found
 
 
-def _videos(sources: Sequence[str]) -> Iterator[Path]:
+def _videos(sources: Sequence[str], pictures: Collection[Path]) -> Iterator[Path]:
     for path in map(Path, sources):
+        if path in pictures:
+            continue
         if not path.is_dir():
-            if not is_picture(path):
-                yield from find_videos([path])
+            yield from find_videos([path])
             continue
         with suppress(ConfigError):  # none in it
-            yield from find_videos([path])
+            yield from (each for each in find_videos([path]) if each not in pictures)
 
 
 def open_pictures(
