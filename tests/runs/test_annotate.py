@@ -1,6 +1,7 @@
 """Boxes in videos and pictures, from files to recorded sessions."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,6 +179,25 @@ def test_pictures_and_videos_together_are_refused_and_so_is_neither(tmp_path, an
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match=r"empty holds no file that is named like a picture"):
         annotate(tmp_path / "empty")
+
+
+def test_what_is_no_file_and_pictures_to_be_concealed_are_refused(annotate, pictures):
+    with pytest.raises(ConfigError, match=r"are found in files, got the address rtsp://\*\*\*@h/a"):
+        annotate("rtsp://me:secret@h/a")
+    with pytest.raises(ConfigError, match="conceal is for frames of videos"):
+        annotate(pictures, on_error="conceal")
+
+
+def test_names_that_are_no_text_and_hold_signs_are_written(tmp_path, annotate, pictures):
+    Path(os.fsdecode(os.fsencode(pictures) + b"/\xff.png")).write_bytes(
+        (pictures / "a.png").read_bytes()
+    )
+    (pictures / "a.png").rename(pictures / 'new\nline"é.png')
+    session = annotate(pictures).run()
+    assert session.outcome == "complete"
+    names = {Path(each["file_name"]).name for each in coco_of(tmp_path / "out")["images"]}
+    assert {"\\udcff.png", 'new\nline"é.png'} <= names
+    assert names == {Path(row["source"]).name for row in rows_of(tmp_path / "out")}
 
 
 def test_an_annotated_picture_never_replaces_its_source_nor_becomes_one(tmp_path, annotate):

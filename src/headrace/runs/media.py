@@ -79,13 +79,18 @@ def open_media(options: RunOptions, store: IndexStore | None) -> tuple[Media, tu
 
     Raises:
         MediaError: one cannot be opened and is not to be skipped, or none can.
-        ConfigError: the sources name pictures and videos, or an annotated picture would replace one
-            that is read.
+        ConfigError: the sources name pictures and videos, or something that is no file; an
+            annotated picture would replace one that is read; damaged pictures are to be concealed.
     """
     sources, on_error = options.input.sources, options.input.on_error
     if options.detection is not None:
         sources, named = sort_sources(sources, options.output.out / FOLDER)
         if named:
+            if on_error == "conceal":
+                raise ConfigError(
+                    "--on-error conceal is for frames of videos: a damaged picture cannot be shown "
+                    "as FFmpeg would; give --on-error skip"
+                )
             pictures, notes = open_pictures(named, on_error)
             if options.output.video:
                 _check_kept(pictures, options.output.out / FOLDER)

@@ -13,6 +13,7 @@ from headrace.decode.pictures import (
 )
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, MediaError
+from headrace.live.masking import masked
 from headrace.video.manifest import find_videos
 
 _SHOWN: Final = 3
@@ -31,8 +32,14 @@ def sort_sources(
         results: Folder of annotated pictures, whose content is never a source.
 
     Raises:
-        ConfigError: they name both, or neither.
+        ConfigError: they name both, or neither, or a stream.
     """
+    addresses = [source for source in sources if "://" in source]
+    if addresses:
+        raise ConfigError(
+            f"boxes are found in files, got the address {masked(addresses[0])}; record it to a "
+            "file first, as with ffmpeg -i ADDRESS -c copy video.mkv"
+        )
     pictures = _with_names(_pictures(sources, results))
     videos = list(_videos(sources, {path for path, _ in pictures}))
     if pictures and videos:

@@ -25,7 +25,7 @@ class FrameRow:
     """One frame of a video, or one picture."""
 
     source: str
-    """Path of the video or picture."""
+    """Path of the video or picture; bytes of it that are no text spelt out, as `\\udcff`."""
     index: int | None
     """Place of the frame in its video; None: a picture, which has none."""
     pts: int | None
@@ -54,9 +54,9 @@ def frame_rows(found: Found, sources: Sequence[str]) -> Iterator[FrameRow]:
 
 
 def _source(batch: FrameBatch, k: int, sources: Sequence[str]) -> str:
-    if isinstance(batch, PictureBatch):
-        return str(batch.pictures[k].path)
-    return sources[batch.video]
+    name = str(batch.pictures[k].path) if isinstance(batch, PictureBatch) else sources[batch.video]
+    # A name may hold bytes that no text has; as a session writes them.
+    return name.encode(errors="backslashreplace").decode()
 
 
 def _boxes(found: Found, k: int) -> Iterator[BoxRow]:
