@@ -95,6 +95,7 @@ def test_pictures_of_mixed_sizes_come_in_order_each_under_its_own_name(
     session = annotate(pictures).run()
     assert session.outcome == "complete"
     assert session.steps.frames == (2, 2)
+    assert session.decode.bytes_read == sum(f.stat().st_size for f in pictures.rglob("*.*"))
     images = coco_of(tmp_path / "out")["images"]
     names = ["a.png", "b.jpg", "below/a.png", "c.webp"]
     assert [Path(each["file_name"]) for each in images] == [pictures / name for name in names]

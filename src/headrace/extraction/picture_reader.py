@@ -1,6 +1,7 @@
 """Pictures from files in batches, as frames of a video come."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -104,6 +105,8 @@ class PictureReader:
                 "began; leave it as it is until the run ends",
                 source=str(picture.path),
             )
+        with suppress(OSError):  # it was read, and is gone
+            self.counters.bytes_read += picture.path.stat().st_size
         self.counters.opens += 1
         self.counters.frames_decoded += 1
         self.counters.frames_delivered += 1
