@@ -73,7 +73,7 @@ UNSAFE = (
     r"|builtins\.(eval|exec)"
 )
 LAZY = [
-    *("cli/*", "decode/*", "experiments/*", "sinks/web/open.py", "sinks/prediction_table.py"),
+    *("cli/*", "decode/*", "experiments/*", "sinks/web/open.py", "sinks/parquet_file.py"),
     *("cache/open.py", "runs/marks.py", "extraction/table.py"),
     *("watching/patch.py", "watching/script.py"),  # nothing of PyTorch before the script itself
     *("__init__.py", "__main__.py"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli import (
+    annotate,
     bench,
     cache,
     clip,
@@ -26,6 +27,7 @@ from media import real_clip
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 _MODULES = (
+    annotate,
     bench,
     cache,
     clip,

@@ -13,7 +13,8 @@ def test_every_model_that_can_be_run_is_listed_by_kind_and_name():
     kinds = [each.kind for each in found]
     assert kinds == sorted(kinds, key=["pictures", "clips", "detector"].index)
     names = {each.name: each for each in found}
-    assert {"resnet50", "vit_b_16", "r3d_18", "fasterrcnn_resnet50_fpn"} <= names.keys()
+    assert {"resnet50", "vit_b_16", "r3d_18", "fasterrcnn_resnet50_fpn", "mtcnn"} <= names.keys()
+    assert (names["mtcnn"].parameters, names["mtcnn"].is_at_hand) == (495_850, True)
     assert names["resnet50"].input.shape(1, (480, 640)) == (1, 3, 224, 224)
     assert names["r3d_18"].input.num_frames == 16
     assert names["fasterrcnn_resnet50_fpn"].input.crop is None

@@ -7,6 +7,7 @@ from torchvision.models import MobileNet_V2_Weights
 
 from headrace.decode.clips import load_clip
 from headrace.decode.index_store import IndexStore
+from headrace.models.box_choice import BoxChoice
 from headrace.models.compute import Compute
 from headrace.models.load import load_classifier, load_clip_classifier, load_detector
 from headrace.models.prepare import prepare
@@ -64,7 +65,10 @@ def test_clips_go_from_uint8_frames_to_labels(frames):
 
 
 def test_a_detector_gives_the_boxes_that_torchvision_gives(frames):
-    model, given = load_detector("ssdlite320_mobilenet_v3_large", "none", threshold=0), []
+    model, given = (
+        load_detector("ssdlite320_mobilenet_v3_large", "none", BoxChoice(threshold=0)),
+        [],
+    )
     model.module.register_forward_hook(lambda module, batch, output: given.append(output))
     found = model.run(build_preprocess("medium", model.input)(frames[:2]))
     assert sum(map(len, found.scores)) > 0

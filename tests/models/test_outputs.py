@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from headrace.errors import ConfigError
-from headrace.models.outputs import ClassNames, ToBoxes, ToLabels, to_features
+from headrace.models.box_choice import BoxChoice
+from headrace.models.class_names import ClassNames
+from headrace.models.outputs import ToBoxes, ToLabels, to_features
 from models.tiny import Mean, tiny
 
 ABC = ClassNames(names=("a", "b", "c"))
@@ -47,12 +49,12 @@ def test_boxes_below_the_threshold_are_left_out_of_each_picture():
         },
         {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0).long(), "scores": torch.zeros(0)},
     ]
-    boxes = ToBoxes(class_names=ABC, threshold=0.5)(found)
+    boxes = ToBoxes(class_names=ABC, choice=BoxChoice(threshold=0.5))(found)
     assert boxes.labels == (("c",), ())
     assert np.array_equal(boxes.xyxy[0], [[1, 2, 3, 4]])
     assert np.array_equal(boxes.scores[0], [0.75])
     assert (boxes.xyxy[1].shape, boxes.xyxy[1].dtype) == ((0, 4), np.float32)
-    assert ToBoxes(class_names=ABC, threshold=0.25)(found).labels[0] == ("c", "b")
+    assert ToBoxes(class_names=ABC, choice=BoxChoice(threshold=0.25))(found).labels[0] == ("c", "b")
 
 
 def test_features_in_few_bits_become_float32():
@@ -67,7 +69,7 @@ def test_features_in_few_bits_become_float32():
     ("make", "words"),
     [
         (lambda: ToLabels(class_names=ABC, top_k=0), "top_k must be >= 1, got 0"),
-        (lambda: ToBoxes(class_names=ABC, threshold=70), "threshold must lie in 0 to 1, got 70"),
+        (lambda: BoxChoice(threshold=70), "threshold must lie in 0 to 1, got 70"),
     ],
 )
 def test_what_no_result_can_be_is_refused(make, words):

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torchvision import models
 
+from headrace.models.box_choice import BoxChoice
+from headrace.models.class_names import ClassNames
 from headrace.models.load import load_classifier, load_clip_classifier, load_detector
-from headrace.models.outputs import ClassNames
 from models.refusals import refused
 from weights import mobilenet
 
@@ -122,7 +123,7 @@ def test_default_weights_that_are_damaged_in_the_cache_are_an_error(hub, no_netw
 )
 def test_a_detector_takes_over_another_number_of_classes_without_labels(save, name):
     state = shapes_of(name, num_classes=5, weights_backbone=None)
-    model = load_detector(name, save(state), threshold=0)
+    model = load_detector(name, save(state), BoxChoice(threshold=0))
     assert classes(model).names is None
     assert {key: value.shape for key, value in model.module.state_dict().items()} == {
         key: value.shape for key, value in state.items()

@@ -3,8 +3,9 @@
 import torch
 from torch import nn
 
+from headrace.models.class_names import ClassNames
 from headrace.models.model import Model
-from headrace.models.outputs import ClassNames, ToLabels
+from headrace.models.outputs import ToLabels
 from headrace.models.results import Labels
 from headrace.preprocess.spec import InputSpec
 

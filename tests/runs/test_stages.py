@@ -15,6 +15,7 @@ from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
 from headrace.runs.stages import STAGE_ROLES, Carrier, Carriers, Shown, stages_of
 from headrace.sinks.annotated import AnnotatedVideo
+from headrace.sinks.painting import LabelPainter
 from headrace.testing.synth import SynthClip, Timing, write_clip
 from headrace.video.frames import FrameBatch
 from headrace.video.stream_index import StreamIndex
@@ -41,7 +42,7 @@ def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
         time_base=index.info.time_base,
         decode_seconds=0.25,
     )
-    with closing(AnnotatedVideo(tmp_path, [index])) as video:
+    with closing(AnnotatedVideo(tmp_path, [index], LabelPainter)) as video:
         preprocess = build_preprocess("simple", classifier.input)
         stages = stages_of(preprocess, Carriers(), classifier, [video])
         assert [stage.name for stage in stages] == ["preprocess", "model", "sink"]

@@ -83,9 +83,9 @@ def test_without_pyarrow_it_is_said_what_adds_it(tmp_path):
 import sys
 sys.modules["pyarrow"] = None
 from headrace.errors import BackendError
-from headrace.sinks.prediction_table import check_parquet
+from headrace.sinks.prediction_table import check_table
 try:
-    check_parquet()
+    check_table()
 except BackendError as error:
     print(error)
 """

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import (
+    annotate,
     bench,
     cache,
     clip,
@@ -72,6 +73,7 @@ app = typer.Typer(
     epilog=_EPILOG,
 )
 app.command("run")(with_mode(run.run))
+app.command("annotate")(annotate.annotate)
 app.command("launch")(launch.launch)
 app.command("compare")(compare.compare)
 app.command("models")(models.models)

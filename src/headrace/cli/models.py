@@ -41,7 +41,8 @@ def models(
     else:
         print(
             "\nThe file of the weights is at hand, or is downloaded at first use."
-            "\nheadrace run --model-name takes models of pictures and of clips."
+            "\nheadrace run --model-name takes models of pictures and of clips,"
+            "\nheadrace annotate --model-name takes detectors."
         )
 
 

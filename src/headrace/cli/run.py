@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     from headrace.sinks.web.options import WebOptions
 
 _NAMES: Final = {
+    "boxes.parquet": "Boxes",
+    "annotated/": "Annotated pictures",
+    "coco.json": "Boxes, for COCO's tools",
     ".mp4": "Annotated video",
     ".jsonl": "Predictions",
     ".parquet": "Predictions",
     ".html": "Report",
     ".gz": "Trace, for ui.perfetto.dev",
 }
-"""What is said of the files a reader opens, by their endings."""
+"""What is said of the files a reader opens, by their names or endings."""
 _SHOWN: Final = 8
 """Files that are named at the end; the report names them all."""
 
@@ -101,28 +104,34 @@ def _run_either(
                 refuse_other_than_file()
             if paths is not None:
                 files = replace(plain, input=replace(plain.input, sources=paths))
-                session = _execute(files, ending, is_dry=is_dry, is_quiet=is_quiet)
+                session = execute(files, ending, is_dry=is_dry, is_quiet=is_quiet)
             else:
                 session = execute_live(live, web, ending, is_dry=is_dry, is_quiet=is_quiet)
         except KeyboardInterrupt:
-            print(_when(ending, plain.output.out), file=sys.stderr)
+            print(when(ending, plain.output.out), file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None
         if session is not None:
-            _conclude(session, plain.output.out, ending.exit_code, is_quiet=is_quiet)
+            conclude(session, plain.output.out, ending.exit_code, is_quiet=is_quiet)
             if is_trying:
-                again = partial(_execute, ending=ending, is_dry=False, is_quiet=True)
+                again = partial(execute, ending=ending, is_dry=False, is_quiet=True)
                 try_advice(files, session, again, is_quiet=is_quiet)
 
 
-def _when(ending: Ending, out: Path) -> str:
+def when(ending: Ending, out: Path) -> str:
+    """Return what is said of a run that was interrupted and leaves no record."""
     if not ending.has_begun:
         return NOTHING_RECORDED
     return f"headrace: interrupted while the record was written; what is there is kept in {out}"
 
 
-def _execute(
+def execute(
     options: "RunOptions", ending: Ending, *, is_dry: bool, is_quiet: bool
 ) -> "Session | None":
+    """Run files at full speed and keep what it came to; of a dry run, say what would be done.
+
+    Raises:
+        HeadraceError: it cannot be run, or its results cannot be written.
+    """
     from headrace.profiling.machine import describe_machine, process_seconds, versions
     from headrace.report.text import render_setup
     from headrace.runs.run import Runner
@@ -136,11 +145,13 @@ def _execute(
     if is_dry:
         for note in runner.notes:
             print(f"headrace: {note}", file=sys.stderr)
-        sources = options.input.sources
-        what = sources[0] if len(sources) == 1 else f"{len(sources)} videos"
+        names = [str(index.source) for index in runner.indexes]
+        what = names[0] if len(names) == 1 else f"{len(names)} videos"
+        frames = f"{runner.frames_planned} frames of {what}"
+        if runner.pictures:
+            frames = f"{runner.frames_planned} of {len(runner.pictures)} pictures"
         print(
-            f"Dry run: {runner.frames_planned} frames of {what} would be decoded; "
-            f"results would go to {out}",
+            f"Dry run: {frames} would be decoded; results would go to {out}",
             file=sys.stderr if is_quiet else sys.stdout,
         )
         return None
@@ -148,7 +159,7 @@ def _execute(
     return keep(_with_progress(runner, is_quiet=is_quiet), out, is_quiet=is_quiet)
 
 
-def _conclude(session: "Session", out: Path, interrupted: int, *, is_quiet: bool) -> None:
+def conclude(session: "Session", out: Path, interrupted: int, *, is_quiet: bool) -> None:
     """Say how it went; end with the exit code that tells."""
     from headrace.report.text import render_text
 
@@ -156,9 +167,11 @@ def _conclude(session: "Session", out: Path, interrupted: int, *, is_quiet: bool
         print(session.model_dump_json())
     else:
         print(render_text(session))
-        opened = [name for name in session.outputs if Path(name).suffix in _NAMES]
-        for name in opened[-_SHOWN:]:
-            print(f"{_NAMES[Path(name).suffix]}: {out / name}")
+        said = [
+            (_NAMES.get(name) or _NAMES.get(Path(name).suffix), name) for name in session.outputs
+        ]
+        for words, name in [each for each in said if each[0]][-_SHOWN:]:
+            print(f"{words}: {out / name}")
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; what was done is kept in {out}", file=sys.stderr)
         raise typer.Exit(interrupted)
@@ -169,6 +182,10 @@ def _conclude(session: "Session", out: Path, interrupted: int, *, is_quiet: bool
     if lost:
         print(f"headrace: {lost[0]}; what was done is kept in {out}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _words_for(name: str) -> str | None:
+    return _NAMES.get(name) or _NAMES.get(Path(name).suffix)
 
 
 def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":

@@ -19,14 +19,23 @@ _MODULES: Final = {
     "detection": models.detection,
     "video": models.video,
 }
+FACE_DETECTOR: Final = "mtcnn"
+"""The one model that is not torchvision's: see headrace.models.faces."""
+AS_THEY_ARE: Final = InputSpec(
+    resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
+)
+"""What detectors take: they resize and normalise by themselves, and tell boxes in the picture as it
+came."""
+_SERVED_BY: Final = {"detection": ", for headrace annotate"}
 _SHOWN = 3
 _CLIP_FRAMES: Final = {"s3d": 128, "swin3d_t": 32, "swin3d_s": 32, "swin3d_b": 32}
 """Frames of the clips that torchvision's accuracy was measured with; 16 for the others."""
 
 
 def names_of(task: Task) -> list[str]:
-    """Return the names of torchvision's models for a task, sorted."""
-    return models.list_models(module=_MODULES[task])
+    """Return the names of the models for a task, torchvision's and `FACE_DETECTOR`, sorted."""
+    own = [FACE_DETECTOR] if task == "detection" else []
+    return sorted([*models.list_models(module=_MODULES[task]), *own])
 
 
 def task_of(name: str) -> Task:
@@ -48,16 +57,23 @@ def check_name(name: str, task: Task) -> None:
     if name in known:
         return
     others = [other for other in get_args(Task) if name in names_of(other)]
-    but = f" (it is a {others[0]} model)" if others else ""
+    but = f" (it is a {others[0]} model{_SERVED_BY.get(others[0], '')})" if others else ""
     module = "" if task == "classification" else f"torchvision.models.{task}"
     raise ConfigError(
         f"torchvision has no {task} model {name!r}{but}; {_close(name, known)} "
-        f"({len(known)} in torchvision.models.list_models({module}))"
+        f"({len(models.list_models(module=_MODULES[task]))} in "
+        f"torchvision.models.list_models({module}))"
     )
 
 
 def preset_of(name: str, weights: str) -> WeightsEnum:
-    """Return torchvision's description of the weights: by file name when it is one of its own."""
+    """Return torchvision's description of the weights: by file name when it is one of its own.
+
+    Raises:
+        ConfigError: torchvision has no such model.
+    """
+    if name == FACE_DETECTOR:
+        raise ConfigError(f"{name} is not of torchvision: it gives boxes, by headrace annotate")
     return own_preset(name, weights) or models.get_model_weights(name).DEFAULT
 
 
@@ -72,10 +88,7 @@ def input_of(name: str, preset: WeightsEnum) -> InputSpec:
     """Return what the model `name` was trained to see."""
     task, transforms = task_of(name), preset.transforms()
     if task == "detection":
-        # They resize and normalise by themselves: boxes are told in the picture as it came.
-        return InputSpec(
-            resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
-        )
+        return AS_THEY_ARE
     size = transforms.resize_size
     is_video = task == "video"
     return InputSpec(

@@ -9,7 +9,16 @@ from typing import Final, Literal, get_args
 import torch
 from torchvision import models
 
-from headrace.models.catalogue import Task, input_of, names_of, task_of
+from headrace.models.catalogue import (
+    AS_THEY_ARE,
+    FACE_DETECTOR,
+    Task,
+    input_of,
+    names_of,
+    task_of,
+)
+from headrace.models.face_cascade import FaceCascade
+from headrace.models.faces import weight_files
 from headrace.preprocess.spec import InputSpec
 
 Kind = Literal["pictures", "clips", "detector"]
@@ -21,10 +30,12 @@ _KINDS: Final[dict[Task, Kind]] = {
     "detection": "detector",
 }
 
+_FACE_WEIGHTS_BYTES: Final = 1_990_986
+
 
 @dataclass(frozen=True, kw_only=True)
 class ListedModel:
-    """A model of torchvision with the weights it has by default."""
+    """A model with the weights it has by default."""
 
     name: str
     kind: Kind
@@ -33,11 +44,11 @@ class ListedModel:
     input: InputSpec
     """What it takes."""
     weights: str
-    """torchvision's name of the weights."""
+    """torchvision's name of the weights, or the package they lie in."""
     weights_bytes: int
     """Size of their file, rounded."""
     is_at_hand: bool
-    """Whether the file of the weights lies in torchvision's cache on this machine."""
+    """Whether the weights lie on this machine: in torchvision's cache, or an installed package."""
 
 
 def list_models(patterns: Sequence[str] = ()) -> list[ListedModel]:
@@ -69,6 +80,16 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _listed(name: str, kind: Kind) -> ListedModel:
+    if name == FACE_DETECTOR:
+        return ListedModel(
+            name=name,
+            kind=kind,
+            parameters=sum(weights.numel() for weights in FaceCascade().parameters()),
+            input=AS_THEY_ARE,
+            weights="facenet-pytorch",
+            weights_bytes=_FACE_WEIGHTS_BYTES,
+            is_at_hand=weight_files() is not None,
+        )
     preset = models.get_model_weights(name).DEFAULT
     file = Path(torch.hub.get_dir()) / "checkpoints" / Path(preset.url).name
     return ListedModel(

@@ -1,13 +1,18 @@
 """Loading models of torchvision, one function for each kind of result."""
 
 from collections.abc import Sequence
+from typing import Final
 
-from headrace.models.catalogue import check_name, task_of
+from headrace.models.box_choice import BoxChoice
+from headrace.models.catalogue import FACE_DETECTOR, check_name, task_of
+from headrace.models.faces import face_detector
 from headrace.models.features import LayerTap
 from headrace.models.model import Model
 from headrace.models.outputs import ToBoxes, ToLabels, to_features
 from headrace.models.results import Boxes, Features, Labels
 from headrace.models.weights import with_weights
+
+_ALL_SURE: Final = BoxChoice()
 
 
 def load_classifier(name: str, weights: str = "DEFAULT", *, top_k: int = 1) -> Model[Labels]:
@@ -35,19 +40,30 @@ def load_clip_classifier(name: str, weights: str = "DEFAULT", *, top_k: int = 1)
     return _labelling(name, weights, top_k)
 
 
-def load_detector(name: str, weights: str = "DEFAULT", *, threshold: float = 0.5) -> Model[Boxes]:
-    """Load a model of torchvision.models.detection that finds objects in a picture.
+def load_detector(
+    name: str, weights: str = "DEFAULT", choice: BoxChoice = _ALL_SURE
+) -> Model[Boxes]:
+    """Load a model that finds objects in a picture: of torchvision.models.detection, or `mtcnn`.
 
-    It takes pictures of any size, as they are, scaled to 0..1. Arguments and errors are those of
-    `load_classifier`; boxes with a score below `threshold` are left out.
+    It takes pictures of any size, as they are, scaled to 0..1. Masks and keypoints, where it gives
+    them, are left.
+
+    Args:
+        name: torchvision's name of it: "fasterrcnn_resnet50_fpn_v2"; or "mtcnn", for faces.
+        weights: As `with_weights` takes them; of `mtcnn` only `DEFAULT`.
+        choice: Which boxes are kept.
+
+    Raises:
+        ConfigError: as `load_classifier`; or the model knows no class that was chosen.
+        BackendError: the package with the weights of `mtcnn` is not installed.
     """
     check_name(name, "detection")
-    built = with_weights(name, weights)
+    built = face_detector(weights) if name == FACE_DETECTOR else with_weights(name, weights)
     return Model(
         name=name,
         module=built.module,
         input=built.input,
-        output=ToBoxes(class_names=built.class_names, threshold=threshold),
+        output=ToBoxes(class_names=built.class_names, choice=choice),
         origin=built.origin,
     )
 

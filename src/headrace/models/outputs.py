@@ -6,19 +6,9 @@ from dataclasses import dataclass
 import torch
 
 from headrace.errors import ConfigError
+from headrace.models.box_choice import BoxChoice
+from headrace.models.class_names import ClassNames
 from headrace.models.results import Boxes, Features, Labels
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassNames:
-    """What the classes of a model are called."""
-
-    names: tuple[str, ...] | None
-    """Name of each class; None when the weights do not tell."""
-
-    def __getitem__(self, number: int) -> str:
-        """Return the name of a class, or its number when it has none."""
-        return self.names[number] if self.names else f"class {number}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,25 +39,41 @@ class ToBoxes:
     """Takes the boxes from what torchvision's detectors return."""
 
     class_names: ClassNames
-    threshold: float
-    """Boxes with a lower score are left out."""
+    choice: BoxChoice
+    """Which of them are kept."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.threshold <= 1:
-            raise ConfigError(f"threshold must lie in 0 to 1, got {self.threshold}")
+        self.choice.numbers(self.class_names)
 
     def __call__(self, found: Sequence[Mapping[str, torch.Tensor]]) -> Boxes:
         """Return the boxes; `found` has `boxes`, `labels` and `scores` of each picture."""
-        kept = [picture["scores"] >= self.threshold for picture in found]
-        pairs = list(zip(found, kept, strict=True))
+        wanted = self.choice.numbers(self.class_names)
+        kept = [_kept(picture, wanted, self.choice) for picture in found]
+        classes = tuple(labels.cpu().numpy() for _, labels, _ in kept)
         return Boxes(
-            xyxy=tuple(picture["boxes"][k].float().cpu().numpy() for picture, k in pairs),
+            xyxy=tuple(boxes.float().cpu().numpy() for boxes, _, _ in kept),
+            classes=classes,
             labels=tuple(
-                tuple(self.class_names[number] for number in picture["labels"][k].tolist())
-                for picture, k in pairs
+                tuple(self.class_names[number] for number in numbers.tolist())
+                for numbers in classes
             ),
-            scores=tuple(picture["scores"][k].float().cpu().numpy() for picture, k in pairs),
+            scores=tuple(scores.float().cpu().numpy() for _, _, scores in kept),
         )
+
+
+def _kept(
+    picture: Mapping[str, torch.Tensor], wanted: frozenset[int] | None, choice: BoxChoice
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return boxes, classes and scores of those that are kept, the surest first."""
+    scores, labels = picture["scores"], picture["labels"]
+    good = scores >= choice.threshold
+    if wanted is not None:
+        good &= torch.isin(labels, torch.tensor(sorted(wanted), device=labels.device))
+    places = good.nonzero()[:, 0]
+    # Stable, so that of equal ones the model's own order stays.
+    order = scores[places].sort(descending=True, stable=True).indices[: choice.max_boxes]
+    places = places[order]
+    return picture["boxes"][places], labels[places], scores[places]
 
 
 def to_features(found: Mapping[str, torch.Tensor]) -> Features:

@@ -25,6 +25,8 @@ class Boxes:
     xyxy: tuple[NDArray[np.float32], ...]
     """xyxy[k]: of picture k, float32 [n, 4]: left, top, right, bottom, in pixels of the picture as
     the model got it, from its upper left corner."""
+    classes: tuple[NDArray[np.int64], ...]
+    """int64 [n]: number of the class of each box, as the model counts them."""
     labels: tuple[tuple[str, ...], ...]
     """Name of the class of each box."""
     scores: tuple[NDArray[np.float32], ...]

@@ -17,9 +17,9 @@ from torchvision.models import WeightsEnum
 from headrace.errors import ConfigError
 from headrace.models.catalogue import input_of, own_preset, preset_of, task_of
 from headrace.models.checkpoint import NO_CHECKPOINT, check_fit, read_checkpoint, state_of
+from headrace.models.class_names import ClassNames
 from headrace.models.head import replace_head
 from headrace.models.out_of_memory import fitting_memory
-from headrace.models.outputs import ClassNames
 from headrace.models.trained_head import PLACES, TrainedHead
 from headrace.preprocess.spec import InputSpec
 

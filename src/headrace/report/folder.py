@@ -16,7 +16,7 @@ SESSION = "session.json"
 REPORT = "report.html"
 _OURS: Final = re.compile(
     r"annotated[0-9.-]*\.mp4|predictions\.(jsonl|parquet)|M_[\w.-]+_P_\d+_metrics\.csv"
-    r"|trace\.json\.gz"
+    r"|boxes\.parquet|coco\.json|trace\.json\.gz"
 )
 """What a run calls its files; all else in a folder is the user's."""
 

@@ -145,7 +145,8 @@ def title(session: Session) -> str:
         return f"{session.loader.name}{of}" + (f" at {where}" if where else "")
     sources = [video.path for video in session.inputs] or [each.name for each in session.sources]
     names = [_plain(source) for source in sources]
-    first, *others = names or [session.kind]
+    given = session.provenance.configuration.get("source")
+    first, *others = names or [str(given) if given else session.kind]
     return f"{first} and {len(others)} more" if others else first
 
 

@@ -6,6 +6,7 @@ from typing import get_args
 
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
+from headrace.models.box_choice import BoxChoice
 from headrace.models.compute import Compute, Device, Precision
 from headrace.models.split import layer_of
 from headrace.preprocess.operations import PrepLevel
@@ -62,7 +63,7 @@ class ComputeOptions:
     """What is computed, and where."""
 
     model_name: str = "mobilenet_v2"
-    """A classification model of torchvision."""
+    """A classification model of torchvision; where boxes are wanted, a detection model."""
     weights: str = "DEFAULT"
     """`DEFAULT` (torchvision's own), `none` (random), or the path of a checkpoint."""
     batch_size: int = 16
@@ -112,7 +113,8 @@ class OutputOptions:
     out: Path = Path("headrace_run")
     """Folder of the results; made when missing."""
     video: bool = True
-    """Whether an annotated video is written; predictions always are."""
+    """Whether an annotated video is written, of pictures annotated copies; predictions always
+    are."""
     predictions: PredictionFormat = "jsonl"
     """A file of JSON lines, or a Parquet table; the latter needs the extra `parquet`."""
     top_k: int = 1
@@ -128,23 +130,50 @@ class OutputOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DetectionOptions:
+    """What is wanted of a model that finds objects; boxes always go to `coco.json`."""
+
+    choice: BoxChoice = field(default_factory=BoxChoice)
+    """Which boxes are kept."""
+    parquet: bool = True
+    """Whether they go to a Parquet table as well; it needs the extra `parquet`."""
+
+    def configuration(self) -> dict[str, Scalar]:
+        """Return every option in force, as a session records it."""
+        return {
+            "threshold": self.choice.threshold,
+            "max_boxes": self.choice.max_boxes,
+            "classes": ", ".join(self.choice.classes) or "all",
+            "parquet": self.parquet,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """One run."""
 
     input: InputOptions
     compute: ComputeOptions = field(default_factory=ComputeOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
+    detection: DetectionOptions | None = None
+    """None: the model says what each frame shows; else it is a detector, which says where too.
+    Formats of predictions and `top_k` are not for its boxes."""
     marks: MarkOptions = field(default_factory=MarkOptions)
 
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, defaults included, as a session records it."""
         options = {**asdict(self.input), **computing(self.compute), **asdict(self.output)}
         sources = ", ".join(options.pop("sources"))
+        boxes: dict[str, Scalar] = {}
+        if self.detection is not None:
+            del options["predictions"], options["top_k"]
+            boxes = self.detection.configuration()
         return {
             "model": options.pop("model_name"),
             "source": sources,
             **options,
             "out": str(self.output.out),
+            **boxes,
             **self.marks.configuration(),
         }
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from headrace.errors import ConfigError
 from headrace.sinks.annotated import annotated_names
-from headrace.sinks.seen import Sink
+from headrace.sinks.seen import SinkOf
 
 
 def claim(folder: Path, *sources: Path) -> None:
@@ -40,7 +41,7 @@ def _is_same(video: Path, source: Path) -> bool:
 
 
 @contextmanager
-def finishing(sinks: Sequence[Sink]) -> Iterator[None]:
+def finishing(sinks: Sequence[SinkOf[Any]]) -> Iterator[None]:
     """Close all sinks at the end, whatever it is; what went wrong first is what is raised."""
     try:
         yield

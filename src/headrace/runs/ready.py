@@ -43,17 +43,27 @@ def ready_model(
     options: ComputeOptions,
     *,
     batch_size: int,
+    picture_size: tuple[int, int] = (480, 640),
     watch: StartWatch,
     clock: Clock,
     compiler: Compiler = compile_module,
 ) -> Model[Result]:
     """Return the model that `load` gives, on its device and warm; `watch` hears what that took.
 
+    `picture_size` is the (height, width) of the frames, for models that take them as they are.
+
     Raises:
         ConfigError: as `load`; or options that do not go together.
         BackendError: the device is missing, or the model cannot run there with such batches.
     """
-    ready = prepare(load, options.compute(), batch_size=batch_size, clock=clock, compiler=compiler)
+    ready = prepare(
+        load,
+        options.compute(),
+        batch_size=batch_size,
+        picture_size=picture_size,
+        clock=clock,
+        compiler=compiler,
+    )
     watch.add("model", ready.startup.load_seconds)
     if ready.startup.compile_seconds:
         watch.add("compile", ready.startup.compile_seconds)

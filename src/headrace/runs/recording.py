@@ -110,6 +110,7 @@ def setup_of(
         smaller_model=smaller_model(model.name),
         parameters=model.num_parameters,
         threads=compute.threads or made.machine.usable_cores,
-        prep_level=compute.prep_level,
+        # A model that takes pictures as they are resizes by itself: no level is lighter.
+        prep_level=None if model.input.crop is None else compute.prep_level,
         draws_video=draws_video,
     )

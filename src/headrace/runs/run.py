@@ -5,18 +5,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 from headrace.decode.index_store import IndexStore
-from headrace.errors import BackendError, ConfigError, HeadraceError
+from headrace.decode.pictures import PictureFile
+from headrace.errors import BackendError, HeadraceError
 from headrace.extraction.frames import FrameReader
-from headrace.models.catalogue import check_name
-from headrace.models.load import load_classifier
+from headrace.extraction.picture_reader import PictureReader
 from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model
 from headrace.models.out_of_memory import is_out_of_memory, release_memory
-from headrace.models.prepare import PICTURE_SIZE, Compiler, compile_module, refitted
-from headrace.models.results import Labels
+from headrace.models.prepare import Compiler, compile_module, refitted
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.inputs import DecodeCounters, with_content
@@ -31,10 +30,11 @@ from headrace.profiling.usage import ProcessorShare
 from headrace.runs.alternatives import with_alternatives
 from headrace.runs.instruments import Instruments
 from headrace.runs.marks import MarkOptions
+from headrace.runs.media import Media, open_media
 from headrace.runs.options import RunOptions
 from headrace.runs.outputs import claim, finishing
 from headrace.runs.place import computing_place
-from headrace.runs.reading import batches_of
+from headrace.runs.purpose import purpose_of
 from headrace.runs.ready import backing_off, check_devices, fitted_batch, notes_on, ready_model
 from headrace.runs.recording import (
     DecodeThreads,
@@ -45,13 +45,9 @@ from headrace.runs.recording import (
 from headrace.runs.stages import SOURCE, Carriers, stages_of
 from headrace.runs.start import StartWatch
 from headrace.runs.trying import changed_options
-from headrace.runs.videos import open_videos
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.pipeline import Pipeline
-from headrace.sinks.annotated import AnnotatedVideo
-from headrace.sinks.prediction_table import check_parquet, open_predictions
-from headrace.sinks.seen import Sink
+from headrace.sinks.seen import SinkOf
 from headrace.video.stream_index import StreamIndex
 
 _WARMUP_STEPS: Final = 1
@@ -65,7 +61,9 @@ class Runner:
     """With the batch size that was chosen, where it was to be chosen."""
     indexes: tuple[StreamIndex, ...]
     """Of the videos, in order."""
-    model: Model[Labels]
+    model: Model[Any]
+    pictures: tuple[PictureFile, ...] = ()
+    """Read in place of videos, in order; where boxes are wanted."""
     command: tuple[str, ...] = ()
     """The command line, for the record."""
     startup: tuple[StartUpPart, ...] = ()
@@ -76,7 +74,7 @@ class Runner:
     """What takes frames and batches to their devices."""
     preprocess: Preprocess | None = None
     """From frames to what the model takes; None means that of the options."""
-    sinks: tuple[Sink, ...] = ()
+    sinks: tuple[SinkOf[Any], ...] = ()
     """Where results go besides the files of the options; closed when the run ends."""
     before_start: Callable[[], None] = field(default=lambda: None)
     """Called when all is ready, right before the clock of the run starts: to begin with others."""
@@ -126,27 +124,28 @@ class Runner:
     ) -> "Runner":
         compute, clock = options.compute, watch.clock
         check_devices(compute)  # before anything is read or made
-        check_name(compute.model_name, "classification")
-        if options.output.predictions == "parquet":
-            check_parquet()
+        purpose = purpose_of(options)
+        purpose.check()
         options.marks.prepare(watch)
         with watch.part("index"):
-            indexes, notes = open_videos(options.input.sources, options.input.on_error, store)
-        read = [index.source.path for index in indexes] if options.output.video else []
+            media, notes = open_media(options, store)
+        read = [index.source.path for index in media.indexes] if options.output.video else []
         claim(options.output.out, *read)
-        load = partial(
-            load_classifier, compute.model_name, compute.weights, top_k=options.output.top_k
+        load, frames = purpose.load, media.reader(options).frames_planned
+        ready = partial(
+            ready_model,
+            picture_size=media.largest,
+            watch=watch,
+            clock=clock,
+            compiler=compiler,
         )
-        frames = _reader(options, indexes).frames_planned
-        ready = partial(ready_model, watch=watch, clock=clock, compiler=compiler)
         if compute.execution.fit_batch:
             with watch.part("batch size"):
                 loaded = load()
-                sizes = [index.info.upright_size for index in indexes]
                 choice = fitted_batch(
                     loaded,
                     compute,
-                    picture_size=max(sizes, key=lambda size: size[0] * size[1]),
+                    picture_size=media.largest,
                     frames=frames,
                     tables=MemoryTables.beside(store),
                     clock=clock,
@@ -161,7 +160,8 @@ class Runner:
             model = ready(load, compute, batch_size=min(compute.batch_size, frames))
         return cls(
             options=options,
-            indexes=indexes,
+            indexes=media.indexes,
+            pictures=media.pictures,
             model=model,
             command=command,
             startup=tuple(watch.parts),
@@ -173,7 +173,16 @@ class Runner:
     @property
     def frames_planned(self) -> int:
         """Frames the run will go through, damage aside."""
-        return _reader(self.options, self.indexes).frames_planned
+        return self._media.reader(self.options).frames_planned
+
+    @property
+    def _is_fixed(self) -> bool:
+        # Larger batches of detectors take gigabytes more, and times vary with what is in a frame.
+        return self.options.compute.execution.compile or self.options.detection is not None
+
+    @property
+    def _media(self) -> Media:
+        return Media(indexes=self.indexes, pictures=self.pictures)
 
     def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
         """Run to the end, and record it; an interrupt or an error ends it early, recorded too.
@@ -199,7 +208,7 @@ class Runner:
                 session,
                 runner._rehearsed,
                 frames=runner.frames_planned,
-                is_fixed=self.options.compute.execution.compile,
+                is_fixed=self._is_fixed,
                 clock=self.clock,
             )
         return session.model_copy(update={"inputs": with_content(session.inputs)})
@@ -223,7 +232,9 @@ class Runner:
         release_memory()
         try:
             fitted = backing_off(
-                lambda size: refitted(self.model, self.model.input.shape(size, PICTURE_SIZE)),
+                lambda size: refitted(
+                    self.model, self.model.input.shape(size, self._media.largest)
+                ),
                 compute.batch_size // 2,
             )
         except BackendError:
@@ -250,10 +261,10 @@ class Runner:
         error: str | None = None
         ran_out = False
         steps: list[Step] = []
-        names = [str(index.source) for index in self.indexes]
+        names = self._media.names
         instruments = Instruments(self.options.marks, self.options.output.out, made, self.clock)
-        sinks = self._sinks(names)
-        batches = _reader(self.options, self.indexes, self.clock, instruments.marks)
+        sinks = (*purpose_of(self.options).sinks(self.model, self.indexes), *self.sinks)
+        batches = self._media.reader(self.options, self.clock, instruments.marks)
         run = self._line(batches, sinks).run(clock=self.clock, marks=instruments.marks)
         try:
             with finishing(sinks), instruments, run:
@@ -314,7 +325,7 @@ class Runner:
         rate = Metrics.of(session).fps_mean
         return 1e3 / rate if rate and session.outcome == "complete" else None
 
-    def _line(self, batches: FrameReader, sinks: Sequence[Sink]) -> Pipeline:
+    def _line(self, batches: FrameReader | PictureReader, sinks: Sequence[SinkOf[Any]]) -> Pipeline:
         prep_level = self.options.compute.prep_level
         preprocess = self.preprocess or build_preprocess(prep_level, self.model.input)
         stages = stages_of(preprocess, self.carriers, self.model, sinks)
@@ -323,41 +334,15 @@ class Runner:
 
     def _planned(self, step: Step) -> int:
         """Return the number of a batch among those planned: damage leaves some empty."""
+        if self.pictures:
+            return step.step
         batch_size, stride = self.options.compute.batch_size, self.options.input.stride
         before = (-(-len(index) // stride) for index in self.indexes[: step.input])
         batches = sum(-(-frames // batch_size) for frames in before)
         return batches + step.first_index // (batch_size * stride)
-
-    def _sinks(self, names: Sequence[str]) -> tuple[Sink, ...]:
-        output = self.options.output
-        rows = open_predictions(output.predictions, output.out, names, top_k=output.top_k)
-        if not output.video:
-            return (rows, *self.sinks)
-        try:
-            return (AnnotatedVideo(output.out, self.indexes), rows, *self.sinks)
-        except ConfigError:
-            rows.close()
-            raise
 
 
 def _words(failure: HeadraceError) -> str:
     """Return the first line of what went wrong; where memory ran out, also what to do."""
     advice = "; use a smaller --batch-size" if is_out_of_memory(failure.__cause__) else ""
     return str(failure).splitlines()[0] + advice
-
-
-def _reader(
-    options: RunOptions,
-    indexes: Sequence[StreamIndex],
-    clock: Clock = SYSTEM_CLOCK,
-    marks: Marks = NO_MARKS,
-) -> FrameReader:
-    return batches_of(
-        indexes,
-        batch_size=options.compute.batch_size,
-        stride=options.input.stride,
-        max_batches=options.input.max_steps,
-        on_error=options.input.on_error,
-        clock=clock,
-        marks=marks,
-    )

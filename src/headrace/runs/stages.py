@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from headrace.models.compute import Device
 from headrace.models.model import Model
-from headrace.models.results import Labels
+from headrace.models.results import Boxes
 from headrace.models.split import SplitModule
 from headrace.models.transfer import Copy, copy_for, transfer
 from headrace.preprocess.levels import Preprocess
 from headrace.profiling.stages import Role
 from headrace.runtime.stage import Stage
-from headrace.sinks.seen import Seen, Sink
+from headrace.sinks.seen import Found, Seen, SinkOf
 from headrace.video.frames import FrameBatch
 
 SOURCE: Final[Role] = "decode"
@@ -118,12 +118,12 @@ class Shown:
 
 
 def stages_of(
-    preprocess: Preprocess, carriers: Carriers, model: Model[Labels], sinks: Sequence[Sink]
+    preprocess: Preprocess, carriers: Carriers, model: Model[Any], sinks: Sequence[SinkOf[Any]]
 ) -> list[Stage[Any, Any]]:
     """Return the stages that take the batches of a file to its sinks.
 
     There is a transfer where there is something to carry to another device, and two stages for a
-    model that is split.
+    model that is split. The sinks are of the kind of the model's results: labels or boxes.
     """
 
     def prepare(given: FrameBatch | Prepared) -> Prepared:
@@ -134,7 +134,7 @@ def stages_of(
             torch.cuda.current_stream(tensor.device).synchronize()
         return Prepared(batch=given.batch, tensor=tensor)
 
-    def show(seen: Seen) -> Shown:
+    def show(seen: Seen | Found) -> Shown:
         for sink in sinks:
             sink.write(seen)
         batch = seen.batch
@@ -167,13 +167,13 @@ def _carrying(carrier: Carrier) -> Callable[[Prepared], Prepared]:
     return lambda given: Prepared(batch=given.batch, tensor=carrier.carry(given.tensor))
 
 
-def _inference(model: Model[Labels], crossing: Carrier | None) -> list[Stage[Any, Any]]:
+def _inference(model: Model[Any], crossing: Carrier | None) -> list[Stage[Any, Any]]:
     split = model.module
     if crossing is None or not isinstance(split, SplitModule):
         return [
             Stage(
                 name="model",
-                function=lambda given: Seen(batch=given.batch, labels=model.run(given.tensor)),
+                function=lambda given: _seen(given.batch, model.run(given.tensor)),
             )
         ]
 
@@ -188,12 +188,18 @@ def _inference(model: Model[Labels], crossing: Carrier | None) -> list[Stage[Any
         )
         return Halfway(batch=given.batch, values=values)
 
-    def finish(given: Halfway) -> Seen:
+    def finish(given: Halfway) -> Seen | Found:
         with model.computing():
-            return Seen(batch=given.batch, labels=model.output(split.finish(given.values)))
+            return _seen(given.batch, model.output(split.finish(given.values)))
 
     return [
         Stage(name="model, first part", function=begin),
         Stage(name=CROSSING, function=cross),
         Stage(name="model, second part", function=finish),
     ]
+
+
+def _seen(batch: FrameBatch, result: Any) -> Seen | Found:
+    if isinstance(result, Boxes):
+        return Found(batch=batch, boxes=result)
+    return Seen(batch=batch, labels=result)

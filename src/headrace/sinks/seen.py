@@ -1,10 +1,12 @@
-"""What a model saw in a batch: what every sink takes."""
+"""What a model saw in a batch: what sinks take."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from headrace.models.results import Labels
+from headrace.models.results import Boxes, Labels
 from headrace.video.frames import FrameBatch
+
+Taken = TypeVar("Taken", contravariant=True)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -15,10 +17,18 @@ class Seen:
     labels: Labels
 
 
-class Sink(Protocol):
-    """Takes results, in order, from one thread."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Found:
+    """A batch and what a detector found in it, and where."""
 
-    def write(self, seen: Seen) -> None:
+    batch: FrameBatch
+    boxes: Boxes
+
+
+class SinkOf(Protocol[Taken]):
+    """Takes results of one kind, in order, from one thread."""
+
+    def write(self, seen: Taken) -> None:
         """Take one batch.
 
         Raises:
@@ -34,3 +44,7 @@ class Sink(Protocol):
     def outputs(self) -> tuple[str, ...]:
         """Names of the files it has written, in its folder."""
         ...
+
+
+Sink = SinkOf[Seen]
+"""Takes the labels of batches."""

@@ -30,6 +30,7 @@ def test_tensors_and_results_of_headrace_are_taken_apart():
     assert answers_of(labels, 2)[1] == Labels(names=(("dog",),), confidence=((0.8,),))
     boxes = Boxes(
         xyxy=(np.zeros((0, 4), np.float32), np.ones((1, 4), np.float32)),
+        classes=(np.zeros(0, np.int64), np.ones(1, np.int64)),
         labels=((), ("cat",)),
         scores=(np.zeros(0, np.float32), np.ones(1, np.float32)),
     )

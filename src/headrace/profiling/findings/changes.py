@@ -65,6 +65,12 @@ def _of_decode(
             rests_on=f"{metrics.amplification:.2f} frames are decoded for each that is wanted",
         )
         return
+    if session.kind == "run" and not videos and not session.sources:
+        yield Change(
+            words="Smaller pictures: half the height and width is a quarter of the pixels to read",
+            most=_most(session, top, others),
+        )
+        return
     size = (videos[0].height, videos[0].width) if videos else None
     yield smaller_video(size, most=_most(session, top, others))
 

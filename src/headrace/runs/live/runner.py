@@ -51,7 +51,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.fan_out import FanOut
 from headrace.runtime.marks import Marks
 from headrace.sinks.annotated_parts import AnnotatedParts
-from headrace.sinks.prediction_table import check_parquet, open_predictions
+from headrace.sinks.prediction_table import check_table, open_predictions
 from headrace.sinks.seen import Sink
 
 _WARMUP_STEPS: Final = 1
@@ -115,7 +115,7 @@ class LiveRunner:
         check_live(options.compute)
         check_devices(options.compute)
         if options.output.predictions == "parquet":
-            check_parquet()
+            check_table()
         compute = options.compute
         options.marks.prepare(watch)
         flow = options.flow

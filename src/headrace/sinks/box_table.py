@@ -1,0 +1,77 @@
+"""Boxes as a Parquet table, a row for each."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from headrace.sinks.box_rows import frame_rows
+from headrace.sinks.parquet_file import ParquetFile, check_parquet
+from headrace.sinks.seen import Found
+
+NAME: Final = "boxes.parquet"
+"""The file in the folder of a run."""
+_COLUMNS: Final = {
+    "source": "string",
+    "index": "int64",
+    "pts": "int64",
+    "pts_seconds": "float64",
+    "label_id": "int64",
+    "label": "string",
+    "score": "float32",
+    **dict.fromkeys(("x1", "y1", "x2", "y2"), "float32"),
+}
+
+
+class BoxTable:
+    """Writes a row for each box: a `SinkOf[Found]`.
+
+    `index`, `pts` (ticks) and `pts_seconds` are null for pictures; x1, y1, x2, y2 are left, top,
+    right, bottom in pixels of the upright frame. The file appears when it is closed, whole. One
+    without a row says that nothing was found; there is none where no frame was looked at.
+    """
+
+    def __init__(self, folder: Path, sources: Sequence[str]) -> None:
+        """Begin the file in `folder`; `sources` are the videos by their places.
+
+        Raises:
+            BackendError: pyarrow is missing.
+            ConfigError: it cannot be written.
+        """
+        check_table()
+        self._file = ParquetFile(folder / NAME, _COLUMNS)
+        self._sources = tuple(sources)
+        self._was_fed = self._is_there = False
+
+    def write(self, seen: Found) -> None:
+        """Append the boxes of a batch: see `SinkOf.write`."""
+        self._was_fed = True
+        self._file.write(
+            [
+                {
+                    "source": frame.source,
+                    "index": frame.index,
+                    "pts": frame.pts,
+                    "pts_seconds": frame.pts_seconds,
+                    "label_id": box.label_id,
+                    "label": box.label,
+                    "score": box.score,
+                    **dict(zip(("x1", "y1", "x2", "y2"), box.xyxy, strict=True)),
+                }
+                for frame in frame_rows(seen, self._sources)
+                for box in frame.boxes
+            ]
+        )
+
+    def close(self) -> None:
+        """Finish the table: see `SinkOf.close`."""
+        self._is_there = self._file.close(is_kept=self._was_fed) or self._is_there
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The table, once it is whole."""
+        return (NAME,) if self._is_there else ()
+
+
+def check_table() -> None:
+    """Raise BackendError where the table cannot be written, with what adds it."""
+    check_parquet("boxes as a Parquet table were", "give --no-parquet for coco.json alone")

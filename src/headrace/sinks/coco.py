@@ -1,0 +1,144 @@
+"""Boxes as COCO's JSON: images, annotations, categories."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from headrace.errors import ConfigError
+from headrace.models.class_names import ClassNames
+from headrace.sinks.box_rows import BoxRow, FrameRow, frame_rows
+from headrace.sinks.predictions import unwritable
+from headrace.sinks.seen import Found
+
+NAME: Final = "coco.json"
+"""The file in the folder of a run."""
+_INFO: Final = {"description": "Boxes found by headrace annotate"}
+
+
+class CocoFile:
+    """Writes an entry for each frame, also where nothing was found: a `SinkOf[Found]`.
+
+    {"info": {...}, "images": [{"id": 1, "file_name": "a.png", "width": 640, "height": 480}, ...],
+    "annotations": [{"id": 1, "image_id": 1, "category_id": 18, "bbox": [x, y, width, height],
+    "area": 1200.0, "iscrowd": 0, "score": 0.93}, ...], "categories": [{"id": 18, "name": "dog"},
+    ...]}
+
+    A frame of a video is called `a.mp4#7`, with its `video`, `frame_index`, `pts` and
+    `pts_seconds`. The file appears when it is closed, whole; memory does not grow with it.
+    """
+
+    def __init__(self, folder: Path, sources: Sequence[str], class_names: ClassNames) -> None:
+        """Begin the file in `folder`.
+
+        Args:
+            folder: Where it will lie.
+            sources: The videos by their places.
+            class_names: Of the model: the categories. Without names, those that were found.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        self._path = folder / NAME
+        self._sources = tuple(sources)
+        self._categories = dict(class_names.items())
+        self._is_named = bool(self._categories)
+        self._images = self._boxes = 0
+        self._is_there = False
+        self._parts = [folder / f".{NAME}.{part}.partial" for part in ("images", "annotations")]
+        self._files: list[TextIO] = []
+        try:
+            for part in self._parts:
+                self._files.append(part.open("w+", encoding="utf-8"))
+            self._files[0].write(f'{{"info": {json.dumps(_INFO)}, "images": [')
+        except OSError as error:
+            raise self._given_up(error) from error
+
+    def write(self, seen: Found) -> None:
+        """Append the frames of a batch: see `SinkOf.write`."""
+        images, annotations = self._files
+        try:
+            for frame in frame_rows(seen, self._sources):
+                self._images += 1
+                images.write(_entry(_image(frame, self._images), self._images))
+                for box in frame.boxes:
+                    self._boxes += 1
+                    annotation = _annotation(box, self._boxes, self._images)
+                    annotations.write(_entry(annotation, self._boxes))
+                    if not self._is_named:
+                        self._categories[box.label_id] = box.label
+        except OSError as error:
+            raise self._given_up(error) from error
+
+    def close(self) -> None:
+        """Finish the file; without a frame there is none: see `SinkOf.close`."""
+        if not self._files:
+            return
+        whole, annotations = self._files
+        categories = [{"id": k, "name": name} for k, name in sorted(self._categories.items())]
+        try:
+            annotations.seek(0)
+            whole.write('\n], "annotations": [')
+            shutil.copyfileobj(annotations, whole)
+            whole.write(f'\n], "categories": {json.dumps(categories, ensure_ascii=False)}}}\n')
+            whole.close()
+            if self._images:
+                self._parts[0].replace(self._path)
+                self._is_there = True
+        except OSError as error:
+            raise self._given_up(error) from error
+        self._clear()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The file, once it is whole."""
+        return (NAME,) if self._is_there else ()
+
+    def _given_up(self, error: OSError) -> ConfigError:
+        self._clear()
+        return unwritable(self._path, error)
+
+    def _clear(self) -> None:
+        files, self._files = self._files, []
+        for file in files:
+            with suppress(OSError):
+                file.close()
+        for part in self._parts:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+def _entry(value: dict[str, Any], number: int) -> str:
+    return f"{',' if number > 1 else ''}\n{json.dumps(value, ensure_ascii=False)}"
+
+
+def _image(frame: FrameRow, number: int) -> dict[str, Any]:
+    height, width = frame.size
+    size = {"width": width, "height": height}
+    if frame.index is None:
+        return {"id": number, "file_name": frame.source, **size}
+    return {
+        "id": number,
+        "file_name": f"{frame.source}#{frame.index}",
+        **size,
+        "video": frame.source,
+        "frame_index": frame.index,
+        "pts": frame.pts,
+        "pts_seconds": frame.pts_seconds,
+    }
+
+
+def _annotation(box: BoxRow, number: int, image: int) -> dict[str, Any]:
+    left, top, right, bottom = box.xyxy
+    width, height = right - left, bottom - top
+    return {
+        "id": number,
+        "image_id": image,
+        "category_id": box.label_id,
+        "bbox": [round(value, 3) for value in (left, top, width, height)],
+        "area": round(width * height, 3),
+        "iscrowd": 0,
+        "score": round(box.score, 6),
+    }

@@ -1,0 +1,72 @@
+"""What a model saw, drawn onto its frames: the label along the top, or boxes."""
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from headrace.sinks.caption import captions
+from headrace.sinks.overlay import Overlay
+from headrace.sinks.seen import Found, Seen, Taken
+
+_SMALLEST: Final = 10
+_COLOURS: Final = (
+    *("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4"),
+    *("#008080", "#9a6324", "#800000", "#808000", "#000075"),
+)
+"""All dark enough for white letters."""
+
+
+class Painter(Protocol[Taken]):
+    """Draws results onto frames of one size."""
+
+    def paint(self, seen: Taken) -> Iterator[NDArray[np.uint8]]:
+        """Yield a copy of each frame of the batch, uint8 [H, W, 3] RGB, with what was seen."""
+        ...
+
+
+class LabelPainter:
+    """Writes the likeliest class of each frame on a band along its top."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        """Take frames of `size`, (height, width)."""
+        self._overlay = Overlay(size)
+
+    def paint(self, seen: Seen) -> Iterator[NDArray[np.uint8]]:
+        """Yield each frame with its label: see `Painter.paint`."""
+        for frame, caption in zip(seen.batch.frames, captions(seen), strict=True):
+            yield self._overlay.draw(frame, caption.label, caption.note)
+
+
+class BoxPainter:
+    """Draws a frame around each thing that was found, with its class and score."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        """Take frames of `size`, (height, width)."""
+        self._letter = max(_SMALLEST, min(size) // 30)
+        self._width = max(1, min(size) // 240)
+        self._font = ImageFont.load_default(size=self._letter)
+
+    def paint(self, seen: Found) -> Iterator[NDArray[np.uint8]]:
+        """Yield each frame with its boxes: see `Painter.paint`. The surest lie on top."""
+        for k, frame in enumerate(seen.batch.frames):
+            image = Image.fromarray(frame)  # a copy
+            canvas = ImageDraw.Draw(image)
+            for n in reversed(range(len(seen.boxes.labels[k]))):
+                colour = _COLOURS[int(seen.boxes.classes[k][n]) % len(_COLOURS)]
+                text = f"{seen.boxes.labels[k][n]} {seen.boxes.scores[k][n]:.0%}"
+                self._draw(canvas, seen.boxes.xyxy[k][n].tolist(), text, colour)
+            yield np.asarray(image)
+
+    def _draw(self, canvas: ImageDraw.ImageDraw, xyxy: list[float], text: str, colour: str) -> None:
+        left, top, right, bottom = xyxy
+        if right <= left or bottom <= top:
+            return
+        canvas.rectangle((left, top, right, bottom), outline=colour, width=self._width)
+        band = self._letter + 4
+        above = top - band if top >= band else top  # inside, where there is no room above
+        end = left + self._font.getlength(text) + 4
+        canvas.rectangle((left, above, end, above + band), fill=colour)
+        canvas.text((left + 2, above + 1), text, fill="white", font=self._font)

@@ -1,0 +1,111 @@
+"""A Parquet table that is there whole or not at all. Needs pyarrow."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.errors import BackendError
+from headrace.sinks.predictions import unwritable
+
+_GROUP: Final = 20_000
+"""Rows that are written together: what is read at a time later, and some MB of memory now."""
+
+
+class ParquetFile:
+    """Appends rows; the file appears when it is closed, whole: until then it cannot be read."""
+
+    def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
+        """Begin the file; one that lies there is replaced when this one is closed.
+
+        Args:
+            path: Where it will lie.
+            columns: Name -> type, as pyarrow calls it; `[string]` is a list of strings.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        import pyarrow.parquet
+
+        self._path = path
+        self._partial = path.with_name(f".{path.name}.partial")
+        self._schema: Any = pyarrow.schema([(name, _type(of)) for name, of in columns.items()])
+        self._rows: list[dict[str, Any]] = []
+        try:
+            self._writer: Any = pyarrow.parquet.ParquetWriter(self._partial, self._schema)
+        except OSError as error:
+            raise unwritable(self._path, error) from error
+
+    def write(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Append rows: a value for each column.
+
+        Raises:
+            ConfigError: they cannot be written; nothing is left of the file then.
+        """
+        self._rows += rows
+        if len(self._rows) >= _GROUP:
+            self._write_group()
+
+    def close(self, *, is_kept: bool) -> bool:
+        """Finish the file, or remove it; harmless when called again. Return whether it was kept.
+
+        Raises:
+            ConfigError: it cannot be written; nothing is left of it then.
+        """
+        if self._writer is None:
+            return False
+        self._write_group()
+        writer, self._writer = self._writer, None
+        try:
+            writer.close()
+            if is_kept:
+                self._partial.replace(self._path)
+            else:
+                self._partial.unlink(missing_ok=True)
+        except OSError as error:
+            self._give_up(writer)
+            raise unwritable(self._path, error) from error
+        return is_kept
+
+    def _write_group(self) -> None:
+        import pyarrow
+
+        rows, self._rows = self._rows, []
+        if not rows or self._writer is None:
+            return
+        try:
+            self._writer.write_table(pyarrow.Table.from_pylist(rows, schema=self._schema))
+        except OSError as error:
+            writer, self._writer = self._writer, None
+            self._give_up(writer)
+            raise unwritable(self._path, error) from error
+
+    def _give_up(self, writer: Any) -> None:
+        with suppress(OSError):
+            writer.close()
+        with suppress(OSError):
+            self._partial.unlink(missing_ok=True)
+
+
+def check_parquet(what: str, instead: str) -> None:
+    """Raise BackendError where tables cannot be written, with what adds it.
+
+    Args:
+        what: Was asked for: "predictions as parquet were".
+        instead: What works without: "leave out --predictions for JSON lines".
+    """
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise BackendError(
+            f"{what} asked for, and pyarrow is not installed; pip install 'headrace[parquet]', "
+            f"or {instead}"
+        ) from error
+
+
+def _type(name: str) -> Any:
+    import pyarrow
+
+    if name.startswith("["):
+        return pyarrow.list_(_type(name.strip("[]")))
+    return pyarrow.type_for_alias(name)

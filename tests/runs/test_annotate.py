@@ -1,0 +1,218 @@
+"""Boxes in videos and pictures, from files to recorded sessions."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import av
+import numpy as np
+import pyarrow.parquet
+import pytest
+from PIL import Image
+
+from headrace.decode.index_store import IndexStore
+from headrace.errors import ConfigError, OpenError
+from headrace.models.box_choice import BoxChoice
+from headrace.runs.options import (
+    ComputeOptions,
+    DetectionOptions,
+    InputOptions,
+    OutputOptions,
+    RunOptions,
+)
+from headrace.runs.run import Runner
+from headrace.testing.synth import SynthClip, write_clip
+from weights import faces
+
+SSD = "ssdlite320_mobilenet_v3_large"
+
+
+@pytest.fixture
+def annotate(tmp_path):
+    """Return a function: sources and options -> a runner, ready."""
+
+    def make(*sources: Path, model: str = SSD, choice: BoxChoice | None = None, **more) -> Runner:
+        outputs = {name: more.pop(name) for name in ("video",) if name in more}
+        compute = {name: more.pop(name) for name in ("batch_size",) if name in more}
+        out = more.pop("out", tmp_path / "out")
+        options = RunOptions(
+            input=InputOptions(sources=tuple(map(str, sources)), **more),
+            compute=ComputeOptions(
+                model_name=model,
+                weights="DEFAULT" if model == "mtcnn" else "none",
+                **{"batch_size": 2, **compute},
+            ),
+            output=OutputOptions(out=out, **outputs),
+            detection=DetectionOptions(choice=choice or BoxChoice(threshold=0, max_boxes=3)),
+        )
+        return Runner.prepare(options, store=IndexStore(tmp_path / "store"))
+
+    return make
+
+
+@pytest.fixture
+def pictures(tmp_path) -> Path:
+    """Return a folder with pictures of two sizes, two of them with the same name."""
+    folder = tmp_path / "pictures"
+    (folder / "below").mkdir(parents=True)
+    for name, width in (("a.png", 64), ("b.jpg", 64), ("c.webp", 96), ("below/a.png", 96)):
+        Image.new("RGB", (width, 48), "blue").save(folder / name)
+    return folder
+
+
+def rows_of(folder: Path) -> list[dict]:
+    return pyarrow.parquet.read_table(folder / "boxes.parquet").to_pylist()
+
+
+def coco_of(folder: Path) -> dict:
+    return json.loads((folder / "coco.json").read_text())
+
+
+def test_a_video_becomes_boxes_and_an_annotated_video(tmp_path, annotate):
+    clip = write_clip(tmp_path / "clip", SynthClip(size=(96, 128), num_frames=5))
+    session = annotate(clip).run()
+    assert (session.outcome, session.kind) == ("complete", "run")
+    assert [stage.name for stage in session.stages] == ["decode", "preprocess", "model", "sink"]
+    assert session.outputs == ("annotated.mp4", "coco.json", "boxes.parquet")
+    rows, coco = rows_of(tmp_path / "out"), coco_of(tmp_path / "out")
+    assert [row["index"] for row in rows] == sorted([0, 1, 2, 3, 4] * 3)
+    assert {row["source"] for row in rows} == {str(clip)}
+    assert len(coco["images"]) == 5
+    assert [each["score"] for each in coco["annotations"]] == pytest.approx(
+        [row["score"] for row in rows], abs=1e-6
+    )
+    for row in rows:
+        assert 0 <= row["x1"] < row["x2"] <= 128
+        assert 0 <= row["y1"] < row["y2"] <= 96
+    with av.open(str(tmp_path / "out" / "annotated.mp4")) as container:
+        assert [frame.width for frame in container.decode(video=0)] == [128] * 5
+
+
+def test_pictures_of_mixed_sizes_come_in_order_each_under_its_own_name(
+    tmp_path, annotate, pictures
+):
+    session = annotate(pictures).run()
+    assert session.outcome == "complete"
+    assert session.steps.frames == (2, 2)
+    assert session.decode.bytes_read == sum(f.stat().st_size for f in pictures.rglob("*.*"))
+    images = coco_of(tmp_path / "out")["images"]
+    names = ["a.png", "b.jpg", "below/a.png", "c.webp"]
+    assert [Path(each["file_name"]) for each in images] == [pictures / name for name in names]
+    assert [each["width"] for each in images] == [64, 64, 96, 96]
+    annotated = tmp_path / "out" / "annotated"
+    assert sorted(p.relative_to(annotated).as_posix() for p in annotated.rglob("*.*")) == names
+    assert session.inputs == ()
+    assert session.notes[0].startswith("the 4 pictures have 2 sizes")
+
+
+def test_names_that_would_be_the_same_get_a_number(tmp_path, annotate, pictures):
+    picture = tmp_path / "A.PNG"
+    Image.new("RGB", (64, 48)).save(picture)
+    annotate(pictures / "below", picture, pictures / "a.png", pictures / "a.png").run()
+    found = sorted(path.name for path in (tmp_path / "out" / "annotated").iterdir())
+    assert found == ["A-2.PNG", "a-3.png", "a.png"]
+
+
+def test_stride_steps_and_no_video_do_what_they_do_for_frames(tmp_path, annotate, pictures):
+    runner = annotate(pictures, stride=2, max_steps=1, video=False)
+    assert runner.frames_planned == 1
+    assert runner.run().outputs == ("coco.json", "boxes.parquet")
+    assert [Path(each["file_name"]).name for each in coco_of(tmp_path / "out")["images"]] == [
+        "a.png"
+    ]
+
+
+def test_threshold_and_classes_leave_out_boxes(tmp_path, annotate, pictures):
+    everything = BoxChoice(threshold=0)
+    annotate(pictures, choice=everything, max_steps=1).run()
+    rows = [row for row in rows_of(tmp_path / "out") if row["source"].endswith("a.png")]
+    least, label = sorted(row["score"] for row in rows)[len(rows) // 2], rows[0]["label_id"]
+    few = tmp_path / "few"
+    choice = BoxChoice(threshold=least, classes=(str(label),))
+    annotate(pictures, choice=choice, max_steps=1, out=few).run()
+    kept = [row for row in rows if row["score"] >= least and row["label_id"] == label]
+    found = [row for row in rows_of(few) if row["source"].endswith("a.png")]
+    assert 0 < len(found) < len(rows)
+    assert found == kept
+
+
+def test_boxes_are_the_same_whatever_the_size_of_a_batch(tmp_path, annotate):
+    folder = tmp_path / "people"
+    folder.mkdir()
+    with Image.open(faces()) as picture:
+        for left in (0, 20, 40):
+            picture.crop((200 + left, 40, 560 + left, 400)).save(folder / f"{left:02}.png")
+    found = []
+    for size in (1, 3):
+        out = tmp_path / f"out{size}"
+        session = annotate(folder, model="mtcnn", batch_size=size, out=out).run()
+        assert len(session.steps) == 3 // size
+        rows = rows_of(out)
+        found.append([[row[name] for name in ("x1", "y1", "x2", "y2", "score")] for row in rows])
+    assert len(found[0]) >= 6
+    assert np.allclose(*found, atol=1e-3)
+    assert (tmp_path / "out1" / "boxes.parquet").exists()
+
+
+def test_a_bad_picture_ends_the_run_or_is_left_out_and_named(tmp_path, annotate, pictures):
+    (pictures / "text.png").write_text("hello")
+    with pytest.raises(OpenError, match=r"text.png: it is no PNG"):
+        annotate(pictures)
+    whole = faces().read_bytes()
+    (pictures / "below" / "cut.png").write_bytes(whole[: len(whole) // 2])
+    session = annotate(pictures, on_error="skip").run()
+    assert "text.png" in " ".join(session.notes)
+    assert [frame.cause for frame in session.lost] == [
+        f"cannot read the picture {pictures / 'below' / 'cut.png'}: it is damaged or cut off; "
+        "copy or convert it again"
+    ]
+    assert len(coco_of(tmp_path / "out")["images"]) == 4
+    session = annotate(pictures / "below" / "cut.png", out=tmp_path / "other").run()
+    assert session.outcome == "failed"
+    assert not (tmp_path / "other" / "coco.json").exists()
+
+
+def test_pictures_and_videos_together_are_refused_and_so_is_neither(tmp_path, annotate, pictures):
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=2))
+    with pytest.raises(ConfigError, match=r"pictures \(.*a.png\) and videos \(.*clip.*\) cannot"):
+        annotate(pictures, clip)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match=r"empty holds no file that is named like a picture"):
+        annotate(tmp_path / "empty")
+
+
+def test_what_is_no_file_and_pictures_to_be_concealed_are_refused(annotate, pictures):
+    with pytest.raises(ConfigError, match=r"are found in files, got the address rtsp://\*\*\*@h/a"):
+        annotate("rtsp://me:secret@h/a")
+    with pytest.raises(ConfigError, match="conceal is for frames of videos"):
+        annotate(pictures, on_error="conceal")
+
+
+def test_names_that_are_no_text_and_hold_signs_are_written(tmp_path, annotate, pictures):
+    Path(os.fsdecode(os.fsencode(pictures) + b"/\xff.png")).write_bytes(
+        (pictures / "a.png").read_bytes()
+    )
+    (pictures / "a.png").rename(pictures / 'new\nline"é.png')
+    session = annotate(pictures).run()
+    assert session.outcome == "complete"
+    names = {Path(each["file_name"]).name for each in coco_of(tmp_path / "out")["images"]}
+    assert {"\\udcff.png", 'new\nline"é.png'} <= names
+    assert names == {Path(row["source"]).name for row in rows_of(tmp_path / "out")}
+
+
+def test_an_annotated_picture_never_replaces_its_source_nor_becomes_one(tmp_path, annotate):
+    folder = tmp_path / "work"
+    (folder / "annotated").mkdir(parents=True)
+    Image.new("RGB", (64, 48)).save(folder / "a.png")
+    Image.new("RGB", (64, 48)).save(folder / "annotated" / "a.png")
+    with pytest.raises(ConfigError, match=r"would replace its source .*give another folder"):
+        annotate(folder / "annotated" / "a.png", out=folder)
+    assert annotate(folder, out=folder).frames_planned == 1
+
+
+def test_the_options_in_force_are_recorded(annotate, pictures):
+    runner = annotate(pictures, choice=BoxChoice(classes=("1", "2")))
+    found = replace(runner.options).configuration()
+    assert (found["threshold"], found["classes"], found["max_boxes"]) == (0.7, "1, 2", None)
+    assert not {"predictions", "top_k"} & found.keys()

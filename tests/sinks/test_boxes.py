@@ -1,0 +1,132 @@
+"""Boxes in files: COCO's JSON, a Parquet table, pictures they are drawn on."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from PIL import Image
+
+from headrace.errors import ConfigError
+from headrace.models.class_names import ClassNames
+from headrace.sinks.annotated_pictures import AnnotatedPictures
+from headrace.sinks.box_table import BoxTable
+from headrace.sinks.coco import CocoFile
+from headrace.sinks.painting import BoxPainter
+from sinks.found_boxes import DOG, found_frames, found_pictures
+
+NAMES = ClassNames(names=("__background__", "person", *["N/A"] * 16, "dog"))
+
+
+def written(folder, *batches, names=NAMES) -> dict:
+    sink = CocoFile(folder, ["a.mp4", "b.mp4"], names)
+    for batch in batches:
+        sink.write(batch)
+    assert not (folder / "coco.json").exists(), "whole or not at all"
+    sink.close()
+    sink.close()
+    assert sink.outputs == ("coco.json",)
+    assert [path.name for path in folder.iterdir()] == ["coco.json"]
+    return json.loads((folder / "coco.json").read_text())
+
+
+def test_cocos_file_holds_every_frame_and_each_box_as_corner_and_size(tmp_path):
+    found = written(tmp_path, found_frames(7, 2, video=1), found_frames(0, 1))
+    assert found["images"][:2] == [
+        {
+            "id": 1 + k,
+            "file_name": f"b.mp4#{7 + k}",
+            "width": 100,
+            "height": 80,
+            "video": "b.mp4",
+            "frame_index": 7 + k,
+            "pts": 3000 * (7 + k),
+            "pts_seconds": round((7 + k) / 30, 6),
+        }
+        for k in range(2)
+    ]
+    dog = {"category_id": 18, "bbox": [10, 20, 20, 40], "area": 800, "iscrowd": 0, "score": 0.75}
+    assert found["annotations"][0] == {"id": 1, "image_id": 1, **dog}
+    assert [(each["id"], each["image_id"]) for each in found["annotations"]] == [
+        *((1, 1), (2, 1), (3, 3), (4, 3))
+    ]
+    assert found["categories"] == [{"id": 1, "name": "person"}, {"id": 18, "name": "dog"}]
+
+
+def test_pictures_are_called_by_their_paths_and_have_no_times(tmp_path):
+    found = written(tmp_path, found_pictures("ä.png", "b.jpg"), names=ClassNames(names=None))
+    path = str(Path("in", "ä.png"))
+    assert found["images"][0] == {"id": 1, "file_name": path, "width": 100, "height": 80}
+    assert [each["id"] for each in found["categories"]] == [1, 18], "those that were found"
+
+
+def test_without_a_frame_there_is_no_file(tmp_path):
+    for sink in (CocoFile(tmp_path, [], NAMES), BoxTable(tmp_path, [])):
+        sink.close()
+        assert sink.outputs == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_table_has_a_row_for_each_box_and_null_for_times_of_pictures(tmp_path):
+    table = BoxTable(tmp_path, ["a.mp4"])
+    table.write(found_frames(3, 2))
+    table.write(found_pictures("b.png"))
+    table.close()
+    rows = pyarrow.parquet.read_table(tmp_path / "boxes.parquet").to_pylist()
+    dog = {"label_id": 18, "label": "dog", "score": 0.75}
+    dog |= dict(zip(("x1", "y1", "x2", "y2"), DOG, strict=True))
+    assert rows[0] == {"source": "a.mp4", "index": 3, "pts": 9000, "pts_seconds": 0.1, **dog}
+    none = dict.fromkeys(("index", "pts", "pts_seconds"))
+    assert rows[2] == {"source": str(Path("in", "b.png")), **none, **dog}
+    assert len(rows) == 4
+
+
+def test_a_table_without_a_row_says_that_nothing_was_found(tmp_path):
+    table = BoxTable(tmp_path, ["a.mp4"])
+    seen = found_frames(0, 2)
+    table.write(type(seen)(batch=seen.batch, boxes=_none_of(seen.boxes)))
+    table.close()
+    assert pyarrow.parquet.read_table(tmp_path / "boxes.parquet").num_rows == 0
+
+
+def _none_of(boxes):
+    values = {name: tuple(each[:0] for each in column) for name, column in vars(boxes).items()}
+    return type(boxes)(**values)
+
+
+def test_boxes_are_drawn_on_a_copy_where_they_are():
+    seen = found_frames(0, 2)
+    first, second = BoxPainter((80, 100)).paint(seen)
+    edge = first[40, 10]
+    assert edge.any()
+    assert (first[60, 12:30] == edge).all(), "the lower edge"
+    assert not first[45:58, 13:28].any(), "nothing inside"
+    assert not second.any()
+    assert not seen.batch.frames.any()
+
+
+def test_boxes_over_the_edge_or_without_a_size_can_be_drawn():
+    seen = found_frames(0, 1)
+    seen.boxes.xyxy[0][:] = np.float32([(-50, -50, 500, 500), (5, 5, 5, 5)])
+    (drawn,) = BoxPainter((80, 100)).paint(seen)
+    assert drawn.shape == (80, 100, 3)
+
+
+def test_pictures_keep_names_folders_and_formats(tmp_path):
+    sink = AnnotatedPictures(tmp_path)
+    names = ("a.png", "below/a.jpg", "b.WEBP")
+    sink.write(found_pictures(*names))
+    sink.close()
+    assert sink.outputs == ("annotated/",)
+    for name, kind in zip(names, ("PNG", "JPEG", "WEBP"), strict=True):
+        with Image.open(tmp_path / "annotated" / name) as picture:
+            assert (picture.format, picture.size) == (kind, (100, 80))
+
+
+def test_where_nothing_can_be_written_one_line_says_so(tmp_path):
+    (tmp_path / "annotated").write_text("a file")
+    with pytest.raises(ConfigError, match=r"cannot write .*annotated.*give another folder"):
+        AnnotatedPictures(tmp_path).write(found_pictures("a.png"))
+    with pytest.raises(ConfigError, match=r"cannot write .*coco.json.*no such file"):
+        CocoFile(tmp_path / "none", [], NAMES)
