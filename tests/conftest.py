@@ -27,8 +27,16 @@ KEPT_BY_PYTHON = ("multiprocessing.resource_tracker", "multiprocessing.forkserve
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
-# A shell that runs the tests in the background ignores Ctrl-C, and so would what the tests start.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+@pytest.fixture(autouse=True)
+def hears_ctrl_c() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt in every test, and in what it starts.
+
+    A shell that runs the tests in the background ignores it, and a command that was interrupted
+    leaves it to the system when it ends.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module", autouse=True)
