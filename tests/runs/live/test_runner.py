@@ -246,7 +246,7 @@ def test_spans_of_time_read_as_people_write_them(text, seconds):
     assert FlowOptions(max_staleness=text).max_staleness_seconds == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["200", "fast", "0ms", "-1s", "1h"])
+@pytest.mark.parametrize("text", ["200", "fast", "0ms", "-1s", "1 month"])
 def test_what_is_no_span_of_time_is_refused(text):
     with pytest.raises(ConfigError, match='must read like "200ms"'):
         FlowOptions(max_staleness=text)
