@@ -38,7 +38,7 @@ class Prediction(Record):
     """One change: what was predicted for it, and what it brought in each turn."""
 
     change: str
-    predicted: float | None
+    predicted: float | None = None
     """Times as fast; None where no figure told."""
     measured: tuple[float, ...]
     """Of each pair of turns."""
@@ -91,20 +91,20 @@ def main() -> None:
 
 
 def cases(video: Path) -> list[Case]:
-    """The five changes: four options of a run, and the workers of a DataLoader."""
+    """The five changes: three options of a run, and the workers of a DataLoader."""
     plain = RunOptions(
         input=InputOptions(sources=(str(video),), max_steps=STEPS),
         compute=ComputeOptions(weights="none", batch_size=4),
     )
-    two_threads, small = compute(plain, threads=2), compute(plain, batch_size=1)
+    small = compute(plain, batch_size=1)
     drawn = compute(plain, model_name="shufflenet_v2_x0_5")
     dear = compute(quiet(drawn), prep_level="complex")
     light = compute(dear, prep_level="medium")
     return [
         run_case("--batch-size 8", small, compute(small, batch_size=8), of_alternative),
-        run_case("--threads 1", two_threads, compute(plain, threads=1), of_alternative),
         run_case("--no-video", drawn, quiet(drawn), of_alternative),
         run_case("--prep-level medium", dear, light, of_alternative),
+        Case("num_workers=1", lambda: loop(0), lambda: loop(1), of_workers(1)),
         Case("num_workers=2", lambda: loop(0), lambda: loop(2), of_workers(2)),
     ]
 
