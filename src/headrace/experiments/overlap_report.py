@@ -33,10 +33,13 @@ from headrace.runtime.distribution import Distribution
 
 _KEEPS_UP: Final = 0.95
 """From this share of the offered rate on, a way keeps up with it."""
-_OVERLAP: Final[dict[Way, str]] = {
-    "threads": "Stages in threads, as headrace run and headrace.live have them",
-    "processes": "Stages in processes, or several runs beside each other",
+_OTHER: Final[dict[Way, str]] = {
+    "sequential": "A loop that does one stage after the other, if the rate is all that counts",
+    "processes": "Several runs beside each other, as stages in processes use more of the cores",
 }
+"""What may be faster than the threads of a run."""
+_OURS: Final[Way] = "threads"
+"""How headrace run and headrace.live work."""
 _ROLES: Final[dict[str, Role]] = {
     "decode": "decode",
     "preprocess": "preprocess",
@@ -139,11 +142,12 @@ def _answer(record: OverlapRecord, rows: tuple[OverlapRow, ...]) -> tuple[Findin
     gained = best.rate.median / first.rate.median
     change = AGAIN if trust.doubt else _change(alike, bounds, gained)
     advice = None
-    if not trust.doubt and first.way not in alike:
+    if not trust.doubt and _OURS not in alike:
+        ours = next(row.rate.median for row in rows if row.way == _OURS)
         advice = Change(
-            words=_OVERLAP[best.way],
-            gain=gained,
-            rests_on=f"{rate} against {decimal(first.rate.median)} one frame and stage at a time",
+            words=_OTHER[best.way],
+            gain=best.rate.median / ours,
+            rests_on=f"{rate} against {decimal(ours)} in threads, as headrace run works",
         )
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
 
