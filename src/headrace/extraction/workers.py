@@ -23,7 +23,7 @@ from headrace.text_file import write_whole
 _TRIES: Final = 2
 """How many workers may die of a chunk: the first may have been killed for something else."""
 _GRACE_SECONDS: Final = 2.0
-_TODO: Final = "chunks.json"
+_UNDONE: Final = "chunks.json"
 _BEGUN, _DONE, _SAID = "begun", "done", "said"
 
 
@@ -122,7 +122,7 @@ def _run(
     for path in work.claims.iterdir():
         path.unlink()
     # In a file: what is given to a program as arguments may not be long.
-    write_whole(work.claims / _TODO, json.dumps(list(left.items())))
+    write_whole(work.claims / _UNDONE, json.dumps(list(left.items())))
     argument: dict[str, Json] = {
         **work.argument,
         "claims": str(work.claims),
@@ -175,7 +175,7 @@ class Speaker:
 def chunks_to_do(argument: Mapping[str, Json], send: Callable[[Json], None]) -> Iterator[Speaker]:
     """Yield each chunk that this worker has claimed; when it asks for the next, it is done."""
     claims, stall_seconds = Path(str(argument["claims"])), float(str(argument["stall_seconds"]))
-    for chunk, told in json.loads((claims / _TODO).read_text(encoding="utf-8")):
+    for chunk, told in json.loads((claims / _UNDONE).read_text(encoding="utf-8")):
         if claimed(claims, chunk):
             end_if_stalled(stall_seconds)
             send([_BEGUN, chunk, None])
