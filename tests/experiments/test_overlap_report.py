@@ -111,6 +111,12 @@ def test_the_bound_is_that_of_the_stages_or_of_the_cores(cores, usable, said, mo
             {"sequential": (100, 9), "threads": (195, 9), "processes": (190, 9)},
             {},
             "Fastest by threads and processes: 195 frames/s, 1.95 times sequential",
+            "A quicker model: overlap gains all that it can.",
+        ),
+        (
+            {"sequential": (100, 9), "threads": (120, 9), "processes": (118, 9)},
+            {"cores": 1.6, "usable": 2},
+            "Fastest by threads and processes: 120 frames/s, 1.20 times sequential",
             "A quicker model, or more cores: overlap gains all that it can.",
         ),
         (

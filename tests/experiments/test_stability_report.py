@@ -111,6 +111,14 @@ def test_where_nothing_is_steady_the_best_is_named():
     assert finding.advice is None
 
 
+def test_larger_batches_are_not_advised_where_they_were_less_steady():
+    finding = found(turn(1, 8, 0.06, 44), turn(2, 8, 0.125, 62), turn(4, 8, 0.138, 76))
+    assert finding.change == (
+        "No change is known but to have nothing else run: larger batches were less steady, CV "
+        "0.125 with batch size 2, queue depth 8."
+    )
+
+
 def test_the_median_of_the_turns_counts_and_what_they_came_to_is_said():
     turns = [turn(1, 2, cv, 30) for cv in (0.04, 0.3, 0.03)]
     finding = found(*turns, repeats=3)

@@ -54,6 +54,8 @@ def test_every_number_has_its_unit() -> None:
     assert milliseconds(229.8) == "230 ms"
     assert milliseconds(None) == "n too small"
     assert percent(0.974) == "97 %"
+    assert (percent(0), percent(0.003), percent(0.0001)) == ("0 %", "0.3 %", "<0.1 %")
+    assert (percent(1), percent(0.997), percent(0.9999)) == ("100 %", "99.7 %", ">99.9 %")
     assert megabytes(23_413_500) == "23.4 MB"
     assert gibibytes(32 << 30) == "32.0 GiB"
     assert (counted(1, "step"), counted(4500, "step")) == ("1 step", "4,500 steps")

@@ -32,8 +32,8 @@ Totals
 Stages, share of the time frames flowed
                   busy  no input   no room      rest
   decode          29 %       0 %      68 %       3 %
-  preprocess      10 %       0 %      88 %       2 %
-  model          100 %       0 %       0 %       0 %
+  preprocess      10 %     0.3 %      88 %       2 %
+  model         99.8 %       0 %       0 %     0.2 %
   sink            13 %      85 %       0 %       2 %
 
 Files

@@ -164,7 +164,7 @@ def _drops(rows: tuple[LiveRow, ...]) -> Chart:
     )
     figure = draw([line], height=280)
     figure.update_xaxes(title_text="frames/s offered, all streams together")
-    figure.update_yaxes(title_text="dropped", rangemode="tozero", tickformat=".0%")
+    figure.update_yaxes(title_text="dropped", rangemode="tozero", tickformat="~p")
     return Chart(
         name="drops",
         title="Dropped frames by load",

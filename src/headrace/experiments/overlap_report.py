@@ -192,8 +192,9 @@ def _change(alike: Sequence[Way], bounds: Bounds, gained: float) -> str:
         )
     if "sequential" in alike:
         return f"A quicker {bounds.longest}: what overlap costs is as much as it gains here."
+    more = ", or more cores" if bounds.cores < bounds.stages else ""
     if gained >= _SPARE * bounds.most:
-        return f"A quicker {bounds.longest}, or more cores: overlap gains all that it can."
+        return f"A quicker {bounds.longest}{more}: overlap gains all that it can."
     if "threads" in alike:
         return "headrace run and headrace.live work by threads already."
     return (

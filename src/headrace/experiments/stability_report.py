@@ -71,10 +71,7 @@ def _against(first: StabilityRow, best: StabilityRow) -> str:
 def _change(record: StabilityRecord, rows: Rows, best: StabilityRow) -> str | None:
     depth, size = best.candidate.queue_depth, best.candidate.batch_size
     if not best.holds:
-        return (
-            "Larger --batch-sizes, with nothing else running: a batch that takes longer is "
-            "disturbed less."
-        )
+        return _towards_steady(rows, best)
     if best is rows[0]:
         return None
     gain = _against(rows[0], best)
@@ -83,6 +80,20 @@ def _change(record: StabilityRecord, rows: Rows, best: StabilityRow) -> str | No
     return (
         f"Pipeline(capacity={depth}) with batches of {size}: {gain}. The queues of headrace run "
         f"hold {record.run_depth}."
+    )
+
+
+def _towards_steady(rows: Rows, best: StabilityRow) -> str:
+    larger = [row for row in rows if row.candidate.batch_size > best.candidate.batch_size]
+    if not larger:
+        return (
+            "Larger --batch-sizes, with nothing else running: a batch that takes longer is "
+            "disturbed less."
+        )
+    steadiest = min(larger, key=lambda row: row.cv.median)
+    return (
+        "No change is known but to have nothing else run: larger batches were less steady, CV "
+        f"{decimal(steadiest.cv.median)} with {steadiest.candidate}."
     )
 
 

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+_PER_MILLE: Final = 0.0005
+"""What shows as 0.1 % at least."""
 TOO_SMALL: Final = "n too small"
 """Stands where a percentile would need more samples."""
 
@@ -46,8 +48,13 @@ def seconds(number: float) -> str:
 
 
 def percent(share: float) -> str:
-    """`97 %`."""
-    return f"{100 * share:.0f} %"
+    """`97 %`; where that would say none or all of what is neither, `0.3 %` and `99.7 %`."""
+    whole = f"{100 * share:.0f}"
+    if whole == "0" and share > 0:
+        return "<0.1 %" if share < _PER_MILLE else f"{100 * share:.1f} %"
+    if whole == "100" and share < 1:
+        return ">99.9 %" if share > 1 - _PER_MILLE else f"{100 * share:.1f} %"
+    return f"{whole} %"
 
 
 def megabytes(number: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
 from headrace.report.drawing import Chart
@@ -19,6 +19,7 @@ _STYLE = "report.css"
 _SCRIPT = "report.js"
 
 _UNITS = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|MB|GiB|frames/s|frames?|steps?)\b|%)")
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 def render_page(template: str, charts: Sequence[Chart], **values: object) -> str:
@@ -38,7 +39,7 @@ def render_page(template: str, charts: Sequence[Chart], **values: object) -> str
         "milliseconds": milliseconds,
         "percent": percent,
         "seconds": seconds,
-        "keep": _keep_units,
+        "keep": _keep_together,
     }
     plotly, script = get_plotlyjs(), _read(_SCRIPT)
     return environment.get_template(template).render(
@@ -63,6 +64,7 @@ def _content_hash(script: str) -> str:
     return f"sha256-{base64.b64encode(digest).decode()}"
 
 
-def _keep_units(text: str) -> str:
-    """`text` with no line break between a number and its unit."""
-    return _UNITS.sub("\N{NO-BREAK SPACE}", text)
+def _keep_together(text: str) -> Markup:
+    """`text` with no line break between a number and its unit, or within an option."""
+    kept = str(escape(_UNITS.sub("\N{NO-BREAK SPACE}", text)))
+    return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', kept))
