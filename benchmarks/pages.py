@@ -18,6 +18,7 @@ from benchmarks.live.soaked import SoakResult
 from benchmarks.record import RESULTS, ROOT, Row, TimedResult
 from benchmarks.tables import compared
 from benchmarks.tables.cameras import cameras
+from benchmarks.tables.first_batch import first_batch
 from benchmarks.tables.headline import SHOWN, headline
 from benchmarks.tables.live import live
 from benchmarks.tables.measuring import measuring, predictions
@@ -92,7 +93,11 @@ def _blocks(results: Path) -> Iterator[tuple[str, str]]:
     for name in ("random_frames", "random_clips"):
         if found := _timed(results, name):
             yield name, compared.random_access(found)
-    for name, render in (("scaling", scaling), ("startup", startup)):
+    for name, render in (
+        ("scaling", scaling),
+        ("startup", startup),
+        ("first_batch", first_batch),
+    ):
         if found := _timed(results, name):
             yield name, render(found)
     if (path := results / "live.json").is_file():

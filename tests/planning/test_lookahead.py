@@ -106,6 +106,51 @@ def test_batches_without_end_are_read_only_as_far_as_the_window():
     assert len(read) == 4  # slots 0 to 11 hold the window that began with slot 2
 
 
+@given(requests, st.integers(1, 9), st.integers(1, 100), st.integers(0, 30), st.integers(1, 20))
+def test_a_window_that_begins_narrow_delivers_the_same(frames, size, lookahead, capacity, first):
+    batches = batched(frames, size)
+    plan = look_ahead(batches, POPULATION, lookahead=lookahead, capacity=capacity, first=first)
+    delivered = carried_out(plan, capacity)
+    assert [batch.tolist() for batch in delivered] == [batch.tolist() for batch in batches]
+
+
+def test_a_window_that_begins_narrow_is_read_as_it_widens():
+    read = []
+
+    def endless():
+        while True:
+            read.append(len(read))
+            yield np.array([0, 5, 9])
+
+    plan = look_ahead(endless(), POPULATION, lookahead=100, capacity=100, first=3)
+    next(plan)
+    assert len(read) <= 5
+    for _ in range(30):
+        next(plan)
+    assert len(read) == 31 + 33  # 100 requests beyond the one at hand
+
+
+def test_the_first_batch_has_little_decoded_for_later_ones_and_the_rest_costs_no_more():
+    gops = population(*[[30] * 20] * 40)
+    frames = np.concatenate([Uniform(seed=each).order(gops, 0)[:] for each in range(3)])
+    batches = batched(frames, 128)
+    wide, narrow, naive = (
+        [_decoded(batch, gops) for batch in look_ahead(batches, gops, capacity=10**9, **window)]
+        for window in (
+            {"lookahead": 7000},
+            {"lookahead": 7000, "first": 128},
+            {"lookahead": 1},
+        )
+    )
+    assert narrow[0] < 1.1 * naive[0] < wide[0]
+    later = slice(7000 // 128, 3 * 7000 // 128)
+    assert sum(narrow[later]) < 1.05 * sum(wide[later])
+
+
+def _decoded(batch, gops):
+    return sum(job.frames[-1] - gops.gop_start[job.gop] + 1 for job in batch.jobs)
+
+
 @pytest.mark.parametrize("lookahead", [1, 300, 2000])
 def test_it_costs_what_the_formula_says(lookahead):
     """Independent draws from 200 GOPs of 10 to 50 frames; the mean of 40,000 slots."""

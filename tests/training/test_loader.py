@@ -146,7 +146,7 @@ def test_an_epoch_that_was_left_early_begins_again(loader):
 
 
 def test_a_wide_window_decodes_each_frame_once_and_a_naive_one_over_and_over(loader, plain):
-    wide = loader(sampling=Permutation(), persistent=False)
+    wide = loader(sampling=Permutation(), persistent=False, lookahead=1000)
     naive = loader(sampling=Permutation(), persistent=False, lookahead=1)
     list(wide), list(naive)
     frames = sum(map(len, plain.frames))
@@ -155,6 +155,13 @@ def test_a_wide_window_decodes_each_frame_once_and_a_naive_one_over_and_over(loa
     assert naive.statistics.amplification > 3
     assert wide.statistics.seeks < naive.statistics.seeks / 3
     assert wide.statistics.held_bytes == 0
+
+
+def test_a_window_that_nobody_asked_for_widens_and_delivers_the_same(loader):
+    own = loader(sampling=Permutation(), persistent=False)
+    asked = loader(sampling=Permutation(), persistent=False, lookahead=own.lookahead)
+    assert contents(own) == contents(asked)
+    assert own.statistics.frames_decoded > asked.statistics.frames_decoded, "it began narrow"
 
 
 def test_the_next_epoch_finds_its_first_frames_decoded(loader):

@@ -12,6 +12,10 @@ from headrace.sampling.population import Population
 
 _GOLDEN = (5**0.5 - 1) / 2
 """Its multiples, modulo 1, fill the unit interval evenly from the first one on."""
+_WIDENING = 4
+"""Times by which a window that begins narrow widens each time as many requests passed as it began
+with. Less, and GOPs are decoded again and again until it is wide; more, and the batches that come
+next wait for later ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +46,7 @@ def look_ahead(
     *,
     lookahead: int,
     capacity: int,
+    first: int | None = None,
 ) -> Iterator[PlannedBatch]:
     """Plan batches of requests so that a GOP is decoded once for all of them in a window.
 
@@ -50,7 +55,9 @@ def look_ahead(
     Requests are neither changed nor moved: whatever the window, the batches are the same.
     At first all GOPs come up together, and so they would again a window later, and for ever: the
     work would come in waves. Therefore the first decoding of a GOP takes only a part of the window,
-    another part for each, unless the window holds all there is.
+    another part for each, unless the window holds all there is. A window that begins narrow has
+    little decoded for later batches at first, so that the first batch does not wait for it; what a
+    GOP's part is, it has by and by.
     `sampling.costs.lookahead_cost` tells the cost. Reads `lookahead` requests ahead, through the
     borders of epochs where `batches` goes on; some microseconds and 200 bytes a request.
 
@@ -60,6 +67,8 @@ def look_ahead(
         lookahead: Requests (single frames) in the window; 1 is naive random access.
         capacity: Different frames that may be held for later batches; the frames of the batch at
             hand come on top. What would be too much is decoded again later, the last needed first.
+        first: Requests in the window at its very beginning; it widens as requests pass. None: it
+            is `lookahead` wide from there.
 
     Raises:
         ConfigError: `lookahead` is below 1, or `capacity` below 0.
@@ -68,7 +77,7 @@ def look_ahead(
         raise ConfigError(
             f"lookahead must be >= 1 and capacity >= 0, got {lookahead} and {capacity}"
         )
-    window = _Window(batches, population, lookahead)
+    window = _Window(batches, population, lookahead, first or lookahead)
     held = _Held(capacity)
     for number, requests in enumerate(window.batches()):
         held.begin(number)
@@ -100,15 +109,24 @@ class _Window:
     """The requests that the planner sees."""
 
     def __init__(
-        self, batches: Iterable[NDArray[np.int64]], population: Population, lookahead: int
+        self,
+        batches: Iterable[NDArray[np.int64]],
+        population: Population,
+        lookahead: int,
+        first: int,
     ) -> None:
         self._unread = iter(batches)
         self._population = population
         self._lookahead = lookahead
+        self._first = self._width = min(first, lookahead)
+        """How many requests it holds by now."""
+        self._passed = 0
         self._batches_read = 0
         self._requests_read = 0
+        self._numbers: dict[int, int] = {}
+        """GOP that was decoded before → how many had been by then, itself included."""
         self._met: set[int] = set()
-        """GOPs that were decoded before."""
+        """GOPs that had their part of the window."""
         self._read_batches: deque[NDArray[np.int64]] = deque()
         self._outside: deque[_Request] = deque()
         self._inside: deque[_Request] = deque()
@@ -123,22 +141,28 @@ class _Window:
     def requests(self, count: int) -> Iterator[_Request]:
         """Yield the next `count` requests, each when the window begins with it."""
         for _ in range(count):
-            while len(self._inside) < self._lookahead and (self._outside or self._read()):
+            while len(self._inside) < self._width and (self._outside or self._read()):
                 request = self._outside.popleft()
                 self._inside.append(request)
                 self.waiting[request.gop].append(request)
             yield self._inside.popleft()
+            self._passed += 1
+            if self._passed % self._first == 0:
+                self._width = min(self._lookahead, self._width * _WIDENING)
 
     def for_the_same_decoding(self, due: _Request) -> list[_Request]:
         """Return the requests, in order, that a decoding for `due` is to serve with it."""
         requests = self.waiting[due.gop]
         if due.gop in self._met:
             return requests
-        self._met.add(due.gop)
         if not self._outside and not self._read():
+            self._met.add(due.gop)
             return requests
-        reach = self._lookahead * (len(self._met) * _GOLDEN % 1)
-        return [request for request in requests if request.place <= due.place + reach]
+        number = self._numbers.setdefault(due.gop, len(self._numbers) + 1)
+        part = self._lookahead * (number * _GOLDEN % 1)
+        if part <= self._width:
+            self._met.add(due.gop)
+        return [request for request in requests if request.place <= due.place + part]
 
     def forget_served(self, gop: int) -> None:
         """Let go of the requests for `gop` that are served."""

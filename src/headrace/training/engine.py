@@ -126,6 +126,7 @@ class Engine:
             self._epochs.population,
             lookahead=self._window.lookahead,
             capacity=self._window.later_frames,
+            first=self._window.first,
         )
         for batch in plan:
             for job in batch.jobs:

@@ -28,7 +28,9 @@ class SampleOptions(LoaderOptions):
         hold: How decoded frames wait: `rgb` exactly; `yuv420` in half the bytes, so that twice as
             many fit, and delivered with colour at half the resolution.
         lookahead: Requests for single frames that are planned together, those of a clip always;
-            None takes as many as the budget is expected to hold. 1 is naive random access.
+            None takes as many as the budget is expected to hold, and begins with those of one
+            batch, so that the first comes as soon as without looking ahead; whoever reads a set
+            only once has it decoded less often with a number. 1 is naive random access.
         seed: Another one gives other batches; None keeps that of the sampler, which is 0 by
             default.
         drop_last: Leave out the last batch of an epoch if it is smaller.

@@ -30,6 +30,9 @@ class Window:
 
     lookahead: int
     """Requests for single frames that the planner sees."""
+    first: int
+    """Those that it sees at the beginning: a batch of them, so that the first batch does not wait
+    for what is only needed later; all of them where `lookahead` was asked for."""
     later_frames: int
     """Different frames that may be held for batches to come."""
     frames: int
@@ -62,7 +65,8 @@ class Window:
             codec_bytes: Bytes that the codecs of all workers need.
             batch_frames: Frames in a batch, those of all its clips.
             each_once: Whether a frame that was asked for is not soon asked for again.
-            lookahead: Requests to see; None takes as many as are expected to fit.
+            lookahead: Requests to see; None takes as many as are expected to fit, and begins with
+                a batch of them.
 
         Raises:
             ConfigError: the budget does not hold three batches, or `lookahead` is below 1.
@@ -82,12 +86,13 @@ class Window:
                 "needed; raise it, or ask for a smaller batch or size"
             )
         later = int((frames - batch_frames) * (1 - _RUN_AHEAD))
+        first = lookahead or batch_frames
         if lookahead is None:
             most = _EPOCHS_AHEAD * int(gop_lengths.sum())
             usual = max(1, int(later * _FILLED))
             widest = lookahead_for(gop_lengths, usual, each_once=each_once)
             lookahead = max(batch_frames, min(most, widest))
-        return cls(lookahead=lookahead, later_frames=later, frames=frames)
+        return cls(lookahead=lookahead, first=first, later_frames=later, frames=frames)
 
 
 def _mebibytes(count: int) -> str:
