@@ -24,7 +24,7 @@ def plain(found):
 
 def read(path):
     table = TableFile(path)
-    return [each for listed in table.listed() for each in table.rows(listed.group, [listed.place])]
+    return [table.row(table.columns(each.group), each.place) for each in table.listed()]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -133,7 +133,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, rows):
         list(write_tables(tmp_path, wide, facts(shape=(64,))))
     assert str(told.value) == (
         f"cannot write {tmp_path}/features-00000.parquet: file too large; "
-        "give a folder that can be written to"
+        "give a place that can be written to"
     )
     assert list(tmp_path.iterdir()) == []
 
