@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from headrace.cli.extract_aggregate import aggregate
+from headrace.cli.extract_export import export
 from headrace.cli.extract_options import FrameFlags
 from headrace.cli.frame_size import frame_size
 from headrace.cli.keeping import keep
 from headrace.cli.options import flags, with_parameters
 from headrace.cli.progress import progress, progress_line
-from headrace.cli.stopping import NOTHING_RECORDED, Ending, ending_on_sigterm
+from headrace.cli.stopping import NOT_ALL, NOTHING_RECORDED, Ending, ending_on_sigterm
 
 if TYPE_CHECKING:
     from headrace.extraction.forecast import Forecast
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from headrace.extraction.frame_request import FrameOptions
     from headrace.sampling.selection import Selection
 
-NOT_ALL = 3
-"""Exit code when some of what was asked for did not come: it is named."""
 _SHOWN = 10
 """Losses that are named at the end."""
 _CHOICES = "--fps, --every, --keyframes, --at"
@@ -82,6 +82,8 @@ extract.command("frames")(
         "Extract frames of videos as pictures, with a table of them. Resumable: run it again.",
     )
 )
+extract.command("aggregate")(aggregate)
+extract.command("export")(export)
 
 
 def _refuse_streams(sources: list[str]) -> None:

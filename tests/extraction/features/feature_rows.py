@@ -1,5 +1,7 @@
 """Rows of features for tests: numbers that tell where they are from."""
 
+import resource
+from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
@@ -73,3 +75,21 @@ def write_folder(folder, **given):
     for rows in (first, second):
         list(write_tables(folder, rows, known))
     return folder
+
+
+def wide_folder(folder):
+    """One video with some MB of features."""
+    folder.mkdir()
+    list(write_tables(folder, [row("a", 0, 4000, shape=(64,))], facts(shape=(64,))))
+    return folder
+
+
+@contextmanager
+def files_of_at_most(num_bytes):
+    """As on a disk that is full: nothing can be written behind so many bytes of a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -1,12 +1,9 @@
 """Tables of features: whole or not at all, exact, and honest about damage."""
 
-import resource
-from contextlib import contextmanager
-
 import pyarrow.parquet
 import pytest
 
-from extraction.features.feature_rows import facts, failed, row
+from extraction.features.feature_rows import facts, failed, files_of_at_most, row
 from headrace.errors import ConfigError
 from headrace.extraction.features.chunks import ChunkSpec
 from headrace.extraction.features.result import ChunkResult
@@ -112,17 +109,6 @@ def test_what_fails_in_the_middle_leaves_no_table(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         write_features(tmp_path / "mine.parquet", rows(), facts())
     assert list(tmp_path.iterdir()) == []
-
-
-@contextmanager
-def files_of_at_most(num_bytes):
-    """As on a disk that is full: nothing can be written behind so many bytes of a file."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("rows", [1, 40])

@@ -1,5 +1,6 @@
 """Columns of a CSV file for the videos of a folder, found by name or path. Needs pyarrow."""
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,7 @@ def join(path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]) ->
             any, or names a column like one that is there.
     """
     found = _read(path)
-    key = next((name for name in found.column_names if name.strip().lower() in _NAMES), None)
+    key = next(filter(_is_key, found.column_names), None)
     others = [name for name in found.column_names if name != key]
     if key is None or not others:
         raise ConfigError(
@@ -64,20 +65,25 @@ def join(path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]) ->
     return Joined(found.select(others).take(places), without)
 
 
+def _is_key(column: str) -> bool:
+    return column.strip().lower() in _NAMES
+
+
 def _read(path: Path) -> Any:
     import pyarrow.csv
 
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            names = [name.strip().strip('"') for name in file.readline().split(",")]
-        keys = {name: pyarrow.string() for name in names if name.lower() in _NAMES}
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            names = next(csv.reader(file), [])
+        # Else a video called 007 would be the number 7.
+        keys = {name: pyarrow.string() for name in names if _is_key(name)}
         return pyarrow.csv.read_csv(
             path, convert_options=pyarrow.csv.ConvertOptions(column_types=keys)
         )
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ConfigError(f"cannot read {path}: {reason}; give a CSV file") from error
-    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+    except (pyarrow.ArrowException, UnicodeDecodeError, csv.Error) as error:
         what = " ".join(str(error).split())
         raise ConfigError(f"{path} is no CSV file in UTF-8: {what}") from error
 

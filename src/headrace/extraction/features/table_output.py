@@ -94,8 +94,8 @@ class TableOutput:
 
 
 def _sync(folder: Path) -> None:
-    """See that a new name in a folder is on the disk, where the system can."""
-    with suppress(PermissionError):  # Windows opens no folder
+    """See that a new name in a folder is on the disk."""
+    with suppress(PermissionError):  # one that may be written to and not be listed
         place = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(place)
