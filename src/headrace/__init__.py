@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         ScanError,
         StageError,
     )
-    from headrace.extraction.features.reading import read_features
+    from headrace.extraction.features.feature_set import read_features
     from headrace.extraction.frames import FrameReader, read_frames
     from headrace.profiling.session import Session
     from headrace.runs.live.loop import LiveResult, live
@@ -123,7 +123,7 @@ _HOMES = {
     "open_decoder": "decode.open",
     "open_index": "decode.open",
     "read_clip": "decode.clips",
-    "read_features": "extraction.features.reading",
+    "read_features": "extraction.features.feature_set",
     "read_frames": "extraction.frames",
 }
 

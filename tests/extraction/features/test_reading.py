@@ -77,7 +77,7 @@ def test_groups_that_were_read_are_given_back(tmp_path):
         assert [each.samples.index.tolist() for each in folder.rows("a")] == [
             [k] for k in range(0, 16, 2)
         ]
-        assert 0 < len(folder._held) <= 4
+        assert 0 < len(folder._held) <= 2
 
 
 @pytest.mark.parametrize(

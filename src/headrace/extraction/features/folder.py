@@ -12,7 +12,7 @@ from headrace.extraction.features.table_facts import TableFacts
 from headrace.extraction.features.table_file import Listed, TableFile
 from headrace.extraction.features.table_row import FeatureRow
 
-_HELD_GROUPS: Final = 4
+_HELD_GROUPS: Final = 2
 """Groups of rows that stay read: videos that follow each other share them."""
 
 
