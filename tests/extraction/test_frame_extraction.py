@@ -171,7 +171,7 @@ def test_what_is_done_is_not_done_again(undisturbed, clips, store):
 
 
 @pytest.mark.parametrize(
-    ("function", "words", "is_another"),
+    ("function", "words", "is_other"),
     [
         (
             "crashes_at_the_second_video",
