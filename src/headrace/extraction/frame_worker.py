@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_decoder, open_index
+from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
-from headrace.errors import HeadraceError, MediaError, OpenError
+from headrace.errors import HeadraceError, MediaError
 from headrace.extraction.frame_request import conceals_of, pictures_of
 from headrace.extraction.frame_rows import FrameRow, LostRow, entry_of, rows_of
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.names import frame_file
 from headrace.extraction.speaker import Speaker, chunks_to_do
+from headrace.extraction.videos import reopened
 from headrace.extraction.step_watch import StepWatch
 from headrace.planning.chunks import frames_between
 from headrace.planning.stretches import Stretch, stretches
@@ -26,7 +27,6 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.selection import selection_of
 from headrace.text_file import write_bytes_whole
 from headrace.video.shape import FrameShape
-from headrace.video.source import Fingerprint, Source
 
 
 def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
@@ -143,14 +143,7 @@ class FrameWorker:
     def _opened(self, video: int) -> Decoder[Array]:
         if self._decoder is None or self._video != video:
             self.close()
-            asked = self._videos[video]
-            index = open_index(Source(Path(asked.path)), self._store)
-            if index.fingerprint != Fingerprint(asked.size or 0, asked.mtime_ns or 0):
-                raise OpenError(
-                    f"{asked.path} has changed since the extraction was planned; "
-                    "extract it into another folder",
-                    source=asked.path,
-                )
+            index = reopened(self._videos[video], self._store)
             self._video, self._wanted = video, self._selection.of(index)
             self._decoder = open_decoder(index, FrameShape(size=self._pictures.size))
         return self._decoder

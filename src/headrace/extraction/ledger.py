@@ -142,6 +142,20 @@ class Ledger:
         found = {chunk: self._read(chunk) for chunk in chunks}
         return {chunk: entry for chunk, entry in found.items() if entry is not None}
 
+    def forget(self, chunk: str) -> None:
+        """Remove the entry of a chunk and its files; then it is not done.
+
+        Raises:
+            ConfigError: they cannot be removed.
+        """
+        entry = self._read(chunk)
+        try:
+            for name, _ in entry.files if entry else ():
+                (self.folder / name).unlink(missing_ok=True)
+            self._entry(chunk).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
     def quarantine(self) -> Quarantine:
         """Return the chunks that earlier runs gave up, for what decodes now."""
         return Quarantine(self._home / "quarantine.json", decoder_version())
@@ -196,7 +210,7 @@ class Ledger:
 
     def _sweep(self) -> None:
         """Remove what was being written when a process was killed."""
-        for folder in (self.folder, self._home, self._entries):
+        for folder in (self.folder, *(each for each in self._home.glob("**/") if each.is_dir())):
             for path in folder.glob(_PARTIALS):
                 with suppress(FileNotFoundError):
                     path.unlink()
