@@ -1,8 +1,7 @@
 """What one worker does with a chunk of frames: decode, encode, write."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +14,14 @@ from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import HeadraceError, MediaError
 from headrace.extraction.frame_request import conceals_of, pictures_of
 from headrace.extraction.frame_rows import FrameRow, LostRow, entry_of, rows_of
+from headrace.extraction.jobs import jobs
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.names import frame_file
 from headrace.extraction.speaker import Speaker, chunks_to_do
 from headrace.extraction.videos import reopened
 from headrace.extraction.step_watch import StepWatch
 from headrace.planning.chunks import frames_between
-from headrace.planning.stretches import Stretch, stretches
+from headrace.planning.stretches import stretches
 from headrace.runtime.child import Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.selection import selection_of
@@ -147,16 +147,3 @@ class FrameWorker:
             self._video, self._wanted = video, self._selection.of(index)
             self._decoder = open_decoder(index, FrameShape(size=self._pictures.size))
         return self._decoder
-
-
-def jobs(planned: list[Stretch], *, conceals: bool) -> Iterator[DecodeJob]:
-    """Yield a job for each stretch of one video; only where the next one follows does it read on.
-
-    So a frame wanted now and then costs a seek and its own GOP up to it, and no more.
-    """
-    for stretch, following in zip_longest(planned, planned[1:]):
-        index = stretch.index
-        follows = following is not None and (
-            index.gop_of(following.wanted[0]) == index.gop_of(stretch.wanted[-1]) + 1
-        )
-        yield DecodeJob(stretch.wanted, goes_on=follows, conceals=conceals)
