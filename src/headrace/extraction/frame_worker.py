@@ -18,8 +18,8 @@ from headrace.extraction.jobs import jobs
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.names import frame_file
 from headrace.extraction.speaker import Speaker, chunks_to_do
-from headrace.extraction.videos import reopened
 from headrace.extraction.step_watch import StepWatch
+from headrace.extraction.videos import reopened
 from headrace.planning.chunks import frames_between
 from headrace.planning.stretches import stretches
 from headrace.runtime.child import Json

@@ -23,6 +23,7 @@ from headrace.text_file import partial_of, write_whole
 
 HOME: Final = ".extraction"
 """The folder of the ledger, in the output folder."""
+_TOLD: Final = "told"
 _PARTIALS: Final = partial_of(Path("*")).name
 
 
@@ -172,6 +173,31 @@ class Ledger:
         except OSError as error:
             raise self._unwritable(error) from error
         return claims
+
+    @contextmanager
+    def telling(self, text: str) -> Iterator[None]:
+        """Leave a text for the workers of this run, which nobody else may read: see `told`.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        path = self._home / _TOLD
+        try:
+            path.unlink(missing_ok=True)
+            number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with os.fdopen(number, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(text)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()
+
+    def told(self) -> str:
+        """Return the text that the run left for its workers."""
+        return (self._home / _TOLD).read_text(encoding="utf-8", errors="surrogateescape")
 
     def _read(self, chunk: str) -> Entry | None:
         try:

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from headrace.cache.open import open_cache
+from headrace.cache.cache import Cache, unheard
+from headrace.cache.open import NONE, open_cache
 from headrace.decode.index_store import IndexStore
 from headrace.extraction.attempt import Attempt, Extracted, startup_parts
-from headrace.extraction.features.facts import FeatureFacts
+from headrace.extraction.features.child import feature_facts
+from headrace.extraction.features.forecast import Forecast, forecast
 from headrace.extraction.features.job import FeatureJob
+from headrace.extraction.features.known_facts import KnownFacts
 from headrace.extraction.features.plan import FeaturePlan
 from headrace.extraction.features.request import FeatureOptions, table_facts
 from headrace.extraction.features.table import check_tables
@@ -80,7 +83,8 @@ class FeatureExtraction:
             on_video=on_video,
         )
         indexed_ns = clock.now_ns()
-        facts = facts_for(options.model, options.sampling, options.numerics)
+        with KnownFacts() as known:
+            facts = feature_facts(options.model, options.sampling, options.numerics, known)
         known_ns = clock.now_ns()
         plan = FeaturePlan.of(options, videos, facts)
         ledger.check(plan.request)
@@ -98,6 +102,12 @@ class FeatureExtraction:
             function=function,
             clock=clock,
         )
+
+    def forecast(self) -> Forecast:
+        """Return how many features, how large and how long: computes a few, and keeps none."""
+        with self._open_cache() as cache:
+            tables = self._tables()
+            return forecast(self.options, self.plan, self.store, cache, tables, self.function)
 
     def run(
         self,
@@ -126,17 +136,22 @@ class FeatureExtraction:
             retry=options.retry,
             clock=self.clock,
         )
-        where = "none" if self.plan.facts.uncached else options.cache
-        with open_cache(where, on_warning=on_warning, clock=self.clock) as cache:
+        with self._open_cache(on_warning) as cache:
             job = FeatureJob(
                 options=options,
                 plan=self.plan,
                 store=self.store,
                 cache=cache,
-                tables=Tables(
-                    options.out, table_facts(options, self.plan.request, self.plan.facts)
-                ),
+                tables=self._tables(),
                 function=self.function,
                 clock=self.clock,
             )
             return attempt.run(job, on_samples)
+
+    def _open_cache(self, on_warning: Callable[[str], None] = unheard) -> Cache:
+        where = NONE if self.plan.facts.uncached else self.options.cache
+        return open_cache(where, on_warning=on_warning, clock=self.clock)
+
+    def _tables(self) -> Tables:
+        facts = table_facts(self.options, self.plan.request, self.plan.facts)
+        return Tables(self.options.out, facts)

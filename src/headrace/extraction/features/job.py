@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import ClassVar, Final
 
 from headrace.cache.cache import Cache
@@ -13,9 +14,9 @@ from headrace.extraction.features.parts import Parts
 from headrace.extraction.features.plan import FeaturePlan, sample_bytes
 from headrace.extraction.features.request import FeatureOptions
 from headrace.extraction.features.settled import Settled
-from headrace.extraction.features.told import told_of
-from headrace.extraction.features.tabled import Tables, gather
 from headrace.extraction.features.table_row import VideoName
+from headrace.extraction.features.tabled import Tables, gather
+from headrace.extraction.features.told import told_of
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.recorder import Recorder
 from headrace.extraction.workers import Work, WorkOutcome, work_through
@@ -84,23 +85,26 @@ class FeatureJob:
         for name in self.tables.write(lookup.found(todo), self._video(lookup)):
             found.add(name)
             recorder.listening.on_frames(self.plan.by_name[name].samples)
-        return work_through(
-            Work(
-                function=self.function,
-                argument=self._argument(),
-                claims=ledger.claims(),
-                workers=self.options.processes,
-                stall_seconds=self.options.stall_seconds,
-            ),
-            {
-                chunk.name: told_of(chunk, lookup.contents.get(chunk.video))
-                for chunk in todo
-                if chunk.name not in found
-            },
-            on_said=recorder.hear,
-            on_fallen=ledger.quarantine().add,
-            clock=self.clock,
+        missing = {
+            chunk.name: told_of(chunk, lookup.contents.get(chunk.video))
+            for chunk in todo
+            if chunk.name not in found
+        }
+        work = Work(
+            function=self.function,
+            argument=work_argument(self.options, self.plan, self.store, self.options.out),
+            claims=ledger.claims(),
+            workers=self.options.processes,
+            stall_seconds=self.options.stall_seconds,
         )
+        with ledger.telling(self.options.cache_absolute):
+            return work_through(
+                work,
+                missing,
+                on_said=recorder.hear,
+                on_fallen=ledger.quarantine().add,
+                clock=self.clock,
+            )
 
     def finish(self, ledger: Ledger, settled: Settled) -> None:
         """Put the parts that there are into tables."""
@@ -140,18 +144,6 @@ class FeatureJob:
             outputs=tuple(path.name for path in self.tables.paths()),
         )
 
-    def _argument(self) -> dict[str, Json]:
-        effort: dict[str, Json] = asdict(self.options.effort_each)
-        return {
-            "folder": str(self.options.out.absolute()),
-            "store": str(self.store.folder.absolute()),
-            "raises": self.options.on_error == "raise",
-            "device": self.options.numerics.device,
-            "cache": "none" if self.plan.facts.uncached else self.options.cache,
-            "facts": self.plan.facts.plain(),
-            "effort": effort,
-        }
-
     def _video(self, lookup: Lookup | None) -> Callable[[int], VideoName]:
         contents = {} if lookup is None else lookup.contents
 
@@ -162,6 +154,21 @@ class FeatureJob:
         return name
 
 
+def work_argument(
+    options: FeatureOptions, plan: FeaturePlan, store: IndexStore, folder: Path
+) -> dict[str, Json]:
+    """Return what all workers are told; the cache, which may have a password, by the ledger."""
+    effort: dict[str, Json] = asdict(options.effort_each)
+    return {
+        "folder": str(folder.absolute()),
+        "store": str(store.folder.absolute()),
+        "raises": options.on_error == "raise",
+        "device": options.numerics.device,
+        "facts": plan.facts.plain(),
+        "effort": effort,
+    }
+
+
 def workers_for(options: FeatureOptions, plan: FeaturePlan) -> int:
     """Return how many processes work, if none of it is done yet."""
     return max(1, min(options.processes, len(plan.chunks)))
@@ -169,9 +176,7 @@ def workers_for(options: FeatureOptions, plan: FeaturePlan) -> int:
 
 def lookup_in(cache: Cache, options: FeatureOptions, plan: FeaturePlan) -> Lookup:
     """Return what looks chunks of a plan up."""
-    keys = KeyMaker(
-        facts=plan.facts, sampling=options.sampling, on_error=options.on_error
-    )
+    keys = KeyMaker(facts=plan.facts, sampling=options.sampling, on_error=options.on_error)
     return Lookup(plan, keys, cache, sample_bytes(options, plan.facts))
 
 

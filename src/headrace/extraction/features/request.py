@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.cache.open import DEFAULT
+from headrace.cache.open import DEFAULT, NONE, shown
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
 from headrace.extraction.features.facts import FeatureFacts
@@ -89,6 +89,12 @@ class FeatureOptions:
             return replace(self.effort, threads=self.effort.threads or share)
         return replace(self.effort, decoders=self.effort.decoders or share)
 
+    @property
+    def cache_absolute(self) -> str:
+        """The cache as processes in any folder understand it, with its password."""
+        is_path = self.cache not in (DEFAULT, NONE) and "://" not in self.cache
+        return str(Path(self.cache).expanduser().absolute()) if is_path else self.cache
+
     def configuration(self) -> dict[str, Scalar]:
         """Return all of it, by the names of options."""
         return {
@@ -98,7 +104,7 @@ class FeatureOptions:
             "device": self.numerics.device,
             "batch_size": self.effort.batch_size,
             "workers": self.workers,
-            "cache": self.cache,
+            "cache": shown(self.cache),
             "on_error": self.on_error,
             "retry": self.retry,
             "stall_seconds": self.stall_seconds,

@@ -57,7 +57,9 @@ class Tables:
                     ) from error
                 self.damaged.append(f"{path.name} was set aside as {aside.name}: {error}")
 
-    def write(self, results: Iterable[ChunkResult], video: Callable[[int], VideoName]) -> Iterator[str]:
+    def write(
+        self, results: Iterable[ChunkResult], video: Callable[[int], VideoName]
+    ) -> Iterator[str]:
         """Write results as new tables; yield name of each chunk once its table is on the disk.
 
         Raises:

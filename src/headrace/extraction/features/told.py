@@ -17,5 +17,3 @@ def told_by(speaker: Speaker) -> tuple[ChunkSpec, str | None]:
     video, start, stop, samples = (int(str(number)) for number in numbers)
     chunk = ChunkSpec(video=video, start=start, stop=stop, samples=samples)
     return chunk, None if content is None else str(content)
-
-

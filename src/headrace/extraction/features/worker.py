@@ -1,4 +1,4 @@
-"""What one worker of an extraction of features runs; PyTorch is loaded there, not where it begins."""
+"""What a worker of an extraction of features runs; PyTorch is loaded there, not in its parent."""
 
 from collections.abc import Callable
 

@@ -23,8 +23,8 @@ from headrace.extraction.features.parts import Parts
 from headrace.extraction.features.request import on_error_of
 from headrace.extraction.features.result import ChunkResult
 from headrace.extraction.features.sampling import Sampling
-from headrace.extraction.features.told import told_by
 from headrace.extraction.features.spec import Effort, model_of_asked, numerics_of_asked
+from headrace.extraction.features.told import told_by
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.speaker import Speaker, rounds_to_do
 from headrace.extraction.videos import reopened
@@ -46,7 +46,7 @@ def do_features(argument: Mapping[str, Any], send: Callable[[Json], None]) -> No
         device = kept.enter_context(_device(argument))
         if device is None:
             return  # others have all there are
-        cache = kept.enter_context(open_cache(argument["cache"]))
+        cache = kept.enter_context(open_cache(ledger.told()))
         work = FeatureWork(argument, ledger, cache, device)
         for speakers in rounds_to_do(argument, send):
             work.do(speakers)
