@@ -7,7 +7,7 @@ from headrace.cache.cache import Cache, unheard
 from headrace.cache.open import NONE, open_cache
 from headrace.decode.index_store import IndexStore
 from headrace.extraction.attempt import Attempt, Extracted, startup_parts
-from headrace.extraction.features.child import feature_facts
+from headrace.extraction.features.child import extract_features, feature_facts
 from headrace.extraction.features.forecast import Forecast, forecast
 from headrace.extraction.features.job import FeatureJob
 from headrace.extraction.features.known_facts import KnownFacts
@@ -15,7 +15,6 @@ from headrace.extraction.features.plan import FeaturePlan
 from headrace.extraction.features.request import FeatureOptions, table_facts
 from headrace.extraction.features.table import check_tables
 from headrace.extraction.features.tabled import Tables
-from headrace.extraction.features.worker import extract_features
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.videos import Videos
 from headrace.profiling.setup import StartUpPart

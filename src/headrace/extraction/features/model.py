@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from headrace.errors import BackendError, ConfigError
+from headrace.extraction.features.facts import FeatureFacts
 from headrace.extraction.features.own_model import Own, own_model
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import FeatureModelSpec, ListedModel, Numerics, OwnModel
@@ -21,6 +22,7 @@ from headrace.models.out_of_memory import is_out_of_memory
 from headrace.models.pooled import HeadTap
 from headrace.models.prepare import placed
 from headrace.models.weights import with_weights
+from headrace.models.weights_digest import weights_digest
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.preprocess.spec import InputSpec
 
@@ -106,20 +108,42 @@ class FeatureModel:
 
 
 def load_feature_model(
-    spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
+    spec: FeatureModelSpec,
+    sampling: Sampling,
+    numerics: Numerics,
+    facts: FeatureFacts | None = None,
 ) -> FeatureModel:
     """Load a model, and take it to its device.
 
+    Args:
+        spec: Which.
+        sampling: What it is given.
+        numerics: Where, and how finely it computes.
+        facts: What was found out about it before: then its weights are read, a second for 1 GB, to
+            see that they are still the same.
+
     Raises:
-        ConfigError: there is no such model, layer or function, its weights cannot be had, or it
-            takes no such samples.
+        ConfigError: there is no such model, layer or function, its weights cannot be had or are
+            others than before, or it takes no such samples.
         BackendError: the device or precision is missing, or memory for it.
     """
     compute = Compute(device=numerics.kind, precision=numerics.precision)
     _enter(numerics, compute)
     if isinstance(spec, OwnModel):
-        return _own(spec, numerics, compute)
-    return _listed(spec, sampling, numerics, compute)
+        loaded = _own(spec, numerics, compute)
+    else:
+        loaded = _listed(spec, sampling, numerics, compute)
+    if facts is not None and loaded.weighted is not None:
+        _check_weights(loaded.model.name, loaded.weighted, facts)
+    return loaded
+
+
+def _check_weights(name: str, weighted: nn.Module, facts: FeatureFacts) -> None:
+    if weights_digest(weighted) != facts.model["weights"]:
+        raise ConfigError(
+            f"{name} has other weights in this process than in the one before, so features would "
+            "not go together; have it load them from a file, or draw them from a fixed seed"
+        )
 
 
 def _listed(

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from headrace.errors import ConfigError
@@ -23,8 +22,6 @@ class Own:
     """(height, width) of the frames it wants; None: each video's own."""
     version: str | None
     """What it says of itself; None: nothing."""
-    file: Path | None
-    """Where the function is written; None: in no file."""
 
 
 def own_model(spec: OwnModel) -> Own:
@@ -35,8 +32,7 @@ def own_model(spec: OwnModel) -> Own:
     """
     module, _, name = spec.build.partition(":")
     try:
-        found = import_module(module)
-        build = getattr(found, name)
+        build = getattr(import_module(module), name)
     except Exception as error:
         raise ConfigError(
             f"cannot import {spec.build}: {_words(error)}; give module:function, as Python finds "
@@ -53,13 +49,11 @@ def own_model(spec: OwnModel) -> Own:
             f"{spec.build} must return a model, such as an nn.Module; got {type(call).__name__}"
         )
     size, version = getattr(call, "size", None), getattr(call, "version", None)
-    file = getattr(found, "__file__", None)
     return Own(
         name=spec.build,
         call=call,
         size=None if size is None else _pair(spec.build, size),
         version=version if isinstance(version, str) else None,
-        file=None if file is None else Path(file),
     )
 
 
