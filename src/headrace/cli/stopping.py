@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-NOT_ALL: Final = 3
-"""Exit code when some of what was asked for did not come: it is named."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 TERMINATED = 143

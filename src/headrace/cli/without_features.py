@@ -6,7 +6,7 @@ from typing import Final
 
 import typer
 
-from headrace.cli.stopping import NOT_ALL
+from headrace.cli.extract_end import NOT_ALL
 
 FOLDER: Final = typer.Argument(
     metavar="DIR", help="Features: the folder of headrace extract features."
