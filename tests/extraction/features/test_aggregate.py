@@ -177,6 +177,14 @@ def test_an_output_is_never_replaced_and_nothing_is_left_where_it_cannot_be_writ
         pool(folder, tmp_path / "none" / "o.parquet")
 
 
+def test_the_output_is_not_put_among_the_tables_of_features(tmp_path):
+    folder = write_folder(tmp_path / "f")
+    with pytest.raises(ConfigError, match="would be taken for a table of features"):
+        pool(folder, folder / "features-mean.parquet")
+    pool(folder, folder / "mean.parquet")
+    assert len(FeatureFolder(folder).videos) == 3
+
+
 def test_a_table_that_is_damaged_leaves_no_output(tmp_path):
     folder = write_folder(tmp_path / "f")
     path = folder / "features-00001.parquet"

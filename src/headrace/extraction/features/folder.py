@@ -45,7 +45,7 @@ class ListedVideo:
 class FeatureFolder:
     """Features of many videos. Holds no open file; for one thread at a time.
 
-    Takes some 500 bytes of memory a chunk, and some 40 MB for rows while they are read.
+    Takes some 500 bytes of memory a chunk, and some 150 MB for rows while they are read.
     """
 
     def __init__(self, folder: Path) -> None:

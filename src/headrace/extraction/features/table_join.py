@@ -16,7 +16,7 @@ _NAMED: Final = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class JoinedColumns:
     """Columns for videos."""
 
     columns: Any
@@ -25,7 +25,7 @@ class Joined:
     """Videos that the file says nothing of."""
 
 
-def join(path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]) -> Joined:
+def join(path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]) -> JoinedColumns:
     """Return what a CSV file says of videos. Types are found from the values.
 
     A line is of the video whose name it holds, or whose path; a relative path begins where the
@@ -62,7 +62,7 @@ def join(path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]) ->
             f"{next((video.path for video in videos.values()), '')}"
         )
     places = _places([lines.get(name) for name in videos])
-    return Joined(found.select(others).take(places), without)
+    return JoinedColumns(found.select(others).take(places), without)
 
 
 def _is_key(column: str) -> bool:
