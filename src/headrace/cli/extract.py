@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from headrace.cli.extract_aggregate import aggregate
 from headrace.cli.extract_end import PICTURES, conclude, with_progress
+from headrace.cli.extract_export import export
 from headrace.cli.extract_features import extract_features
 from headrace.cli.extract_options import (
     HowFlags,
@@ -85,6 +87,8 @@ extract.command("frames")(
         "Extract frames of videos as pictures, with a table of them. Resumable: run it again.",
     )
 )
+extract.command("aggregate")(aggregate)
+extract.command("export")(export)
 
 
 extract.command("features")(

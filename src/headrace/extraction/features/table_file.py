@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from headrace.errors import ConfigError
+from headrace.extraction.features.outcome import Outcome
+from headrace.extraction.features.result import Lost
 from headrace.extraction.features.table_columns import METADATA, row_of, schema_of
 from headrace.extraction.features.table_facts import TableFacts
 from headrace.extraction.features.table_row import FeatureRow
@@ -80,6 +82,27 @@ class TableFile:
                 for place, row in enumerate(zip(first, *values, strict=True))
             ]
         return found
+
+    def outcomes(self) -> Iterator[tuple[str, Outcome]]:
+        """Yield name of each chunk that is done, and what came of it; reads no feature.
+
+        Raises:
+            ConfigError: it is damaged, or cannot be read.
+        """
+        names = ("chunk_id", "status", "n", "index", "is_concealed", "lost_index", "lost_cause")
+        for group in range(self._metadata.num_row_groups):
+            for row in self.columns(group, names).to_pylist():
+                if row["status"] == "done":
+                    concealed = zip(row["index"], row["is_concealed"], strict=True)
+                    lost = zip(row["lost_index"], row["lost_cause"], strict=True)
+                    yield (
+                        row["chunk_id"],
+                        Outcome(
+                            came=row["n"],
+                            lost=tuple(Lost(index=index, cause=cause) for index, cause in lost),
+                            concealed=tuple(index for index, is_so in concealed if is_so),
+                        ),
+                    )
 
     def columns(self, group: int, names: Sequence[str] | None = None) -> Any:
         """Return columns of a group of rows as a table of pyarrow, all of them or those named;

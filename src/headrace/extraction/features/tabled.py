@@ -1,21 +1,18 @@
 """The tables of an output folder: which chunks they hold, and how parts become tables."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
 
 from headrace.errors import ConfigError
 from headrace.extraction.features.chunks import ChunkSpec
 from headrace.extraction.features.outcome import Outcome
 from headrace.extraction.features.parts import Parts
-from headrace.extraction.features.result import ChunkResult, Lost
+from headrace.extraction.features.result import ChunkResult
 from headrace.extraction.features.table import PATTERN, write_tables
 from headrace.extraction.features.table_facts import TableFacts
 from headrace.extraction.features.table_file import TableFile
 from headrace.extraction.features.table_row import VideoName, row_of_result
-
-_TOLD: Final = ("chunk_id", "status", "n", "index", "is_concealed", "lost_index", "lost_cause")
 
 
 @dataclass(eq=False)
@@ -82,25 +79,7 @@ class Tables:
         table = TableFile(path)
         if table.facts != self.facts:
             raise ConfigError(f"{path} is of another extraction")
-        found: dict[str, Outcome] = {}
-        for group in sorted({row.group for row in table.listed()}):
-            columns = table.columns(group, _TOLD)
-            found |= {
-                row["chunk_id"]: _outcome(row)
-                for row in columns.to_pylist()
-                if row["status"] == "done"
-            }
-        return found
-
-
-def _outcome(row: Mapping[str, Any]) -> Outcome:
-    concealed = zip(row["index"], row["is_concealed"], strict=True)
-    lost = zip(row["lost_index"], row["lost_cause"], strict=True)
-    return Outcome(
-        came=row["n"],
-        lost=tuple(Lost(index=index, cause=cause) for index, cause in lost),
-        concealed=tuple(index for index, is_so in concealed if is_so),
-    )
+        return dict(table.outcomes())
 
 
 def gather(
