@@ -122,7 +122,7 @@ class FeatureJob:
             kind="extract",
             provenance=made,
             setup=Setup(
-                batch_size=max([step.frames for step in steps], default=1),
+                batch_size=_whole(self.options.effort.batch_size),
                 device=self.options.numerics.device,
                 model=getattr(model, "name", None),
                 prep_level=getattr(model, "prep_level", None),
@@ -178,6 +178,11 @@ def lookup_in(cache: Cache, options: FeatureOptions, plan: FeaturePlan) -> Looku
     """Return what looks chunks of a plan up."""
     keys = KeyMaker(facts=plan.facts, sampling=options.sampling, on_error=options.on_error)
     return Lookup(plan, keys, cache, sample_bytes(options, plan.facts))
+
+
+def _whole(batch_size: int | str) -> int:
+    """The batch size that was asked for; 1 where it was measured."""
+    return batch_size if isinstance(batch_size, int) else 1
 
 
 def _cache_notes(cache: Cache) -> tuple[str, ...]:

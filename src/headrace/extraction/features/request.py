@@ -100,6 +100,7 @@ class FeatureOptions:
         return {
             "sources": ",".join(self.sources),
             **_asked(self),
+            "model": model_name_of(self.model),
             "out": str(self.out),
             "device": self.numerics.device,
             "batch_size": self.effort.batch_size,
@@ -116,6 +117,11 @@ class FeatureOptions:
         return Request(kind=KIND, asked=asked, videos=videos)
 
 
+def model_name_of(model: FeatureModelSpec) -> str:
+    """Return what a model is called: torchvision's name, or "package.module:function"."""
+    return model.build if isinstance(model, OwnModel) else model.name
+
+
 def weights_digest_of(facts: FeatureFacts) -> str | None:
     """Return the digest of a model's weights; None where it is not known."""
     found = facts.model.get("weights")
@@ -126,7 +132,7 @@ def table_facts(options: FeatureOptions, request: Request, facts: FeatureFacts) 
     """Return what all rows of the tables have in common."""
     model, clip = options.model, options.sampling.clip
     return TableFacts(
-        model=model.build if isinstance(model, OwnModel) else model.name,
+        model=model_name_of(model),
         layer=facts.layer or None,
         weights=weights_digest_of(facts) or facts.origin,
         shape=facts.shape,
