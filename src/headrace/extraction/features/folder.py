@@ -130,10 +130,15 @@ def _facts(tables: list[TableFile], listed: list[list[Listed]]) -> TableFacts:
     (first, known), *others = told
     for path, facts in others:
         for name, value in asdict(facts).items():
-            if value != getattr(known, name):
+            before = getattr(known, name)
+            if value != before:
+                is_digest = name == "request"
+                what = (
+                    "other videos were asked for" if is_digest else f"{name} {value}, not {before}"
+                )
                 raise ConfigError(
-                    f"{path} and {first.name} are of different extractions: {name} is {value} and "
-                    f"{getattr(known, name)}; keep tables of one extraction in a folder"
+                    f"{path} is of another extraction than {first.name}: {what}; keep tables of "
+                    "one extraction in a folder"
                 )
     return known
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ class WholeVideo:
     errors: tuple[str, ...]
     """Why chunks failed as a whole, each reason once."""
 
-    @property
+    @cached_property
     def seconds(self) -> NDArray[np.float64]:
         """float64 [n]: presentation time of each sample."""
         return self.samples.pts * self.time_base.numerator / self.time_base.denominator
