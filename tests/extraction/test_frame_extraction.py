@@ -171,15 +171,19 @@ def test_what_is_done_is_not_done_again(undisturbed, clips, store):
 
 
 @pytest.mark.parametrize(
-    ("function", "words"),
+    ("function", "words", "is_other"),
     [
-        ("crashes_at_the_second_video", "its decoder crashed: the process ended by signal 11"),
-        ("hangs_at_the_second_video", "its decoder hung: nothing came for 1 s"),
-        ("fails_at_the_second_video", "working on it failed: ZeroDivisionError: no such number"),
+        (
+            "crashes_at_the_second_video",
+            "its decoder crashed: the process ended by signal 11",
+            True,
+        ),
+        ("hangs_at_the_second_video", "its decoder hung: nothing came for 1 s", False),
+        ("fails_at_the_second_video", "working on it failed: ZeroDivisionError: no such number", 0),
     ],
 )
 def test_a_video_that_ends_its_workers_is_left_out_and_the_others_go_on(
-    undisturbed, clips, store, tmp_path, function, words
+    undisturbed, clips, store, tmp_path, monkeypatch, function, words, is_other
 ):
     function = getattr(extracting, function)
     out = tmp_path / "out"
@@ -188,9 +192,16 @@ def test_a_video_that_ends_its_workers_is_left_out_and_the_others_go_on(
     assert {(loss.input, loss.cause) for loss in extracted.session.lost} == {(1, words)}
     assert len(extracted.session.lost) == 5
     assert [row["video"] for row in rows(out)] == [str(clips[0])] * 10 + [str(clips[2])] * 6
-    # Nothing of it counts as done: it is tried again by the next run.
-    assert extract(clips, out, store, workers=1).is_all
+    # The next run leaves it out untried, unless it is told to try, or has another decoder.
+    again = extract(clips, out, store, workers=1)
+    assert not again.is_all
+    assert {loss.cause for loss in again.session.lost} == {f"{words}; --retry tries it again"}
+    assert not len(again.session.steps)
+    if is_other:
+        monkeypatch.setattr("headrace.extraction.ledger.decoder_version", lambda: "av 99")
+    assert extract(clips, out, store, workers=1, retry=not is_other).is_all
     assert contents(out) == contents(undisturbed)
+    assert extract(clips, out, store).is_all
 
 
 def test_of_a_chunk_that_ends_its_workers_what_came_before_is_kept(clips, store, tmp_path):
@@ -202,7 +213,7 @@ def test_of_a_chunk_that_ends_its_workers_what_came_before_is_kept(clips, store,
     assert sorted(found + lost) == list(range(48))
     assert 0 < len(found) < 24
     assert {row["file"] for row in rows(out)} == {path.name for path in out.glob("*.png")}
-    again = extract(clips[:1], out, store, frames="every 1", workers=1)
+    again = extract(clips[:1], out, store, frames="every 1", workers=1, retry=True)
     assert (again.is_all, again.were_there) == (True, len(found))
     assert numbers(out) == list(range(48))
 
@@ -222,7 +233,7 @@ def test_workers_that_cannot_begin_are_an_error_not_a_loss(clips, store, tmp_pat
 def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(undisturbed, clips, store, tmp_path):
     out = tmp_path / "out"
     extracted = extract(clips, out, store, extracting.interrupts_its_parent, workers=1)
-    assert (extracted.session.outcome, extracted.pictures) == ("interrupted", 10)
+    assert (extracted.session.outcome, extracted.came) == ("interrupted", 10)
     assert not (out / NAME).exists()
     assert extract(clips, out, store).were_there == 10
     assert contents(out) == contents(undisturbed)
@@ -345,7 +356,7 @@ def test_videos_of_one_name_do_not_meet(clips, store, tmp_path):
         (tmp_path / name / "clip.mp4").write_bytes(clips[2].read_bytes())
     paths = [tmp_path / "one" / "clip.mp4", tmp_path / "two" / "clip.mp4"]
     extracted = extract([*paths, paths[0]], tmp_path / "out", store, frames="every 10", workers=1)
-    assert extracted.pictures == 6
+    assert extracted.came == 6
     assert extracted.session.notes == ("1 of the paths named a video again; each is read once",)
     assert "one_clip_000010_0.333s.png" in contents(tmp_path / "out")
 

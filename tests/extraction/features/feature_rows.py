@@ -1,0 +1,95 @@
+"""Rows of features for tests: numbers that tell where they are from."""
+
+import resource
+from contextlib import contextmanager
+from fractions import Fraction
+
+import numpy as np
+
+from headrace.extraction.features.result import Lost, Made, Samples, Times
+from headrace.extraction.features.table import write_tables
+from headrace.extraction.features.table_facts import TableFacts
+from headrace.extraction.features.table_row import FeatureRow, VideoName
+
+
+def facts(**given):
+    return TableFacts(
+        **{
+            "model": "resnet18",
+            "layer": "avgpool",
+            "weights": "sha256:0123",
+            "shape": (4,),
+            "dtype": "float32",
+            "clip_len": None,
+            "stride": None,
+            "sampling": "every 2",
+            "request": "sha256:4567",
+            **given,
+        }
+    )
+
+
+def row(name, start, stop, *, shape=(4,), dtype="float32", step=2, **given):
+    """Samples at every second index of [start, stop); each number of a feature is its index."""
+    index = np.arange(start, stop, step)
+    features = np.broadcast_to(index.reshape(-1, *(1 for _ in shape)), (len(index), *shape))
+    return FeatureRow(
+        **{
+            "chunk_id": f"{name}-{start:08d}-{stop:08d}",
+            "video": VideoName(name=name, path=f"/data/{name}.mp4", content="sha256:89ab"),
+            "size": (360, 640),
+            "time_base": Fraction(1, 15360),
+            "samples": Samples(
+                index=index,
+                pts=index * 512,
+                is_concealed=index % 4 == 0,
+                features=features.astype(dtype),
+            ),
+            "lost": (Lost(index=stop + 1, cause="damaged"),),
+            "made": Made(times=Times(decode_ms=1.5, model_ms=2.5), is_cached=True, worker="w-1"),
+            **given,
+        }
+    )
+
+
+def failed(name, start, stop, error="crashed", **given):
+    return row(name, start, start, lost=(), error=error, **given)
+
+
+def write_folder(folder, **given):
+    """Three videos in tables as two runs leave them: `a` of 20 samples, and a chunk that failed at
+    first; `b` of 5; `c` of none."""
+    known = facts(**given)
+    kind = {"shape": known.shape, "dtype": known.dtype}
+    a, b, c = "00000-a", "00001-b", "00002-c"
+    first = [
+        row("a", 20, 40, chunk_id=f"{a}-2", **kind),
+        failed("a", 0, 20, chunk_id=f"{a}-1", **kind),
+        failed("c", 0, 9, chunk_id=c, **kind),
+    ]
+    second = [
+        row("b", 0, 10, chunk_id=b, **kind),
+        row("a", 0, 20, chunk_id=f"{a}-1", lost=(), **kind),
+    ]
+    folder.mkdir(exist_ok=True)
+    for rows in (first, second):
+        list(write_tables(folder, rows, known))
+    return folder
+
+
+def wide_folder(folder):
+    """One video with some MB of features."""
+    folder.mkdir()
+    list(write_tables(folder, [row("a", 0, 4000, shape=(64,))], facts(shape=(64,))))
+    return folder
+
+
+@contextmanager
+def files_of_at_most(num_bytes):
+    """As on a disk that is full: nothing can be written behind so many bytes of a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
