@@ -102,6 +102,26 @@ def test_a_result_tells_which_frames_and_when(clips):
         assert result.made.times.decode_ms > 0 < result.made.times.model_ms
 
 
+@pytest.mark.parametrize(
+    ("frames", "decoded"), [("keyframes", 4), ("every 1", 31), ("at 0,1/2", 14)]
+)
+def test_no_more_is_decoded_than_is_needed(clips, frames, decoded):
+    """Keyframes are 0, 10, 20 and 30; half a second is frame 12 or so."""
+    results = run(own("corners"), clips[:1], sampling(frames), most=256)
+    assert sum(result.made.frames_decoded for result in results) <= decoded + 2
+
+
+def test_chunks_of_one_gop_decode_it_once(clips):
+    few, many = (
+        sum(
+            result.made.frames_decoded
+            for result in run(own("corners"), clips[:1], sampling("every 1"), most=most)
+        )
+        for most in (256, 2)
+    )
+    assert many == few
+
+
 def test_batches_are_filled_across_chunks_and_videos_of_a_size(clips):
     model = loaded(own("cramped"), sampling("every 1"))
     batches = model.weighted.batches
