@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from extraction.features.running import (
     CPU,
@@ -298,8 +299,31 @@ def test_batches_that_do_not_fit_are_halved_and_that_is_said_once(clips):
 
 
 def test_where_not_one_sample_fits_that_is_said(clips):
-    with pytest.raises(BackendError, match=r"cannot run on cpu with batches of 1: out of memory"):
+    with pytest.raises(BackendError, match="full does not fit into the memory of this"):
         run(own("full"), clips, sampling())
+
+
+def test_frames_that_cannot_be_prepared_at_once_are_prepared_by_halves(clips):
+    plain = loaded(own("corners"), sampling())
+
+    def cramped(frames):
+        if len(frames) > 3:
+            raise torch.OutOfMemoryError("out of memory")
+        return plain.prepare(frames)
+
+    found = by_video(run(replace(plain, prepare=cramped), clips, sampling()))
+    for video, features in by_video(run(plain, clips, sampling())).items():
+        np.testing.assert_array_equal(found[video], features)
+
+
+def test_a_model_that_fails_in_itself_is_told_with_its_size_of_batches(clips):
+    def fail(batch):
+        raise RuntimeError("no kernel\nfor this")
+
+    plain = loaded(listed(), sampling())
+    plain.model.module.forward = fail
+    with pytest.raises(BackendError, match="cannot run on cpu with batches of 5: no kernel;"):
+        run(plain, clips[:1], sampling("every 7"))
 
 
 def test_a_batch_size_is_measured_where_that_is_asked_for(clips):
