@@ -1,6 +1,7 @@
 """The weights that were asked for, or an error that says why not."""
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +10,8 @@ from torchvision import models
 from headrace.models.box_choice import BoxChoice
 from headrace.models.class_names import ClassNames
 from headrace.models.load import load_classifier, load_clip_classifier, load_detector
+from headrace.models.trained_head import TrainedHead
+from headrace.models.weights import weight_files
 from models.refusals import refused
 from weights import mobilenet
 
@@ -153,3 +156,19 @@ def test_a_video_model_takes_its_weights_from_a_checkpoint(save, name, num_class
     batch = torch.rand(1, 3, 14, model.input.crop, model.input.crop)
     with torch.inference_mode():
         assert model.module(batch).shape == (1, num_classes)
+
+
+def test_the_files_that_decide_weights_are_told_also_those_below_a_head(tmp_path):
+    assert weight_files("squeezenet1_1", "none") == []
+    [own] = weight_files("squeezenet1_1", "DEFAULT")
+    assert own.parent == Path(torch.hub.get_dir()) / "checkpoints"
+    below, head = tmp_path / "below.pth", tmp_path / "head.pth"
+    torch.save({"a": torch.zeros(1)}, below)
+    TrainedHead(
+        model="squeezenet1_1",
+        backbone=str(below),
+        checksum=0,
+        classes=("cat", "dog"),
+        state={"a": torch.zeros(1)},
+    ).save(head)
+    assert weight_files("squeezenet1_1", str(head)) == [head, below]

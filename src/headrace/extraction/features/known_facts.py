@@ -54,10 +54,9 @@ class KnownFacts:
     def find(
         self, spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
     ) -> FeatureFacts | None:
-        """Return what is known; None for a model of the user's own, or on a GPU, and what is new.
+        """Return what is known; None for what is new, a model of the user's own, and on a GPU.
 
-        Raises:
-            OpenError: never; a file that is gone makes nothing known.
+        A file of weights that is gone or changed makes nothing known.
         """
         asked = _asked(spec, sampling, numerics)
         row = asked and self._table.find("SELECT files, facts FROM facts WHERE asked = ?", (asked,))
