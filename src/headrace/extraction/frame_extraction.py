@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import HeadraceError
-from headrace.extraction.forecast import Forecast, forecast
+from headrace.extraction.forecast import Forecast, forecast, make_samples
 from headrace.extraction.frame_plan import FramePlan
 from headrace.extraction.frame_request import FrameOptions
 from headrace.extraction.frame_session import Ended, FrameRecorder, Settled, session_of
@@ -116,9 +116,23 @@ class FrameExtraction:
         """Processes that will work, if none of it is done yet."""
         return max(1, min(self.options.processes, len(self.plan.chunks)))
 
-    def forecast(self) -> Forecast:
-        """Return how many pictures, how large and how long: decodes and encodes a few of them."""
-        return forecast(self.plan, self.options.pictures, self.workers, self.clock)
+    def forecast(self, function: ChildFunction = make_samples) -> Forecast:
+        """Return how many pictures, how large and how long: decodes and encodes a few of them.
+
+        Args:
+            function: What makes them, in a child process.
+
+        Raises:
+            KeyboardInterrupt: somebody pressed Ctrl-C.
+        """
+        return forecast(
+            self.plan,
+            self.options,
+            self.store,
+            workers=self.workers,
+            function=function,
+            clock=self.clock,
+        )
 
     def run(self, on_frames: Callable[[int], None] = lambda count: None) -> Extracted:
         """Extract what is missing in the folder, and write the table when nothing is.
