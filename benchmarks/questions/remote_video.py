@@ -65,8 +65,8 @@ def _random(container: InputContainer) -> Iterator[bytes]:
 def _brightness(frame: VideoFrame) -> bytes:
     """Return every 16th line: enough to tell frames apart, and cheap beside decoding."""
     plane = frame.planes[0]
-    lines = np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)
-    return lines[::16, : plane.width].tobytes()
+    lines = np.frombuffer(bytes(plane), np.uint8).reshape(-1, plane.line_size)
+    return bytes(lines[::16, : plane.width].tobytes())
 
 
 _PATTERNS = {"scan": _scanned, "every": _every, "random": _random}
