@@ -46,7 +46,7 @@ class RemoteRow(Record):
 
     way: str
     pattern: str
-    latency_ms: int | None
+    latency_ms: int | None = None
     """None: it asks no store."""
     turns: tuple[Turn, ...] = ()
     failure: str | None = None
