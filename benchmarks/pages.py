@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks import chart
 from benchmarks.bench_extract_memory import MemoryResult
+from benchmarks.bench_features import FeaturesResult
 from benchmarks.bench_overhead import OverheadResult
 from benchmarks.bench_plan import PlanResult
 from benchmarks.bench_predictions import PredictionsResult
@@ -22,6 +23,7 @@ from benchmarks.record import RESULTS, ROOT, Row, TimedResult
 from benchmarks.tables import compared, sizing
 from benchmarks.tables.cameras import cameras
 from benchmarks.tables.extracting import extracting
+from benchmarks.tables.features import features
 from benchmarks.tables.headline import SHOWN, headline
 from benchmarks.tables.live import live
 from benchmarks.tables.measuring import measuring, predictions
@@ -129,6 +131,8 @@ def _extraction(results: Path) -> Iterator[tuple[str, str]]:
     extract, flat = _timed(results, "extract"), results / "extract_memory.json"
     if extract:
         yield "extract", extracting(extract, MemoryResult.load(flat) if flat.is_file() else None)
+    if (path := results / "features.json").is_file():
+        yield "features", features(FeaturesResult.load(path))
     sequential = _timed(results, "sequential")
     if (path := results / "plan.json").is_file() and sequential:
         yield "sizing_decoding", sizing.decoding(sequential, extract)
