@@ -60,6 +60,11 @@ bench: bench-setup  ## time headrace beside other libraries (three hours), write
 	$(BIN)/python -m benchmarks.bench_overhead
 	$(BIN)/python -m benchmarks.bench_observe
 	$(BIN)/python -m benchmarks.bench_predictions
+	$(BIN)/python -m benchmarks.bench_extract
+	$(BIN)/python -m benchmarks.bench_extract_memory
+	$(BIN)/python -m benchmarks.bench_features
+	$(BIN)/python -m benchmarks.bench_plan
+	$(BIN)/python -m benchmarks.bench_remote
 	$(BIN)/python -m benchmarks.soak
 	$(BIN)/python -m benchmarks.pages
 

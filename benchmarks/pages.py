@@ -1,4 +1,4 @@
-"""Puts the results into README.md and docs/benchmarks.md, between the markers of each.
+"""Puts the results into README.md and pages of docs/, between the markers of each.
 
 python -m benchmarks.pages            write the pages and the charts
 python -m benchmarks.pages --check    fail when they are not what the results say
@@ -11,23 +11,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import chart
+from benchmarks.bench_extract_memory import MemoryResult
+from benchmarks.bench_features import FeaturesResult
 from benchmarks.bench_overhead import OverheadResult
+from benchmarks.bench_plan import PlanResult
 from benchmarks.bench_predictions import PredictionsResult
+from benchmarks.bench_remote import RemoteResult
 from benchmarks.live.record import LiveResult
 from benchmarks.live.soaked import SoakResult
 from benchmarks.record import RESULTS, ROOT, Row, TimedResult
-from benchmarks.tables import compared
+from benchmarks.tables import compared, sizing
 from benchmarks.tables.cameras import cameras
+from benchmarks.tables.extracting import extracting
+from benchmarks.tables.features import features
 from benchmarks.tables.first_batch import first_batch
 from benchmarks.tables.headline import SHOWN, headline
 from benchmarks.tables.live import live
 from benchmarks.tables.measuring import measuring, predictions
+from benchmarks.tables.remote import remote
 from benchmarks.tables.scaling import scaling
 from benchmarks.tables.soak import soak
 from benchmarks.tables.startup import startup
 from headrace.experiments.cameras import CamerasRecord
 
-README, TABLES = "README.md", "docs/benchmarks.md"
+README, TABLES, SCALE = "README.md", "docs/benchmarks.md", "docs/scale.md"
+PAGES = {
+    "headline": README,
+    "sizing_decoding": SCALE,
+    "sizing_planning": SCALE,
+    "sizing_features": SCALE,
+    "remote": SCALE,
+}
+"""Name of a block → its page; the others stand in `TABLES`."""
 TITLES = {
     "sequential": "Frames per second of each library, every frame in order",
     "random_frames": "Frames per second of each way to uniformly random frames",
@@ -62,10 +77,11 @@ def generated(root: Path, results: Path) -> dict[Path, str]:
             what the README tells of.
     """
     files = dict(_charts(results))
-    texts = {page: (root / page).read_text("utf-8") for page in (README, TABLES)}
+    texts: dict[str, str] = {}
     for name, block in _blocks(results):
-        page = README if name == "headline" else TABLES
-        texts[page] = replace_block(texts[page], name, block)
+        page = PAGES.get(name, TABLES)
+        text = texts.get(page) or (root / page).read_text("utf-8")
+        texts[page] = replace_block(text, name, block)
     return files | {root / page: text for page, text in texts.items()}
 
 
@@ -112,6 +128,23 @@ def _blocks(results: Path) -> Iterator[tuple[str, str]]:
     if grid.is_file() and speed.is_file():
         records = [CamerasRecord.model_validate_json(path.read_bytes()) for path in (grid, speed)]
         yield "cameras", cameras(*records)
+    yield from _extraction(results)
+
+
+def _extraction(results: Path) -> Iterator[tuple[str, str]]:
+    """What tells of extraction, and of what it would take at scale."""
+    extract, flat = _timed(results, "extract"), results / "extract_memory.json"
+    if extract:
+        yield "extract", extracting(extract, MemoryResult.load(flat) if flat.is_file() else None)
+    if (path := results / "features.json").is_file():
+        yield "features", features(FeaturesResult.load(path))
+    sequential = _timed(results, "sequential")
+    if (path := results / "plan.json").is_file() and sequential:
+        yield "sizing_decoding", sizing.decoding(sequential, extract)
+        yield "sizing_planning", sizing.planning(PlanResult.load(path))
+        yield "sizing_features", sizing.features()
+    if (path := results / "remote.json").is_file():
+        yield "remote", remote(RemoteResult.load(path))
 
 
 def _charts(results: Path) -> Iterator[tuple[Path, str]]:

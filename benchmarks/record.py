@@ -48,6 +48,8 @@ class Repeat(Record):
     that of its worker processes."""
     peak_rss_bytes: int | None = None
     """Peak memory of the process with all that it had imported."""
+    written_bytes: int | None = None
+    """Of the files that came out."""
 
     @property
     def frames_per_second(self) -> float:

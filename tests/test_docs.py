@@ -95,6 +95,7 @@ def test_make_targets_in_the_readme_exist():
         "docs/sampling.md",
         "docs/cameras.md",
         "docs/live.md",
+        "docs/scale.md",
     ],
 )
 def test_links_lead_somewhere(page):

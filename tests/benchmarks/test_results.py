@@ -5,8 +5,11 @@ import re
 import pytest
 from benchmarks.bench_before import BeforeResult
 from benchmarks.bench_correlation import CorrelationResult
+from benchmarks.bench_extract_memory import MemoryResult
 from benchmarks.bench_overhead import OverheadResult
+from benchmarks.bench_plan import PlanResult
 from benchmarks.bench_predictions import PredictionsResult
+from benchmarks.bench_remote import RemoteResult
 from benchmarks.conformance.draws_record import DrawsResult
 from benchmarks.conformance.verdict import ConformanceResult
 from benchmarks.live.record import LiveResult
@@ -21,12 +24,16 @@ KEPT: dict[str, type[Result]] = {
     "conformance": ConformanceResult,
     "correlation": CorrelationResult,
     "draws": DrawsResult,
+    "extract": TimedResult,
+    "extract_memory": MemoryResult,
     "live": LiveResult,
     "observe": TimedResult,
     "overhead": OverheadResult,
+    "plan": PlanResult,
     "predictions": PredictionsResult,
     "random_clips": TimedResult,
     "random_frames": TimedResult,
+    "remote": RemoteResult,
     "run": TimedResult,
     "scaling": TimedResult,
     "sequential": TimedResult,

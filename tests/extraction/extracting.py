@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 from headrace.decode.index_store import IndexStore
+from headrace.decode.pyav import PyavDecoder
+from headrace.extraction.forecast import make_samples
 from headrace.extraction.frame_extraction import FrameExtraction
 from headrace.extraction.frame_request import FrameOptions
 from headrace.extraction.frame_worker import FrameWorker, extract_frames
@@ -62,6 +64,19 @@ def crashes_at_a_scan_of_five_frames(argument, send):
 
     StreamIndex.scan = crashing
     return scan_videos(argument, send)
+
+
+def crashes_at_the_first_sample(argument, send):
+    """As a decoder that a frame makes crash."""
+    run = PyavDecoder.run
+
+    def crashing(self, job, out=None):
+        if job.wanted[0] == 0:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return run(self, job, out)
+
+    PyavDecoder.run = crashing
+    return make_samples(argument, send)
 
 
 def is_killed_once(argument, send):

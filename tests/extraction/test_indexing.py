@@ -29,10 +29,10 @@ def test_workers_scan_what_the_store_does_not_know(clips, tmp_path):
     assert len(indexed(clips, store, extracting.cannot_begin)) == 2
 
 
-def test_one_new_video_is_scanned_here(clips, tmp_path):
-    store = IndexStore(tmp_path / "store")
-    [index] = indexed(clips[:1], store, extracting.cannot_begin)
-    assert (len(index), store.counters.misses) == (5, 1)
+def test_a_single_new_video_that_ends_its_worker_ends_nothing_else(clips, tmp_path):
+    function = extracting.crashes_at_a_scan_of_five_frames
+    [crashed] = indexed(clips[:1], IndexStore(tmp_path / "store"), function)
+    assert "its decoder crashed: the process ended by signal 11" in str(crashed)
 
 
 def test_a_video_that_ends_its_workers_is_named_and_the_others_are_indexed(clips, tmp_path):

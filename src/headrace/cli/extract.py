@@ -121,6 +121,8 @@ def _print_forecast(prepared: "FrameExtraction", *, as_json: bool) -> None:
         return
     for loss in prepared.plan.left_out:
         print(f"headrace: left out: {loss.cause}", file=sys.stderr)
+    for failure in found.failures:
+        print(f"headrace: {failure}", file=sys.stderr)
     print(_forecast_words(found, prepared.options.out))
 
 

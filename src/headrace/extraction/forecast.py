@@ -1,19 +1,28 @@
 """How many pictures, how large and how long, from a few that are made and thrown away."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import numpy as np
 
-from headrace.decode.open import open_decoder
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import open_decoder, open_index
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import MediaError
 from headrace.extraction.frame_plan import FramePlan
+from headrace.extraction.frame_request import FrameOptions, pictures_of
 from headrace.extraction.pictures import Pictures
-from headrace.runtime.clock import Clock
+from headrace.extraction.request import Request
+from headrace.extraction.speaker import chunks_to_do
+from headrace.extraction.workers import Work, work_through
+from headrace.runtime.child import ChildFunction, Json
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.shape import FrameShape
+from headrace.video.source import Source
 
 _SAMPLES: Final = 6
 _SECONDS: Final = 5.0
@@ -48,11 +57,36 @@ class Forecast:
     seconds: float | None
     """By what decoding and encoding the samples took, shared out over the workers."""
     workers: int
+    failures: tuple[str, ...] = ()
+    """What ended the process that made a sample, in words."""
 
 
-def forecast(plan: FramePlan, pictures: Pictures, workers: int, clock: Clock) -> Forecast:
-    """Return what would come; makes up to 6 pictures, of frames all over the plan."""
-    samples = _samples(plan, pictures, clock)
+def forecast(
+    plan: FramePlan,
+    options: FrameOptions,
+    store: IndexStore,
+    *,
+    workers: int,
+    function: ChildFunction,
+    clock: Clock,
+) -> Forecast:
+    """Return what would come; makes up to 6 pictures, of frames all over the plan.
+
+    They are made in a child process: one that ends it is left out.
+
+    Args:
+        plan: What would be done.
+        options: That the plan is of.
+        store: Where the indexes are kept.
+        workers: Processes that would do it.
+        function: What the child runs.
+        clock: Measures how long nothing comes.
+
+    Raises:
+        KeyboardInterrupt: somebody pressed Ctrl-C.
+    """
+    samples, failures = _samples(plan, options, store, function, clock)
+    pictures = options.pictures
     return Forecast(
         videos=len(plan.indexes),
         frames=plan.frames,
@@ -62,20 +96,68 @@ def forecast(plan: FramePlan, pictures: Pictures, workers: int, clock: Clock) ->
         most_bytes=max((sample.num_bytes for sample in samples), default=None),
         seconds=_all_seconds(plan, pictures, samples) / workers if samples else None,
         workers=workers,
+        failures=failures,
     )
 
 
-def _samples(plan: FramePlan, pictures: Pictures, clock: Clock) -> list[_Sample]:
-    began_ns, found = clock.now_ns(), []
-    places = np.unique(np.linspace(0, plan.frames - 1, _SAMPLES).round().astype(int))
-    for video, number in _frames_at(plan, places.tolist()):
+def make_samples(argument: Json, send: Callable[[Json], None]) -> Json:
+    """Make pictures of single frames, and say what each took: a `ChildFunction`."""
+    assert isinstance(argument, dict)
+    pictures = pictures_of(Request.parse(str(argument["request"])))
+    store, clock = IndexStore(Path(str(argument["store"]))), SYSTEM_CLOCK
+    began_ns = clock.now_ns()
+    for speaker in chunks_to_do(argument, send):
         if clock.now_ns() - began_ns > _SECONDS * 1e9:
-            break
+            continue
+        assert isinstance(speaker.told, list)
+        path, number = speaker.told
         try:
-            found.append(_sample(plan, pictures, video, number, clock))
+            made = _sample(Path(str(path)), store, pictures, int(str(number)), clock)
         except MediaError:
             continue
-    return found
+        speaker.say(asdict(made))
+    return None
+
+
+def _samples(
+    plan: FramePlan,
+    options: FrameOptions,
+    store: IndexStore,
+    function: ChildFunction,
+    clock: Clock,
+) -> tuple[list[_Sample], tuple[str, ...]]:
+    places = np.unique(np.linspace(0, plan.frames - 1, _SAMPLES).round().astype(int))
+    told: dict[str, Json] = {
+        f"{video:05d}-{number:08d}": [plan.request.videos[video].path, number]
+        for video, number in _frames_at(plan, places.tolist())
+    }
+    found: list[_Sample] = []
+
+    def hear(worker: str, name: str, said: Json) -> None:
+        assert isinstance(said, dict)
+        found.append(_Sample(**said))  # type: ignore[arg-type]
+
+    with TemporaryDirectory(prefix="headrace-") as claims:
+        argument: dict[str, Json] = {
+            "request": plan.request.text(),
+            "store": str(store.folder.absolute()),
+        }
+        work = Work(
+            function=function,
+            argument=argument,
+            claims=Path(claims),
+            workers=1,
+            stall_seconds=options.stall_seconds,
+        )
+        outcome = work_through(work, told, on_said=hear, clock=clock)
+    if outcome.is_interrupted:
+        raise KeyboardInterrupt
+    return found, tuple(_failure(told[name], why) for name, why in outcome.fallen.items())
+
+
+def _failure(told: Json, why: str) -> str:
+    assert isinstance(told, list)
+    return f"a sample of {told[0]}, frame {told[1]}, could not be made: {why}"
 
 
 def _frames_at(plan: FramePlan, places: list[int]) -> Iterator[tuple[int, int]]:
@@ -87,8 +169,10 @@ def _frames_at(plan: FramePlan, places: list[int]) -> Iterator[tuple[int, int]]:
         before += len(wanted)
 
 
-def _sample(plan: FramePlan, pictures: Pictures, video: int, number: int, clock: Clock) -> _Sample:
-    index = plan.indexes[video]
+def _sample(
+    path: Path, store: IndexStore, pictures: Pictures, number: int, clock: Clock
+) -> _Sample:
+    index = open_index(Source(path), store)
     height, width = index.info.upright_size
     with closing(open_decoder(index, FrameShape(size=pictures.size))) as decoder:
         began_ns = clock.now_ns()

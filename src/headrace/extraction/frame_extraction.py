@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from headrace.decode.index_store import IndexStore
 from headrace.extraction.attempt import Attempt, Extracted, startup_parts
-from headrace.extraction.forecast import Forecast, forecast
+from headrace.extraction.forecast import Forecast, forecast, make_samples
 from headrace.extraction.frame_job import FrameJob, workers_for
 from headrace.extraction.frame_plan import FramePlan
 from headrace.extraction.frame_request import FrameOptions
@@ -79,10 +79,23 @@ class FrameExtraction:
             clock=clock,
         )
 
-    def forecast(self) -> Forecast:
-        """Return how many pictures, how large and how long: decodes and encodes a few of them."""
-        workers = workers_for(self.options, self.plan)
-        return forecast(self.plan, self.options.pictures, workers, self.clock)
+    def forecast(self, function: ChildFunction = make_samples) -> Forecast:
+        """Return how many pictures, how large and how long: decodes and encodes a few of them.
+
+        Args:
+            function: What makes them, in a child process.
+
+        Raises:
+            KeyboardInterrupt: somebody pressed Ctrl-C.
+        """
+        return forecast(
+            self.plan,
+            self.options,
+            self.store,
+            workers=workers_for(self.options, self.plan),
+            function=function,
+            clock=self.clock,
+        )
 
     def run(self, on_frames: Callable[[int], None] = lambda count: None) -> Extracted:
         """Extract what is missing in the folder, and write the table when nothing is.

@@ -39,8 +39,8 @@ def indexes_of(
 ) -> dict[Path, StreamIndex | MediaError]:
     """Return the index of each video, or why it has none.
 
-    Videos that the store does not know are scanned by workers, many at a time; a single one is
-    scanned here, since starting a process takes longer than most scans.
+    Videos that the store does not know are scanned by workers, many at a time, so that one that
+    ends its process ends no other. Starting one takes longer than most scans: some 0.3 s.
 
     Args:
         paths: Files, none twice.
@@ -56,7 +56,7 @@ def indexes_of(
     """
     unknown = [path for path in paths if not _is_known(path, store)]
     fallen: dict[str, str] = {}
-    if len(unknown) > 1:
+    if unknown:
         fallen = _scanned(unknown, store, workers, stall_seconds, on_video, function, clock)
     found: dict[Path, StreamIndex | MediaError] = {}
     for number, path in enumerate(paths):

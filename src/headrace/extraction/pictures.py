@@ -36,6 +36,8 @@ _FACTS: Final[dict[PictureFormat, _Facts]] = {
     "webp": _Facts("WEBP", "webp", 80, 16_383, 40),
     "avif": _Facts("AVIF", "avif", 75, 65_536, 80),
 }
+_PNG_LEVEL: Final = 4
+"""Of zlib, 1 to 9. Pillow's own choice, 6, takes twice the time for files 6 % smaller."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +118,8 @@ class Pictures:
         options: dict[str, Any] = {}
         if self.quality_in_force is not None:
             options["quality"] = self.quality_in_force
+        if self.format == "png":
+            options["compress_level"] = _PNG_LEVEL
         if self.format == "avif":
             options["max_threads"] = 1  # the workers take the cores
         try:

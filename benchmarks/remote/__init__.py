@@ -1,0 +1,1 @@
+"""Reading videos that do not lie on the machine."""

@@ -1,0 +1,90 @@
+"""Tests of benchmarks/bench_extract.py: the same pictures by headrace and by ffmpeg, then times."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from benchmarks.bench_extract import contest, kind, ways
+from benchmarks.extracting.cases import CASES, Case, at_rate, wanted
+from benchmarks.extracting.one_keyframe import one_keyframe
+from benchmarks.questions.extract_frames import answer
+
+from benchmark_fakes import result
+from headrace.testing.synth import SynthClip, write_clip
+
+
+@pytest.fixture
+def clip(tmp_path):
+    return write_clip(tmp_path / "clip", SynthClip(num_frames=75, gop=25, b_frames=2))
+
+
+@pytest.mark.parametrize(("frames", "expected"), [("fps", [0, 30, 60]), ("keyframes", [0, 25, 50])])
+def test_ffmpeg_makes_the_pictures_that_headrace_makes(clip, tmp_path, frames, expected):
+    assert wanted(clip, frames, 1) == expected
+    asked = {"paths": [str(clip)], "frames": frames, "rate": 1, "picture": "png"}
+    found = {}
+    for way in ("headrace", "ffmpeg", "ffmpeg_predicted"):
+        place = tmp_path / f"{way}.npz"
+        answer(way=way, size=(256, 256), workers=1, pictures=str(place), **asked)
+        with np.load(place) as stored:
+            assert stored["requests"].tolist() == [[0, n] for n in expected]
+            found[way] = stored["pictures"]
+    assert np.array_equal(found["headrace"], found["ffmpeg"])
+    assert np.array_equal(found["headrace"], found["ffmpeg_predicted"])
+
+
+def test_a_timed_command_tells_what_came(clip):
+    timed = answer(
+        way="ffmpeg",
+        paths=[str(clip)],
+        frames="fps",
+        rate=1,
+        picture="jpg",
+        size=(256, 256),
+        workers=1,
+        pictures=None,
+    )
+    assert timed["frames"] == 3
+    assert timed["written_bytes"] > 0
+
+
+def test_a_frame_is_wanted_that_is_shown_at_the_moment():
+    assert at_rate([Fraction(n, 4) for n in range(9)], 1) == [0, 4, 8]
+    assert at_rate([Fraction(0), Fraction(2, 5), Fraction(6, 5)], 1) == [0, 1]
+
+
+def test_a_clip_with_one_keyframe_keeps_its_frames(clip):
+    made = one_keyframe(clip)
+    assert wanted(made, "keyframes", 1) == [0]
+    assert len(wanted(made, "fps", 1)) == 3
+    assert one_keyframe(clip).stat().st_mtime_ns == made.stat().st_mtime_ns
+
+
+def test_a_process_for_each_video_takes_part_where_there_are_several_of_both():
+    many, single = (Case(name="a", kind="web", videos=n) for n in (4, 1))
+    assert "ffmpeg_at_once" in ways(many, 2)
+    assert "ffmpeg_at_once" not in [*ways(many, 1), *ways(single, 2)]
+
+
+def test_equal_pictures_are_proved_once_and_timed_on_one_core_and_on_all(clip, monkeypatch):
+    monkeypatch.setattr(Case, "paths", lambda case, root: [clip])
+    told = []
+
+    def ask(asked):
+        if asked["question"] == "every_frame" or asked["pictures"]:
+            still = np.zeros((75, 32, 32, 3), np.float16)
+            given = {"a": still}
+            if asked["question"] != "every_frame":
+                told.append((asked["way"], asked["picture"]))
+                given = {"requests": np.array([[0, 0]]), "pictures": still[:1]}
+            np.savez(asked["pictures"], **given)
+            return {"versions": {}}
+        return {"wall_seconds": 2.0, "frames": 4, "written_bytes": 8}
+
+    [case] = [each for each in CASES if each.kind == "cam"]
+    found = contest(result(), case, None, 2, 3, ask)
+    assert told == [("headrace", "png"), ("ffmpeg", "png")]
+    assert [(row.name, row.kind) for row in found.rows] == [
+        (way, kind(case, cores)) for way in ("headrace", "ffmpeg") for cores in (1, 2)
+    ]
+    assert all(len(row.repeats) == 3 and row.speed == 2.0 for row in found.rows)

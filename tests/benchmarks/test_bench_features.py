@@ -1,0 +1,73 @@
+"""Tests of benchmarks/bench_features.py: equal features first, then each way in turn."""
+
+import numpy as np
+import pytest
+from benchmarks.bench_features import FeatureRow, FeaturesResult, contest, least_cosine
+from benchmarks.record import Repeat
+from benchmarks.runner import WorkerError
+from benchmarks.tables.features import features
+
+from benchmark_fakes import origin
+
+ASKED = {"paths": ["a.mp4"], "weights": "w.pth", "rate": 5}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "least"), [([[2.0, 0.0], [0.0, 1.0]], 1.0), ([[0.0, 1.0]] * 2, 0.0), ([[1, 0]], 0.0)]
+)
+def test_features_are_held_against_the_bare_loops(tmp_path, theirs, least):
+    def ask(asked, *, cache):
+        mine = [[1.0, 0.0], [0.0, 1.0]]
+        np.save(asked["kept"], np.array(mine if asked["way"] == "bare" else theirs))
+
+    assert least_cosine(ASKED, tmp_path, ask) == least
+
+
+def test_a_second_run_finds_the_folder_of_the_first(monkeypatch):
+    told = []
+
+    def ask(asked, *, cache):
+        told.append((asked["way"], asked["cache"].partition(":")[0], cache))
+        if asked["way"] == "one_by_one":
+            raise WorkerError("no cv2")
+        return {"wall_seconds": 2.0, "frames": 10}
+
+    rows = {row.way: row for row in contest(ASKED, 2, ask)}
+    assert [row.way for row in rows.values() if row.failure] == ["one_by_one"]
+    assert all(len(row.repeats) == 2 for row in rows.values() if not row.failure)
+    ways = [(way, cache) for way, cache, _ in told[:7]]
+    assert ways == [
+        ("bare", "none"),
+        ("one_by_one", "none"),
+        ("headrace", "none"),
+        ("headrace", "sqlite"),
+        ("headrace", "sqlite"),
+        ("headrace", "redis"),
+        ("headrace", "redis"),
+    ]
+    folders = [folder for *_, folder in told[:7]]
+    assert folders[3] == folders[4] != folders[5] == folders[6]
+
+
+def _result(others, **seconds):
+    rows = tuple(
+        FeatureRow(
+            way=way.replace("_again", ", again"),
+            repeats=(Repeat(wall_seconds=s, cpu_seconds=1.0, others_cpu_seconds=others),),
+        )
+        for way, s in seconds.items()
+    )
+    said = {"rate": 5, "count": 8, "repeats": 1}
+    return FeaturesResult(provenance=origin(**said), rows=rows, least_cosine=0.99999)
+
+
+def test_the_bars_are_judged():
+    text = features(_result(0.0, bare=9.0, none=10.0, sqlite_again=0.25))
+    assert "| **headrace**, no cache | 10.0 (10.0–10.0) | 0.90 (0.90–0.90) |" in text
+    assert "Bar of 0.95 **not held** (0.90); bar of 20 held (40.00)." in text
+
+
+def test_a_disturbed_machine_gives_no_verdict():
+    text = features(_result(1.0, bare=9.0, none=10.0))
+    assert "Other work took 50% of the CPU time in the worst run: no verdict." in text
+    assert "held" not in text
