@@ -16,7 +16,7 @@ _WORDS: Final = {
     "write": "writing files",
 }
 _MODEL: Final = "model"
-"""An option of those who extract features, and not pictures."""
+"""A part of the work of those who extract features, and not pictures."""
 _FEATURES: Final = {
     "decode": "Fewer frames, or videos of fewer pixels: little is decoded in vain",
     "prepare": "--prep-level simple, which changes the features",
@@ -52,7 +52,7 @@ def extraction(session: Session) -> Finding | None:
         else f"The worker was at work {percent(min(1.0, busy))} of the time.",
     ]
     if metrics.amplification is not None:
-        what = "frame used" if _MODEL in session.provenance.configuration else "picture"
+        what = "frame used" if _MODEL in costs else "picture"
         evidence.append(f"Frames decoded per {what}: {metrics.amplification:.2f}.")
     change = _change(session, metrics, top, share, workers)
     return Finding(
@@ -81,7 +81,7 @@ def _change(session: Session, metrics: Metrics, top: str, share: float, workers:
             "decoded",
             most=most,
         )
-    if _MODEL in options:
+    if metrics.cost is not None and _MODEL in metrics.cost.stages:
         return Change(words=_FEATURES[top], most=most)
     if top == "write":
         return Change(words="A faster disk for -o, or --format with smaller files", most=most)
