@@ -6,7 +6,8 @@ import pytest
 from torch import nn
 
 from cache.made import key
-from headrace.cache.facts import decode_facts, model_facts, numerics_facts, preprocess_facts
+from headrace.cache.facts import decode_facts
+from headrace.cache.model_facts import model_facts, numerics_facts, preprocess_facts
 from headrace.decode.decoding import Decoding
 from headrace.models.compute import Compute
 from headrace.preprocess.spec import InputSpec

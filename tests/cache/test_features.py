@@ -7,8 +7,9 @@ import pytest
 from cache.made import same
 from cache.redis_server import redis_server
 from headrace.cache.contents import ContentDigests
-from headrace.cache.facts import decode_facts, model_facts, numerics_facts, preprocess_facts
+from headrace.cache.facts import decode_facts
 from headrace.cache.key import ChunkKey
+from headrace.cache.model_facts import model_facts, numerics_facts, preprocess_facts
 from headrace.cache.open import open_cache
 from headrace.decode.clips import load_clip
 from headrace.decode.decoding import ON_CPU

@@ -171,15 +171,19 @@ def test_what_is_done_is_not_done_again(undisturbed, clips, store):
 
 
 @pytest.mark.parametrize(
-    ("function", "words"),
+    ("function", "words", "is_other"),
     [
-        ("crashes_at_the_second_video", "its decoder crashed: the process ended by signal 11"),
-        ("hangs_at_the_second_video", "its decoder hung: nothing came for 1 s"),
-        ("fails_at_the_second_video", "working on it failed: ZeroDivisionError: no such number"),
+        (
+            "crashes_at_the_second_video",
+            "its decoder crashed: the process ended by signal 11",
+            True,
+        ),
+        ("hangs_at_the_second_video", "its decoder hung: nothing came for 1 s", False),
+        ("fails_at_the_second_video", "working on it failed: ZeroDivisionError: no such number", 0),
     ],
 )
 def test_a_video_that_ends_its_workers_is_left_out_and_the_others_go_on(
-    undisturbed, clips, store, tmp_path, function, words
+    undisturbed, clips, store, tmp_path, monkeypatch, function, words, is_other
 ):
     function = getattr(extracting, function)
     out = tmp_path / "out"
@@ -188,9 +192,16 @@ def test_a_video_that_ends_its_workers_is_left_out_and_the_others_go_on(
     assert {(loss.input, loss.cause) for loss in extracted.session.lost} == {(1, words)}
     assert len(extracted.session.lost) == 5
     assert [row["video"] for row in rows(out)] == [str(clips[0])] * 10 + [str(clips[2])] * 6
-    # Nothing of it counts as done: it is tried again by the next run.
-    assert extract(clips, out, store, workers=1).is_all
+    # The next run leaves it out untried, unless it is told to try, or has another decoder.
+    again = extract(clips, out, store, workers=1)
+    assert not again.is_all
+    assert {loss.cause for loss in again.session.lost} == {f"{words}; --retry tries it again"}
+    assert not len(again.session.steps)
+    if is_other:
+        monkeypatch.setattr("headrace.extraction.ledger.decoder_version", lambda: "av 99")
+    assert extract(clips, out, store, workers=1, retry=not is_other).is_all
     assert contents(out) == contents(undisturbed)
+    assert extract(clips, out, store).is_all
 
 
 def test_of_a_chunk_that_ends_its_workers_what_came_before_is_kept(clips, store, tmp_path):
@@ -202,7 +213,7 @@ def test_of_a_chunk_that_ends_its_workers_what_came_before_is_kept(clips, store,
     assert sorted(found + lost) == list(range(48))
     assert 0 < len(found) < 24
     assert {row["file"] for row in rows(out)} == {path.name for path in out.glob("*.png")}
-    again = extract(clips[:1], out, store, frames="every 1", workers=1)
+    again = extract(clips[:1], out, store, frames="every 1", workers=1, retry=True)
     assert (again.is_all, again.were_there) == (True, len(found))
     assert numbers(out) == list(range(48))
 

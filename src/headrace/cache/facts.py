@@ -1,17 +1,9 @@
-"""The groups of a key, read off the values that a run is made of."""
+"""The groups of a key that no model has a part in, read off the values that a run is made of."""
 
-from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-import torch
-from torch import nn
-
 from headrace.decode.decoding import Decoding
-from headrace.models.compute import Compute
-from headrace.models.weights_digest import weights_digest
-from headrace.preprocess.operations import PrepLevel, operations
-from headrace.preprocess.spec import InputSpec
 
 
 def decode_facts(decoding: Decoding, *, on_error: str) -> dict[str, Any]:
@@ -25,39 +17,3 @@ def decode_facts(decoding: Decoding, *, on_error: str) -> dict[str, Any]:
         "device": decoding.device.partition(":")[0],
         "on_error": on_error,
     }
-
-
-def preprocess_facts(level: PrepLevel, spec: InputSpec, *, device: str = "cpu") -> dict[str, Any]:
-    """What is done to pixels, and on what kind of device: `ChunkKey.preprocess`."""
-    return {
-        "device": device,
-        "calls": [operation.call for operation in operations(level, spec)],
-        "layout": spec.layout,
-        "torchvision": version("torchvision"),
-    }
-
-
-def model_facts(name: str, module: nn.Module, layers: Sequence[str]) -> dict[str, Any]:
-    """Which model, and what of it: `ChunkKey.model`. Reads all weights, a second for 1 GB."""
-    return {"name": name, "layers": list(layers), "weights": weights_digest(module)}
-
-
-def numerics_facts(compute: Compute) -> dict[str, Any]:
-    """What moves the last digits of a result: `ChunkKey.numerics`.
-
-    On a GPU its generation counts, since kernels differ, and whether float32 is computed in fewer
-    bits; the size of batches does not.
-    """
-    facts: dict[str, Any] = {
-        "precision": compute.precision,
-        "device": compute.device,
-        "split_layer": compute.split_layer,
-        "is_compiled": compute.compile,
-        "is_channels_last": compute.channels_last,
-        "torch": torch.__version__,
-    }
-    if compute.device == "cuda":
-        facts["generation"] = list(torch.cuda.get_device_capability())
-        facts["float32"] = torch.get_float32_matmul_precision()
-        facts["tf32_convolutions"] = bool(torch.backends.cudnn.allow_tf32)
-    return facts

@@ -60,6 +60,7 @@ def _frames(**typed: Any) -> None:
         ),
         workers=typed["workers"],
         on_error=typed["on_error"],
+        retry=typed["retry"],
     )
     is_quiet = typed["json"]
     with ending_on_sigterm() as ending:

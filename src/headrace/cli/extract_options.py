@@ -57,6 +57,10 @@ class FrameFlags:
             "damaged, come as FFmpeg shows them."
         ),
     ] = "skip"
+    retry: Annotated[
+        bool,
+        typer.Option("--retry", help="Try again what ended two workers in an earlier run."),
+    ] = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say how many, how large and how long.")
     ] = False

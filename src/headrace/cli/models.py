@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from headrace.models.listing import ListedModel
-    from headrace.preprocess.spec import InputSpec
+    from headrace.preprocess.spec import InputSpec, PrepLevel
 
 _DEFAULT: Final = "mobilenet_v2"
 """What `headrace run` runs where no model is named."""
@@ -79,7 +79,7 @@ def _levels(model: "ListedModel") -> Iterator[str]:
 def _calls(model: "ListedModel") -> dict[str, list[str]]:
     from typing import get_args
 
-    from headrace.preprocess.operations import PrepLevel, operations
+    from headrace.preprocess.operations import operations
 
     return {
         level: [operation.call for operation in operations(level, model.input)]

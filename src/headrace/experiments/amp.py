@@ -27,7 +27,7 @@ from headrace.profiling.provenance import Record
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from headrace.models.compute import Device, Precision
+    from headrace.models.precision import Device, Precision
 
 FULL: Final = "float32"
 """What the others are compared with."""

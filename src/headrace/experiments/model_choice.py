@@ -1,20 +1,18 @@
 """Which model an experiment runs, and how: options that several experiments have in common."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
 from headrace.errors import ConfigError
 from headrace.experiments.options import Option
+from headrace.models.precision import Device
+from headrace.preprocess.spec import PrepLevel
 from headrace.video.stream_index import StreamIndex
 
 if TYPE_CHECKING:
     from headrace.runs.options import ComputeOptions
-
-# As the layers below name them, which import PyTorch; help must not wait for it.
-Device = Literal["cpu", "cuda"]
-PrepLevel = Literal["simple", "medium", "complex"]
 
 ModelName: TypeAlias = Annotated[str, Option("A classification model of torchvision.")]
 Weights: TypeAlias = Annotated[

@@ -19,12 +19,11 @@ from headrace.errors import ConfigError
 from headrace.experiments.contest import Done, Way
 from headrace.experiments.model_choice import indexes_of
 from headrace.extraction.frames import FrameReader
-from headrace.models.compute import Device
 from headrace.models.model import Model
+from headrace.models.precision import Device
 from headrace.models.transfer import transfer
 from headrace.preprocess.levels import build_preprocess
-from headrace.preprocess.operations import PrepLevel
-from headrace.preprocess.spec import InputSpec
+from headrace.preprocess.spec import InputSpec, PrepLevel
 from headrace.report.numbers import gibibytes
 from headrace.runtime.clock import Clock
 from headrace.video.frames import FrameBatch

@@ -11,8 +11,7 @@ from headrace.experiments.overlap_decoding import SharedFrame, decoding
 from headrace.experiments.overlap_work import ready_work
 from headrace.models.threads import operation_threads
 from headrace.preprocess.levels import build_preprocess
-from headrace.preprocess.operations import PrepLevel
-from headrace.preprocess.spec import InputSpec
+from headrace.preprocess.spec import InputSpec, PrepLevel
 from headrace.runs.options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.process_stage import ProcessStage

@@ -4,7 +4,7 @@ from typing import Final, Literal, get_args
 
 from pydantic import NonNegativeFloat
 
-from headrace.experiments.model_choice import PrepLevel
+from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.provenance import Record
 
 Place = Literal["cpu", "1 thread", "gpu"]

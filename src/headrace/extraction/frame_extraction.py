@@ -1,25 +1,25 @@
 """Extracting frames: planned, done by workers, recorded; where a run ended, the next goes on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from headrace.decode.index_store import IndexStore
-from headrace.errors import HeadraceError
+from headrace.extraction.attempt import Ended, RunWatch, startup_parts
 from headrace.extraction.forecast import Forecast, forecast
 from headrace.extraction.frame_plan import FramePlan
 from headrace.extraction.frame_request import FrameOptions
-from headrace.extraction.frame_session import Ended, FrameRecorder, Settled, session_of
+from headrace.extraction.frame_session import ROLES, Settled, session_of
 from headrace.extraction.frame_worker import extract_frames
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.names import frame_file
+from headrace.extraction.recorder import Listening, Recorder
 from headrace.extraction.table import NAME, check_pyarrow, remove_table, write_table
 from headrace.extraction.workers import Work, WorkOutcome, work_through
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Session
 from headrace.profiling.setup import StartUpPart
-from headrace.profiling.usage import ProcessorShare
 from headrace.runtime.child import ChildFunction
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
@@ -102,11 +102,7 @@ class FrameExtraction:
             plan=plan,
             store=store,
             command=tuple(command),
-            startup=tuple(
-                StartUpPart(name=name, seconds=max(0.0, seconds))
-                for name, seconds in parts.items()
-                if seconds is not None
-            ),
+            startup=startup_parts(parts),
             function=function,
             clock=clock,
         )
@@ -137,44 +133,48 @@ class FrameExtraction:
             return self._run(ledger, made, on_frames)
 
     def _run(self, ledger: Ledger, made: Provenance, on_frames: Callable[[int], None]) -> Extracted:
-        start_ns, share = self.clock.now_ns(), ProcessorShare()
-        recorder = FrameRecorder(self.plan.places, start_ns, self.clock, on_frames)
+        watch = RunWatch(self.clock)
+        recorder = Recorder(
+            Listening(
+                places=self.plan.places,
+                roles=ROLES,
+                start_ns=watch.start_ns,
+                clock=self.clock,
+                on_frames=on_frames,
+            )
+        )
         before = Settled.of(ledger, self.plan, {})
         on_frames(before.pictures)
-        settled, ended = before, Ended(outcome="complete")
-        try:
-            done = self._work(ledger, before, recorder)
-            settled = Settled.of(ledger, self.plan, {**done.fallen, **recorder.unreadable})
-            if done.is_interrupted:
-                ended = Ended(outcome="interrupted")
+        left_out: dict[str, str] = {}
+
+        def work() -> bool:
+            left_out.update(ledger.quarantine().standing(retry=self.options.retry))
+            done = self._work(ledger, {*before.entries, *left_out}, recorder)
+            left_out.update({**done.fallen, **recorder.unreadable})
+            settled = Settled.of(ledger, self.plan, left_out)
             self._remove_unknown(settled)
             if settled.is_whole(self.plan):
                 path = self.options.out / NAME
                 write_table(path, settled.rows(self.plan), self.plan.indexes)
-        except KeyboardInterrupt:
-            ended = Ended(outcome="interrupted")
-        except HeadraceError as failure:
-            ended = Ended(outcome="failed", error=str(failure).splitlines()[0])
-            settled = Settled.of(ledger, self.plan, {})
+            return done.is_interrupted
+
+        ended = Ended.of(work)
+        settled = Settled.of(ledger, self.plan, left_out)
         session = session_of(self.plan, settled, recorder, made, ended)
+        facts = {
+            "startup": self.startup,
+            "stages": recorder.stages(self.workers),
+            "notes": (*self.plan.notes, *_were_there(before.pictures)),
+        }
         return Extracted(
-            session=session.model_copy(
-                update={
-                    "wall_seconds": (self.clock.now_ns() - start_ns) / 1e9,
-                    "startup": self.startup,
-                    "others_cpu_share": share.of_others(),
-                    "usage": share.used(),
-                    "stages": recorder.stages(self.workers),
-                    "notes": (*self.plan.notes, *_were_there(before.pictures)),
-                }
-            ),
+            session=watch.written_on(session, facts),
             pictures=settled.pictures,
             were_there=before.pictures,
             wanted=self.plan.frames,
         )
 
-    def _work(self, ledger: Ledger, before: Settled, recorder: FrameRecorder) -> WorkOutcome:
-        todo = [chunk for chunk in self.plan.chunks if chunk.name not in before.entries]
+    def _work(self, ledger: Ledger, done: Collection[str], recorder: Recorder) -> WorkOutcome:
+        todo = [chunk for chunk in self.plan.chunks if chunk.name not in done]
         if todo:
             remove_table(self.options.out / NAME)
         work = Work(
@@ -192,6 +192,7 @@ class FrameExtraction:
             work,
             {chunk.name: [chunk.video, chunk.start, chunk.stop] for chunk in todo},
             on_said=recorder.hear,
+            on_fallen=ledger.quarantine().add,
             clock=self.clock,
         )
 

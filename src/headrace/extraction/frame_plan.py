@@ -3,18 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError, MediaError
+from headrace.errors import ConfigError
 from headrace.extraction.frame_request import FrameOptions
-from headrace.extraction.indexing import indexes_of
-from headrace.extraction.names import video_names
-from headrace.extraction.request import AskedVideo, Request
+from headrace.extraction.request import Request
+from headrace.extraction.videos import Videos
 from headrace.planning.chunks import Chunk, chunks_of
 from headrace.video.loss import Loss
 from headrace.video.stream_index import StreamIndex
@@ -60,19 +58,15 @@ class FramePlan:
             ConfigError: no frame is wanted; a time lies behind the end of a video; a picture would
                 be too large for its format.
         """
-        paths = list(dict.fromkeys(Path(source).absolute() for source in options.sources))
-        twice = len(options.sources) - len(paths)
-        found = indexes_of(
-            paths,
+        videos = Videos.of(
+            options.sources,
             store,
             workers=options.processes,
             stall_seconds=options.stall_seconds,
+            raises=options.on_error == "raise",
             on_video=on_video,
         )
-        indexes = {n: i for n, i in enumerate(found.values()) if isinstance(i, StreamIndex)}
-        errors = [each for each in found.values() if isinstance(each, MediaError)]
-        if errors and (options.on_error == "raise" or not indexes):
-            raise errors[0]
+        indexes = videos.indexes
         wanted = {number: options.selection.of(index) for number, index in indexes.items()}
         if not any(map(len, wanted.values())):
             raise ConfigError(
@@ -80,7 +74,7 @@ class FramePlan:
                 f"{str(options.selection)!r}; ask for others, as with --every 1"
             )
         return cls(
-            request=options.request(_asked(paths, indexes)),
+            request=options.request(videos.asked),
             indexes=indexes,
             wanted=wanted,
             chunks=tuple(
@@ -88,12 +82,8 @@ class FramePlan:
                 for number in indexes
                 for chunk in _chunks(options, number, indexes[number], wanted[number])
             ),
-            left_out=tuple(
-                Loss(source=error.source, index=None, cause=str(error)) for error in errors
-            ),
-            notes=(f"{twice} of the paths named a video again; each is read once",)
-            if twice
-            else (),
+            left_out=videos.left_out,
+            notes=videos.notes,
         )
 
     @cached_property
@@ -105,18 +95,6 @@ class FramePlan:
     def places(self) -> dict[int, int]:
         """Number of a video in the request → its place among those that could be opened."""
         return {number: place for place, number in enumerate(self.indexes)}
-
-
-def _asked(paths: list[Path], indexes: dict[int, StreamIndex]) -> tuple[AskedVideo, ...]:
-    return tuple(
-        AskedVideo(
-            name=name,
-            path=str(path),
-            size=indexes[number].fingerprint.size if number in indexes else None,
-            mtime_ns=indexes[number].fingerprint.mtime_ns if number in indexes else None,
-        )
-        for number, (name, path) in enumerate(zip(video_names(paths), paths, strict=True))
-    )
 
 
 def _chunks(

@@ -37,6 +37,8 @@ class FrameOptions:
     on_error: OnError = "skip"
     """Bad videos and frames are left out and listed, end the extraction, or, where frames are
     damaged, come as FFmpeg shows them."""
+    retry: bool = False
+    """Whether what ended two workers in an earlier run is tried again."""
     stall_seconds: float = _STALL_SECONDS
     """How long a worker may have nothing to show before it is taken to hang, and ended."""
 
@@ -61,6 +63,7 @@ class FrameOptions:
             "out": str(self.out),
             "workers": self.workers,
             "on_error": self.on_error,
+            "retry": self.retry,
             "stall_seconds": self.stall_seconds,
         }
 

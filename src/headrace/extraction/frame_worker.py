@@ -17,8 +17,8 @@ from headrace.extraction.frame_request import conceals_of, pictures_of
 from headrace.extraction.frame_rows import FrameRow, LostRow, entry_of, rows_of
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.names import frame_file
+from headrace.extraction.speaker import Speaker, chunks_to_do
 from headrace.extraction.step_watch import StepWatch
-from headrace.extraction.workers import Speaker, chunks_to_do
 from headrace.planning.chunks import frames_between
 from headrace.planning.stretches import Stretch, stretches
 from headrace.runtime.child import Json

@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
 from headrace.errors import MediaError, OpenError
-from headrace.extraction.workers import Work, chunks_to_do, work_through
+from headrace.extraction.speaker import chunks_to_do
+from headrace.extraction.workers import Work, work_through
 from headrace.runtime.child import ChildFunction, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.source import Source

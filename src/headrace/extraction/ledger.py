@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.errors import ConfigError
+from headrace.extraction.quarantine import Quarantine
 from headrace.extraction.request import Request
+from headrace.profiling.machine import decoder_version
 from headrace.runtime.lock import file_lock
 from headrace.text_file import partial_of, write_whole
 
@@ -139,6 +141,10 @@ class Ledger:
         """Return the entries of those chunks that are done. Asks for the size of every file."""
         found = {chunk: self._read(chunk) for chunk in chunks}
         return {chunk: entry for chunk, entry in found.items() if entry is not None}
+
+    def quarantine(self) -> Quarantine:
+        """Return the chunks that earlier runs gave up, for what decodes now."""
+        return Quarantine(self._home / "quarantine.json", decoder_version())
 
     def claims(self) -> Path:
         """Return the folder in which workers of this run claim chunks.

@@ -1,14 +1,12 @@
 """Where a model runs and how: device, precision, compilation, memory layout, warm-up."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 
 from headrace.errors import BackendError, ConfigError
-
-Device = Literal["cpu", "cuda"]
-Precision = Literal["float32", "float16", "bfloat16"]
+from headrace.models.precision import Device, Precision
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,8 @@ from typing import Final
 
 import torch
 
-from headrace.models.compute import Compute, Precision
+from headrace.models.compute import Compute
+from headrace.models.precision import Precision
 
 _INSTRUCTIONS: Final[dict[Precision, tuple[str, ...]]] = {
     "bfloat16": ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16"),

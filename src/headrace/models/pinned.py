@@ -2,7 +2,7 @@
 
 import torch
 
-from headrace.models.compute import Device
+from headrace.models.precision import Device
 
 
 class PinnedCopy:

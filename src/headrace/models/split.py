@@ -9,7 +9,7 @@ import torchvision
 from torch import fx, nn
 
 from headrace.errors import ConfigError
-from headrace.models.compute import Device
+from headrace.models.precision import Device
 
 _SHOWN: Final = 3
 _CALLS: Final = ("call_module", "call_function", "call_method")

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.models.compute import Device
 from headrace.models.pinned import PinnedCopy
+from headrace.models.precision import Device
 
 Copy = Callable[[torch.Tensor, Device], torch.Tensor]
 """Gives the tensor on the device: the same tensor where it lies there already."""

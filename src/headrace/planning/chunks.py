@@ -30,11 +30,16 @@ class Chunk:
     @property
     def name(self) -> str:
         """What it is known by, in this and in later runs: by its frames, however cut."""
-        return f"{self.video:05d}-{self.start:08d}-{self.stop:08d}"
+        return chunk_name(self.video, self.start, self.stop)
 
     def of(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return those of the wanted frames of its video, int64, ascending, that it is for."""
         return frames_between(wanted, self.start, self.stop)
+
+
+def chunk_name(video: int, start: int, stop: int) -> str:
+    """Return what the frames [start, stop) of a video are known by; names sort as frames do."""
+    return f"{video:05d}-{start:08d}-{stop:08d}"
 
 
 def frames_between(wanted: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int64]:

@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.preprocess.operations import PrepLevel, operations
-from headrace.preprocess.spec import InputSpec
+from headrace.preprocess.operations import operations
+from headrace.preprocess.spec import InputSpec, PrepLevel
 
 Frames = NDArray[np.uint8] | torch.Tensor
 """uint8 RGB: pictures [N, H, W, 3], or clips [N, T, H, W, 3]; an array lies on the CPU."""

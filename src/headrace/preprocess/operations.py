@@ -2,16 +2,14 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as ops
 
 from headrace.errors import ConfigError
-from headrace.preprocess.spec import InputSpec
-
-PrepLevel = Literal["simple", "medium", "complex"]
+from headrace.preprocess.spec import InputSpec, PrepLevel
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,12 @@
 """What a model was trained to see: single pictures or clips, their size and their colours."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from headrace.errors import ConfigError
+
+PrepLevel = Literal["simple", "medium", "complex"]
+"""How much is done to a picture before the model sees it: see `build_preprocess`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,11 +92,14 @@ def describe_machine() -> Machine:
         system=f"{_system_name()}, {platform.system()} {platform.release()} {platform.machine()}",
         python=f"{platform.python_implementation()} {platform.python_version()}",
         gpus=_gpus(),
-        ffmpeg={
-            name: ".".join(str(part) for part in version)
-            for name, version in sorted(av.library_versions.items())
-        },
+        ffmpeg=_libraries(),
     )
+
+
+def decoder_version() -> str:
+    """Return the versions of PyAV and of FFmpeg's libraries, as one text."""
+    libraries = ", ".join(f"{name} {version}" for name, version in _libraries().items())
+    return f"av {av.__version__}, {libraries}"
 
 
 def versions() -> dict[str, str]:
@@ -113,6 +116,13 @@ def _versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def _libraries() -> dict[str, str]:
+    return {
+        name: ".".join(str(part) for part in version)
+        for name, version in sorted(av.library_versions.items())
+    }
 
 
 def _cpu_name() -> str:

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from headrace.models.compute import Device, Precision
 from headrace.models.memory_peaks import KnownPeaks
 from headrace.models.memory_table import MemoryKey, MemoryTables
 from headrace.models.model import Model
-from headrace.preprocess.operations import PrepLevel
+from headrace.models.precision import Device, Precision
+from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.machine import describe_machine, versions
 from headrace.runs.options import ComputeOptions
 

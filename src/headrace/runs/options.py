@@ -7,9 +7,10 @@ from typing import get_args
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
 from headrace.models.box_choice import BoxChoice
-from headrace.models.compute import Compute, Device, Precision
+from headrace.models.compute import Compute
+from headrace.models.precision import Device, Precision
 from headrace.models.split import layer_of
-from headrace.preprocess.operations import PrepLevel
+from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.provenance import Scalar
 from headrace.runs.marks import MarkOptions
 from headrace.sinks.predictions import PredictionFormat

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.models.compute import Device
 from headrace.models.model import Model
+from headrace.models.precision import Device
 from headrace.models.results import Boxes
 from headrace.models.split import SplitModule
 from headrace.models.transfer import Copy, copy_for, transfer

@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.models.compute import Device
 from headrace.models.model import Model
+from headrace.models.precision import Device
 from headrace.models.results import Boxes, Features, Labels
 from headrace.preprocess.levels import build_preprocess
-from headrace.preprocess.operations import PrepLevel
+from headrace.preprocess.spec import PrepLevel
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

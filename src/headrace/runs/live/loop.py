@@ -18,9 +18,10 @@ from headrace.live.overload import Overload, OverloadName
 from headrace.live.source import LiveSource
 from headrace.models.catalogue import task_of
 from headrace.models.clip_length import with_clip_length
-from headrace.models.compute import Compute, Device, check_available
+from headrace.models.compute import Compute, check_available
 from headrace.models.load import load_classifier, load_clip_classifier
 from headrace.models.model import Model
+from headrace.models.precision import Device
 from headrace.models.prepare import prepare
 from headrace.runs.live.addresses import open_sources
 from headrace.runs.live.engine import Engine

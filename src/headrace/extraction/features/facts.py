@@ -1,0 +1,84 @@
+"""What is known of a model that gives features before it runs, and the keys of its results."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headrace.cache.facts import decode_facts
+from headrace.cache.key import ChunkKey
+from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.decode.index_store import VERSION
+from headrace.decode.protocol import OnError
+from headrace.extraction.features.chunks import ChunkSpec
+from headrace.extraction.features.sampling import Sampling
+from headrace.video.stream_index import StreamIndex
+
+_KIND = "features 1"
+"""Raised when features of the same key come out different."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureFacts:
+    """What is known of a model, its layer and its numerics: see `feature_facts`."""
+
+    shape: tuple[int, ...]
+    """Of one feature, without the dimension of the batch; () is a single number."""
+    layer: str
+    """Whose output it is; empty for a model of the user's own."""
+    origin: str
+    """Where the weights are from, for the record."""
+    preprocess: Mapping[str, Any]
+    model: Mapping[str, Any]
+    numerics: Mapping[str, Any]
+    """Groups of the key of a result: see `ChunkKey`."""
+    uncached: str | None = None
+    """Why results have no key, and are not kept; None: they have."""
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return asdict(self)
+
+    @classmethod
+    def of_plain(cls, plain: Mapping[str, Any]) -> "FeatureFacts":
+        """Return what `plain` told.
+
+        Raises:
+            TypeError, KeyError: it told of something else.
+        """
+        return cls(**{**plain, "shape": tuple(plain["shape"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyMaker:
+    """Makes the keys of chunks."""
+
+    facts: FeatureFacts
+    sampling: Sampling
+    on_error: OnError
+    decoding: Decoding = ON_CPU
+
+    def key_of(self, chunk: ChunkSpec, index: StreamIndex, content: str) -> ChunkKey | None:
+        """Return the key of a chunk's result; None where results are not kept.
+
+        Args:
+            chunk: Which samples.
+            index: The frames of its video.
+            content: Digest of the whole file: see `ContentDigests`.
+        """
+        if self.facts.uncached is not None:
+            return None
+        clip = self.sampling.clip
+        return ChunkKey(
+            kind=_KIND,
+            content=content,
+            selection={
+                "index_version": VERSION,
+                "starts": chunk.starts(self.sampling, index).tolist(),
+                "num_frames": None if clip is None else clip.num_frames,
+                "stride": None if clip is None else clip.stride,
+            },
+            decode=decode_facts(self.decoding, on_error=self.on_error),
+            preprocess=self.facts.preprocess,
+            model=self.facts.model,
+            numerics=self.facts.numerics,
+        )

@@ -1,0 +1,145 @@
+"""What came of a chunk: features with their places in time, what was lost, and how it was made."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import CacheError, ConfigError
+from headrace.extraction.features.chunks import ChunkSpec
+
+_FACTS = "facts"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Samples:
+    """Features, each with the frame it begins at."""
+
+    index: NDArray[np.int64]
+    """int64 [n]: place of the first frame of each sample in presentation order."""
+    pts: NDArray[np.int64]
+    """int64 [n]: when that frame is shown, in ticks of the video."""
+    is_concealed: NDArray[np.bool_]
+    """bool [n]: a frame of it is damaged, and was taken as FFmpeg shows it."""
+    features: NDArray[Any]
+    """float32 or float16 [n, ...]: what the layer gives for each."""
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(array) for name, array in vars(self).items()}
+        if len(set(lengths.values())) > 1:
+            raise ConfigError(f"samples need as many of each, got {lengths}")
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lost:
+    """A sample that did not come."""
+
+    index: int
+    """Of its first frame."""
+    cause: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """Milliseconds that a chunk took, by what was done. Of a batch that several chunks fill, each
+    has its share by samples."""
+
+    decode_ms: float = 0.0
+    queue_ms: float = 0.0
+    """That its decoded samples waited for the model."""
+    prepare_ms: float = 0.0
+    transfer_ms: float = 0.0
+    model_ms: float = 0.0
+    write_ms: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """How a result was made; of two runs it differs."""
+
+    times: Times = field(default_factory=Times)
+    is_cached: bool = False
+    """Whether it was found in the cache."""
+    worker: str = ""
+    started_seconds: float = 0.0
+    ended_seconds: float = 0.0
+    """Since 1970-01-01 UTC: when its decoding began, and when its last feature was there."""
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return asdict(self)
+
+    @classmethod
+    def of_plain(cls, plain: Mapping[str, Any]) -> "Made":
+        """Return what `plain` told."""
+        return cls(**{**plain, "times": Times(**plain["times"])})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ChunkResult:
+    """What came of one chunk: one row of the results."""
+
+    chunk: ChunkSpec
+    size: tuple[int, int]
+    """(height, width) of the video, upright."""
+    time_base: Fraction
+    """Seconds per tick, exact."""
+    samples: Samples
+    """Those that came, ascending."""
+    lost: tuple[Lost, ...] = ()
+    """Those that did not."""
+    error: str | None = None
+    """Why the chunk failed as a whole; then it has no samples."""
+    made: Made = field(default_factory=Made)
+
+    @property
+    def status(self) -> Literal["done", "failed"]:
+        """Whether it was done, whatever was lost."""
+        return "done" if self.error is None else "failed"
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all but `chunk` and `made` as arrays, for an entry: see `of_arrays`."""
+        facts = {
+            "size": self.size,
+            "time_base": [self.time_base.numerator, self.time_base.denominator],
+            "lost": [[each.index, each.cause] for each in self.lost],
+            "error": self.error,
+        }
+        text = json.dumps(facts).encode()
+        return {**vars(self.samples), _FACTS: np.frombuffer(text, np.uint8)}
+
+    @classmethod
+    def of_arrays(
+        cls, chunk: ChunkSpec, arrays: Mapping[str, NDArray[Any]], made: Made
+    ) -> "ChunkResult":
+        """Return the result of a chunk that `arrays` holds.
+
+        Raises:
+            CacheError: they are not those of a result of this chunk.
+        """
+        try:
+            facts = json.loads(arrays[_FACTS].tobytes())
+            result = cls(
+                chunk=chunk,
+                size=(int(facts["size"][0]), int(facts["size"][1])),
+                time_base=Fraction(*facts["time_base"]),
+                samples=Samples(**{k: v for k, v in arrays.items() if k != _FACTS}),
+                lost=tuple(Lost(index=index, cause=cause) for index, cause in facts["lost"]),
+                error=facts["error"],
+                made=made,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise CacheError(f"is no result of chunk {chunk.name}: {error}") from error
+        if result.error is None and len(result.samples) + len(result.lost) != chunk.samples:
+            raise CacheError(
+                f"is no result of chunk {chunk.name}: it tells of "
+                f"{len(result.samples) + len(result.lost)} samples, not of {chunk.samples}"
+            )
+        return result

@@ -1,0 +1,98 @@
+"""What the workers of an extraction say, recorded as steps and costs."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.decode import protocol
+from headrace.errors import ConfigError, MediaError
+from headrace.profiling.flow import StageRecord
+from headrace.profiling.inputs import DecodeCounters
+from headrace.profiling.stages import Role
+from headrace.profiling.steps import Step
+from headrace.runtime.child import Json
+from headrace.runtime.clock import Clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listening:
+    """What a recorder needs to know before anything is said."""
+
+    places: Mapping[int, int]
+    """Number of a video in the request → its place among the session's inputs."""
+    roles: Mapping[str, Role]
+    """Part of the work → the role it plays, in the order of the work."""
+    start_ns: int
+    """When the run began."""
+    clock: Clock
+    """Tells when a step came."""
+    on_frames: Callable[[int], None]
+    """Called with how many more frames came or were lost."""
+
+
+class Recorder:
+    """Hears what workers say, in one thread."""
+
+    def __init__(self, listening: Listening) -> None:
+        """Nothing was said yet."""
+        self.steps: list[Step] = []
+        self.unreadable: dict[str, str] = {}
+        """Name of a chunk whose video could not be opened any more → why."""
+        self._listening = listening
+        self._costs = protocol.DecodeCounters()
+
+    def hear(self, chunk: str, said: Json) -> None:
+        """Take in what a worker says of a chunk.
+
+        Raises:
+            MediaError, ConfigError: what ends the extraction.
+        """
+        match said:
+            case {"step": dict(step)}:
+                self._step(step)
+            case {"chunk": {"decode": dict(cost), "lost": int(lost)}}:
+                self._costs.count(protocol.DecodeCounters(**cost))
+                self._listening.on_frames(lost)
+            case {"unreadable": str(why)}:
+                self.unreadable[chunk] = why
+            case {"failed": {"why": str(why), "source": str(source)}}:
+                raise MediaError(why, source=source)
+            case {"failed": {"why": str(why)}}:
+                raise ConfigError(why)
+
+    @property
+    def decode(self) -> DecodeCounters:
+        """What decoding cost, of chunks that were done."""
+        return DecodeCounters(**vars(self._costs))
+
+    def stages(self, workers: int) -> tuple[StageRecord, ...]:
+        """Return the parts of the work as stages: each waits while the others work."""
+        return tuple(
+            StageRecord(
+                name=name,
+                role=role,
+                workers=workers,
+                items=len(self.steps),
+                busy_seconds=sum(step.work_ms[name] for step in self.steps) / 1e3,
+                starved_seconds=0.0,
+                blocked_seconds=0.0,
+            )
+            for name, role in (self._listening.roles.items() if self.steps else ())
+        )
+
+    def _step(self, said: Mapping[str, Any]) -> None:
+        listening = self._listening
+        ended_ms = (listening.clock.now_ns() - listening.start_ns) / 1e6
+        total_ms = min(ended_ms, float(said["total_ms"]))
+        self.steps.append(
+            Step(
+                step=len(self.steps),
+                input=listening.places[int(said["video"])],
+                first_index=int(said["first_index"]),
+                frames=int(said["frames"]),
+                started_ms=ended_ms - total_ms,
+                work_ms=dict(said["work_ms"]),
+                total_ms=total_ms,
+            )
+        )
+        listening.on_frames(int(said["frames"]))

@@ -1,0 +1,85 @@
+"""The videos that an extraction is asked for, with the frames of those that can be opened."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.decode.index_store import IndexStore
+from headrace.errors import MediaError
+from headrace.extraction.indexing import indexes_of
+from headrace.extraction.names import video_names
+from headrace.extraction.request import AskedVideo
+from headrace.video.loss import Loss
+from headrace.video.stream_index import StreamIndex
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Videos:
+    """What there is to extract from."""
+
+    asked: tuple[AskedVideo, ...]
+    """In order; a number of a video is a place here."""
+    indexes: dict[int, StreamIndex]
+    """Number of a video → its frames; without those that cannot be opened."""
+    left_out: tuple[Loss, ...]
+    """Videos that cannot be opened."""
+    notes: tuple[str, ...]
+    """What was decided, in words."""
+
+    @classmethod
+    def of(
+        cls,
+        sources: Sequence[str],
+        store: IndexStore,
+        *,
+        workers: int,
+        stall_seconds: float,
+        raises: bool,
+        on_video: Callable[[str, int, int], None],
+    ) -> "Videos":
+        """Look up the index of every video.
+
+        Cost: a video that was not seen before is read once, by workers where there are several.
+
+        Args:
+            sources: Paths; one that is named twice is taken once.
+            store: Where indexes are kept.
+            workers: Processes.
+            stall_seconds: How long one scan may take.
+            raises: Whether a video that cannot be opened is an error.
+            on_video: Called with a name, how many are done and of how many.
+
+        Raises:
+            MediaError: a video cannot be opened, and this is to be an error, or none can.
+        """
+        paths = list(dict.fromkeys(Path(source).absolute() for source in sources))
+        twice = len(sources) - len(paths)
+        found = indexes_of(
+            paths, store, workers=workers, stall_seconds=stall_seconds, on_video=on_video
+        )
+        indexes = {n: i for n, i in enumerate(found.values()) if isinstance(i, StreamIndex)}
+        errors = [each for each in found.values() if isinstance(each, MediaError)]
+        if errors and (raises or not indexes):
+            raise errors[0]
+        return cls(
+            asked=_asked(paths, indexes),
+            indexes=indexes,
+            left_out=tuple(
+                Loss(source=error.source, index=None, cause=str(error)) for error in errors
+            ),
+            notes=(f"{twice} of the paths named a video again; each is read once",)
+            if twice
+            else (),
+        )
+
+
+def _asked(paths: list[Path], indexes: dict[int, StreamIndex]) -> tuple[AskedVideo, ...]:
+    return tuple(
+        AskedVideo(
+            name=name,
+            path=str(path),
+            size=indexes[number].fingerprint.size if number in indexes else None,
+            mtime_ns=indexes[number].fingerprint.mtime_ns if number in indexes else None,
+        )
+        for number, (name, path) in enumerate(zip(video_names(paths), paths, strict=True))
+    )
