@@ -233,7 +233,7 @@ def test_workers_that_cannot_begin_are_an_error_not_a_loss(clips, store, tmp_pat
 def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(undisturbed, clips, store, tmp_path):
     out = tmp_path / "out"
     extracted = extract(clips, out, store, extracting.interrupts_its_parent, workers=1)
-    assert (extracted.session.outcome, extracted.pictures) == ("interrupted", 10)
+    assert (extracted.session.outcome, extracted.came) == ("interrupted", 10)
     assert not (out / NAME).exists()
     assert extract(clips, out, store).were_there == 10
     assert contents(out) == contents(undisturbed)
@@ -356,7 +356,7 @@ def test_videos_of_one_name_do_not_meet(clips, store, tmp_path):
         (tmp_path / name / "clip.mp4").write_bytes(clips[2].read_bytes())
     paths = [tmp_path / "one" / "clip.mp4", tmp_path / "two" / "clip.mp4"]
     extracted = extract([*paths, paths[0]], tmp_path / "out", store, frames="every 10", workers=1)
-    assert extracted.pictures == 6
+    assert extracted.came == 6
     assert extracted.session.notes == ("1 of the paths named a video again; each is read once",)
     assert "one_clip_000010_0.333s.png" in contents(tmp_path / "out")
 

@@ -17,8 +17,9 @@ from headrace.cli.progress import progress, progress_line
 from headrace.cli.stopping import NOTHING_RECORDED, Ending, ending_on_sigterm
 
 if TYPE_CHECKING:
+    from headrace.extraction.attempt import Extracted
     from headrace.extraction.forecast import Forecast
-    from headrace.extraction.frame_extraction import Extracted, FrameExtraction
+    from headrace.extraction.frame_extraction import FrameExtraction
     from headrace.extraction.frame_request import FrameOptions
     from headrace.sampling.selection import Selection
 
@@ -193,7 +194,7 @@ def _conclude(extracted: "Extracted", out: Path, ending: Ending, *, as_json: boo
             print(f"Nothing to do: {extracted.were_there} pictures are in {out} already")
     else:
         _write(extracted, out, as_json=as_json)
-    kept = f"{extracted.pictures} of {extracted.wanted} pictures are done in {out}"
+    kept = f"{extracted.came} of {extracted.wanted} pictures are done in {out}"
     again = "run the same command again to go on"
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; {kept}; {again}", file=sys.stderr)
@@ -225,7 +226,7 @@ def _write(extracted: "Extracted", out: Path, *, as_json: bool) -> None:
         print(session.model_dump_json())
         return
     print(render_text(session))
-    print(f"Pictures: {extracted.pictures} in {out}")
+    print(f"Pictures: {extracted.came} in {out}")
     if NAME in session.outputs:
         print(f"Table: {out / NAME}")
     print(f"Report: {out / REPORT}")
@@ -238,7 +239,7 @@ def _name_the_lost(extracted: "Extracted") -> None:
 
     lost = [each for each in extracted.session.lost if not each.is_concealed]
     videos = sum(each.index is None for each in lost)
-    frames = extracted.wanted - extracted.pictures
+    frames = extracted.wanted - extracted.came
     parts = (
         f"{counted(frames, 'frame')} of {extracted.wanted:,} did not come" if frames else "",
         f"{counted(videos, 'video')} could not be opened" if videos else "",

@@ -38,7 +38,7 @@ class Recorder:
         self.steps: list[Step] = []
         self.unreadable: dict[str, str] = {}
         """Name of a chunk whose video could not be opened any more → why."""
-        self._listening = listening
+        self.listening = listening
         self._costs = protocol.DecodeCounters()
 
     def hear(self, chunk: str, said: Json) -> None:
@@ -52,7 +52,7 @@ class Recorder:
                 self._step(step)
             case {"chunk": {"decode": dict(cost), "lost": int(lost)}}:
                 self._costs.count(protocol.DecodeCounters(**cost))
-                self._listening.on_frames(lost)
+                self.listening.on_frames(lost)
             case {"unreadable": str(why)}:
                 self.unreadable[chunk] = why
             case {"failed": {"why": str(why), "source": str(source)}}:
@@ -77,11 +77,11 @@ class Recorder:
                 starved_seconds=0.0,
                 blocked_seconds=0.0,
             )
-            for name, role in (self._listening.roles.items() if self.steps else ())
+            for name, role in (self.listening.roles.items() if self.steps else ())
         )
 
     def _step(self, said: Mapping[str, Any]) -> None:
-        listening = self._listening
+        listening = self.listening
         ended_ms = (listening.clock.now_ns() - listening.start_ns) / 1e6
         total_ms = min(ended_ms, float(said["total_ms"]))
         self.steps.append(

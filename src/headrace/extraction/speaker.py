@@ -73,6 +73,16 @@ def chunks_to_do(argument: Mapping[str, Json], send: Callable[[Json], None]) -> 
         speaker.done()
 
 
+def rounds_to_do(
+    argument: Mapping[str, Json], send: Callable[[Json], None]
+) -> Iterator[Iterator[Speaker]]:
+    """Yield rounds of chunks, each of which is done before the next one is asked for.
+
+    Here there is one: all that this worker can claim. What it has loaded stays for further ones.
+    """
+    yield claimed_chunks(argument, send)
+
+
 def claimed_chunks(argument: Mapping[str, Json], send: Callable[[Json], None]) -> Iterator[Speaker]:
     """Yield each chunk that this worker has claimed, for one that is at several at a time.
 

@@ -1,27 +1,17 @@
-"""From what became of the frames of a plan to the session of their extraction."""
+"""What became of the frames of a plan, in this run and those before it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.extraction.attempt import Ended
 from headrace.extraction.frame_plan import FramePlan
 from headrace.extraction.frame_rows import FrameRow, lost_of, rows_of
 from headrace.extraction.ledger import Entry, Ledger
-from headrace.extraction.recorder import Recorder
-from headrace.extraction.table import NAME as TABLE
 from headrace.planning.chunks import Chunk
-from headrace.profiling.inputs import LostFrame, with_content
-from headrace.profiling.media import lost_frame, summarize
-from headrace.profiling.provenance import Provenance
-from headrace.profiling.session import Session
-from headrace.profiling.setup import Setup
-from headrace.profiling.stages import Role
-from headrace.profiling.steps import Steps
+from headrace.profiling.inputs import LostFrame
+from headrace.profiling.media import lost_frame
 from headrace.video.loss import Loss
 
-ROLES: Final[Mapping[str, Role]] = {"decode": "decode", "encode": "sink", "write": "sink"}
-"""Of the parts that follow each other in one worker: `step_watch.PARTS`."""
 _CONCEALED: Final = "the file is damaged there; the picture is what FFmpeg shows instead"
 
 
@@ -44,7 +34,7 @@ class Settled:
         return cls(entries=entries, begun=begun, fallen=fallen)
 
     @property
-    def pictures(self) -> int:
+    def came(self) -> int:
         """Pictures that lie in the folder."""
         return sum(len(entry.files) for entry in (*self.entries.values(), *self.begun.values()))
 
@@ -87,23 +77,3 @@ class Settled:
         for video, number, cause, is_concealed in sorted(found):
             loss = Loss.at(plan.indexes[video], number, cause, is_concealed=is_concealed)
             yield lost_frame(loss, plan.places[video])
-
-
-def session_of(
-    plan: FramePlan, settled: Settled, recorder: Recorder, made: Provenance, ended: Ended
-) -> Session:
-    """Return the session of a run, without its times. Reads the videos, for their digests."""
-    steps = recorder.steps
-    return Session(
-        kind="extract",
-        provenance=made,
-        setup=Setup(batch_size=max([step.frames for step in steps], default=1)),
-        inputs=with_content([summarize(index) for index in plan.indexes.values()]),
-        outcome=ended.outcome,
-        error=ended.error,
-        wall_seconds=0.0,
-        steps=Steps.of(steps),
-        decode=recorder.decode,
-        lost=tuple(settled.lost(plan)),
-        outputs=(TABLE,) if ended.outcome == "complete" else (),
-    )

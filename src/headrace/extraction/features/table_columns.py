@@ -1,0 +1,177 @@
+"""Rows of features as columns of Parquet, and back: the schema of a table. Needs pyarrow."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.extraction.features.result import Lost, Made, Samples, Times
+from headrace.extraction.features.table_facts import TableFacts
+from headrace.extraction.features.table_row import TIMED, FeatureRow, VideoName
+
+METADATA: Final = b"headrace"
+"""Under which the schema keeps the facts."""
+FEATURES: Final = "features.list.element.list.element"
+"""What Parquet calls the column of all numbers."""
+TEXTS: Final = ("video", "path", "content", "status", "error", "worker")
+"""Columns of words that come again and again."""
+_SAMPLES: Final = ("index", "pts", "is_concealed")
+
+
+def schema_of(facts: TableFacts) -> Any:
+    """Return the schema of a table, with its facts."""
+    import pyarrow
+
+    text, whole, long = pyarrow.string(), pyarrow.int32(), pyarrow.int64()
+    feature = pyarrow.list_(_element(_number(facts)), facts.width)
+    columns = {
+        **dict.fromkeys(("chunk_id", "video", "path", "content", "status", "error"), text),
+        **dict.fromkeys(("width", "height", "n"), whole),
+        **dict.fromkeys(("time_base_num", "time_base_den"), long),
+        **dict.fromkeys(("index", "pts"), pyarrow.list_(_element(long))),
+        "is_concealed": pyarrow.list_(_element(pyarrow.bool_())),
+        "features": pyarrow.list_(_element(feature)),
+        "lost_index": pyarrow.list_(_element(long)),
+        "lost_cause": pyarrow.list_(_element(text)),
+        **dict.fromkeys(TIMED, pyarrow.float64()),
+        "cache_hit": pyarrow.bool_(),
+        "worker": text,
+    }
+    fields = [
+        pyarrow.field(name, kind, nullable=name in ("content", "error"))
+        for name, kind in columns.items()
+    ]
+    return pyarrow.schema(fields, metadata={METADATA: facts.text().encode()})
+
+
+def columns_of(rows: Sequence[FeatureRow], facts: TableFacts) -> Any:
+    """Return rows as a table of pyarrow. Copies each feature once.
+
+    Raises:
+        ConfigError: features of a row are not those that the facts tell of.
+    """
+    import pyarrow
+
+    schema = schema_of(facts)
+    columns = {
+        "chunk_id": [row.chunk_id for row in rows],
+        "video": [encodable(row.video.name) for row in rows],
+        "path": [encodable(row.video.path) for row in rows],
+        "content": [row.video.content for row in rows],
+        "status": [row.status for row in rows],
+        "error": [row.error and encodable(row.error) for row in rows],
+        "width": [row.size[1] for row in rows],
+        "height": [row.size[0] for row in rows],
+        "n": [len(row.samples) for row in rows],
+        "time_base_num": [row.time_base.numerator for row in rows],
+        "time_base_den": [row.time_base.denominator for row in rows],
+        **{name: _numbers(rows, name, schema) for name in _SAMPLES},
+        "features": _features(rows, schema, facts),
+        "lost_index": [[lost.index for lost in row.lost] for row in rows],
+        "lost_cause": [[encodable(lost.cause) for lost in row.lost] for row in rows],
+        **{name: [getattr(row.made.times, name) for row in rows] for name in TIMED},
+        "cache_hit": [row.made.is_cached for row in rows],
+        "worker": [encodable(row.made.worker) for row in rows],
+    }
+    return pyarrow.table(columns, schema=schema)
+
+
+def row_of(columns: Any, place: int, facts: TableFacts) -> FeatureRow:
+    """Return the row at `place` of a table of pyarrow with all columns. Copies its features.
+
+    Raises:
+        ValueError: its columns do not go together.
+    """
+
+    def plain(name: str) -> Any:
+        return columns.column(name)[place].as_py()
+
+    def numbers(name: str, dtype: Any) -> NDArray[Any]:
+        return np.array(columns.column(name)[place].values, dtype)
+
+    flat = np.array(columns.column("features")[place].values.flatten(), facts.dtype)
+    samples = Samples(
+        index=numbers("index", np.int64),
+        pts=numbers("pts", np.int64),
+        is_concealed=np.array(plain("is_concealed"), bool),
+        features=flat.reshape(-1, *facts.shape),
+    )
+    if len(samples) != plain("n"):
+        raise ValueError(f"{plain('chunk_id')} has {len(samples)} samples, not {plain('n')}")
+    return FeatureRow(
+        chunk_id=plain("chunk_id"),
+        video=VideoName(name=plain("video"), path=plain("path"), content=plain("content")),
+        size=(plain("height"), plain("width")),
+        time_base=Fraction(plain("time_base_num"), plain("time_base_den")),
+        samples=samples,
+        lost=tuple(
+            Lost(index=index, cause=cause)
+            for index, cause in zip(plain("lost_index"), plain("lost_cause"), strict=True)
+        ),
+        error=plain("error"),
+        made=Made(
+            times=Times(**{name: plain(name) for name in TIMED}),
+            is_cached=plain("cache_hit"),
+            worker=plain("worker"),
+        ),
+    )
+
+
+def encodable(text: str) -> str:
+    """A file name may hold bytes that are no UTF-8; a table cannot, so they are spelt out."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _numbers(rows: Sequence[FeatureRow], name: str, schema: Any) -> Any:
+    import pyarrow
+
+    kind = schema.field(name).type
+    flat = np.concatenate([getattr(row.samples, name) for row in rows])
+    return pyarrow.ListArray.from_arrays(
+        _offsets(rows), pyarrow.array(flat, kind.value_type), type=kind
+    )
+
+
+def _features(rows: Sequence[FeatureRow], schema: Any, facts: TableFacts) -> Any:
+    import pyarrow
+
+    kind = schema.field("features").type
+    for row in rows:
+        _check(row, facts)
+    flat = np.concatenate([row.samples.features.ravel() for row in rows], dtype=facts.dtype)
+    each = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(flat), type=kind.value_type)
+    return pyarrow.ListArray.from_arrays(_offsets(rows), each, type=kind)
+
+
+def _check(row: FeatureRow, facts: TableFacts) -> None:
+    found = row.samples.features
+    if len(found) and (found.shape[1:] != facts.shape or found.dtype != facts.dtype):
+        raise ConfigError(
+            f"features of {row.video.path} are {found.dtype} {list(found.shape[1:])}, those of the "
+            f"table {facts.dtype} {list(facts.shape)}; choose a layer, or frames of one size, that "
+            "gives the same for all videos"
+        )
+
+
+def _offsets(rows: Sequence[FeatureRow]) -> Any:
+    import pyarrow
+
+    lengths = (len(row.samples) for row in rows)
+    return pyarrow.array(list(accumulate(lengths, initial=0)), pyarrow.int32())
+
+
+def _number(facts: TableFacts) -> Any:
+    import pyarrow
+
+    return pyarrow.float32() if facts.dtype == "float32" else pyarrow.float16()
+
+
+def _element(kind: Any) -> Any:
+    """An element of a list, under the name that Parquet gives it, never null."""
+    import pyarrow
+
+    return pyarrow.field("element", kind, nullable=False)

@@ -1,0 +1,122 @@
+"""A table of features as it is read: which chunks it holds, and their rows. Needs pyarrow."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from headrace.errors import ConfigError
+from headrace.extraction.features.table_columns import METADATA, row_of, schema_of
+from headrace.extraction.features.table_facts import TableFacts
+from headrace.extraction.features.table_row import FeatureRow
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One row, as a table lists it."""
+
+    chunk_id: str
+    video: str
+    status: Literal["done", "failed"]
+    n: int
+    """Samples that have a feature."""
+    group: int
+    """Rows are read a group at a time: the place of its group in the table."""
+    place: int
+    """Of the row in its group."""
+
+
+class TableFile:
+    """A table whose footer is whole. Holds no open file; for one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the footer, and nothing else.
+
+        Raises:
+            ConfigError: it is no table of features, is damaged, or cannot be read.
+        """
+        import pyarrow.parquet
+
+        self.path = path
+        with self._telling():
+            with pyarrow.parquet.ParquetFile(path) as file:
+                self._metadata: Any = file.metadata
+                schema = file.schema_arrow
+            found = (schema.metadata or {}).get(METADATA)
+            if found is None:
+                raise ConfigError(f"{path} is no table of features; move it elsewhere")
+            self.facts = TableFacts.parse(found.decode())
+            """What all rows have in common."""
+            if schema != schema_of(self.facts):
+                raise ValueError("its columns are not those of such a table")
+
+    def listed(self) -> list[Listed]:
+        """Return what it holds, in order; reads four small columns.
+
+        Raises:
+            ConfigError: it is damaged, or cannot be read.
+        """
+        names = ("chunk_id", "video", "status", "n")
+        found = []
+        for group in range(self._metadata.num_row_groups):
+            columns = self._read(group, names)
+            values = zip(*(columns.column(name).to_pylist() for name in names), strict=True)
+            found += [Listed(*row, group, place) for place, row in enumerate(values)]
+        return found
+
+    def rows(self, group: int, places: Sequence[int]) -> list[FeatureRow]:
+        """Return rows of a group; reads the whole group, some 10 MB.
+
+        Raises:
+            ConfigError: it is damaged, or cannot be read.
+        """
+        columns = self._read(group)
+        with self._telling():
+            return [row_of(columns, place, self.facts) for place in places]
+
+    def _read(self, group: int, names: Sequence[str] | None = None) -> Any:
+        import pyarrow.parquet
+
+        with (
+            self._telling(),
+            pyarrow.parquet.ParquetFile(
+                self.path, metadata=self._metadata, page_checksum_verification=True
+            ) as file,
+        ):
+            return file.read_row_group(group, columns=names, use_threads=False)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Whatever pyarrow raises of what it reads becomes an error of ours."""
+        import pyarrow
+
+        try:
+            yield
+        except (pyarrow.ArrowException, ValueError, KeyError, TypeError, OSError) as error:
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError(_words(self.path, error)) from error
+
+
+def damage_of(path: Path) -> str | None:
+    """Return what is wrong with a table, in one line; None where its footer and list are whole.
+
+    Reads four small columns. Features are checked, by checksums, when they are read.
+    """
+    try:
+        TableFile(path).listed()
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def _words(path: Path, error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno is not None:
+        return f"cannot read {path}: {os.strerror(error.errno).lower()}"
+    what = " ".join(str(error).split())
+    return (
+        f"{path} is damaged: {what}; delete it and run the same extraction again, which makes "
+        "anew what was in it"
+    )
