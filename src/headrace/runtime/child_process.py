@@ -69,7 +69,7 @@ class ChildProcess:
             selector.register(each, EVENT_READ, self)
 
     def feed(self, message: Json) -> None:
-        """Give it a message, if it is fed and runs; it must be shorter than a pipe, 64 KB."""
+        """Give it a message, if it is fed; it should be waiting for one, or this may wait, too."""
         feed = self._process.stdin
         if feed is not None:
             with suppress(BrokenPipeError):  # `look` tells how it ended

@@ -1,0 +1,48 @@
+"""What workers on a cluster do in the tests: a small engine with a ledger, and faults on demand."""
+
+import os
+import platform
+import signal
+from pathlib import Path
+
+import psutil
+
+from headrace.extraction.ledger import Entry, Ledger
+from headrace.extraction.speaker import rounds_to_do
+from headrace.text_file import write_whole
+
+
+def squares(argument, send):
+    """Writes the square of the number that a chunk says, or suffers the fault that it says."""
+    ledger = Ledger(Path(argument["folder"]))
+    with ledger.as_worker():
+        for speakers in rounds_to_do(argument, send):
+            begun = []
+            for speaker in speakers:
+                speaker.begin()
+                begun.append(speaker)
+            for speaker in begun:
+                _suffer(speaker.told.get("fault"), ledger.folder.parent)
+                speaker.has_read()
+                speaker.say({"process": os.getpid(), "worker": argument["worker"]})
+                text = str(speaker.told["number"] ** 2)
+                write_whole(ledger.folder / speaker.chunk, text)
+                ledger.write(speaker.chunk, Entry(files=((speaker.chunk, len(text)),), facts=None))
+                speaker.done()
+
+
+def _suffer(fault, folder):
+    match fault:
+        case "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "hang":
+            signal.sigwait([signal.SIGUSR1])
+        case "actor":  # killed, as by Ray where memory runs out
+            psutil.Process().parent().kill()
+            signal.sigwait([signal.SIGUSR1])
+        case "gate":  # until the test opens it
+            (folder / f"at-gate-{os.getpid()}").touch()
+            while not (folder / "open").exists():
+                os.sched_yield()
+        case "other machine":
+            assert platform.node() == "elsewhere"

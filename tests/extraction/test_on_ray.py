@@ -1,0 +1,186 @@
+"""Chunks done by a cluster of three machines: each once, whatever is lost on the way.
+
+The cluster is real, its machines are on this one. One test after the other has it, and leaves it
+whole.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from extraction import ray_cluster, ray_run
+from runtime.in_time import in_time
+
+pytest.importorskip("ray")
+
+
+class Machines:
+    """A cluster that can be told what to do."""
+
+    def __init__(self, folder: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, ray_cluster.__file__, folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_environment(),
+            text=True,
+        )
+        self.address = self._answer()
+
+    def tell(self, line: str) -> None:
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+        self._answer()
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _answer(self) -> str:
+        for line in self._process.stdout:
+            if line.startswith("is "):
+                return line.split()[1]
+        raise AssertionError("the cluster ended")
+
+
+@pytest.fixture(scope="module")
+def machines():
+    folder = tempfile.mkdtemp(prefix="hr", dir="/tmp")
+    cluster = Machines(folder)
+    yield cluster
+    cluster.close()
+    shutil.rmtree(folder)
+
+
+def chunks(number, faults=None):
+    faults = faults or {}
+    return {
+        f"c{n:02d}": {"number": n} | ({"fault": faults[n]} if n in faults else {})
+        for n in range(number)
+    }
+
+
+@contextmanager
+def begun(address, folder, todo, stall_seconds=30.0):
+    asked = {"address": address, "folder": str(folder), "chunks": todo}
+    process = subprocess.Popen(
+        [sys.executable, ray_run.__file__, json.dumps({**asked, "stall_seconds": stall_seconds})],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_environment(),
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def result(process):
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return json.loads(output)
+
+
+def ran(*given, **more):
+    with begun(*given, **more) as process:
+        return result(process)
+
+
+def squares(folder):
+    return {path.name: int(path.read_text()) for path in folder.iterdir() if path.is_file()}
+
+
+def all_of(number, without=()):
+    return {f"c{n:02d}": n * n for n in range(number) if n not in without}
+
+
+def test_poison_is_left_out_with_its_reason_and_all_else_is_done_once(machines, tmp_path):
+    out = tmp_path / "out"
+    faults = {3: "crash", 11: "hang", 17: "actor"}
+    came = ran(machines.address, out, chunks(30, faults), stall_seconds=1.0)
+    assert came["fallen"] == {
+        "c03": "its decoder crashed: the process ended by signal 11",
+        "c11": "its decoder hung: nothing came for 1 s",
+        "c17": "working on it failed: its worker was lost, with its machine or because memory ran "
+        "out there",
+    }
+    assert squares(out) == all_of(30, without=faults)
+    assert set(Counter(came["done"]).values()) == {1}
+    assert len({said["worker"] for said in came["said"]}) >= 3
+    # What a worker has loaded stays for its next call.
+    assert len({said["process"] for said in came["said"]}) < len(came["said"])
+    # And what is done stays done.
+    again = ran(machines.address, out, chunks(30))
+    assert (len(again["were_done"]), sorted(again["done"])) == (27, ["c03", "c11", "c17"])
+    assert squares(out) == all_of(30)
+
+
+def test_a_machine_that_is_lost_costs_no_chunk_and_none_is_done_twice(machines, tmp_path):
+    out = tmp_path / "out"
+    todo = chunks(24, dict.fromkeys(range(24), "gate"))
+    with begun(machines.address, out, todo) as process:
+        at_the_gate(tmp_path, 3)
+        machines.tell("2")
+        (tmp_path / "open").touch()
+        came = result(process)
+    machines.tell("add")
+    assert came["fallen"] == {}
+    assert squares(out) == all_of(24)
+    assert sorted(came["done"]) == sorted(todo)
+
+
+def test_a_run_that_is_killed_goes_on_where_it_was(machines, tmp_path):
+    out = tmp_path / "out"
+    todo = chunks(24, dict.fromkeys(range(10, 24), "gate"))
+    with begun(machines.address, out, todo) as process:
+        at_the_gate(tmp_path, 3)
+        process.kill()
+        process.communicate()
+    before = squares(out)
+    assert 0 < len(before) < 24
+    (tmp_path / "open").touch()
+    came = ran(machines.address, out, todo)
+    assert set(before) <= set(came["were_done"])
+    assert sorted(came["were_done"] + came["done"]) == sorted(todo)
+    assert squares(out) == all_of(24)
+
+
+def test_ctrl_c_ends_it_and_keeps_what_is_done(machines, tmp_path):
+    out = tmp_path / "out"
+    todo = chunks(24, dict.fromkeys(range(10, 24), "gate"))
+    with begun(machines.address, out, todo) as process:
+        at_the_gate(tmp_path, 3)
+        process.send_signal(signal.SIGINT)
+        came = result(process)
+    (tmp_path / "open").touch()
+    assert (came["is_interrupted"], came["fallen"]) == (True, {})
+    assert set(came["done"]) < set(todo)
+    assert set(came["done"]) <= set(squares(out))
+
+
+def test_a_cluster_that_is_not_there_is_one_line(tmp_path):
+    came = ran("127.0.0.1:1", tmp_path / "out", chunks(1))
+    assert came["error"].startswith("ConfigError: --ray 127.0.0.1:1: no head at 127.0.0.1:1;")
+
+
+def at_the_gate(folder, workers):
+    def wait():
+        while len(list(folder.glob("at-gate-*"))) < workers:
+            os.sched_yield()
+
+    in_time(wait)
+
+
+def _environment():
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
