@@ -135,7 +135,10 @@ def _done(
             fn_constructor_kwargs={"order": order.text()},
             batch_size=None,
             batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=2),
+            # What waits at an actor that is lost is lost with it; alone, nothing else may be.
+            compute=ray.data.ActorPoolStrategy(
+                size=actors, max_tasks_in_flight_per_actor=1 if order.alone else 2
+            ),
             num_cpus=settings.slot.num_cpus,
             num_gpus=settings.slot.num_gpus or None,
             # The pool replaces an actor that is lost; asked again, a lost one is "unavailable".
