@@ -1,7 +1,6 @@
 """What is in a source, by its whole content; each version of a file is read once."""
 
 import os
-import sqlite3
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -9,8 +8,9 @@ from typing import Final, Self
 
 import platformdirs
 
-from headrace.cache.sqlite_file import Connected, Layout, connect
-from headrace.errors import CacheError, ConfigError, OpenError
+from headrace.cache.kept_table import KeptTable
+from headrace.cache.sqlite_file import Layout
+from headrace.errors import OpenError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.content import content_digest
 from headrace.video.source import Source
@@ -27,7 +27,6 @@ _LAYOUT: Final = Layout(
 CREATE TABLE contents (path BLOB PRIMARY KEY, version TEXT NOT NULL, digest TEXT NOT NULL)
 """,
 )
-_BUSY_SECONDS: Final = 1.0
 
 
 class ContentDigests:
@@ -44,12 +43,11 @@ class ContentDigests:
         """Choose where the table lies; by default in the user's cache folder."""
         self.path = (folder or Path(platformdirs.user_cache_dir("headrace"))) / FILE
         """The table."""
+        self._table = KeptTable(self.path, _LAYOUT)
         self.read = 0
         """Files that were read so far."""
         self._clock = clock
         self._known: dict[tuple[bytes, str], str] = {}
-        self._connected: Connected | None = None
-        self._is_kept = True
 
     def of(self, source: Source) -> str:
         """Return the digest of a file.
@@ -79,9 +77,7 @@ class ContentDigests:
 
     def close(self) -> None:
         """Close the table."""
-        connected, self._connected = self._connected, None
-        if connected is not None:
-            connected.close()
+        self._table.close()
 
     def __enter__(self) -> Self:
         return self
@@ -106,37 +102,12 @@ class ContentDigests:
         return " ".join(map(str, told)), age >= SETTLED_SECONDS
 
     def _load(self, path: bytes, version: str) -> str | None:
-        table = self._table()
-        if table is None:
-            return None
-        try:
-            with table.told("read"):
-                row = table.sqlite.execute(
-                    "SELECT digest FROM contents WHERE path = ? AND version = ?", (path, version)
-                ).fetchone()
-        except CacheError:
-            return None
+        row = self._table.find(
+            "SELECT digest FROM contents WHERE path = ? AND version = ?", (path, version)
+        )
         return None if row is None else str(row[0])
 
     def _keep(self, path: bytes, version: str, digest: str) -> None:
-        table = self._table()
-        if table is None:
-            return
-        try:
-            with table.told("written"):
-                table.sqlite.execute(
-                    "INSERT OR REPLACE INTO contents VALUES (?, ?, ?)", (path, version, digest)
-                )
-        except CacheError:
-            return
-
-    def _table(self) -> Connected | None:
-        """The table; None where it cannot be had, and is not tried again."""
-        if self._is_kept and (self._connected is None or not self._connected.is_open):
-            try:
-                self._connected = connect(
-                    self.path, _LAYOUT, is_own_place=True, busy_seconds=_BUSY_SECONDS
-                )
-            except (CacheError, ConfigError, sqlite3.Error):
-                self._is_kept = False
-        return self._connected if self._is_kept else None
+        self._table.keep(
+            "INSERT OR REPLACE INTO contents VALUES (?, ?, ?)", (path, version, digest)
+        )

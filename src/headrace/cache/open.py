@@ -80,6 +80,15 @@ def open_store(
     return SqliteStore(path, bound_bytes=bound_bytes, is_own_place=is_default, clock=clock)
 
 
+def shown(text: str) -> str:
+    """Return what a user typed behind `--cache`, without passwords.
+
+    Raises:
+        ConfigError: it is the address of a server, and none that can be understood.
+    """
+    return RedisAddress.of(text).shown if "://" in text else text
+
+
 def _default_path() -> Path:
     return Path(platformdirs.user_cache_dir("headrace")) / FILE
 

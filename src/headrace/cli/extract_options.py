@@ -1,4 +1,4 @@
-"""The options of `headrace extract frames`, as they are typed."""
+"""The options of `headrace extract frames` and `headrace extract features`, as they are typed."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,10 +6,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from headrace.cli.cache import CACHE_OPTION
+
 
 @dataclass(frozen=True, kw_only=True)
-class FrameFlags:
-    """Which frames of what, as what pictures, and how."""
+class WhichFlags:
+    """Which frames of what, and where to."""
 
     sources: Annotated[
         list[str],
@@ -32,6 +34,12 @@ class FrameFlags:
         bool, typer.Option("--keyframes", help="Keyframes: nothing else is decoded.")
     ] = False
     at: Annotated[str | None, typer.Option(help="What is shown at these seconds: 1.5,3.0.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureFlags:
+    """What pictures they are made into."""
+
     prefix: Annotated[str, typer.Option(help="Put before the name of each picture.")] = ""
     format: Annotated[
         Literal["png", "jpg", "webp", "avif"], typer.Option(help="Of the pictures.")
@@ -44,6 +52,73 @@ class FrameFlags:
         str | None,
         typer.Option(metavar="HxW", help="Height and width of the pictures, such as 256x456."),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleFlags:
+    """Clips instead of frames, for video models."""
+
+    clip_len: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="A feature is of N frames, for a video model."),
+    ] = None
+    stride: Annotated[
+        int, typer.Option(min=1, help="Of the frames of a clip; 1 means consecutive ones.")
+    ] = 1
+    hop: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Frames from one clip to the next; its span if left out."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFlags:
+    """Which model, and how it computes."""
+
+    model_name: Annotated[
+        str | None, typer.Option(help="A model of torchvision: headrace models lists them.")
+    ] = None
+    layer: Annotated[
+        str | None,
+        typer.Option(help="Whose output is taken; if left out, what its classifier is given."),
+    ] = None
+    weights: Annotated[
+        str, typer.Option(help="DEFAULT (torchvision's own), none (random), or a checkpoint file.")
+    ] = "DEFAULT"
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION", help="A model of your own: what this function returns."
+        ),
+    ] = None
+    prep_level: Annotated[
+        Literal["simple", "medium", "complex"],
+        typer.Option(help="How much preprocessing is done; medium is the model's own."),
+    ] = "medium"
+    device: Annotated[
+        str, typer.Option(metavar="cpu|cuda|cuda:N", help="cuda: every GPU, a process each.")
+    ] = "cpu"
+    amp: Annotated[
+        bool, typer.Option("--amp", help="Compute in 16 bits where the model can: less memory.")
+    ] = False
+    dtype: Annotated[
+        Literal["float32", "float16"], typer.Option(help="Of the features as they are kept.")
+    ] = "float32"
+    batch_size: Annotated[
+        str,
+        typer.Option(
+            metavar="N|auto", help="Samples that a model takes at a time; auto measures it."
+        ),
+    ] = "16"
+    cache: Annotated[str, CACHE_OPTION] = "sqlite"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HowFlags:
+    """How it is done."""
+
     workers: Annotated[
         int | None,
         typer.Option(

@@ -1,32 +1,32 @@
 """What one worker does with a chunk of frames: decode, encode, write."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_decoder, open_index
+from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
-from headrace.errors import HeadraceError, MediaError, OpenError
+from headrace.errors import HeadraceError, MediaError
 from headrace.extraction.frame_request import conceals_of, pictures_of
 from headrace.extraction.frame_rows import FrameRow, LostRow, entry_of, rows_of
+from headrace.extraction.jobs import jobs
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.names import frame_file
 from headrace.extraction.speaker import Speaker, chunks_to_do
 from headrace.extraction.step_watch import StepWatch
+from headrace.extraction.videos import reopened
 from headrace.planning.chunks import frames_between
-from headrace.planning.stretches import Stretch, stretches
+from headrace.planning.stretches import stretches
 from headrace.runtime.child import Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.selection import selection_of
 from headrace.text_file import write_bytes_whole
 from headrace.video.shape import FrameShape
-from headrace.video.source import Fingerprint, Source
 
 
 def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
@@ -143,27 +143,7 @@ class FrameWorker:
     def _opened(self, video: int) -> Decoder[Array]:
         if self._decoder is None or self._video != video:
             self.close()
-            asked = self._videos[video]
-            index = open_index(Source(Path(asked.path)), self._store)
-            if index.fingerprint != Fingerprint(asked.size or 0, asked.mtime_ns or 0):
-                raise OpenError(
-                    f"{asked.path} has changed since the extraction was planned; "
-                    "extract it into another folder",
-                    source=asked.path,
-                )
+            index = reopened(self._videos[video], self._store)
             self._video, self._wanted = video, self._selection.of(index)
             self._decoder = open_decoder(index, FrameShape(size=self._pictures.size))
         return self._decoder
-
-
-def jobs(planned: list[Stretch], *, conceals: bool) -> Iterator[DecodeJob]:
-    """Yield a job for each stretch of one video; only where the next one follows does it read on.
-
-    So a frame wanted now and then costs a seek and its own GOP up to it, and no more.
-    """
-    for stretch, following in zip_longest(planned, planned[1:]):
-        index = stretch.index
-        follows = following is not None and (
-            index.gop_of(following.wanted[0]) == index.gop_of(stretch.wanted[-1]) + 1
-        )
-        yield DecodeJob(stretch.wanted, goes_on=follows, conceals=conceals)

@@ -23,6 +23,7 @@ from headrace.text_file import partial_of, write_whole
 
 HOME: Final = ".extraction"
 """The folder of the ledger, in the output folder."""
+_TOLD: Final = "told"
 _PARTIALS: Final = partial_of(Path("*")).name
 
 
@@ -142,6 +143,20 @@ class Ledger:
         found = {chunk: self._read(chunk) for chunk in chunks}
         return {chunk: entry for chunk, entry in found.items() if entry is not None}
 
+    def forget(self, chunk: str) -> None:
+        """Remove the entry of a chunk and its files; then it is not done.
+
+        Raises:
+            ConfigError: they cannot be removed.
+        """
+        entry = self._read(chunk)
+        try:
+            for name, _ in entry.files if entry else ():
+                (self.folder / name).unlink(missing_ok=True)
+            self._entry(chunk).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
     def quarantine(self) -> Quarantine:
         """Return the chunks that earlier runs gave up, for what decodes now."""
         return Quarantine(self._home / "quarantine.json", decoder_version())
@@ -158,6 +173,31 @@ class Ledger:
         except OSError as error:
             raise self._unwritable(error) from error
         return claims
+
+    @contextmanager
+    def telling(self, text: str) -> Iterator[None]:
+        """Leave a text for the workers of this run, which nobody else may read: see `told`.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        path = self._home / _TOLD
+        try:
+            path.unlink(missing_ok=True)
+            number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with os.fdopen(number, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(text)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()
+
+    def told(self) -> str:
+        """Return the text that the run left for its workers."""
+        return (self._home / _TOLD).read_text(encoding="utf-8", errors="surrogateescape")
 
     def _read(self, chunk: str) -> Entry | None:
         try:
@@ -196,7 +236,7 @@ class Ledger:
 
     def _sweep(self) -> None:
         """Remove what was being written when a process was killed."""
-        for folder in (self.folder, self._home, self._entries):
+        for folder in (self.folder, *(each for each in self._home.glob("**/") if each.is_dir())):
             for path in folder.glob(_PARTIALS):
                 with suppress(FileNotFoundError):
                     path.unlink()

@@ -39,9 +39,11 @@ class Recorder:
         self.unreadable: dict[str, str] = {}
         """Name of a chunk whose video could not be opened any more → why."""
         self.listening = listening
+        self.notes: dict[str, None] = {}
+        """What workers decided or were warned of, in words; each once."""
         self._costs = protocol.DecodeCounters()
 
-    def hear(self, chunk: str, said: Json) -> None:
+    def hear(self, worker: str, chunk: str, said: Json) -> None:
         """Take in what a worker says of a chunk.
 
         Raises:
@@ -49,10 +51,14 @@ class Recorder:
         """
         match said:
             case {"step": dict(step)}:
-                self._step(step)
+                self._step(worker, step)
             case {"chunk": {"decode": dict(cost), "lost": int(lost)}}:
                 self._costs.count(protocol.DecodeCounters(**cost))
                 self.listening.on_frames(lost)
+            case {"lost": int(lost)}:
+                self.listening.on_frames(lost)
+            case {"note": str(note)}:
+                self.notes[note] = None
             case {"unreadable": str(why)}:
                 self.unreadable[chunk] = why
             case {"failed": {"why": str(why), "source": str(source)}}:
@@ -80,7 +86,7 @@ class Recorder:
             for name, role in (self.listening.roles.items() if self.steps else ())
         )
 
-    def _step(self, said: Mapping[str, Any]) -> None:
+    def _step(self, worker: str, said: Mapping[str, Any]) -> None:
         listening = self.listening
         ended_ms = (listening.clock.now_ns() - listening.start_ns) / 1e6
         total_ms = min(ended_ms, float(said["total_ms"]))

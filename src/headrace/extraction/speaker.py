@@ -29,11 +29,14 @@ class _Voice:
         if kind == BEGUN:
             self._at.add(chunk)
         self._at -= {chunk} if kind == DONE else set()
+        self.show_life()
+        self._send([kind, chunk, said])
+
+    def show_life(self) -> None:
         if self._at:
             end_if_stalled(self._stall_seconds)
         else:
             may_rest()
-        self._send([kind, chunk, said])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,10 @@ class Speaker:
             BrokenPipeError: nobody does any more; the worker ends. So do the others below.
         """
         self.voice.say(SAID, self.chunk, said)
+
+    def show_life(self) -> None:
+        """Show that the worker does not hang, without a word."""
+        self.voice.show_life()
 
     def begin(self) -> None:
         """Say that it is begun: from here on a worker may die of it."""

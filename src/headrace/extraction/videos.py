@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.decode.index_store import IndexStore
-from headrace.errors import MediaError
+from headrace.decode.open import open_index
+from headrace.errors import MediaError, OpenError
 from headrace.extraction.indexing import indexes_of
 from headrace.extraction.names import video_names
 from headrace.extraction.request import AskedVideo
 from headrace.video.loss import Loss
+from headrace.video.source import Fingerprint, Source
 from headrace.video.stream_index import StreamIndex
 
 
@@ -71,6 +73,22 @@ class Videos:
             if twice
             else (),
         )
+
+
+def reopened(asked: AskedVideo, store: IndexStore) -> StreamIndex:
+    """Return the frames of a video, as they were when the extraction was planned.
+
+    Raises:
+        MediaError: it cannot be opened any more, or has changed.
+    """
+    index = open_index(Source(Path(asked.path)), store)
+    if index.fingerprint != Fingerprint(asked.size or 0, asked.mtime_ns or 0):
+        raise OpenError(
+            f"{asked.path} has changed since the extraction was planned; "
+            "extract it into another folder",
+            source=asked.path,
+        )
+    return index
 
 
 def _asked(paths: list[Path], indexes: dict[int, StreamIndex]) -> tuple[AskedVideo, ...]:

@@ -80,7 +80,7 @@ def work_through(
     work: Work,
     chunks: Mapping[str, Json],
     *,
-    on_said: Callable[[str, Json], None] = lambda chunk, said: None,
+    on_said: Callable[[str, str, Json], None] = lambda worker, chunk, said: None,
     on_done: Callable[[str], None] = lambda chunk: None,
     on_fallen: Callable[[str, str], None] = lambda chunk, why: None,
     run: RunRound | None = None,
@@ -91,8 +91,8 @@ def work_through(
     Args:
         work: What is done with them.
         chunks: Name of each → what workers are told of it.
-        on_said: Called with the name of a chunk and what a worker says of it. What it raises ends
-            the workers, and is raised.
+        on_said: Called with the name of a worker, of a chunk, and what the worker says of it. What
+            it raises ends the workers, and is raised.
         on_done: Called with the name of a chunk when it is done.
         on_fallen: Called with the name of a chunk that is left out, and why.
         run: Has workers do what they can; None: `run_workers`, on this machine.
@@ -140,7 +140,7 @@ class _Round:
     """What the workers of one round say."""
 
     def __init__(
-        self, on_said: Callable[[str, Json], None], on_done: Callable[[str], None]
+        self, on_said: Callable[[str, str, Json], None], on_done: Callable[[str], None]
     ) -> None:
         self.done: set[str] = set()
         self._at: dict[str, dict[str, bool]] = {}
@@ -162,7 +162,7 @@ class _Round:
         elif kind == READ:
             at[chunk] = True
         elif kind == SAID:
-            self._on_said(chunk, said)
+            self._on_said(worker, chunk, said)
         else:
             self.done.add(chunk)
             del at[chunk]

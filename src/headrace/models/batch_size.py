@@ -11,6 +11,7 @@ from headrace.errors import BackendError
 from headrace.models.memory_peaks import KnownPeaks, bytes_per_frame, predicted_peak
 from headrace.models.model import Model
 from headrace.models.out_of_memory import is_out_of_memory
+from headrace.models.precision import Device
 from headrace.models.prepare import warm_up
 from headrace.runtime.clock import Clock
 
@@ -80,8 +81,32 @@ def choose_batch_size(
         if known is None or _known_bytes(known) is None:
             return choice
         return replace(choice, why=f"{choice.why}; what a frame takes is from {known.origin}")
+    return _largest_here(run, bound, known)
+
+
+def choose_for(
+    run: Callable[[int], object], device: Device, *, most: int, budget_seconds: float, clock: Clock
+) -> BatchChoice:
+    """Return the batch size for whatever `run` runs: by rate on the CPU, by memory on a GPU.
+
+    Args:
+        run: Runs it with so many samples.
+        device: Where that is.
+        most: Samples in a batch, above which none makes sense.
+        budget_seconds: As `choose_batch_size`.
+        clock: What measures.
+
+    Raises:
+        BackendError: it cannot run, not even on one sample.
+    """
+    if device == "cpu":
+        return fastest(run, most=most, budget_seconds=budget_seconds, clock=clock)
+    return _largest_here(run, most, None)
+
+
+def _largest_here(run: Callable[[int], object], most: int, known: KnownPeaks | None) -> BatchChoice:
     free, _ = torch.cuda.mem_get_info()
-    return largest(run, _peak_bytes, most=bound, limit_bytes=int(_GPU_SHARE * free), known=known)
+    return largest(run, _peak_bytes, most=most, limit_bytes=int(_GPU_SHARE * free), known=known)
 
 
 def fastest(

@@ -77,7 +77,7 @@ def prepare(
     """
     check_available(compute)
     begun_ns = clock.now_ns()
-    model = _placed(load(), compute)
+    model = placed(load(), compute)
     shape = model.input.shape(batch_size, picture_size)
     loaded_ns = clock.now_ns()
     if compute.compile:
@@ -139,7 +139,13 @@ def not_compiled(model: Model[Any], batch_size: int, error: BaseException) -> Ba
     )
 
 
-def _placed(model: Model[Result], compute: Compute) -> Model[Result]:
+def placed(model: Model[Result], compute: Compute) -> Model[Result]:
+    """Return a model on its device, in the layout that was asked for; it is moved in place.
+
+    Raises:
+        BackendError: it does not fit there.
+        ConfigError: it cannot be cut behind the layer that was named.
+    """
     try:
         module = _on_devices(model.module, compute)
         if compute.channels_last:

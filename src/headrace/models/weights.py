@@ -63,6 +63,22 @@ def with_weights(name: str, weights: str) -> Weighted:
         return _with_weights(name, weights)
 
 
+def weight_files(name: str, weights: str) -> list[Path]:
+    """Return the files that decide the weights of a model: none, or a checkpoint and its backbone.
+
+    Raises:
+        ConfigError: as `with_weights`.
+    """
+    if weights == "none":
+        return []
+    if weights == "DEFAULT":
+        file = Path(preset_of(name, weights).url).name
+        return [Path(torch.hub.get_dir()) / "checkpoints" / file]
+    path = Path(weights).absolute()
+    head = TrainedHead.of(read_checkpoint(path), path)
+    return [path, *([] if head is None else weight_files(name, head.weights(path)))]
+
+
 def _with_weights(name: str, weights: str) -> Weighted:
     preset = preset_of(name, weights)
     labels = tuple(preset.meta["categories"] or ())

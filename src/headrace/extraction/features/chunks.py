@@ -34,9 +34,9 @@ class ChunkSpec:
         """What it is known by, in this and in later runs."""
         return chunk_name(self.video, self.start, self.stop)
 
-    def starts(self, sampling: Sampling, index: StreamIndex) -> NDArray[np.int64]:
-        """Return the first frame of each of its samples, int64 [samples]."""
-        return frames_between(sampling.starts(index), self.start, self.stop)
+    def of(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those of the starts of all samples of its video that it is for, int64; a view."""
+        return frames_between(starts, self.start, self.stop)
 
 
 def feature_chunks(

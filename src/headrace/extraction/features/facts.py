@@ -1,6 +1,6 @@
 """What is known of a model that gives features before it runs, and the keys of its results."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -57,28 +57,33 @@ class KeyMaker:
     on_error: OnError
     decoding: Decoding = ON_CPU
 
-    def key_of(self, chunk: ChunkSpec, index: StreamIndex, content: str) -> ChunkKey | None:
-        """Return the key of a chunk's result; None where results are not kept.
+    def keys_of(
+        self, chunks: Iterable[ChunkSpec], index: StreamIndex, content: str
+    ) -> dict[str, ChunkKey]:
+        """Return name of each chunk -> key of its result; empty where results are not kept.
 
         Args:
-            chunk: Which samples.
-            index: The frames of its video.
+            chunks: Of one video.
+            index: The frames of that video.
             content: Digest of the whole file: see `ContentDigests`.
         """
         if self.facts.uncached is not None:
-            return None
-        clip = self.sampling.clip
-        return ChunkKey(
-            kind=_KIND,
-            content=content,
-            selection={
-                "index_version": VERSION,
-                "starts": chunk.starts(self.sampling, index).tolist(),
-                "num_frames": None if clip is None else clip.num_frames,
-                "stride": None if clip is None else clip.stride,
-            },
-            decode=decode_facts(self.decoding, on_error=self.on_error),
-            preprocess=self.facts.preprocess,
-            model=self.facts.model,
-            numerics=self.facts.numerics,
-        )
+            return {}
+        starts, clip = self.sampling.starts(index), self.sampling.clip
+        return {
+            chunk.name: ChunkKey(
+                kind=_KIND,
+                content=content,
+                selection={
+                    "index_version": VERSION,
+                    "starts": chunk.of(starts).tolist(),
+                    "num_frames": None if clip is None else clip.num_frames,
+                    "stride": None if clip is None else clip.stride,
+                },
+                decode=decode_facts(self.decoding, on_error=self.on_error),
+                preprocess=self.facts.preprocess,
+                model=self.facts.model,
+                numerics=self.facts.numerics,
+            )
+            for chunk in chunks
+        }

@@ -88,9 +88,9 @@ class ChunkResult:
 
     chunk: ChunkSpec
     size: tuple[int, int]
-    """(height, width) of the video, upright."""
+    """(height, width) of the video, upright; (0, 0) where that is not known, as it failed."""
     time_base: Fraction
-    """Seconds per tick, exact."""
+    """Seconds per tick, exact; 1 where it failed."""
     samples: Samples
     """Those that came, ascending."""
     lost: tuple[Lost, ...] = ()
@@ -98,6 +98,35 @@ class ChunkResult:
     error: str | None = None
     """Why the chunk failed as a whole; then it has no samples."""
     made: Made = field(default_factory=Made)
+
+    @classmethod
+    def failed(
+        cls, chunk: ChunkSpec, error: str, *, shape: tuple[int, ...], dtype: str, made: Made
+    ) -> "ChunkResult":
+        """Return the result of a chunk of which nothing came.
+
+        Args:
+            chunk: Which.
+            error: Why.
+            shape: Of one feature, had there been any.
+            dtype: Of features.
+            made: By whom, and when.
+        """
+        nothing = np.zeros(0, np.int64)
+        samples = Samples(
+            index=nothing,
+            pts=nothing,
+            is_concealed=nothing.astype(np.bool_),
+            features=np.empty((0, *shape), dtype),
+        )
+        return cls(
+            chunk=chunk,
+            size=(0, 0),
+            time_base=Fraction(1),
+            samples=samples,
+            error=error,
+            made=made,
+        )
 
     @property
     def status(self) -> Literal["done", "failed"]:
@@ -143,3 +172,11 @@ class ChunkResult:
                 f"{len(result.samples) + len(result.lost)} samples, not of {chunk.samples}"
             )
         return result
+
+
+def other_shape(found: tuple[int, ...], expected: tuple[int, ...]) -> ConfigError:
+    """Return the error that says that features are not all of one shape."""
+    return ConfigError(
+        f"the model gives features of shape {list(found)}, and of {list(expected)} for others: "
+        "all must be of one shape; take a layer behind the pooling, or give the model a size"
+    )

@@ -66,6 +66,11 @@ class Sampling:
         return 1 if self.clip is None else self.clip.num_frames
 
     @property
+    def clip_frames(self) -> int | None:
+        """How many frames a clip has; None where samples are single frames."""
+        return None if self.clip is None else self.clip.num_frames
+
+    @property
     def noun(self) -> str:
         """What a sample is called in sentences."""
         return "frame" if self.clip is None else "clip"

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headrace.errors import ConfigError
+from headrace.extraction.features.outcome import Outcome
+from headrace.extraction.features.result import Lost
 from headrace.extraction.features.table_columns import METADATA, row_of, schema_of
 from headrace.extraction.features.table_facts import TableFacts
 from headrace.extraction.features.table_row import FeatureRow
@@ -65,6 +67,27 @@ class TableFile:
             values = zip(*(columns.column(name).to_pylist() for name in names), strict=True)
             found += [Listed(*row, group, place) for place, row in enumerate(values)]
         return found
+
+    def outcomes(self) -> Iterator[tuple[str, Outcome]]:
+        """Yield name of each chunk that is done, and what came of it; reads no feature.
+
+        Raises:
+            ConfigError: it is damaged, or cannot be read.
+        """
+        names = ("chunk_id", "status", "n", "index", "is_concealed", "lost_index", "lost_cause")
+        for group in range(self._metadata.num_row_groups):
+            for row in self._read(group, names).to_pylist():
+                if row["status"] == "done":
+                    concealed = zip(row["index"], row["is_concealed"], strict=True)
+                    lost = zip(row["lost_index"], row["lost_cause"], strict=True)
+                    yield (
+                        row["chunk_id"],
+                        Outcome(
+                            came=row["n"],
+                            lost=tuple(Lost(index=index, cause=cause) for index, cause in lost),
+                            concealed=tuple(index for index, is_so in concealed if is_so),
+                        ),
+                    )
 
     def rows(self, group: int, places: Sequence[int]) -> list[FeatureRow]:
         """Return rows of a group; reads the whole group, some 10 MB.

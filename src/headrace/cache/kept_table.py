@@ -1,0 +1,65 @@
+"""A table in the user's cache folder that remembers what costs time to find out."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.cache.sqlite_file import Connected, Layout, connect
+from headrace.errors import CacheError, ConfigError
+
+_BUSY_SECONDS: Final = 1.0
+
+
+class KeptTable:
+    """Finds and keeps rows; where it cannot, nothing is found, and nothing fails.
+
+    For one thread at a time.
+    """
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        """Open nothing yet."""
+        self.path = path
+        """The file."""
+        self._layout = layout
+        self._connected: Connected | None = None
+        self._is_kept = True
+
+    def find(self, query: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the first row that a SELECT finds."""
+        table = self._table()
+        if table is None:
+            return None
+        try:
+            with table.told("read"):
+                row: tuple[Any, ...] | None = table.sqlite.execute(query, values).fetchone()
+        except CacheError:
+            return None
+        return row
+
+    def keep(self, statement: str, values: tuple[Any, ...]) -> None:
+        """Run an INSERT, or not."""
+        table = self._table()
+        if table is None:
+            return
+        try:
+            with table.told("written"):
+                table.sqlite.execute(statement, values)
+        except CacheError:
+            return
+
+    def close(self) -> None:
+        """Close the file; it is opened again when it is needed."""
+        connected, self._connected = self._connected, None
+        if connected is not None:
+            connected.close()
+
+    def _table(self) -> Connected | None:
+        """The table; None where it cannot be had, and is not tried again."""
+        if self._is_kept and (self._connected is None or not self._connected.is_open):
+            try:
+                self._connected = connect(
+                    self.path, self._layout, is_own_place=True, busy_seconds=_BUSY_SECONDS
+                )
+            except (CacheError, ConfigError, sqlite3.Error):
+                self._is_kept = False
+        return self._connected if self._is_kept else None

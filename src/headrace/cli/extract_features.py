@@ -1,0 +1,172 @@
+"""`headrace extract features`: what a model gives for frames or clips of many videos, kept."""
+
+import json as json_format
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from headrace.cli.extract_end import Words, conclude, with_progress
+from headrace.cli.extract_selection import refuse_streams, selection_of_flags
+from headrace.cli.progress import progress
+from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
+
+if TYPE_CHECKING:
+    from headrace.extraction.features.extraction import FeatureExtraction
+    from headrace.extraction.features.request import FeatureOptions
+    from headrace.extraction.features.sampling import Sampling
+    from headrace.extraction.features.spec import Effort, FeatureModelSpec, Numerics
+
+
+def extract_features(**typed: Any) -> None:
+    """Run the command with what was typed."""
+    from headrace.extraction.features.request import FeatureOptions
+    from headrace.video.manifest import find_videos
+
+    refuse_streams(typed["sources"], "features")
+    options = FeatureOptions(
+        sources=tuple(map(str, find_videos(typed["sources"]))),
+        model=_model(typed),
+        out=typed["out"],
+        sampling=_sampling(typed),
+        numerics=_numerics(typed),
+        effort=_effort(typed["batch_size"]),
+        workers=typed["workers"],
+        cache=typed["cache"],
+        on_error=typed["on_error"],
+        retry=typed["retry"],
+    )
+    is_quiet = typed["json"]
+    words = Words(noun="feature", sample=options.sampling.noun, none="gave no feature")
+    with ending_on_sigterm() as ending:
+        try:
+            prepared = _prepared(options, is_quiet=is_quiet)
+            if typed["dry_run"]:
+                _print_forecast(prepared, as_json=is_quiet)
+                return
+            extracted = with_progress(
+                lambda show: prepared.run(show, _warn),
+                prepared.plan.samples,
+                f"{words.sample}s",
+                is_quiet=is_quiet,
+            )
+        except KeyboardInterrupt:
+            print(NOTHING_RECORDED, file=sys.stderr)
+            raise typer.Exit(ending.exit_code) from None
+        conclude(extracted, options.out, words, ending, as_json=is_quiet)
+
+
+def _model(typed: dict[str, Any]) -> "FeatureModelSpec":
+    from headrace.errors import ConfigError
+    from headrace.extraction.features.spec import ListedModel, OwnModel
+
+    name, build = typed["model_name"], typed["model"]
+    if (name is None) == (build is None):
+        found = "got none" if name is None else "got both"
+        raise ConfigError(f"say which model by one of --model-name and --model; {found}")
+    if build is None:
+        return ListedModel(
+            name=name,
+            weights=typed["weights"],
+            layer=typed["layer"],
+            prep_level=typed["prep_level"],
+        )
+    others = {"--layer": None, "--weights": "DEFAULT", "--prep-level": "medium"}
+    for flag, default in others.items():
+        if typed[flag[2:].replace("-", "_")] != default:
+            raise ConfigError(f"{flag} belongs to --model-name; {build} sees to it itself")
+    return OwnModel(build=build)
+
+
+def _sampling(typed: dict[str, Any]) -> "Sampling":
+    from headrace.errors import ConfigError
+    from headrace.extraction.features.sampling import ClipShape, Sampling
+    from headrace.sampling.selection import EveryNth
+
+    flags, hop, length = ("fps", "every", "at", "keyframes"), typed["hop"], typed["clip_len"]
+    is_selected = any(typed[flag] for flag in flags)
+    if length is None:
+        for flag, is_given in (("--hop", hop is not None), ("--stride", typed["stride"] != 1)):
+            if is_given:
+                raise ConfigError(f"{flag} is of clips; give --clip-len as well")
+        return Sampling(selection=_selection(typed))
+    clip = ClipShape(num_frames=length, stride=typed["stride"])
+    if is_selected and hop is not None:
+        raise ConfigError("--hop says where clips begin, and so does a choice of frames; give one")
+    selection = _selection(typed) if is_selected else EveryNth(hop or clip.span)
+    return Sampling(selection=selection, clip=clip)
+
+
+def _selection(typed: dict[str, Any]) -> Any:
+    return selection_of_flags(
+        typed["fps"], typed["every"], typed["at"], is_keyframes=typed["keyframes"]
+    )
+
+
+def _numerics(typed: dict[str, Any]) -> "Numerics":
+    from headrace.extraction.features.spec import Numerics
+
+    is_cpu = typed["device"] == "cpu"
+    low = "bfloat16" if is_cpu else "float16"
+    return Numerics(
+        device=typed["device"],
+        precision=low if typed["amp"] else "float32",  # type: ignore[arg-type]
+        dtype=typed["dtype"],
+    )
+
+
+def _effort(batch_size: str) -> "Effort":
+    from headrace.errors import ConfigError
+    from headrace.extraction.features.spec import Effort
+
+    if batch_size == "auto":
+        return Effort(batch_size="auto")
+    if not batch_size.isdecimal():
+        raise ConfigError(f"--batch-size takes a number >= 1, or auto, got {batch_size!r}")
+    return Effort(batch_size=int(batch_size))
+
+
+def _prepared(options: "FeatureOptions", *, is_quiet: bool) -> "FeatureExtraction":
+    from headrace.extraction.features.extraction import FeatureExtraction
+    from headrace.live.masking import masked
+    from headrace.profiling.machine import process_seconds
+
+    imports_seconds = process_seconds()
+    with progress(is_quiet=is_quiet) as on_video:
+        return FeatureExtraction.prepare(
+            options,
+            command=("headrace", *map(masked, sys.argv[1:])),
+            imports_seconds=imports_seconds,
+            on_video=on_video,
+        )
+
+
+def _warn(warning: str) -> None:
+    print(f"headrace: {warning}", file=sys.stderr)
+
+
+def _print_forecast(prepared: "FeatureExtraction", *, as_json: bool) -> None:
+    from headrace.report.numbers import counted, megabytes, seconds
+
+    found = prepared.forecast()
+    if as_json:
+        print(json_format.dumps(asdict(found)))
+        return
+    for loss in prepared.plan.left_out:
+        print(f"headrace: left out: {loss.cause}", file=sys.stderr)
+    shape = "x".join(map(str, found.shape)) or "1"
+    print(
+        f"Dry run: {counted(found.samples, 'feature')} of {counted(found.videos, 'video')}, "
+        f"{shape} {found.dtype} each, would go to {prepared.options.out}\n"
+        f"Size: {megabytes(found.num_bytes)}, before compression\n"
+        f"Chunks: {found.chunks:,}; {found.done:,} are done, {found.cached:,} are in the cache"
+    )
+    if found.seconds is None:
+        why = "the rest is done" if not found.missing else "no sample could be computed"
+        print(f"Time: not estimated, {why}")
+    else:
+        print(
+            f"Time: about {seconds(found.seconds)} on {counted(found.workers, 'worker')} for the "
+            f"others, by what {counted(found.tried, 'sample')} took in one"
+        )

@@ -1,0 +1,87 @@
+"""Results that the cache has, found before any worker is started."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from headrace.cache.cache import Cache
+from headrace.cache.contents import ContentDigests
+from headrace.cache.key import ChunkKey
+from headrace.errors import CacheError, MediaError
+from headrace.extraction.features.chunks import ChunkSpec
+from headrace.extraction.features.facts import KeyMaker
+from headrace.extraction.features.plan import FeaturePlan
+from headrace.extraction.features.result import ChunkResult, Made
+from headrace.video.source import Source
+
+_GROUP_BYTES: Final = 32 << 20
+"""Of features that are asked for at a time."""
+WORKER: Final = "cache"
+"""Who made a result that was found."""
+
+
+@dataclass(eq=False)
+class Lookup:
+    """Looks chunks up in a cache."""
+
+    plan: FeaturePlan
+    keys: KeyMaker
+    cache: Cache
+    sample_bytes: int
+
+    def __post_init__(self) -> None:
+        self.contents: dict[int, str] = {}
+        """Number of a video → digest of its content, where results are kept."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether results are kept at all, so that files are read for their digest."""
+        return self.plan.facts.uncached is None and not self.cache.is_none
+
+    def found(self, chunks: Sequence[ChunkSpec]) -> Iterator[ChunkResult]:
+        """Yield those results that are there, in order.
+
+        Cost: reads each video once that was not seen before, for its digest.
+        """
+        if self.is_needed:
+            for video, of_video in groupby(chunks, lambda chunk: chunk.video):
+                for group in self._groups(list(of_video)):
+                    yield from self._found(video, group)
+
+    def count(self, chunks: Sequence[ChunkSpec]) -> int:
+        """Return how many are there; reads them all."""
+        return sum(1 for _ in self.found(chunks))
+
+    def _found(self, video: int, chunks: Sequence[ChunkSpec]) -> Iterator[ChunkResult]:
+        keys = self._keys(video, chunks)
+        entries = self.cache.get(keys.values())
+        for chunk in chunks:
+            arrays = entries.get(keys[chunk.name]) if chunk.name in keys else None
+            if arrays is not None:
+                try:
+                    made = Made(is_cached=True, worker=WORKER)
+                    yield ChunkResult.of_arrays(chunk, arrays, made)
+                except CacheError:
+                    continue  # of another layout: computed, and kept anew
+
+    def _keys(self, video: int, chunks: Sequence[ChunkSpec]) -> dict[str, ChunkKey]:
+        if video not in self.contents:
+            try:
+                with ContentDigests() as digests:
+                    source = Source(self.plan.indexes[video].source.path)
+                    self.contents[video] = digests.of(source)
+            except MediaError:
+                return {}  # whoever decodes it says what is wrong with it
+        return self.keys.keys_of(chunks, self.plan.indexes[video], self.contents[video])
+
+    def _groups(self, chunks: list[ChunkSpec]) -> Iterator[list[ChunkSpec]]:
+        group: list[ChunkSpec] = []
+        size = 0
+        for chunk in chunks:
+            if group and size + chunk.samples * self.sample_bytes > _GROUP_BYTES:
+                yield group
+                group, size = [], 0
+            group.append(chunk)
+            size += chunk.samples * self.sample_bytes
+        yield group

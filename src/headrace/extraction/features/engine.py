@@ -1,0 +1,234 @@
+"""Features of chunks in one process: decoded, prepared, batched across videos, given back."""
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from headrace.decode.protocol import OnError, check_on_error
+from headrace.extraction.features.assembly import Assembly
+from headrace.extraction.features.buckets import Batch, Buckets
+from headrace.extraction.features.chunks import ChunkSpec
+from headrace.extraction.features.inference import Inference
+from headrace.extraction.features.model import FeatureModel
+from headrace.extraction.features.reading import ChunkReader, Piece, Unread
+from headrace.extraction.features.result import ChunkResult, Made, other_shape
+from headrace.extraction.features.sampling import Sampling
+from headrace.extraction.features.spec import Effort
+from headrace.models.threads import operation_threads
+from headrace.models.transfer import copy_for, transfer
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.unordered import unordered_streams
+from headrace.video.stream_index import StreamIndex
+
+_CLIP_PIECE = 32
+"""Frames of clips that are decoded in one go, where memory for them allows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """What is called while an engine works, all in the thread that iterates it."""
+
+    on_begun: Callable[[ChunkSpec], None] = lambda chunk: None
+    """A chunk is taken: its video may be opened from now on."""
+    on_read: Callable[[ChunkSpec], None] = lambda chunk: None
+    """Its decoding is over: whatever ends the process later is not its fault."""
+    on_frames: Callable[[int], None] = lambda frames: None
+    """So many frames were decoded, or batches run: it does not hang."""
+    on_note: Callable[[str], None] = lambda note: None
+    """Something was decided that the user should know, in words; each once."""
+
+
+NO_HOOKS = Hooks()
+
+
+class FeatureEngine:
+    """Takes chunks one by one, and yields the results of those that are complete.
+
+        model = load_feature_model(spec, sampling, numerics)
+        engine = FeatureEngine(model, sampling, Effort(), index_of=indexes.__getitem__)
+        for result in engine.run(chunks): ...
+
+    Batches are filled across chunks and videos, so results may come later than, and in another
+    order than, their chunks. Memory: one batch for each size of samples, a piece of decoded frames
+    for each decoder and two that wait, and the features of chunks under way.
+    """
+
+    def __init__(
+        self,
+        model: FeatureModel,
+        sampling: Sampling,
+        effort: Effort,
+        *,
+        index_of: Callable[[int], StreamIndex],
+        on_error: OnError = "skip",
+        shape: tuple[int, ...] | None = None,
+        worker: str = "",
+        hooks: Hooks = NO_HOOKS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            model: Gives the features; nobody else may run it meanwhile.
+            sampling: What a sample is.
+            effort: What of this process goes into it.
+            index_of: From the number of a video to its frames; may raise MediaError. Called in the
+                threads that decode.
+            on_error: What bad media does: end the run, be left out and told in the results, or,
+                where a frame is damaged, be taken as FFmpeg shows it.
+            shape: Of one feature; None: as the first comes.
+            worker: Name of this process, for the results.
+            hooks: What to call.
+            clock: Measures.
+        """
+        check_on_error(on_error)
+        self._model, self._sampling, self._effort = model, sampling, effort
+        self._index_of, self._on_error = index_of, on_error
+        self._shape, self._worker = shape, worker
+        self._hooks, self._clock = hooks, clock
+        self._copy = copy_for(model.model.compute.device)
+        self._inference = Inference(model, hooks.on_note, clock)
+        self._buckets = Buckets(1)
+        self._under_way: dict[str, Assembly] = {}
+
+    def run(self, chunks: Iterable[ChunkSpec]) -> Generator[ChunkResult, None, None]:
+        """Yield the result of each chunk, once, when it is complete.
+
+        Chunks are taken as they are needed. Iterate `with closing(...)` around it where it may be
+        left early: threads and files are closed then.
+
+        Raises:
+            MediaError: something is bad, and that is to be an error.
+            ConfigError: the model fails, or its features are not of one shape.
+            BackendError: not even one sample fits into the memory.
+        """
+        self._under_way = {}
+        with operation_threads(self._effort.threads):
+            self._buckets = Buckets(self._inference.batch_size(self._effort, self._sampling))
+            with closing(self._pieces(chunks)) as pieces:
+                for piece in pieces:
+                    yield from self._take(piece)
+            for batch in self._buckets.rest():
+                yield from self._run(batch)
+
+    def _pieces(self, chunks: Iterable[ChunkSpec]) -> Generator[Piece | Unread, None, None]:
+        begun = map(self._begun, chunks)
+        if self._effort.decoders:
+            return unordered_streams(
+                partial(self._opened, self._most_beside),
+                begun,
+                workers=self._effort.decoders,
+                capacity=2,
+                name="decode",
+            )
+        return self._inline(begun)
+
+    def _inline(self, chunks: Iterable[ChunkSpec]) -> Generator[Piece | Unread, None, None]:
+        with self._opened(self._most_inline) as read:
+            for chunk in chunks:
+                yield from read(chunk)
+
+    def _begun(self, chunk: ChunkSpec) -> ChunkSpec:
+        self._hooks.on_begun(chunk)
+        return chunk
+
+    @contextmanager
+    def _opened(
+        self, most: Callable[[tuple[int, int]], int]
+    ) -> Iterator[Callable[[ChunkSpec], Iterator[Piece | Unread]]]:
+        reader = ChunkReader(
+            self._index_of,
+            self._sampling,
+            size=self._model.size,
+            on_error=self._on_error,
+            most=most,
+            clock=self._clock,
+        )
+        with closing(reader):
+            yield reader.read
+
+    def _most_inline(self, size: tuple[int, int]) -> int:
+        """As many frames as make a batch full, so that nothing is copied."""
+        if self._sampling.clip is not None:
+            return _CLIP_PIECE
+        return self._buckets.room((3, *self._model.seen(size)))
+
+    def _most_beside(self, size: tuple[int, int]) -> int:
+        return _CLIP_PIECE if self._sampling.clip else self._buckets.batch_size
+
+    def _take(self, piece: Piece | Unread) -> Iterator[ChunkResult]:
+        if isinstance(piece, Unread):
+            self._hooks.on_read(piece.chunk)
+            yield self._failed(piece)
+            return
+        name = piece.plan.chunk.name
+        assembly = self._under_way.get(name)
+        if assembly is None:
+            started = self._clock.wall_seconds() - piece.decode_ns / 1e9
+            assembly = self._under_way[name] = Assembly(piece.plan, started)
+        self._hooks.on_frames(len(piece.index) + len(piece.lost))
+        if piece.is_last:
+            self._hooks.on_read(piece.plan.chunk)
+        assembly.spent.decode += piece.decode_ns
+        prepared = self._prepared(piece, assembly)
+        for ready in assembly.take(piece, prepared):
+            for batch in self._buckets.add(ready, assembly, self._clock.now_ns()):
+                yield from self._run(batch)
+        yield from self._completed([assembly])
+
+    def _prepared(self, piece: Piece, assembly: Assembly) -> torch.Tensor:
+        """Return what the model sees of the frames of a piece, on its device."""
+        if not len(piece.index):
+            return torch.empty((0, 3, 1, 1))
+        began_ns = self._clock.now_ns()
+        assembly.spent.queue += began_ns - piece.came_ns
+        device = self._model.model.compute.device
+        frames = transfer(piece.frames, device, copy=self._copy).tensor
+        moved_ns = self._clock.now_ns()
+        assembly.spent.transfer += moved_ns - began_ns
+        prepared = self._inference.prepared(frames)
+        assembly.spent.prepare += self._clock.now_ns() - moved_ns
+        return prepared
+
+    def _run(self, batch: Batch) -> Iterator[ChunkResult]:
+        began_ns = self._clock.now_ns()
+        features = self._inference.run(batch.tensor)
+        self._buckets.batch_size = min(self._buckets.batch_size, self._inference.most)
+        self._shape = self._shape or features.shape[1:]
+        if features.shape[1:] != self._shape:
+            raise other_shape(features.shape[1:], self._shape)
+        took_ns = self._clock.now_ns() - began_ns
+        self._hooks.on_frames(0)
+        at = 0
+        for share in batch.shares:
+            stop = at + len(share.rows)
+            share.assembly.put(share.rows, features[at:stop])
+            share.assembly.spent.queue += began_ns - share.came_ns
+            share.assembly.spent.model += took_ns * (stop - at) / len(features)
+            at = stop
+        yield from self._completed([share.assembly for share in batch.shares])
+
+    def _completed(self, assemblies: list[Assembly]) -> Iterator[ChunkResult]:
+        for assembly in assemblies:
+            name = assembly.plan.chunk.name
+            if name in self._under_way and assembly.is_complete:
+                del self._under_way[name]
+                yield assembly.result(
+                    self._shape or (0,),
+                    self._model.numerics.dtype,
+                    self._worker,
+                    self._clock.wall_seconds(),
+                )
+
+    def _failed(self, piece: Unread) -> ChunkResult:
+        now = self._clock.wall_seconds()
+        return ChunkResult.failed(
+            piece.chunk,
+            str(piece.error),
+            shape=self._shape or (0,),
+            dtype=self._model.numerics.dtype,
+            made=Made(worker=self._worker, started_seconds=now, ended_seconds=now),
+        )

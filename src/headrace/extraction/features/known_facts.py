@@ -1,0 +1,123 @@
+"""What was found out of models before, kept in the user's cache folder: loads no PyTorch."""
+
+import json
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import platformdirs
+
+from headrace.cache.contents import ContentDigests
+from headrace.cache.kept_table import KeptTable
+from headrace.cache.sqlite_file import Layout
+from headrace.errors import MediaError
+from headrace.extraction.features.facts import FeatureFacts
+from headrace.extraction.features.sampling import Sampling
+from headrace.extraction.features.spec import FeatureModelSpec, ListedModel, Numerics, asked_of
+from headrace.video.source import Source
+
+FILE: Final = "features-1.sqlite"
+"""Name of the table in the user's cache folder; another where the same model has other facts."""
+
+_LAYOUT: Final = Layout(
+    application=0x48524346,
+    version=1,
+    tables="""
+CREATE TABLE facts (asked TEXT PRIMARY KEY, files TEXT NOT NULL, facts TEXT NOT NULL)
+""",
+)
+_PACKAGES: Final = ("headrace", "torch", "torchvision")
+
+
+class KnownFacts:
+    """Facts of models of torchvision on the CPU, by what was asked and the versions of packages.
+
+        with KnownFacts() as known:
+            facts = known.find(spec, sampling, numerics)
+
+    They hold as long as the files with the weights are the same, by their content, which is read
+    once for each version of a file. For one thread at a time. Where the table cannot be kept,
+    nothing is known.
+    """
+
+    def __init__(self, folder: Path | None = None, contents: ContentDigests | None = None) -> None:
+        """Choose where the table lies, by default in the user's cache folder, and what reads files.
+
+        `contents` is closed with this.
+        """
+        folder = folder or Path(platformdirs.user_cache_dir("headrace"))
+        self._table = KeptTable(folder / FILE, _LAYOUT)
+        self._contents = contents or ContentDigests(folder)
+
+    def find(
+        self, spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
+    ) -> FeatureFacts | None:
+        """Return what is known; None for a model of the user's own, or on a GPU, and what is new.
+
+        Raises:
+            OpenError: never; a file that is gone makes nothing known.
+        """
+        asked = _asked(spec, sampling, numerics)
+        row = asked and self._table.find("SELECT files, facts FROM facts WHERE asked = ?", (asked,))
+        if not row:
+            return None
+        try:
+            files, plain = json.loads(row[0]), json.loads(row[1])
+            if files != self._digests([Path(path) for path in files]):
+                return None
+            return FeatureFacts.of_plain(plain)
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def keep(
+        self,
+        spec: FeatureModelSpec,
+        sampling: Sampling,
+        numerics: Numerics,
+        facts: FeatureFacts,
+        files: Sequence[Path],
+    ) -> None:
+        """Remember facts that follow from `files`; not those that `find` would not ask for."""
+        asked, digests = _asked(spec, sampling, numerics), self._digests(files)
+        if asked is not None and digests is not None:
+            self._table.keep(
+                "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)",
+                (asked, json.dumps(digests), json.dumps(facts.plain())),
+            )
+
+    def close(self) -> None:
+        """Close the tables."""
+        self._table.close()
+        self._contents.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _digests(self, files: Sequence[Path]) -> dict[str, str] | None:
+        """Return path -> digest of its content; None where one cannot be read."""
+        try:
+            return {str(path): self._contents.of(Source(path)) for path in files}
+        except MediaError:
+            return None
+
+
+def _asked(spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics) -> str | None:
+    """Return all that decides the facts but the content of files; None where more does."""
+    if not isinstance(spec, ListedModel) or numerics.kind != "cpu":
+        return None
+    try:
+        versions = {name: version(name) for name in _PACKAGES}
+    except PackageNotFoundError:
+        return None
+    asked = {**asked_of(spec, numerics), "clip_len": sampling.clip_frames, "versions": versions}
+    return json.dumps(asked, sort_keys=True)

@@ -1,0 +1,255 @@
+"""A model that gives features: from decoded frames to what it takes, and from there to arrays."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from headrace.errors import BackendError, ConfigError
+from headrace.extraction.features.facts import FeatureFacts
+from headrace.extraction.features.own_model import Own, own_model
+from headrace.extraction.features.sampling import Sampling
+from headrace.extraction.features.spec import FeatureModelSpec, ListedModel, Numerics, OwnModel
+from headrace.models.catalogue import task_of
+from headrace.models.clip_length import with_clip_length
+from headrace.models.compute import Compute, check_available
+from headrace.models.features import LayerTap
+from headrace.models.model import Model
+from headrace.models.out_of_memory import is_out_of_memory
+from headrace.models.pooled import HeadTap
+from headrace.models.prepare import placed
+from headrace.models.weights import with_weights
+from headrace.models.weights_digest import weights_digest
+from headrace.preprocess.levels import Preprocess, build_preprocess
+from headrace.preprocess.spec import InputSpec
+
+PROBED_SIZE = (224, 320)
+"""(height, width) of the frame that tells the shape of features, where a model takes any."""
+_AS_THEY_ARE = InputSpec(
+    resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FeatureModel:
+    """A model on its device. Not thread-safe: one batch at a time."""
+
+    model: Model[torch.Tensor]
+    """Gives features [N, ...]; its `run` leaves them on the device."""
+    layer: str
+    """Whose output they are; empty for a model of the user's own."""
+    prepare: Preprocess
+    """uint8 [k, H, W, 3] on the device -> what the model sees of each frame, [k, 3, h, w]."""
+    size: tuple[int, int] | None
+    """(height, width) that frames are decoded in; None: each video's own."""
+    numerics: Numerics
+    weighted: nn.Module | None
+    """What holds the weights, without what was put around it; None: it is no module."""
+    version: str | None = None
+    """What a callable of the user's own says of itself."""
+
+    def probe(self, num_frames: int | None) -> tuple[int, ...]:
+        """Return the shape of one feature: run on zeros, which also pays for setting up.
+
+        Args:
+            num_frames: Of the clips it is given; None: it is given frames.
+
+        Raises:
+            ConfigError: as `run`.
+            BackendError: it cannot run there.
+        """
+        batch = self.example(num_frames, PROBED_SIZE)
+        try:
+            return self.run(batch).shape[1:]
+        except RuntimeError as error:
+            raise BackendError(
+                f"{self.model.name} cannot run on {self.numerics.device}: "
+                f"{(str(error).strip() or type(error).__name__).splitlines()[0]}; "
+                "use a smaller model or another --device"
+            ) from error
+
+    def example(self, num_frames: int | None, size: tuple[int, int]) -> torch.Tensor:
+        """Return a batch of one sample, made of black frames that were decoded in `size`."""
+        device = self.model.compute.device
+        frames = torch.zeros((1, *(self.size or size), 3), dtype=torch.uint8, device=device)
+        batch = self.prepare(frames)
+        if num_frames is None:
+            return batch
+        return batch[:, :, None].expand(-1, -1, num_frames, -1, -1)
+
+    def seen(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Return (height, width) of what the model sees of frames that were decoded in `size`."""
+        crop = self.model.input.crop
+        return size if crop is None else (crop, crop)
+
+    def run(self, batch: torch.Tensor) -> NDArray[Any]:
+        """Return the features of a batch, float32 or float16 [N, ...], on the CPU.
+
+        Raises:
+            ConfigError: the model gives something else than a feature for each sample.
+        """
+        features = self.model.run(batch)
+        if not isinstance(features, torch.Tensor) or features.ndim < 1:
+            raise ConfigError(
+                f"{self.model.name} must give a tensor, a row for each sample; "
+                f"got {type(features).__name__}"
+            )
+        if len(features) != len(batch):
+            raise ConfigError(
+                f"{self.model.name} must give a row for each of {len(batch)} samples; "
+                f"got {list(features.shape)}"
+            )
+        dtype = torch.float16 if self.numerics.dtype == "float16" else torch.float32
+        found: NDArray[Any] = features.to(dtype).cpu().numpy()
+        return found
+
+
+def load_feature_model(
+    spec: FeatureModelSpec,
+    sampling: Sampling,
+    numerics: Numerics,
+    facts: FeatureFacts | None = None,
+) -> FeatureModel:
+    """Load a model, and take it to its device.
+
+    Args:
+        spec: Which.
+        sampling: What it is given.
+        numerics: Where, and how finely it computes.
+        facts: What was found out about it before: then its weights are read, a second for 1 GB, to
+            see that they are still the same.
+
+    Raises:
+        ConfigError: there is no such model, layer or function, its weights cannot be had or are
+            others than before, or it takes no such samples.
+        BackendError: the device or precision is missing, or memory for it.
+    """
+    compute = Compute(device=numerics.kind, precision=numerics.precision)
+    _enter(numerics, compute)
+    if isinstance(spec, OwnModel):
+        loaded = _own(spec, numerics, compute)
+    else:
+        loaded = _listed(spec, sampling, numerics, compute)
+    if facts is not None and loaded.weighted is not None:
+        _check_weights(loaded.model.name, loaded.weighted, facts)
+    return loaded
+
+
+def _check_weights(name: str, weighted: nn.Module, facts: FeatureFacts) -> None:
+    if weights_digest(weighted) != facts.model["weights"]:
+        raise ConfigError(
+            f"{name} has other weights in this process than in the one before, so features would "
+            "not go together; have it load them from a file, or draw them from a fixed seed"
+        )
+
+
+def _listed(
+    spec: ListedModel, sampling: Sampling, numerics: Numerics, compute: Compute
+) -> FeatureModel:
+    task_of(spec.name)
+    made = with_weights(spec.name, spec.weights)
+    num_frames = sampling.clip_frames
+    if num_frames is None and made.input.num_frames is not None:
+        raise ConfigError(
+            f"{spec.name} takes clips, and single frames were asked for; give --clip-len "
+            f"{made.input.num_frames}, or an image model such as resnet50"
+        )
+    tapped, layer = _tapped(spec, made.module)
+    loaded: Model[torch.Tensor] = Model(
+        name=spec.name, module=tapped.eval(), input=made.input, output=_only, origin=made.origin
+    )
+    return FeatureModel(
+        model=placed(with_clip_length(loaded, num_frames), compute),
+        layer=layer,
+        # A picture of a clip becomes what it becomes alone.
+        prepare=build_preprocess(spec.prep_level, replace(made.input, num_frames=None)),
+        size=None,
+        numerics=numerics,
+        weighted=made.module,
+    )
+
+
+def _tapped(spec: ListedModel, module: nn.Module) -> tuple[nn.Module, str]:
+    if spec.layer is not None:
+        return LayerTap(module, [spec.layer]), spec.layer
+    if task_of(spec.name) == "detection":
+        raise ConfigError(
+            f"{spec.name} finds objects, and has no classifier whose input could be taken; give "
+            "--layer, such as backbone.body.layer4"
+        )
+    pooled = HeadTap(module)
+    return pooled, f"input of {pooled.head}"
+
+
+def _only(found: Any) -> torch.Tensor:
+    """Return the features of the layer that was asked for."""
+    features: torch.Tensor = next(iter(found.values())) if isinstance(found, dict) else found
+    return features
+
+
+def _own(spec: OwnModel, numerics: Numerics, compute: Compute) -> FeatureModel:
+    own = own_model(spec)
+    module = own.call if isinstance(own.call, nn.Module) else None
+    if module is not None:
+        module = module.eval()
+    loaded: Model[torch.Tensor] = Model(
+        name=spec.build,
+        module=_Guarded(own),
+        input=_AS_THEY_ARE,
+        output=_itself,
+        origin=spec.build,
+    )
+    return FeatureModel(
+        model=placed(loaded, compute),
+        layer="",
+        prepare=_channels_first,
+        size=own.size,
+        numerics=numerics,
+        weighted=module,
+        version=own.version,
+    )
+
+
+class _Guarded(nn.Module):
+    """A model of the user's own, whose errors are told as such."""
+
+    def __init__(self, own: Own) -> None:
+        super().__init__()
+        self.call, self.name = own.call, own.name
+
+    def forward(self, batch: torch.Tensor) -> Any:
+        try:
+            return self.call(batch)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            words = (str(error).strip() or "no reason given").splitlines()[0]
+            raise ConfigError(
+                f"{self.name} failed on uint8 {list(batch.shape)}: {type(error).__name__}: {words}"
+            ) from error
+
+
+def _itself(features: torch.Tensor) -> torch.Tensor:
+    return features
+
+
+def _channels_first(frames: Any) -> torch.Tensor:
+    batch: torch.Tensor = torch.from_numpy(frames) if isinstance(frames, np.ndarray) else frames
+    return batch.permute(0, 3, 1, 2)
+
+
+def _enter(numerics: Numerics, compute: Compute) -> None:
+    """Make the GPU that was asked for the one of this process."""
+    check_available(compute, f"device {numerics.device}")
+    _, is_numbered, number = numerics.device.partition(":")
+    if not is_numbered:
+        return
+    if int(number) >= torch.cuda.device_count():
+        raise BackendError(
+            f"device {numerics.device} was asked for, and there are {torch.cuda.device_count()} "
+            "GPUs, counted from 0; choose another --device"
+        )
+    torch.cuda.set_device(int(number))

@@ -1,0 +1,181 @@
+"""The work of one process on features: its device, its model, and each chunk kept when it comes."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from headrace.cache.cache import Cache
+from headrace.cache.open import open_cache
+from headrace.decode.index_store import IndexStore
+from headrace.decode.protocol import OnError
+from headrace.errors import HeadraceError, MediaError
+from headrace.extraction.features.chunks import ChunkSpec
+from headrace.extraction.features.engine import FeatureEngine, Hooks
+from headrace.extraction.features.facts import FeatureFacts, KeyMaker
+from headrace.extraction.features.model import load_feature_model
+from headrace.extraction.features.parts import Parts
+from headrace.extraction.features.request import on_error_of
+from headrace.extraction.features.result import ChunkResult
+from headrace.extraction.features.sampling import Sampling
+from headrace.extraction.features.spec import Effort, model_of_asked, numerics_of_asked
+from headrace.extraction.features.told import told_by
+from headrace.extraction.ledger import Ledger
+from headrace.extraction.speaker import Speaker, rounds_to_do
+from headrace.extraction.videos import reopened
+from headrace.runtime.child import Json
+from headrace.runtime.lock import file_lock
+from headrace.video.stream_index import StreamIndex
+
+_INDEXES: Final = 7
+"""Of videos, kept at hand beside the latest: chunks of several are under way at a time."""
+PARTS: Final = ("decode", "prepare", "transfer", "model", "write")
+"""Of the work on a chunk."""
+
+
+def do_features(argument: Mapping[str, Any], send: Callable[[Json], None]) -> None:
+    """Do chunks of features until none is left."""
+    ledger = Ledger(Path(argument["folder"]))
+    with ExitStack() as kept:
+        kept.enter_context(ledger.as_worker())
+        device = kept.enter_context(_device(argument))
+        if device is None:
+            return  # others have all there are
+        cache = kept.enter_context(open_cache(ledger.told()))
+        work = FeatureWork(argument, ledger, cache, device)
+        for speakers in rounds_to_do(argument, send):
+            work.do(speakers)
+
+
+class FeatureWork:
+    """Makes features of chunks, several at a time. The model is loaded for the first of them."""
+
+    def __init__(
+        self, argument: Mapping[str, Any], ledger: Ledger, cache: Cache, device: str
+    ) -> None:
+        """Load nothing yet."""
+        self._argument, self._request = argument, ledger.request()
+        self._parts, self._cache, self._device = Parts(ledger), cache, device
+        self._store = IndexStore(Path(argument["store"]))
+        self._sampling = Sampling.of_asked(self._request.asked)
+        self._facts = FeatureFacts.of_plain(argument["facts"])
+        self._keys = KeyMaker(facts=self._facts, sampling=self._sampling, on_error=self._on_error)
+        self._indexes: dict[int, StreamIndex] = {}
+        self._at: dict[str, Speaker] = {}
+        self._warned: set[str] = set()
+
+    @property
+    def _on_error(self) -> OnError:
+        is_raised = bool(self._argument["raises"])
+        return "raise" if is_raised else on_error_of(self._request.asked)
+
+    @cached_property
+    def _engine(self) -> FeatureEngine:
+        numerics = replace(numerics_of_asked(self._request.asked), device=self._device)
+        model = load_feature_model(model_of_asked(self._request.asked), self._sampling, numerics)
+        return FeatureEngine(
+            model,
+            self._sampling,
+            Effort(**self._argument["effort"]),
+            index_of=self._index_of,
+            on_error=self._on_error,
+            shape=self._facts.shape,
+            worker=str(self._argument["worker"]),
+            hooks=Hooks(
+                on_begun=lambda chunk: self._at[chunk.name].begin(),
+                on_read=lambda chunk: self._at[chunk.name].has_read(),
+                on_frames=lambda frames: self._show_life(),
+                on_note=self._note,
+            ),
+        )
+
+    def do(self, speakers: Iterator[Speaker]) -> None:
+        """Do the chunks of a round; what ends the run is said of one of them."""
+        first = next(speakers, None)
+        if first is None:
+            return
+        try:
+            with closing(self._engine.run(self._specs(chain([first], speakers)))) as results:
+                for result in results:
+                    self._settle(result)
+        except HeadraceError as error:
+            source = error.source if isinstance(error, MediaError) else None
+            first.say({"failed": {"why": str(error), "source": source}})
+            self._at.clear()
+
+    def _specs(self, speakers: Iterable[Speaker]) -> Iterator[ChunkSpec]:
+        for speaker in speakers:
+            self._at[speaker.chunk] = speaker
+            yield told_by(speaker)[0]
+
+    def _settle(self, result: ChunkResult) -> None:
+        speaker = self._at.pop(result.chunk.name)
+        if result.error is not None:
+            speaker.say({"unreadable": result.error})
+        else:
+            result = self._parts.write(result)
+            self._keep(result, speaker)
+            if len(result.samples):
+                speaker.say({"step": _step(result)})
+            speaker.say({"lost": len(result.lost)})
+        speaker.done()
+
+    def _keep(self, result: ChunkResult, speaker: Speaker) -> None:
+        """Keep a result for other runs."""
+        chunk, content = told_by(speaker)
+        if content is not None:
+            keys = self._keys.keys_of([chunk], self._index_of(chunk.video), content)
+            self._cache.put({keys[chunk.name]: result.arrays()})
+        for warning in self._cache.warnings:
+            if warning not in self._warned:
+                self._warned.add(warning)
+                speaker.say({"note": warning})
+
+    def _show_life(self) -> None:
+        for speaker in list(self._at.values())[:1]:
+            speaker.show_life()
+
+    def _note(self, note: str) -> None:
+        for speaker in list(self._at.values())[:1]:
+            speaker.say({"note": note})
+
+    def _index_of(self, video: int) -> StreamIndex:
+        found = self._indexes.get(video)
+        if found is None:
+            found = reopened(self._request.videos[video], self._store)
+            self._indexes = {**dict(list(self._indexes.items())[-_INDEXES:]), video: found}
+        return found
+
+
+def _step(result: ChunkResult) -> dict[str, Json]:
+    made, samples = result.made, result.samples
+    work: dict[str, Json] = {name: getattr(made.times, f"{name}_ms") for name in PARTS}
+    return {
+        "video": result.chunk.video,
+        "first_index": int(samples.index[0]),
+        "frames": len(samples),
+        "total_ms": (made.ended_seconds - made.started_seconds) * 1e3 + made.times.write_ms,
+        "work_ms": work,
+        "queue_ms": made.times.queue_ms,
+    }
+
+
+@contextmanager
+def _device(argument: Mapping[str, Any]) -> Iterator[str | None]:
+    """Yield what this process computes on: a GPU that no other worker has; None: there is none."""
+    asked = str(argument["device"])
+    if asked != "cuda" or torch.cuda.device_count() == 0:
+        yield asked
+        return
+    with ExitStack() as kept:
+        for number in range(torch.cuda.device_count()):
+            lock = Path(argument["claims"]) / f"gpu-{number}"
+            if kept.enter_context(file_lock(lock)):
+                yield f"cuda:{number}"
+                return
+        yield None
