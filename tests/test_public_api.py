@@ -27,7 +27,7 @@ PUBLIC = [
         "open_decoder",
         "open_index",
     ),
-    *("read_clip", "read_frames"),
+    *("read_clip", "read_features", "read_frames"),
 ]
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ScanError,
         StageError,
     )
+    from headrace.extraction.features.feature_set import read_features
     from headrace.extraction.frames import FrameReader, read_frames
     from headrace.profiling.session import Session
     from headrace.runs.live.loop import LiveResult, live
@@ -122,6 +123,7 @@ _HOMES = {
     "open_decoder": "decode.open",
     "open_index": "decode.open",
     "read_clip": "decode.clips",
+    "read_features": "extraction.features.feature_set",
     "read_frames": "extraction.frames",
 }
 
@@ -184,6 +186,7 @@ __all__ = [
     "open_decoder",
     "open_index",
     "read_clip",
+    "read_features",
     "read_frames",
 ]
 

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from headrace.cli.extract_aggregate import aggregate
 from headrace.cli.extract_end import PICTURES, conclude, with_progress
+from headrace.cli.extract_export import export
 from headrace.cli.extract_features import extract_features
 from headrace.cli.extract_options import (
+    ClusterFlags,
     HowFlags,
     ModelFlags,
     PictureFlags,
@@ -85,12 +88,14 @@ extract.command("frames")(
         "Extract frames of videos as pictures, with a table of them. Resumable: run it again.",
     )
 )
+extract.command("aggregate")(aggregate)
+extract.command("export")(export)
 
 
 extract.command("features")(
     with_parameters(
         extract_features,
-        flags(WhichFlags, SampleFlags, ModelFlags, HowFlags),
+        flags(WhichFlags, SampleFlags, ModelFlags, ClusterFlags, HowFlags),
         "Keep what a model gives for frames or clips of videos, as tables. Resumable.",
     )
 )

@@ -99,7 +99,10 @@ def _write(extracted: "Extracted", out: Path, words: Words, *, as_json: bool) ->
     if as_json:
         print(session.model_dump_json())
         return
-    print(render_text(session))
+    if session.steps.step:
+        print(render_text(session))
+    else:
+        print("\n".join(session.notes))
     print(f"{words.noun.title()}s: {extracted.came} in {out}")
     for name in session.outputs:
         if name.endswith(".parquet"):

@@ -1,10 +1,13 @@
 """Rows of features for tests: numbers that tell where they are from."""
 
+import resource
+from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
 
 from headrace.extraction.features.result import Lost, Made, Samples, Times
+from headrace.extraction.features.table import write_tables
 from headrace.extraction.features.table_facts import TableFacts
 from headrace.extraction.features.table_row import FeatureRow, VideoName
 
@@ -51,3 +54,42 @@ def row(name, start, stop, *, shape=(4,), dtype="float32", step=2, **given):
 
 def failed(name, start, stop, error="crashed", **given):
     return row(name, start, start, lost=(), error=error, **given)
+
+
+def write_folder(folder, **given):
+    """Three videos in tables as two runs leave them: `a` of 20 samples, and a chunk that failed at
+    first; `b` of 5; `c` of none."""
+    known = facts(**given)
+    kind = {"shape": known.shape, "dtype": known.dtype}
+    a, b, c = "00000-a", "00001-b", "00002-c"
+    first = [
+        row("a", 20, 40, chunk_id=f"{a}-2", **kind),
+        failed("a", 0, 20, chunk_id=f"{a}-1", **kind),
+        failed("c", 0, 9, chunk_id=c, **kind),
+    ]
+    second = [
+        row("b", 0, 10, chunk_id=b, **kind),
+        row("a", 0, 20, chunk_id=f"{a}-1", lost=(), **kind),
+    ]
+    folder.mkdir(exist_ok=True)
+    for rows in (first, second):
+        list(write_tables(folder, rows, known))
+    return folder
+
+
+def wide_folder(folder):
+    """One video with some MB of features."""
+    folder.mkdir()
+    list(write_tables(folder, [row("a", 0, 4000, shape=(64,))], facts(shape=(64,))))
+    return folder
+
+
+@contextmanager
+def files_of_at_most(num_bytes):
+    """As on a disk that is full: nothing can be written behind so many bytes of a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

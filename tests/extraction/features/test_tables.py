@@ -1,12 +1,9 @@
 """Tables of features: whole or not at all, exact, and honest about damage."""
 
-import resource
-from contextlib import contextmanager
-
 import pyarrow.parquet
 import pytest
 
-from extraction.features.feature_rows import facts, failed, row
+from extraction.features.feature_rows import facts, failed, files_of_at_most, row
 from headrace.errors import ConfigError
 from headrace.extraction.features.chunks import ChunkSpec
 from headrace.extraction.features.result import ChunkResult
@@ -24,7 +21,7 @@ def plain(found):
 
 def read(path):
     table = TableFile(path)
-    return [each for listed in table.listed() for each in table.rows(listed.group, [listed.place])]
+    return [table.row(table.columns(each.group), each.place) for each in table.listed()]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -114,17 +111,6 @@ def test_what_fails_in_the_middle_leaves_no_table(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@contextmanager
-def files_of_at_most(num_bytes):
-    """As on a disk that is full: nothing can be written behind so many bytes of a file."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize("rows", [1, 40])
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, rows):
     """Whether it is found out at the end or before."""
@@ -133,7 +119,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, rows):
         list(write_tables(tmp_path, wide, facts(shape=(64,))))
     assert str(told.value) == (
         f"cannot write {tmp_path}/features-00000.parquet: file too large; "
-        "give a folder that can be written to"
+        "give a place that can be written to"
     )
     assert list(tmp_path.iterdir()) == []
 

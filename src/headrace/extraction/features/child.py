@@ -72,8 +72,8 @@ def extract_features(argument: Json, send: Callable[[Json], None]) -> Json:
     What ends the whole run (no room on the disk, a model that cannot run, a bad frame where those
     are errors) is said, and ends this worker.
     """
-    from headrace.extraction.features.working import do_features
+    from headrace.extraction.features.loading import do_loaded_features
 
     assert isinstance(argument, dict)
-    do_features(argument, send)
+    do_loaded_features(argument, send)
     return None

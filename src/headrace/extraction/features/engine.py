@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -11,6 +10,7 @@ from headrace.decode.protocol import OnError, check_on_error
 from headrace.extraction.features.assembly import Assembly
 from headrace.extraction.features.buckets import Batch, Buckets
 from headrace.extraction.features.chunks import ChunkSpec
+from headrace.extraction.features.hooks import NO_HOOKS, Hooks
 from headrace.extraction.features.inference import Inference
 from headrace.extraction.features.model import FeatureModel
 from headrace.extraction.features.reading import ChunkReader, Piece, Unread
@@ -25,23 +25,6 @@ from headrace.video.stream_index import StreamIndex
 
 _CLIP_PIECE = 32
 """Frames of clips that are decoded in one go, where memory for them allows."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Hooks:
-    """What is called while an engine works, all in the thread that iterates it."""
-
-    on_begun: Callable[[ChunkSpec], None] = lambda chunk: None
-    """A chunk is taken: its video may be opened from now on."""
-    on_read: Callable[[ChunkSpec], None] = lambda chunk: None
-    """Its decoding is over: whatever ends the process later is not its fault."""
-    on_frames: Callable[[int], None] = lambda frames: None
-    """So many frames were decoded, or batches run: it does not hang."""
-    on_note: Callable[[str], None] = lambda note: None
-    """Something was decided that the user should know, in words; each once."""
-
-
-NO_HOOKS = Hooks()
 
 
 class FeatureEngine:

@@ -19,6 +19,7 @@ from headrace.extraction.features.spec import (
     asked_of,
 )
 from headrace.extraction.features.table_facts import TableFacts
+from headrace.extraction.ray.settings import RaySettings
 from headrace.extraction.request import AskedVideo, Request
 from headrace.profiling.provenance import Scalar
 from headrace.runtime.affinity import available_cores
@@ -50,6 +51,8 @@ class FeatureOptions:
     workers: int | None = None
     """Processes; None means one for each core this process may use, or one for each GPU, which a
     process has to itself."""
+    ray: RaySettings | None = None
+    """The cluster whose machines work, in place of processes here: see `sized`."""
     cache: str = DEFAULT
     """Where results are kept for other runs: see `open_cache`."""
     on_error: OnError = "skip"
@@ -85,6 +88,8 @@ class FeatureOptions:
     def effort_each(self) -> Effort:
         """What of one worker goes into it: cores are shared out over the workers."""
         share = max(1, len(available_cores()) // self.processes)
+        if self.ray is not None:
+            share = int(self.ray.slot.num_cpus)
         if self.numerics.kind == "cpu":
             return replace(self.effort, threads=self.effort.threads or share)
         return replace(self.effort, decoders=self.effort.decoders or share)
@@ -100,10 +105,12 @@ class FeatureOptions:
         return {
             "sources": ",".join(self.sources),
             **_asked(self),
+            "model": model_name_of(self.model),
             "out": str(self.out),
             "device": self.numerics.device,
             "batch_size": self.effort.batch_size,
             "workers": self.workers,
+            "ray": None if self.ray is None else self.ray.address,
             "cache": shown(self.cache),
             "on_error": self.on_error,
             "retry": self.retry,
@@ -116,6 +123,11 @@ class FeatureOptions:
         return Request(kind=KIND, asked=asked, videos=videos)
 
 
+def model_name_of(model: FeatureModelSpec) -> str:
+    """Return what a model is called: torchvision's name, or "package.module:function"."""
+    return model.build if isinstance(model, OwnModel) else model.name
+
+
 def weights_digest_of(facts: FeatureFacts) -> str | None:
     """Return the digest of a model's weights; None where it is not known."""
     found = facts.model.get("weights")
@@ -126,7 +138,7 @@ def table_facts(options: FeatureOptions, request: Request, facts: FeatureFacts) 
     """Return what all rows of the tables have in common."""
     model, clip = options.model, options.sampling.clip
     return TableFacts(
-        model=model.build if isinstance(model, OwnModel) else model.name,
+        model=model_name_of(model),
         layer=facts.layer or None,
         weights=weights_digest_of(facts) or facts.origin,
         shape=facts.shape,

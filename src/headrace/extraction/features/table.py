@@ -1,18 +1,16 @@
 """Tables of features: Parquet files with a row for each chunk, each there whole or not at all."""
 
-import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Self
+from typing import Final, Self
 
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import BackendError
 from headrace.extraction.features.table_columns import FEATURES, TEXTS, columns_of, schema_of
 from headrace.extraction.features.table_facts import TableFacts
+from headrace.extraction.features.table_output import TableOutput
 from headrace.extraction.features.table_row import FeatureRow
-from headrace.text_file import partial_of
 
 PATTERN: Final = "features-*.parquet"
 """What tables of a folder are called."""
@@ -64,21 +62,15 @@ def write_tables(
             What was yielded stays; of what was not, nothing is left.
     """
     number = _next_number(folder)
-    writer: TableWriter | None = None
-    try:
-        for row in rows:
-            if writer is None:
-                writer = TableWriter(folder / f"features-{number:05d}.parquet", facts)
-                number += 1
-            writer.write(row)
-            if writer.num_bytes >= most_bytes:
-                yield writer.close()
-                writer = None
-        if writer is not None:
-            yield writer.close()
-    finally:
-        if writer is not None:
-            writer.discard()
+    left = iter(rows)
+    for first in left:
+        with _TableWriter(folder / f"features-{number:05d}.parquet", facts) as writer:
+            writer.write(first)
+            while writer.num_bytes < most_bytes and (row := next(left, None)) is not None:
+                writer.write(row)
+            written = writer.close()
+        yield written
+        number += 1
 
 
 def write_features(path: Path, rows: Iterable[FeatureRow], facts: TableFacts) -> Written:
@@ -87,118 +79,54 @@ def write_features(path: Path, rows: Iterable[FeatureRow], facts: TableFacts) ->
     Raises:
         ConfigError: it cannot be written, or is there already; nothing is left of it.
     """
-    with TableWriter(path, facts) as writer:
+    with _TableWriter(path, facts) as writer:
         for row in rows:
             writer.write(row)
         return writer.close()
 
 
-class TableWriter:
-    """Appends rows to a table, which appears when it is closed; else nothing is left of it."""
+class _TableWriter:
+    """Appends rows to a table, some at a time."""
 
     def __init__(self, path: Path, facts: TableFacts) -> None:
-        """Begin the table.
-
-        Raises:
-            ConfigError: it cannot be written, or is there already.
-        """
-        import pyarrow.parquet
-
-        if path.exists():
-            raise ConfigError(f"{path} is there already; give another name, or delete it")
-        self.path = path
-        self._facts = facts
-        self._partial = partial_of(path)
-        self._rows: list[FeatureRow] = []
-        self._rows_bytes = 0
-        self._chunk_ids: list[str] = []
-        with self._telling():
-            self._file: BinaryIO = self._partial.open("wb")
-        self._writer: Any = pyarrow.parquet.ParquetWriter(
-            self._file,
-            schema_of(facts),
-            compression="zstd",
-            use_dictionary=list(TEXTS),
-            use_byte_stream_split=[FEATURES],
-            write_page_checksum=True,
+        self._output = TableOutput(
+            path, schema_of(facts), use_dictionary=list(TEXTS), use_byte_stream_split=[FEATURES]
         )
+        self._facts = facts
+        self._rows: list[FeatureRow] = []
+        self._waiting_bytes = 0
+        self._chunk_ids: list[str] = []
 
     @property
     def num_bytes(self) -> int:
         """Bytes that are written, without the rows that wait to be."""
-        return self._file.tell()
+        return self._output.num_bytes
 
     def write(self, row: FeatureRow) -> None:
-        """Append a row.
-
-        Raises:
-            ConfigError: it cannot be written; nothing is left of the table.
-        """
         self._rows.append(row)
-        self._rows_bytes += row.samples.features.nbytes
-        if self._rows_bytes >= _GROUP_BYTES or len(self._rows) >= _GROUP_ROWS:
+        self._chunk_ids.append(row.chunk_id)
+        self._waiting_bytes += row.samples.features.nbytes
+        if self._waiting_bytes >= _GROUP_BYTES or len(self._rows) >= _GROUP_ROWS:
             self._write_group()
 
     def close(self) -> Written:
-        """Finish the table, on the disk as well.
-
-        Raises:
-            ConfigError: it cannot be written; nothing is left of it.
-        """
-        self._write_group()
-        with self._telling():
-            self._writer.close()
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            self._partial.replace(self.path)
-            _sync(self.path.parent)
-        return Written(self.path, tuple(self._chunk_ids))
-
-    def discard(self) -> None:
-        """Leave nothing behind of a table that was not closed; harmless on one that was."""
-        with suppress(OSError):
-            self._writer.close()
-        with suppress(OSError):
-            self._file.close()
-        with suppress(OSError):
-            self._partial.unlink(missing_ok=True)
+        if self._rows:
+            self._write_group()
+        self._output.close()
+        return Written(self._output.path, tuple(self._chunk_ids))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.discard()
+        self._output.__exit__(*error)
 
     def _write_group(self) -> None:
-        rows, self._rows, self._rows_bytes = self._rows, [], 0
-        if rows:
-            with self._telling():
-                self._writer.write_table(columns_of(rows, self._facts))
-            self._chunk_ids += [row.chunk_id for row in rows]
-
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write {self.path}: {(error.strerror or str(error)).lower()}; "
-                "give a folder that can be written to"
-            ) from error
+        self._output.write(columns_of(self._rows, self._facts))
+        self._rows, self._waiting_bytes = [], 0
 
 
 def _next_number(folder: Path) -> int:
     """Behind all tables that are there, those that were set aside too."""
     found = (path.name.split("-")[1].split(".")[0] for path in folder.glob(f"{PATTERN}*"))
     return max((int(number) for number in found if number.isdecimal()), default=-1) + 1
-
-
-def _sync(folder: Path) -> None:
-    """See that a new name in a folder is on the disk, where the system can."""
-    with suppress(PermissionError):  # Windows opens no folder
-        place = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(place)
-        finally:
-            os.close(place)

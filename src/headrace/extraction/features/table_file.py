@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from headrace.errors import ConfigError
 from headrace.extraction.features.outcome import Outcome
@@ -14,16 +14,23 @@ from headrace.extraction.features.table_columns import METADATA, row_of, schema_
 from headrace.extraction.features.table_facts import TableFacts
 from headrace.extraction.features.table_row import FeatureRow
 
+_LISTED: Final = ("chunk_id", "video", "path", "status", "n")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Listed:
     """One row, as a table lists it."""
 
     chunk_id: str
     video: str
+    """What its video is called in the folder."""
+    path: str
+    """Where the video lay."""
     status: Literal["done", "failed"]
     n: int
     """Samples that have a feature."""
+    first: int
+    """Index of the first of them; -1 where there is none."""
     group: int
     """Rows are read a group at a time: the place of its group in the table."""
     place: int
@@ -55,17 +62,25 @@ class TableFile:
                 raise ValueError("its columns are not those of such a table")
 
     def listed(self) -> list[Listed]:
-        """Return what it holds, in order; reads four small columns.
+        """Return what it holds, in order; reads six small columns.
 
         Raises:
             ConfigError: it is damaged, or cannot be read.
         """
-        names = ("chunk_id", "video", "status", "n")
         found = []
         for group in range(self._metadata.num_row_groups):
-            columns = self._read(group, names)
-            values = zip(*(columns.column(name).to_pylist() for name in names), strict=True)
-            found += [Listed(*row, group, place) for place, row in enumerate(values)]
+            columns = self.columns(group, (*_LISTED, "index"))
+            first = [row[0] if row else -1 for row in columns.column("index").to_pylist()]
+            values = [columns.column(name).to_pylist() for name in _LISTED]
+            found += [
+                Listed(
+                    **dict(zip(_LISTED, row[1:], strict=True)),
+                    first=row[0],
+                    group=group,
+                    place=place,
+                )
+                for place, row in enumerate(zip(first, *values, strict=True))
+            ]
         return found
 
     def outcomes(self) -> Iterator[tuple[str, Outcome]]:
@@ -76,7 +91,7 @@ class TableFile:
         """
         names = ("chunk_id", "status", "n", "index", "is_concealed", "lost_index", "lost_cause")
         for group in range(self._metadata.num_row_groups):
-            for row in self._read(group, names).to_pylist():
+            for row in self.columns(group, names).to_pylist():
                 if row["status"] == "done":
                     concealed = zip(row["index"], row["is_concealed"], strict=True)
                     lost = zip(row["lost_index"], row["lost_cause"], strict=True)
@@ -89,17 +104,13 @@ class TableFile:
                         ),
                     )
 
-    def rows(self, group: int, places: Sequence[int]) -> list[FeatureRow]:
-        """Return rows of a group; reads the whole group, some 10 MB.
+    def columns(self, group: int, names: Sequence[str] | None = None) -> Any:
+        """Return columns of a group of rows as a table of pyarrow, all of them or those named;
+        all of a group are some 10 MB.
 
         Raises:
             ConfigError: it is damaged, or cannot be read.
         """
-        columns = self._read(group)
-        with self._telling():
-            return [row_of(columns, place, self.facts) for place in places]
-
-    def _read(self, group: int, names: Sequence[str] | None = None) -> Any:
         import pyarrow.parquet
 
         with (
@@ -109,6 +120,15 @@ class TableFile:
             ) as file,
         ):
             return file.read_row_group(group, columns=names, use_threads=False)
+
+    def row(self, columns: Any, place: int) -> FeatureRow:
+        """Return the row at `place` of a group whose columns were read, all of them.
+
+        Raises:
+            ConfigError: it is damaged.
+        """
+        with self._telling():
+            return row_of(columns, place, self.facts)
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -126,7 +146,7 @@ class TableFile:
 def damage_of(path: Path) -> str | None:
     """Return what is wrong with a table, in one line; None where its footer and list are whole.
 
-    Reads four small columns. Features are checked, by checksums, when they are read.
+    Reads six small columns. Features are checked, by checksums, when they are read.
     """
     try:
         TableFile(path).listed()

@@ -1,14 +1,12 @@
-"""The work of one process on features: its device, its model, and each chunk kept when it comes."""
+"""The work of one process on features: chunks from and to whoever watches, each kept whole."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
-
-import torch
+from typing import Any, Final, Protocol
 
 from headrace.cache.cache import Cache
 from headrace.cache.open import open_cache
@@ -16,20 +14,19 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import OnError
 from headrace.errors import HeadraceError, MediaError
 from headrace.extraction.features.chunks import ChunkSpec
-from headrace.extraction.features.engine import FeatureEngine, Hooks
 from headrace.extraction.features.facts import FeatureFacts, KeyMaker
-from headrace.extraction.features.model import load_feature_model
+from headrace.extraction.features.hooks import Hooks
 from headrace.extraction.features.parts import Parts
 from headrace.extraction.features.request import on_error_of
 from headrace.extraction.features.result import ChunkResult
 from headrace.extraction.features.sampling import Sampling
-from headrace.extraction.features.spec import Effort, model_of_asked, numerics_of_asked
+from headrace.extraction.features.spec import Effort
 from headrace.extraction.features.told import told_by
 from headrace.extraction.ledger import Ledger
+from headrace.extraction.request import Request
 from headrace.extraction.speaker import Speaker, rounds_to_do
 from headrace.extraction.videos import reopened
 from headrace.runtime.child import Json
-from headrace.runtime.lock import file_lock
 from headrace.video.stream_index import StreamIndex
 
 _INDEXES: Final = 7
@@ -38,29 +35,58 @@ PARTS: Final = ("decode", "prepare", "transfer", "model", "write")
 """Of the work on a chunk."""
 
 
-def do_features(argument: Mapping[str, Any], send: Callable[[Json], None]) -> None:
-    """Do chunks of features until none is left."""
+class Engine(Protocol):
+    """Makes features of chunks: see `FeatureEngine`."""
+
+    def run(self, chunks: Iterable[ChunkSpec]) -> Generator[ChunkResult, None, None]:
+        """Yield the result of each chunk when it is complete."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineNeeds:
+    """What an engine is made of."""
+
+    request: Request
+    facts: FeatureFacts
+    effort: Effort
+    index_of: Callable[[int], StreamIndex]
+    on_error: OnError
+    worker: str
+    hooks: Hooks
+
+
+def do_features(
+    argument: Mapping[str, Any],
+    send: Callable[[Json], None],
+    engine_of: Callable[[EngineNeeds], Engine],
+) -> None:
+    """Do chunks of features until none is left.
+
+    Args:
+        argument: What all workers are told: see `work_argument`.
+        send: Sends what is said.
+        engine_of: Makes the engine, when there is a chunk for it; it stays for further rounds.
+    """
     ledger = Ledger(Path(argument["folder"]))
-    with ExitStack() as kept:
-        kept.enter_context(ledger.as_worker())
-        device = kept.enter_context(_device(argument))
-        if device is None:
-            return  # others have all there are
-        cache = kept.enter_context(open_cache(ledger.told()))
-        work = FeatureWork(argument, ledger, cache, device)
+    with ledger.as_worker(), open_cache(ledger.told()) as cache:
+        work = _FeatureWork(argument, ledger, cache, engine_of)
         for speakers in rounds_to_do(argument, send):
             work.do(speakers)
 
 
-class FeatureWork:
+class _FeatureWork:
     """Makes features of chunks, several at a time. The model is loaded for the first of them."""
 
     def __init__(
-        self, argument: Mapping[str, Any], ledger: Ledger, cache: Cache, device: str
+        self,
+        argument: Mapping[str, Any],
+        ledger: Ledger,
+        cache: Cache,
+        engine_of: Callable[[EngineNeeds], Engine],
     ) -> None:
         """Load nothing yet."""
         self._argument, self._request = argument, ledger.request()
-        self._parts, self._cache, self._device = Parts(ledger), cache, device
+        self._parts, self._cache, self._engine_of = Parts(ledger), cache, engine_of
         self._store = IndexStore(Path(argument["store"]))
         self._sampling = Sampling.of_asked(self._request.asked)
         self._facts = FeatureFacts.of_plain(argument["facts"])
@@ -75,23 +101,22 @@ class FeatureWork:
         return "raise" if is_raised else on_error_of(self._request.asked)
 
     @cached_property
-    def _engine(self) -> FeatureEngine:
-        numerics = replace(numerics_of_asked(self._request.asked), device=self._device)
-        model = load_feature_model(model_of_asked(self._request.asked), self._sampling, numerics)
-        return FeatureEngine(
-            model,
-            self._sampling,
-            Effort(**self._argument["effort"]),
-            index_of=self._index_of,
-            on_error=self._on_error,
-            shape=self._facts.shape,
-            worker=str(self._argument["worker"]),
-            hooks=Hooks(
-                on_begun=lambda chunk: self._at[chunk.name].begin(),
-                on_read=lambda chunk: self._at[chunk.name].has_read(),
-                on_frames=lambda frames: self._show_life(),
-                on_note=self._note,
-            ),
+    def _engine(self) -> Engine:
+        return self._engine_of(
+            EngineNeeds(
+                request=self._request,
+                facts=self._facts,
+                effort=Effort(**self._argument["effort"]),
+                index_of=self._index_of,
+                on_error=self._on_error,
+                worker=str(self._argument["worker"]),
+                hooks=Hooks(
+                    on_begun=lambda chunk: self._at[chunk.name].begin(),
+                    on_read=lambda chunk: self._at[chunk.name].has_read(),
+                    on_frames=lambda frames: self._show_life(),
+                    on_note=self._note,
+                ),
+            )
         )
 
     def do(self, speakers: Iterator[Speaker]) -> None:
@@ -163,19 +188,3 @@ def _step(result: ChunkResult) -> dict[str, Json]:
         "work_ms": work,
         "queue_ms": made.times.queue_ms,
     }
-
-
-@contextmanager
-def _device(argument: Mapping[str, Any]) -> Iterator[str | None]:
-    """Yield what this process computes on: a GPU that no other worker has; None: there is none."""
-    asked = str(argument["device"])
-    if asked != "cuda" or torch.cuda.device_count() == 0:
-        yield asked
-        return
-    with ExitStack() as kept:
-        for number in range(torch.cuda.device_count()):
-            lock = Path(argument["claims"]) / f"gpu-{number}"
-            if kept.enter_context(file_lock(lock)):
-                yield f"cuda:{number}"
-                return
-        yield None

@@ -38,20 +38,24 @@ def joined(address: str) -> Iterator[None]:
                 logging.getLogger(name).setLevel(level)
 
 
+def machines() -> list[dict[str, float]]:
+    """Return what each machine of the cluster has, by Ray's names."""
+    return [each["Resources"] for each in ray.nodes() if each["Alive"]]
+
+
 def fitting(slot: Slot) -> int:
     """Return how many actors find a slot on the machines of the cluster.
 
     Raises:
         ConfigError: none does.
     """
-    machines = [each["Resources"] for each in ray.nodes() if each["Alive"]]
-    found = sum(slot.times_in(resources) for resources in machines)
+    found = sum(map(slot.times_in, machines()))
     if not found:
-        cores, gpus = (sum(each.get(name, 0) for each in machines) for name in ("CPU", "GPU"))
+        cores, gpus = (sum(each.get(name, 0) for each in machines()) for name in ("CPU", "GPU"))
         wanted = f"{slot.num_cpus:g} core" + (" and 1 GPU" if slot.num_gpus else "")
         raise ConfigError(
             f"a worker takes {wanted}, and the cluster has {cores:g} cores and {gpus:g} GPUs on "
-            f"{len(machines)} machines; ask for another --device, or add a machine"
+            f"{len(machines())} machines; ask for another --device, or add a machine"
         )
     return found
 

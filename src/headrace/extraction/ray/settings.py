@@ -1,7 +1,7 @@
 """What is asked of a Ray cluster, as values; nothing here imports Ray."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from headrace.errors import ConfigError
@@ -26,6 +26,19 @@ class Slot:
     def of(cls, device: str) -> "Slot":
         """Return that of one worker on a device, "cpu" or "cuda": a core, or a GPU and a core."""
         return cls(num_gpus=0.0 if device == "cpu" else 1.0)
+
+    def with_cores_of(self, machines: Sequence[Mapping[str, float]]) -> "Slot":
+        """Return this slot with the cores that a GPU has on each machine that has one.
+
+        Args:
+            machines: What each has, by Ray's names.
+        """
+        if not self.num_gpus:
+            return self
+        shares = [
+            each.get("CPU", 0.0) // each["GPU"] for each in machines if each.get("GPU", 0.0) >= 1
+        ]
+        return replace(self, num_cpus=max(1.0, min(shares, default=1.0)))
 
     def times_in(self, resources: Mapping[str, float]) -> int:
         """Return how many fit in one machine with such resources, by Ray's names."""
@@ -57,9 +70,9 @@ class RaySettings:
         if self.address != AUTO and not self.address.rpartition(":")[2].isdigit():
             raise ConfigError(f"--ray takes auto or HOST:PORT, got {self.address!r}")
 
-    def actors_for(self, fitting: int, calls: int) -> int:
-        """Return how many actors work, where `fitting` find a slot and there is so much to do."""
-        return min(calls, fitting, *([self.most_actors] if self.most_actors else []))
+    def actors_for(self, fitting: int, calls: int | None) -> int:
+        """Return how many actors work, where `fitting` find a slot and there are so many calls."""
+        return min(each for each in (fitting, calls, self.most_actors) if each is not None)
 
 
 def call_size(chunks: int, actors: int) -> int:

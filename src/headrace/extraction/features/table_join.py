@@ -1,0 +1,115 @@
+"""Columns of a CSV file for the videos of a folder, found by name or path. Needs pyarrow."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.errors import ConfigError
+from headrace.extraction.features.folder import ListedVideo
+from headrace.extraction.features.table_columns import encodable
+
+_NAMES: Final = ("path", "video", "file", "filename")
+"""What the column that says which video may be called."""
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Columns for videos."""
+
+    columns: Any
+    """A table of pyarrow with a row for each video, in their order; null where it has none."""
+    without: tuple[str, ...]
+    """Videos that the file says nothing of."""
+
+
+def join(path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]) -> Joined:
+    """Return what a CSV file says of videos. Types are found from the values.
+
+    A line is of the video whose name it holds, or whose path; a relative path begins where the
+    file lies. Lines of other videos are ignored.
+
+    Args:
+        path: The file; its first line names the columns, one of them path, video, file or filename.
+        videos: Name → video.
+        taken: Names its columns must not have.
+
+    Raises:
+        ConfigError: it cannot be read, is no such file, says two things of one video, nothing of
+            any, or names a column like one that is there.
+    """
+    found = _read(path)
+    key = next(filter(_is_key, found.column_names), None)
+    others = [name for name in found.column_names if name != key]
+    if key is None or not others:
+        raise ConfigError(
+            f"{path} has the columns {', '.join(found.column_names)[:80]}; it must have one of "
+            f"{', '.join(_NAMES[:-1])} and {_NAMES[-1]}, and another one to join"
+        )
+    clash = [name for name in others if name in taken or others.count(name) > 1]
+    if clash:
+        raise ConfigError(
+            f"{path} has a column {clash[0]}, which is there already; give it another name"
+        )
+    lines = _lines(path, found.column(key).to_pylist(), videos)
+    without = tuple(name for name in videos if name not in lines)
+    if len(without) == len(videos):
+        raise ConfigError(
+            f"{path} says nothing of any video; {key} must be a name, such as "
+            f"{next(iter(videos), '')}, or a path, such as "
+            f"{next((video.path for video in videos.values()), '')}"
+        )
+    places = _places([lines.get(name) for name in videos])
+    return Joined(found.select(others).take(places), without)
+
+
+def _is_key(column: str) -> bool:
+    return column.strip().lower() in _NAMES
+
+
+def _read(path: Path) -> Any:
+    import pyarrow.csv
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            names = next(csv.reader(file), [])
+        # Else a video called 007 would be the number 7.
+        keys = {name: pyarrow.string() for name in names if _is_key(name)}
+        return pyarrow.csv.read_csv(
+            path, convert_options=pyarrow.csv.ConvertOptions(column_types=keys)
+        )
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ConfigError(f"cannot read {path}: {reason}; give a CSV file") from error
+    except (pyarrow.ArrowException, UnicodeDecodeError, csv.Error) as error:
+        what = " ".join(str(error).split())
+        raise ConfigError(f"{path} is no CSV file in UTF-8: {what}") from error
+
+
+def _lines(
+    path: Path, keys: Sequence[str | None], videos: Mapping[str, ListedVideo]
+) -> dict[str, int]:
+    """Return the line of each video that has one, from 0."""
+    by_path = {video.path: name for name, video in videos.items()}
+    lines: dict[str, int] = {}
+    for line, key in enumerate(key or "" for key in keys):
+        plain = key.strip()
+        whole = encodable(str((path.parent / plain).absolute())) if plain else ""
+        name = plain if plain in videos else by_path.get(plain, by_path.get(whole))
+        if name is None:
+            continue
+        if name in lines:
+            raise ConfigError(
+                f"lines {lines[name] + 2} and {line + 2} of {path} are both of the video {name}; "
+                "leave one of them"
+            )
+        lines[name] = line
+    return lines
+
+
+def _places(lines: Sequence[int | None]) -> Any:
+    import pyarrow
+
+    return pyarrow.array(lines, pyarrow.int64())

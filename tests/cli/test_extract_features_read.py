@@ -1,0 +1,90 @@
+"""`headrace extract aggregate` and `export` as a user meets them."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from extraction.features.feature_rows import facts, row, write_folder
+from headrace.extraction.features.table import write_tables
+
+
+@pytest.fixture
+def whole(tmp_path):
+    """Features of two videos, of which nothing is missing."""
+    rows = [row(name, 0, 8, chunk_id=name, lost=()) for name in ("street", "park")]
+    folder = tmp_path / "features"
+    folder.mkdir()
+    list(write_tables(folder, rows, facts()))
+    return folder
+
+
+def test_aggregate_says_what_it_wrote(call, tmp_path, whole):
+    out = tmp_path / "videos.parquet"
+    assert call("extract", "aggregate", whole, "-o", out) == (
+        0,
+        f"2 videos pooled by mean: {out}\n",
+        "",
+    )
+    assert pyarrow.parquet.read_table(out).column("features").to_pylist() == [[3.0] * 4] * 2
+
+
+def test_aggregate_as_json(call, tmp_path, whole):
+    out = tmp_path / "videos.parquet"
+    code, said, err = call("extract", "aggregate", whole, "--by", "max", "-o", out, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(said) == {"videos": 2, "empty": [], "partial": [], "unjoined": []}
+
+
+def test_what_is_missing_is_named_with_exit_code_3(call, tmp_path):
+    folder = write_folder(tmp_path / "f")
+    labels = tmp_path / "labels.csv"
+    labels.write_text("video,label\na,cars\n")
+    out = tmp_path / "videos.parquet"
+    assert call("extract", "aggregate", folder, "-o", out, "--join", labels) == (
+        3,
+        f"3 videos pooled by mean: {out}\n",
+        "headrace: 1 video without a feature; the row has none: c\n"
+        "headrace: 2 videos pooled over what there is: samples were lost: a, b\n"
+        f"headrace: 2 videos not in {labels}: b, c\n",
+    )
+    assert call("extract", "export", folder, "--format", "npy", "-o", tmp_path / "npy") == (
+        3,
+        f"2 videos in 4 files as npy: {tmp_path / 'npy'}\n",
+        "headrace: 1 video without a feature, left out: c\n"
+        "headrace: 2 videos of which samples were lost: a, b\n",
+    )
+
+
+@pytest.mark.parametrize("format", ["npy", "safetensors", "webdataset"])
+def test_export_says_what_it_wrote(call, tmp_path, whole, format):
+    out = tmp_path / "out"
+    code, said, err = call("extract", "export", whole, "--format", format, "-o", out, "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(said)
+    assert told["files"] == sorted(path.name for path in out.iterdir())
+    assert told["videos"] == 2
+
+
+def test_what_cannot_be_done_is_one_line(call, tmp_path, whole):
+    (tmp_path / "none").mkdir()
+    taken = tmp_path / "taken.parquet"
+    taken.touch()
+    for words, *typed in [
+        ("holds no table of features", "aggregate", tmp_path / "none", "-o", tmp_path / "o"),
+        ("is there already", "aggregate", whole, "-o", taken),
+        ("holds something", "export", whole, "--format", "npy", "-o", whole),
+        ("no such file", "export", tmp_path / "no", "--format", "npy", "-o", tmp_path / "o"),
+    ]:
+        code, said, err = call("extract", *typed)
+        assert (code, said) == (2, "")
+        assert err.startswith("headrace: ")
+        assert words in err
+        assert err.count("\n") == 1
+
+
+def test_one_feature_is_read_back_as_numpy_does(call, tmp_path, whole):
+    call("extract", "export", whole, "--format", "npy", "-o", tmp_path / "npy")
+    found = np.load(tmp_path / "npy" / "street.npy")
+    assert found[:, 0].tolist() == [0.0, 2.0, 4.0, 6.0]
