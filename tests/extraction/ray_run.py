@@ -32,7 +32,7 @@ def main() -> None:
         outcome = work_through(
             work,
             {name: told for name, told in todo.items() if name not in done},
-            on_said=lambda chunk, what: said.append(what),
+            on_said=lambda worker, chunk, what: said.append(what),
             on_done=done_now.append,
             run=on_ray(RaySettings(address=asked["address"])),
         )
@@ -43,11 +43,11 @@ def main() -> None:
         "done": done_now,
         "said": said,
     }
-    print(json.dumps(came))
+    sys.stdout.write(json.dumps(came))
 
 
 if __name__ == "__main__":
     try:
         main()
     except HeadraceError as error:
-        print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
+        sys.stdout.write(json.dumps({"error": f"{type(error).__name__}: {error}"}))

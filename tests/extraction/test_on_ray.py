@@ -13,7 +13,6 @@ import sys
 import tempfile
 from collections import Counter
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -28,11 +27,12 @@ class Machines:
 
     def __init__(self, folder: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, ray_cluster.__file__, folder],
+            [sys.executable, ray_cluster.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=_environment(),
+            # A short one, as the path of a socket has at most 107 bytes.
+            env=_environment() | {"RAY_TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0"},
             text=True,
         )
         self.address = self._answer()

@@ -54,7 +54,7 @@ class FedChild:
             raise
 
     def do(self, message: Json) -> Ending | None:
-        """Have it do a piece of work; return its ending where it ended instead of asking for more."""
+        """Have it do a piece of work; return its ending, if it ended of it."""
         self._wait()  # until it has begun
         if self._ending is None:
             self._is_hungry = False

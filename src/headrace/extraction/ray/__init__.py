@@ -1,1 +1,1 @@
-"""Workers on the machines of a Ray cluster; nothing is imported from here unless Ray was asked for."""
+"""Workers on the machines of a Ray cluster, in place of processes on this one."""

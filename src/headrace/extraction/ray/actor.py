@@ -122,4 +122,3 @@ class _Worker:
     def close(self) -> None:
         """End it."""
         self._child.close()
-
