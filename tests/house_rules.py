@@ -38,6 +38,7 @@ OWNERS = {
         r"threading|_thread|multiprocessing|concurrent\.futures|queue|torch\.multiprocessing",
         ["runtime/*", "testing/*"],
     ),
+    "a cluster": (r"ray", ["extraction/ray/*"]),
     "the codec library": (
         r"av",
         [

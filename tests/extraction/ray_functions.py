@@ -31,6 +31,15 @@ def squares(argument, send):
                 speaker.done()
 
 
+def means():
+    """A model: the mean of each colour, in bands of eight rows."""
+
+    def model(frames):
+        return frames.float().unflatten(2, (-1, 8)).mean((3, 4)).flatten(1)
+
+    return model
+
+
 def _suffer(fault, folder):
     match fault:
         case "crash":

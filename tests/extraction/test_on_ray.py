@@ -14,9 +14,12 @@ import tempfile
 from collections import Counter
 from contextlib import contextmanager
 
+import numpy as np
+import pyarrow.parquet
 import pytest
 
 from extraction import ray_cluster, ray_run
+from headrace.testing.synth import SynthClip, write_clip
 from runtime.in_time import in_time
 
 pytest.importorskip("ray")
@@ -169,9 +172,52 @@ def test_ctrl_c_ends_it_and_keeps_what_is_done(machines, tmp_path):
     assert set(came["done"]) <= set(squares(out))
 
 
+def test_features_of_a_cluster_are_those_of_one_process(machines, tmp_path):
+    """Equal but for rounding, as batches are filled by other chunks; all else is the same."""
+    clips = [
+        write_clip(tmp_path / f"clip{number}", SynthClip(num_frames=30 + number, gop=10))
+        for number in range(4)
+    ]
+    here, there = (features(clips, tmp_path / name) for name in ("here", "there"))
+    assert here() == (0, "")
+    assert there("--ray", machines.address) == (0, "")
+    one, other = (table(tmp_path / name) for name in ("here", "there"))
+    assert [row["n"] for row in one] == [10, 11, 11, 11]
+    for a, b in zip(one, other, strict=True):
+        assert np.allclose(a.pop("features"), b.pop("features"), rtol=1e-6, atol=0)
+        varies = {"worker", *(name for name in a if name.endswith("_ms"))}
+        assert [(k, v) for k, v in a.items() if k not in varies] == [
+            (k, v) for k, v in b.items() if k not in varies
+        ]
+    assert len({row["worker"] for row in other}) > 1
+
+
 def test_a_cluster_that_is_not_there_is_one_line(tmp_path):
     came = ran("127.0.0.1:1", tmp_path / "out", chunks(1))
     assert came["error"].startswith("ConfigError: --ray 127.0.0.1:1: no head at 127.0.0.1:1;")
+
+
+def features(clips, out):
+    """Return what runs the command on clips; it gives exit code and errors."""
+    command = [sys.executable, "-m", "headrace", "extract", "features", *map(str, clips)]
+    model = ["--model", "extraction.ray_functions:means", "--every", "3", "--cache", "none"]
+
+    def run(*more):
+        done = subprocess.run(
+            [*command, "-o", str(out), *model, *(more or ("--workers", "1"))],
+            env=_environment() | {"XDG_CACHE_HOME": str(out.parent / "cache")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stderr
+
+    return run
+
+
+def table(out):
+    found = pyarrow.parquet.read_table(sorted(out.glob("*.parquet"))).to_pylist()
+    return sorted(found, key=lambda row: row["chunk_id"])
 
 
 def at_the_gate(folder, workers):

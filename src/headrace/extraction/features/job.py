@@ -140,6 +140,7 @@ class FeatureJob:
             notes=(
                 *self.plan.notes,
                 *self.tables.damaged,
+                *_cluster_notes(self.options),
                 *_cache_notes(self.cache),
                 *(note for note in recorder.notes if note not in self.cache.warnings),
             ),
@@ -181,6 +182,15 @@ def lookup_in(cache: Cache, options: FeatureOptions, plan: FeaturePlan) -> Looku
     """Return what looks chunks of a plan up."""
     keys = KeyMaker(facts=plan.facts, sampling=options.sampling, on_error=options.on_error)
     return Lookup(plan, keys, cache, sample_bytes(options, plan.facts))
+
+
+def _cluster_notes(options: FeatureOptions) -> tuple[str, ...]:
+    if options.ray is None:
+        return ()
+    return (
+        f"up to {options.ray.most_actors} workers of the Ray cluster {options.ray.address} did it; "
+        "processor time and memory are of this process, which shared the work out",
+    )
 
 
 def _cache_notes(cache: Cache) -> tuple[str, ...]:

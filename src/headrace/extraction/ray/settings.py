@@ -9,7 +9,8 @@ from headrace.sizes import check_integers
 
 AUTO: Final = "auto"
 """The address of the cluster that this machine is part of."""
-_MOST_CALLS: Final = 16
+_PORTS: Final = 65_536
+_MOST_CHUNKS: Final = 16
 """Chunks in a call: enough that a model never waits long between calls."""
 _CALLS_PER_ACTOR: Final = 8
 """So that actors that are quicker, or begin earlier, do more."""
@@ -67,7 +68,8 @@ class RaySettings:
                 f"--ray takes auto or HOST:PORT, got {self.address}; run the command on a machine "
                 "of the cluster: `ray start --address=HOST:PORT` makes this one part of it"
             )
-        if self.address != AUTO and not self.address.rpartition(":")[2].isdigit():
+        host, _, port = self.address.rpartition(":")
+        if self.address != AUTO and not (host and port.isdecimal() and int(port) < _PORTS):
             raise ConfigError(f"--ray takes auto or HOST:PORT, got {self.address!r}")
 
     def actors_for(self, fitting: int, calls: int | None) -> int:
@@ -77,4 +79,4 @@ class RaySettings:
 
 def call_size(chunks: int, actors: int) -> int:
     """Return how many chunks an actor is given at a time."""
-    return max(1, min(_MOST_CALLS, chunks // (_CALLS_PER_ACTOR * max(1, actors))))
+    return max(1, min(_MOST_CHUNKS, chunks // (_CALLS_PER_ACTOR * max(1, actors))))
