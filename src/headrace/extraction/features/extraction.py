@@ -72,32 +72,15 @@ class FeatureExtraction:
         check_tables()
         ledger = Ledger(options.out)
         ledger.before()
-        store, began_ns = store or IndexStore(), clock.now_ns()
-        videos = Videos.of(
-            options.sources,
-            store,
-            workers=options.processes,
-            stall_seconds=options.stall_seconds,
-            raises=options.on_error == "raise",
-            on_video=on_video,
-        )
-        indexed_ns = clock.now_ns()
-        with KnownFacts() as known:
-            facts = feature_facts(options.model, options.sampling, options.numerics, known)
-        known_ns = clock.now_ns()
-        plan = FeaturePlan.of(options, videos, facts)
+        store = store or IndexStore()
+        plan, seconds = _planned(options, store, on_video, clock)
         ledger.check(plan.request)
-        parts = {
-            "imports": imports_seconds,
-            "index": (indexed_ns - began_ns) / 1e9,
-            "model": (known_ns - indexed_ns) / 1e9,
-        }
         return cls(
             options=options,
             plan=plan,
             store=store,
             command=tuple(command),
-            startup=startup_parts(parts),
+            startup=startup_parts({"imports": imports_seconds, **seconds}),
             function=function,
             clock=clock,
         )
@@ -154,3 +137,29 @@ class FeatureExtraction:
     def _tables(self) -> Tables:
         facts = table_facts(self.options, self.plan.request, self.plan.facts)
         return Tables(self.options.out, facts)
+
+
+def _planned(
+    options: FeatureOptions,
+    store: IndexStore,
+    on_video: Callable[[str, int, int], None],
+    clock: Clock,
+) -> tuple[FeaturePlan, dict[str, float]]:
+    """Return the plan, and the seconds that its parts took."""
+    began_ns = clock.now_ns()
+    videos = Videos.of(
+        options.sources,
+        store,
+        workers=options.processes,
+        stall_seconds=options.stall_seconds,
+        raises=options.on_error == "raise",
+        on_video=on_video,
+    )
+    indexed_ns = clock.now_ns()
+    with KnownFacts() as known:
+        facts = feature_facts(options.model, options.sampling, options.numerics, known)
+    seconds = {
+        "index": (indexed_ns - began_ns) / 1e9,
+        "model": (clock.now_ns() - indexed_ns) / 1e9,
+    }
+    return FeaturePlan.of(options, videos, facts), seconds

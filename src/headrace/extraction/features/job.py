@@ -124,7 +124,7 @@ class FeatureJob:
             kind="extract",
             provenance=made,
             setup=Setup(
-                batch_size=max([step.frames for step in steps], default=1),
+                batch_size=_whole(self.options.effort.batch_size),
                 device=self.options.numerics.device,
                 model=getattr(model, "name", None),
                 prep_level=getattr(model, "prep_level", None),
@@ -191,6 +191,11 @@ def _cluster_notes(options: FeatureOptions) -> tuple[str, ...]:
         f"up to {options.ray.most_actors} workers of the Ray cluster {options.ray.address} did it; "
         "processor time and memory are of this process, which shared the work out",
     )
+
+
+def _whole(batch_size: int | str) -> int:
+    """The batch size that was asked for; 1 where it was measured."""
+    return batch_size if isinstance(batch_size, int) else 1
 
 
 def _cache_notes(cache: Cache) -> tuple[str, ...]:

@@ -61,4 +61,6 @@ def rows_of(columns: Mapping[str, list[str]]) -> Iterator[ChunkRow]:
         plain: dict[str, Any] = json.loads(text)
         ending = plain.pop("ending")
         messages = tuple(plain.pop("messages"))
-        yield ChunkRow(ending=ending and Ending(**ending), messages=messages, **plain)
+        if ending is not None:
+            ending = Ending(**{**ending, "messages": ()})  # a row has them by chunk
+        yield ChunkRow(ending=ending, messages=messages, **plain)

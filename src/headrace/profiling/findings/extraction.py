@@ -9,9 +9,20 @@ from headrace.profiling.session import Session
 
 _WORDS: Final = {
     "decode": "decoding",
+    "prepare": "preprocessing",
+    "transfer": "the transfer to the device",
+    "model": "the model",
     "encode": "encoding pictures",
     "write": "writing files",
 }
+_FEATURES: Final = {
+    "decode": "Fewer frames, or videos of fewer pixels: little is decoded in vain",
+    "prepare": "--prep-level simple, which changes the features",
+    "transfer": "Videos of fewer pixels",
+    "model": "A model with less arithmetic, or --device cuda where there is a GPU",
+    "write": "A faster disk for -o, or --dtype float16",
+}
+"""What may be changed where features are extracted."""
 _WASTEFUL: Final = 4.0
 """Frames decoded per picture from which another choice of frames is worth a word."""
 
@@ -67,6 +78,8 @@ def _change(session: Session, metrics: Metrics, top: str, share: float, workers:
             "decoded",
             most=most,
         )
+    if "model" in options:
+        return Change(words=_FEATURES[top], most=most)
     if top == "write":
         return Change(words="A faster disk for -o, or --format with smaller files", most=most)
     if top == "decode":

@@ -43,6 +43,8 @@ def _change(session: Session) -> str | None:
         return "Train for more --epochs, or on more videos."
     if session.kind == "live":
         return "Let it run longer."
+    if session.kind == "extract":
+        return "Extract from more, or longer, videos."
     frames = sum(session.steps.frames)
     batch_size = frames // (FEWEST_STEPS + max(1, session.warmup_steps))
     goes_by_clips = any(stage.name == _CLIPS for stage in session.stages)

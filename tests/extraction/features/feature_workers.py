@@ -1,0 +1,202 @@
+"""What the workers of the tests do: features by arithmetic instead of a model, and faults.
+
+Also a run of its own, to be killed. Imported by children; PyTorch is not.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from headrace.decode.index_store import IndexStore
+from headrace.errors import MediaError
+from headrace.extraction.features import chunks
+from headrace.extraction.features.extraction import FeatureExtraction
+from headrace.extraction.features.facts import FeatureFacts
+from headrace.extraction.features.plan import FeaturePlan
+from headrace.extraction.features.request import FeatureOptions
+from headrace.extraction.features.result import ChunkResult, Lost, Made, Samples, Times
+from headrace.extraction.features.sampling import Sampling
+from headrace.extraction.features.spec import OwnModel
+from headrace.extraction.features.working import do_features
+from headrace.extraction.videos import Videos
+from headrace.sampling.selection import selection_of
+
+FACTS = FeatureFacts(
+    shape=(2,),
+    layer="",
+    origin="the tests",
+    preprocess={},
+    model={"name": "arithmetic", "weights": "sha256:0"},
+    numerics={},
+)
+IN_FLIGHT = 3
+"""Chunks that a worker is at, at a time."""
+
+
+class Arithmetic:
+    """An engine whose features follow from the numbers of frames; several chunks at a time."""
+
+    def __init__(self, needs):
+        self.needs = needs
+        self.sampling = Sampling.of_asked(needs.request.asked)
+
+    def run(self, specs):
+        waiting = []
+        for chunk in specs:
+            self.needs.hooks.on_begun(chunk)
+            waiting.append(self.read(chunk))
+            self.needs.hooks.on_read(chunk)
+            if len(waiting) == IN_FLIGHT:
+                yield waiting.pop(0)
+        yield from waiting
+
+    def read(self, chunk):
+        try:
+            index = self.needs.index_of(chunk.video)
+        except MediaError as error:
+            return ChunkResult.failed(chunk, str(error), shape=(2,), dtype="float32", made=Made())
+        starts = chunk.of(self.sampling.starts(index))
+        lost = tuple(Lost(index=int(n), cause="damaged") for n in starts if n == 25)
+        starts = starts[starts != 25]
+        return ChunkResult(
+            chunk=chunk,
+            size=index.info.upright_size,
+            time_base=index.info.time_base,
+            samples=Samples(
+                index=starts,
+                pts=index.pts[starts],
+                is_concealed=np.zeros(len(starts), bool),
+                features=np.stack([starts, starts + 1000 * chunk.video], 1).astype(np.float32),
+            ),
+            lost=lost,
+            made=Made(times=Times(decode_ms=2.0, queue_ms=1.0, model_ms=1.0), worker="w"),
+        )
+
+
+def at_the_second_video(fault):
+    class Faulty(Arithmetic):
+        def read(self, chunk):
+            if chunk.video == 1 and chunk.start == 10:
+                fault()
+            return super().read(chunk)
+
+    return Faulty
+
+
+def arithmetic(argument, send):
+    do_features(argument, send, Arithmetic)
+
+
+def nothing_is_left_to_do(argument, send):
+    raise AssertionError("a worker was started")
+
+
+def crashes(argument, send):
+    fault = at_the_second_video(lambda: os.kill(os.getpid(), signal.SIGSEGV))
+    do_features(argument, send, fault)
+
+
+def hangs(argument, send):
+    fault = at_the_second_video(lambda: signal.sigwait([signal.SIGUSR1]))
+    do_features(argument, send, fault)
+
+
+def interrupts_its_parent(argument, send):
+    def interrupt():
+        os.kill(os.getppid(), signal.SIGINT)
+        signal.sigwait([signal.SIGUSR1])
+
+    do_features(argument, send, at_the_second_video(interrupt))
+
+
+def kills_the_server(argument, send):
+    def kill():
+        os.kill(int(os.environ["SERVER"]), signal.SIGKILL)
+
+    do_features(argument, send, at_the_second_video(kill))
+
+
+def runs_out_of_room(argument, send):
+    """A disk that is full after some files."""
+    _at_a_file("write_bytes", 7, _full)
+    do_features(argument, send, Arithmetic)
+
+
+def is_killed(argument, send):
+    """Kill -9, to the parent as well, at a certain change of the folder."""
+    if os.environ["VICTIM"] == "worker":
+        _die_at_a_change()
+    do_features(argument, send, Arithmetic)
+
+
+def planned(paths, out, store, function=arithmetic, **given):
+    """Return an extraction that can begin."""
+    options = FeatureOptions(
+        sources=tuple(map(str, paths)),
+        model=OwnModel(build="tests:arithmetic"),
+        sampling=Sampling(selection=selection_of("every 5")),
+        out=Path(out),
+        **{"cache": "none", "workers": 1, **given},
+    )
+    store = IndexStore(Path(store))
+    videos = Videos.of(
+        options.sources, store, workers=1, stall_seconds=60.0, raises=False, on_video=lambda *_: 0
+    )
+    plan = FeaturePlan.of(options, videos, FACTS)
+    return FeatureExtraction(options=options, plan=plan, store=store, function=function)
+
+
+def extract(paths, out, store, function=arithmetic, **given):
+    """Run an extraction; return what it came to."""
+    return planned(paths, out, store, function, **given).run()
+
+
+def _full(path):
+    path.touch()
+    raise OSError(28, "No space left on device")
+
+
+def _at_a_file(name, left, end):
+    done = getattr(Path, name)
+
+    def limited(self, *given):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            end(self)
+        return done(self, *given)
+
+    setattr(Path, name, limited)
+
+
+def _die_at_a_change():
+    left = int(os.environ["CHANGES"])
+
+    def dying(done):
+        def change(self, *given, **named):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                if os.environ["VICTIM"] == "worker":
+                    os.kill(os.getppid(), signal.SIGKILL)
+                os.kill(os.getpid(), signal.SIGKILL)
+            return done(self, *given, **named)
+
+        return change
+
+    Path.replace, Path.unlink = dying(Path.replace), dying(Path.unlink)
+
+
+if __name__ == "__main__":
+    from extraction.features import feature_workers
+
+    asked = json.loads(sys.argv[1])
+    chunks._CHUNK_PIXELS = 1.0
+    extraction = feature_workers.planned(function=feature_workers.is_killed, **asked)
+    if os.environ["VICTIM"] == "parent":
+        _die_at_a_change()
+    extraction.run()

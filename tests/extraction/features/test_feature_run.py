@@ -1,0 +1,245 @@
+"""An extraction of features: each chunk once, wherever a run was ended, whatever the cache does."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from cache.redis_server import redis_server
+from extraction.features import feature_workers
+from extraction.features.feature_workers import extract, planned
+from headrace.errors import ConfigError
+from headrace.testing.synth import SynthClip, write_clip
+
+LENGTHS = (48, 24, 36)
+SAMPLES = [(n, k) for n, length in enumerate(LENGTHS) for k in range(0, length, 5) if k != 25]
+"""Video and frame of each feature; frame 25 is lost."""
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clips")
+    return [
+        write_clip(folder / f"clip{number}", SynthClip(num_frames=n, gop=10, size=(64, 96)))
+        for number, n in enumerate(LENGTHS)
+    ]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(autouse=True)
+def chunks_of_a_gop(monkeypatch, tmp_path):
+    monkeypatch.setattr("headrace.extraction.features.chunks._CHUNK_PIXELS", 1.0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def rows(out: Path) -> list[dict]:
+    tables = sorted(out.glob("features-*.parquet"))
+    found = [row for path in tables for row in pyarrow.parquet.read_table(path).to_pylist()]
+    assert len({row["chunk_id"] for row in found}) == len(found)
+    return sorted(found, key=lambda row: row["chunk_id"])
+
+
+def features(out: Path) -> list[tuple[int, int]]:
+    """Video and frame of each, as the numbers of the features say."""
+    found = []
+    for row in rows(out):
+        assert [feature[0] for feature in row["features"]] == row["index"]
+        found += [(int(each[1] - each[0]) // 1000, int(each[0])) for each in row["features"]]
+    return found
+
+
+def without_times(found: list[dict]) -> list[dict]:
+    times = {"cache_hit", "worker", *(name for name in found[0] if name.endswith("_ms"))}
+    return [{name: row[name] for name in row if name not in times} for row in found]
+
+
+def test_each_sample_gives_a_feature_and_what_is_lost_is_named(clips, store, tmp_path):
+    out = tmp_path / "out"
+    extracted = extract(clips, out, store)
+    assert features(out) == SAMPLES
+    assert (extracted.came, extracted.wanted, extracted.is_all) == (len(SAMPLES), 23, False)
+    lost = [(loss.input, loss.index, loss.cause) for loss in extracted.session.lost]
+    assert lost == [(0, 25, "damaged"), (2, 25, "damaged")]
+    first = rows(out)[0]
+    assert (first["video"], first["path"]) == ("clip0", str(clips[0]))
+    assert (first["decode_ms"], first["queue_ms"], first["model_ms"]) == (2.0, 1.0, 1.0)
+    assert first["write_ms"] > 0
+    assert not list((out / ".extraction" / "parts").iterdir())
+    names = [stage.name for stage in extracted.session.stages]
+    assert names == ["decode", "prepare", "transfer", "model", "write"]
+
+
+def test_three_workers_leave_the_same_as_one(clips, store, tmp_path):
+    extract(clips, tmp_path / "one", store)
+    extract(clips, tmp_path / "three", store, workers=3)
+    assert without_times(rows(tmp_path / "one")) == without_times(rows(tmp_path / "three"))
+
+
+def test_what_is_done_is_not_done_again(clips, store, tmp_path):
+    out = tmp_path / "out"
+    before = extract(clips, out, store)
+    again = extract(clips, out, store, feature_workers.nothing_is_left_to_do)
+    assert (again.session.outcome, again.were_there, again.came) == ("complete", *[21] * 2)
+    assert again.session.lost == before.session.lost
+    assert [path.name for path in out.glob("*.parquet")] == ["features-00000.parquet"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_killed_with_minus_9_at_any_moment_and_run_again_each_chunk_is_there_once(
+    clips, store, tmp_path, seed
+):
+    chance = random.Random(seed)
+    victim = chance.choice(["worker", "parent"])
+    moment = {"VICTIM": victim, "CHANGES": str(chance.randrange(28 if victim == "worker" else 40))}
+    asked = {"paths": list(map(str, clips)), "out": str(tmp_path / "out"), "store": str(store)}
+    path = os.pathsep.join(filter(None, sys.path))
+    killed = subprocess.run(
+        [sys.executable, feature_workers.__file__, json.dumps(asked)],
+        env=os.environ | moment | {"PYTHONPATH": path},
+        check=False,
+    )
+    assert killed.returncode == -9
+    there = set(rows_of_whole_tables(tmp_path / "out"))
+    extracted = extract(clips, tmp_path / "out", store)
+    assert (extracted.session.outcome, extracted.came) == ("complete", len(SAMPLES))
+    assert features(tmp_path / "out") == SAMPLES
+    assert there <= set(rows_of_whole_tables(tmp_path / "out"))
+    assert not list((tmp_path / "out").rglob(".*.partial"))
+
+
+def rows_of_whole_tables(out: Path) -> list[str]:
+    return [row["chunk_id"] for row in rows(out)]
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("crashes", "its decoder crashed: the process ended by signal 11"),
+        ("hangs", "its decoder hung: nothing came for 1 s"),
+    ],
+)
+def test_of_chunks_at_work_only_the_one_that_ends_workers_is_left_out(
+    clips, store, tmp_path, function, words
+):
+    function = getattr(feature_workers, function)
+    out = tmp_path / "out"
+    extracted = extract(clips, out, store, function, stall_seconds=1.0)
+    bad = [(1, 10), (1, 15)]
+    assert features(out) == [each for each in SAMPLES if each not in bad]
+    lost = [(each.input, each.index) for each in extracted.session.lost if each.cause == words]
+    assert lost == bad
+    # It stays where it is; nobody tries it again, unless told to.
+    again = extract(clips, out, store, feature_workers.nothing_is_left_to_do)
+    causes = [each.cause for each in again.session.lost if each.input == 1]
+    assert causes == [f"{words}; --retry tries it again"] * 2
+    assert extract(clips, out, store, retry=True).came == len(SAMPLES)
+    assert features(out) == SAMPLES
+
+
+def test_ctrl_c_keeps_what_is_done_in_tables(clips, store, tmp_path):
+    out = tmp_path / "out"
+    extracted = extract(clips, out, store, feature_workers.interrupts_its_parent)
+    assert extracted.session.outcome == "interrupted"
+    assert 0 < len(features(out)) == extracted.came < len(SAMPLES)
+    assert extract(clips, out, store).were_there == extracted.came
+    assert features(out) == SAMPLES
+
+
+def test_a_full_disk_keeps_what_was_done_before(clips, store, tmp_path):
+    out = tmp_path / "out"
+    extracted = extract(clips, out, store, feature_workers.runs_out_of_room)
+    assert extracted.session.outcome == "failed"
+    assert "no space left on device" in extracted.session.error
+    assert 0 < len(features(out)) == extracted.came
+    assert extract(clips, out, store).session.outcome == "complete"
+    assert features(out) == SAMPLES
+
+
+def test_a_table_that_is_cut_off_is_set_aside_and_its_chunks_are_done_again(clips, store, tmp_path):
+    out = tmp_path / "out"
+    extract(clips, out, store)
+    table = out / "features-00000.parquet"
+    table.write_bytes(table.read_bytes()[:-20])
+    extracted = extract(clips, out, store)
+    [note] = [each for each in extracted.session.notes if "set aside" in each]
+    assert note.startswith("features-00000.parquet was set aside as features-00000.parquet.damaged")
+    assert features(out) == SAMPLES
+    assert (out / "features-00000.parquet.damaged").exists()
+
+
+def test_a_part_that_is_damaged_on_the_disk_is_made_anew(clips, store, tmp_path):
+    out = tmp_path / "out"
+    extraction = planned(clips, out, store)
+    extract(clips, out, store, feature_workers.interrupts_its_parent)
+    before = set(features(out))
+    for path in out.glob("*.parquet"):
+        path.unlink()
+    assert extraction.run().came == len(SAMPLES)
+    assert before <= set(features(out))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"on_error": "conceal"}, "damaged was left out, now concealed"),
+    ],
+)
+def test_a_folder_takes_one_request(clips, store, tmp_path, given, words):
+    extract(clips, tmp_path / "out", store)
+    with pytest.raises(ConfigError, match=words):
+        extract(clips, tmp_path / "out", store, **given)
+
+
+def test_a_cached_result_is_the_fresh_one(clips, store, tmp_path):
+    cache = str(tmp_path / "results.sqlite")
+    extract(clips, tmp_path / "fresh", store, cache=cache, workers=2)
+    nobody = feature_workers.nothing_is_left_to_do
+    extracted = extract(clips, tmp_path / "cached", store, nobody, cache=cache)
+    assert without_times(rows(tmp_path / "cached")) == [
+        {**row, "content": found["content"]}
+        for row, found in zip(
+            without_times(rows(tmp_path / "fresh")), rows(tmp_path / "cached"), strict=True
+        )
+    ]
+    assert {row["cache_hit"] for row in rows(tmp_path / "cached")} == {True}
+    assert {row["cache_hit"] for row in rows(tmp_path / "fresh")} == {False}
+    assert f"12 of 12 chunks were found in the cache {cache}" in extracted.session.notes
+
+
+@pytest.mark.parametrize(
+    ("settings", "function", "words"),
+    [
+        (("maxmemory-policy allkeys-lru", 'save ""'), "kills_the_server", "the cache failed"),
+        (("maxmemory 1mb", "maxmemory-policy noeviction"), "arithmetic", "noeviction"),
+    ],
+)
+def test_whatever_becomes_of_the_server_the_features_are_the_same(
+    clips, store, tmp_path, monkeypatch, settings, function, words
+):
+    extract(clips, tmp_path / "none", store)
+    function = getattr(feature_workers, function)
+    with redis_server(tmp_path, *settings) as server:
+        monkeypatch.setenv("SERVER", str(server.process.pid))
+        extracted = extract(clips, tmp_path / "out", store, function, cache=server.url)
+    assert any(words in note for note in extracted.session.notes)
+    assert extracted.session.outcome == "complete"
+    found = [{**row, "content": None} for row in without_times(rows(tmp_path / "out"))]
+    assert found == without_times(rows(tmp_path / "none"))
+
+
+def test_a_password_of_the_cache_stands_nowhere(clips, store, tmp_path):
+    cache = "redis://:hush-hush@127.0.0.1:9/0"
+    extracted = extract(clips, tmp_path / "out", store, cache=cache)
+    assert extracted.session.outcome == "complete"
+    assert "hush" not in extracted.session.model_dump_json()
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert not any(b"hush" in path.read_bytes() for path in files)
