@@ -24,6 +24,9 @@ from runtime.in_time import in_time
 
 pytest.importorskip("ray")
 
+TIMEOUT_SECONDS = 300
+"""Far above what a run takes; reached only by a hang."""
+
 
 class Machines:
     """A cluster that can be told what to do."""
@@ -90,7 +93,7 @@ def begun(address, folder, todo, stall_seconds=30.0):
 
 
 def result(process):
-    output, errors = process.communicate()
+    output, errors = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 0, errors
     return json.loads(output)
 

@@ -75,8 +75,7 @@ def _join(address: str) -> None:
             f"--ray {address}: {found}; start one with `ray start --head`, or leave out --ray"
         ) from error
     except (RuntimeError, ValueError, OSError) as error:
-        # Other versions of Ray or Python, among others: it says so at length.
-        reason = getattr(error, "strerror", None) or str(error).strip().partition("\n")[0]
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise ConfigError(f"--ray {address}: the cluster cannot be joined: {reason}") from error
 
 

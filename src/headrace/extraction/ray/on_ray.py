@@ -9,7 +9,6 @@ that is left out, its chunks are missed when all others came, and the next round
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final
 
 import pyarrow
@@ -94,17 +93,16 @@ def _rows(settings: RaySettings, order: Order, chunks: Mapping[str, Json]) -> It
     """Yield what came of chunks, a row for each that did not get lost, as they come."""
     actors = settings.actors_for(fitting(settings.slot), len(chunks))
     size = 1 if order.alone else call_size(len(chunks), actors)
-    items = iter(chunks.items())
-    while some := [dict(islice(items, size)) for _ in range(_CALLS_AT_ONCE)]:
-        calls = [pyarrow.table(asked(call)) for call in some if call]
-        if not calls:
-            return
+    items = list(chunks.items())
+    calls = [dict(items[first : first + size]) for first in range(0, len(items), size)]
+    for first in range(0, len(calls), _CALLS_AT_ONCE):
+        tables = [pyarrow.table(asked(call)) for call in calls[first : first + _CALLS_AT_ONCE]]
         with ray.data.DataContext.current(_context()):
             try:
-                done = _done(settings, order, calls, min(actors, len(calls)))
+                done = _done(settings, order, tables, min(actors, len(tables)))
                 for table in done.iter_batches(batch_size=None, batch_format="pyarrow"):
                     yield from rows_of(table.to_pydict())
-            except RayError as error:
+            except (RayError, OSError, RuntimeError, ValueError) as error:
                 reason = str(error).strip().rpartition("\n")[2]
                 raise StageError(f"Ray failed: {reason}", stage="ray") from error
 
@@ -120,9 +118,9 @@ def _context() -> Any:
 
 
 def _done(
-    settings: RaySettings, order: Order, calls: list[pyarrow.Table], actors: int
+    settings: RaySettings, order: Order, tables: list[pyarrow.Table], actors: int
 ) -> ray.data.Dataset:
-    """Return what comes of calls; nothing runs before it is read.
+    """Return what comes of tables, a call each; nothing runs before it is read.
 
     Tables go in as they are. A manifest on the disk, read and cut into blocks by tasks of Ray's,
     would wait for ever where actors hold all cores.
@@ -130,7 +128,7 @@ def _done(
     with warnings.catch_warnings():
         # There is no other way to bound how often actors are begun anew; held below Ray 2.64.
         warnings.simplefilter("ignore", RayDeprecationWarning)
-        return ray.data.from_arrow(calls).map_batches(
+        return ray.data.from_arrow(tables).map_batches(
             ChunkActor,
             fn_constructor_kwargs={"order": order.text()},
             batch_size=None,
