@@ -77,6 +77,7 @@ class Attempt:
                     "startup": self.startup,
                     "others_cpu_share": share.of_others(),
                     "usage": share.used(),
+                    "workers": recorder.workers(),
                     "stages": recorder.stages(job.workers),
                     "notes": (*session.notes, *_were_there(before.came, job.noun)),
                 }

@@ -10,6 +10,7 @@ from headrace.profiling.flow import StageRecord
 from headrace.profiling.inputs import DecodeCounters
 from headrace.profiling.stages import Role
 from headrace.profiling.steps import Step
+from headrace.profiling.workers import WorkerRecord
 from headrace.runtime.child import Json
 from headrace.runtime.clock import Clock
 
@@ -39,6 +40,8 @@ class Recorder:
         self.unreadable: dict[str, str] = {}
         """Name of a chunk whose video could not be opened any more → why."""
         self.listening = listening
+        self._by_worker: dict[str, list[tuple[Step, float]]] = {}
+        """Each step of a worker, with the milliseconds its samples waited for a batch."""
         self.notes: dict[str, None] = {}
         """What workers decided or were warned of, in words; each once."""
         self._costs = protocol.DecodeCounters()
@@ -86,19 +89,38 @@ class Recorder:
             for name, role in (self.listening.roles.items() if self.steps else ())
         )
 
+    def workers(self) -> tuple[WorkerRecord, ...]:
+        """Return what each worker did, by name."""
+        return tuple(
+            WorkerRecord(
+                name=name,
+                steps=len(found),
+                frames=sum(step.frames for step, _ in found),
+                busy_seconds=sum(step.service_ms for step, _ in found) / 1e3,
+                queue_seconds=sum(queue_ms for _, queue_ms in found) / 1e3,
+                span_seconds=max(
+                    0.0,
+                    max(step.ended_ms for step, _ in found)
+                    - min(step.started_ms for step, _ in found),
+                )
+                / 1e3,
+            )
+            for name, found in sorted(self._by_worker.items())
+        )
+
     def _step(self, worker: str, said: Mapping[str, Any]) -> None:
         listening = self.listening
         ended_ms = (listening.clock.now_ns() - listening.start_ns) / 1e6
         total_ms = min(ended_ms, float(said["total_ms"]))
-        self.steps.append(
-            Step(
-                step=len(self.steps),
-                input=listening.places[int(said["video"])],
-                first_index=int(said["first_index"]),
-                frames=int(said["frames"]),
-                started_ms=ended_ms - total_ms,
-                work_ms=dict(said["work_ms"]),
-                total_ms=total_ms,
-            )
+        step = Step(
+            step=len(self.steps),
+            input=listening.places[int(said["video"])],
+            first_index=int(said["first_index"]),
+            frames=int(said["frames"]),
+            started_ms=ended_ms - total_ms,
+            work_ms=dict(said["work_ms"]),
+            total_ms=total_ms,
         )
+        self.steps.append(step)
+        self._by_worker.setdefault(worker, []).append((step, float(said.get("queue_ms", 0.0))))
         listening.on_frames(int(said["frames"]))

@@ -19,6 +19,7 @@ from headrace.profiling.setup import Alternative, Setup, StartUpPart
 from headrace.profiling.steps import Steps
 from headrace.profiling.training import TrainingRecord
 from headrace.profiling.usage import Usage
+from headrace.profiling.workers import WorkerRecord
 from headrace.text_file import write_whole
 
 Kind = Literal["run", "live", "retrain", "extract", "loader"]
@@ -63,6 +64,8 @@ class Session(Record):
     steps: Steps = Steps()
     stages: tuple[StageRecord, ...] = ()
     """In the order the frames take."""
+    workers: tuple[WorkerRecord, ...] = ()
+    """Processes of an extraction, in order of their names; empty in sessions of any other kind."""
     queues: tuple[QueueRecord, ...] = ()
     """In the order the frames take."""
     items: ItemCounts | None = None

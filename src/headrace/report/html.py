@@ -16,6 +16,7 @@ from headrace.report.page import render_page
 from headrace.report.text import configuration_rows, machine_rows, title
 from headrace.report.timeline import timeline
 from headrace.report.totals import cost_ratio, totals
+from headrace.report.worker_rows import HEADS, worker_rows
 from headrace.runtime.distribution import P95_SAMPLES, Distribution
 
 _PAGE = "report.html.j2"
@@ -52,6 +53,8 @@ def render_html(session: Session) -> str:
         p95_samples=P95_SAMPLES,
         lost=lost_rows(session.lost),
         lost_shown=_LOST_SHOWN,
+        worker_heads=HEADS,
+        workers=worker_rows(session),
         timeline=tuple(timeline(session))[:_HAPPENED_SHOWN],
         command=shlex.join(session.provenance.command),
     )

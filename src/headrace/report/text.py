@@ -14,6 +14,7 @@ from headrace.report.losses import lost_rows
 from headrace.report.numbers import gibibytes, percent
 from headrace.report.timeline import timeline
 from headrace.report.totals import cost_ratio, totals
+from headrace.report.worker_rows import HEADS, worker_rows
 
 _LOST_SHOWN = 5
 _HAPPENED_SHOWN = 20
@@ -52,6 +53,7 @@ def render_text(session: Session) -> str:
         "",
         *_notes(session),
         *_stages(session),
+        *_workers(session),
         *_timeline(session),
         *_lost(session),
         *_outputs(session),
@@ -185,6 +187,14 @@ def _stages(session: Session) -> Iterator[str]:
 def _stage_row(load: StageLoad) -> tuple[str, ...]:
     shares = (load.busy, load.starved, load.blocked, load.rest)
     return (load.name, *(percent(share).rjust(8) for share in shares))
+
+
+def _workers(session: Session) -> Iterator[str]:
+    rows = worker_rows(session)
+    if rows:
+        yield "Workers"
+        yield from aligned([HEADS, *rows])
+        yield ""
 
 
 def _timeline(session: Session) -> Iterator[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from cache.redis_server import redis_server
 from extraction.features import feature_workers
-from extraction.features.feature_workers import extract, planned
+from extraction.features.feature_workers import extract
 from headrace.errors import ConfigError
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -99,7 +99,7 @@ def test_killed_with_minus_9_at_any_moment_and_run_again_each_chunk_is_there_onc
 ):
     chance = random.Random(seed)
     victim = chance.choice(["worker", "parent"])
-    moment = {"VICTIM": victim, "CHANGES": str(chance.randrange(28 if victim == "worker" else 40))}
+    moment = {"VICTIM": victim, "CHANGES": str(chance.randrange(28))}
     asked = {"paths": list(map(str, clips)), "out": str(tmp_path / "out"), "store": str(store)}
     path = os.pathsep.join(filter(None, sys.path))
     killed = subprocess.run(
@@ -176,27 +176,18 @@ def test_a_table_that_is_cut_off_is_set_aside_and_its_chunks_are_done_again(clip
     assert (out / "features-00000.parquet.damaged").exists()
 
 
-def test_a_part_that_is_damaged_on_the_disk_is_made_anew(clips, store, tmp_path):
+def test_what_was_in_a_table_that_was_deleted_is_done_again(clips, store, tmp_path):
     out = tmp_path / "out"
-    extraction = planned(clips, out, store)
-    extract(clips, out, store, feature_workers.interrupts_its_parent)
-    before = set(features(out))
-    for path in out.glob("*.parquet"):
-        path.unlink()
-    assert extraction.run().came == len(SAMPLES)
-    assert before <= set(features(out))
+    assert extract(clips, out, store).session.outcome == "complete"
+    (out / "features-00000.parquet").unlink()
+    assert extract(clips, out, store).were_there == 0
+    assert features(out) == SAMPLES
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"on_error": "conceal"}, "damaged was left out, now concealed"),
-    ],
-)
-def test_a_folder_takes_one_request(clips, store, tmp_path, given, words):
+def test_a_folder_takes_one_request(clips, store, tmp_path):
     extract(clips, tmp_path / "out", store)
-    with pytest.raises(ConfigError, match=words):
-        extract(clips, tmp_path / "out", store, **given)
+    with pytest.raises(ConfigError, match="damaged was left out, now concealed"):
+        extract(clips, tmp_path / "out", store, on_error="conceal")
 
 
 def test_a_cached_result_is_the_fresh_one(clips, store, tmp_path):

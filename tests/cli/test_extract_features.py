@@ -1,0 +1,105 @@
+"""`headrace extract features` as a user meets it."""
+
+import json
+
+import pyarrow.parquet
+import pytest
+
+from headrace.testing import damage
+from headrace.testing.synth import SynthClip, write_clip
+
+MODEL = """
+import torch
+
+class Mean(torch.nn.Module):
+    size = (32, 48)
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(2.0))
+    def forward(self, frames):
+        return frames.float().mean((-2, -1)) * self.scale
+
+def build():
+    return Mean()
+"""
+
+
+@pytest.fixture
+def clip(tmp_path):
+    return write_clip(tmp_path / "clip", SynthClip(num_frames=24, b_frames=2, size=(64, 96)))
+
+
+@pytest.fixture
+def extract(call, tmp_path, monkeypatch):
+    (tmp_path / "own_mean.py").write_text(MODEL)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def run(*arguments, out="out"):
+        flags = ("-o", tmp_path / out, "--workers", 1)
+        return call("extract", "features", *arguments, *flags)
+
+    return run
+
+
+def rows(out):
+    return pyarrow.parquet.read_table(out / "features-00000.parquet").to_pylist()
+
+
+def test_features_of_a_model_of_ones_own_then_from_the_cache_then_nothing_to_do(
+    extract, clip, tmp_path
+):
+    out = tmp_path / "out"
+    asked = (clip, "--every", 6, "--model", "own_mean:build")
+    code, said, err = extract(*asked)
+    assert (code, err) == (0, "")
+    assert said.endswith(
+        f"Features: 4 in {out}\nTable: {out}/features-00000.parquet\nReport: {out}/report.html\n"
+    )
+    assert extract(*asked) == (0, f"Nothing to do: 4 features are in {out} already\n", "")
+    code, said, err = extract(*asked, out="again")
+    assert (code, err) == (0, "")
+    assert said.startswith("1 of 1 chunks were found in the cache ")
+    [fresh], [found] = rows(out), rows(tmp_path / "again")
+    assert (found["index"], found["features"]) == ([0, 6, 12, 18], fresh["features"])
+    assert (fresh["cache_hit"], found["cache_hit"]) == (False, True)
+    code, said, _ = extract(*asked, "--dry-run", out="third")
+    assert "Dry run: 4 features of 1 video, 3 float32 each" in said
+    assert "Chunks: 1; 0 are done, 1 are in the cache" in said
+    assert not (tmp_path / "third").exists()
+
+
+def test_what_did_not_come_is_named_and_the_exit_code_tells(extract, clip, tmp_path):
+    bad = damage.damage_packets(clip, tmp_path / "bad.mp4", ordinals=[13])
+    short = write_clip(tmp_path / "short", SynthClip(num_frames=5, size=(64, 96)))
+    asked = ("--clip-len", 8, "--hop", 8, "--model", "own_mean:build", "--json")
+    code, said, err = extract(tmp_path / "gone.mp4", bad, short, *asked)
+    assert code in (1, 3)
+    if code == 3:
+        assert json.loads(said)["kind"] == "extract"
+        assert "2 videos gave no feature" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--every", 1), "say which model by one of --model-name and --model; got none"),
+        (("--every", 1, "--model-name", "x", "--model", "a:b"), "got both"),
+        (("--model-name", "resnet18"), "say which frames by one of --fps"),
+        (("--every", 1, "--model", "a.b"), 'must read like "package.module:function"'),
+        (("--every", 1, "--model", "a:b", "--layer", "x"), "--layer belongs to --model-name"),
+        (("--every", 1, "--hop", 4, "--model", "a:b"), "--hop is of clips"),
+        (("--every", 1, "--clip-len", 4, "--hop", 4, "--model", "a:b"), "give one"),
+        (("--clip-len", 30, "--model", "own_mean:build"), "has 24 frames, and a clip of 30"),
+        (("--every", 1, "--model", "a:b", "--device", "tpu"), "device must be cpu, cuda"),
+        (("--every", 1, "--model", "a:b", "--batch-size", "x"), "a number >= 1, or auto"),
+        (("--every", 1, "--model", "a:b", "--batch-size", 0), "batch_size must be >= 1"),
+        (("--every", 1, "--model", "a:b", "--cache", "redis://:pw@h:x"), "cannot be understood"),
+        (("--every", 1, "--model", "a:b", "rtsp://camera/1"), "features are extracted from files"),
+    ],
+)
+def test_what_is_not_possible_is_said_in_one_line(extract, clip, tmp_path, arguments, words):
+    code, said, err = extract(clip, *arguments)
+    assert (code, said, err.count("\n")) == (2, "", 1)
+    assert words in err
+    assert "pw@" not in err
+    assert not (tmp_path / "out").exists()
