@@ -113,6 +113,7 @@ def _context() -> Any:
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.max_errored_blocks = -1  # what is missing is noticed, and done in the next round
+    context.execution_no_progress_timeout_s = -1  # a call may be long; a worker that hangs ends
     context.max_consecutive_actor_init_deaths = 5  # a machine may be lost while actors start there
     return context
 
