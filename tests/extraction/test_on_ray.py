@@ -6,6 +6,7 @@ whole.
 
 import json
 import os
+import platform
 import select
 import shutil
 import signal
@@ -130,7 +131,6 @@ def test_poison_is_left_out_with_its_reason_and_all_else_is_done_once(machines, 
     }
     assert squares(out) == all_of(24, without=faults)
     assert set(Counter(came["done"]).values()) == {1}
-    assert len({said["worker"] for said in came["said"]}) >= 3
     # What a worker has loaded stays for its next call.
     assert len({said["process"] for said in came["said"]}) < len(came["said"])
 
@@ -145,6 +145,7 @@ def test_a_machine_that_is_lost_costs_no_chunk_and_none_is_done_twice(machines, 
         came = result(process)
     machines.tell("add")
     assert came["fallen"] == {}
+    assert len({said["worker"] for said in came["said"]}) > 1
     assert squares(out) == all_of(24)
     assert sorted(came["done"]) == sorted(todo)
 
@@ -186,7 +187,7 @@ def test_features_of_a_cluster_are_those_of_one_process(machines, tmp_path):
     ]
     here, there = (features(clips, tmp_path / name) for name in ("here", "there"))
     assert here() == (0, "")
-    assert there("--ray", machines.address) == (0, "")
+    assert there("--ray", machines.address, "--workers", "2") == (0, "")
     one, other = (table(tmp_path / name) for name in ("here", "there"))
     assert [row["n"] for row in one] == [10, 11, 11, 11]
     for a, b in zip(one, other, strict=True):
@@ -195,7 +196,7 @@ def test_features_of_a_cluster_are_those_of_one_process(machines, tmp_path):
         assert [(k, v) for k, v in a.items() if k not in varies] == [
             (k, v) for k, v in b.items() if k not in varies
         ]
-    assert len({row["worker"] for row in other}) > 1
+    assert {row["worker"].split()[0] for row in other} == {platform.node()}
 
 
 def test_a_cluster_that_is_not_there_is_one_line(tmp_path):
