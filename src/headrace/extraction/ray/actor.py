@@ -69,6 +69,8 @@ class ChunkActor:
         left = dict(chunks)
         while left:
             now = dict([next(iter(left.items()))]) if self._order.alone else left
+            for name in now:
+                self._order.terms.mark_of(name).touch()
             came, has_died = self._worker().do(now)
             begun = [row for row in came if row.messages]
             # What was not begun when its worker died is done by the next one.

@@ -75,7 +75,8 @@ class OnRay:
         except KeyboardInterrupt:
             on_interrupt()
             return []
-        for chunk in left:
+        # One that waited at a worker that was lost, or was sent there too late, is not to blame.
+        for chunk in (each for each in left if order.terms.mark_of(each).exists()):
             _hear(ChunkRow.lost(chunk, f"the worker of {chunk}"), on_message, endings)
         return list(endings.values())
 

@@ -25,11 +25,13 @@ class Terms:
 
     @classmethod
     def set_in(cls, folder: Path, clock: Clock) -> "Terms":
-        """Set them for a run of this process.
+        """Set them for a round of this process; marks of an earlier one are removed.
 
         Raises:
             ConfigError: nothing can be written in the folder.
         """
+        for path in folder.iterdir():
+            path.unlink()
         seal = f"{platform.node()} {clock.now_ns()}\n"
         write_whole(folder / _SEAL, seal)
         return cls(folder=str(folder), seal=seal, versions=versions())
@@ -38,6 +40,10 @@ class Terms:
     def of_plain(cls, plain: dict[str, Any]) -> "Terms":
         """Return what `plain` was made of."""
         return cls(**plain)
+
+    def mark_of(self, chunk: str) -> Path:
+        """Return the file that is there once a machine has begun with a chunk."""
+        return Path(self.folder) / f"begun-{chunk}"
 
     def plain(self) -> dict[str, Any]:
         """Return them as JSON has values."""
