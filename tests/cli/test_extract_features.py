@@ -26,7 +26,7 @@ def build():
 
 @pytest.fixture
 def clip(tmp_path):
-    return write_clip(tmp_path / "clip", SynthClip(num_frames=24, b_frames=2, size=(64, 96)))
+    return write_clip(tmp_path / "clip", SynthClip(num_frames=24, b_frames=2))
 
 
 @pytest.fixture
@@ -73,10 +73,12 @@ def test_what_did_not_come_is_named_and_the_exit_code_tells(extract, clip, tmp_p
     short = write_clip(tmp_path / "short", SynthClip(num_frames=5, size=(64, 96)))
     asked = ("--clip-len", 8, "--hop", 8, "--model", "own_mean:build", "--json")
     code, said, err = extract(tmp_path / "gone.mp4", bad, short, *asked)
-    assert code in (1, 3)
-    if code == 3:
-        assert json.loads(said)["kind"] == "extract"
-        assert "2 videos gave no feature" in err
+    assert (code, json.loads(said)["kind"]) == (3, "extract")
+    first, *named = err.splitlines()
+    assert first.endswith("of 3 did not come, and 2 videos gave no feature:")
+    assert any("no such file" in line for line in named)
+    assert any("has 5 frames, and a clip of 8" in line for line in named)
+    assert any("bad.mp4 cannot be decoded" in line for line in named)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +94,7 @@ def test_what_did_not_come_is_named_and_the_exit_code_tells(extract, clip, tmp_p
         (("--clip-len", 30, "--model", "own_mean:build"), "has 24 frames, and a clip of 30"),
         (("--every", 1, "--model", "a:b", "--device", "tpu"), "device must be cpu, cuda"),
         (("--every", 1, "--model", "a:b", "--batch-size", "x"), "a number >= 1, or auto"),
-        (("--every", 1, "--model", "a:b", "--batch-size", 0), "batch_size must be >= 1"),
+        (("--every", 1, "--model", "a:b", "--batch-size", 0), "batch_size must be an integer >= 1"),
         (("--every", 1, "--model", "a:b", "--cache", "redis://:pw@h:x"), "cannot be understood"),
         (("--every", 1, "--model", "a:b", "rtsp://camera/1"), "features are extracted from files"),
     ],

@@ -8,6 +8,7 @@ import pytest
 
 from extraction.features.feature_rows import facts, row, write_folder
 from headrace.extraction.features.table import write_tables
+from headrace.extraction.request import AskedVideo, Request
 
 
 @pytest.fixture
@@ -65,6 +66,23 @@ def test_export_says_what_it_wrote(call, tmp_path, whole, format):
     told = json.loads(said)
     assert told["files"] == sorted(path.name for path in out.iterdir())
     assert told["videos"] == 2
+
+
+@pytest.mark.parametrize("command", [("aggregate",), ("export", "--format", "npy")])
+def test_an_extraction_that_has_not_ended_is_said_with_exit_code_3(call, tmp_path, whole, command):
+    (whole / ".extraction").mkdir()
+    videos = tuple(
+        AskedVideo(name=name, path=f"/data/{name}.mp4", size=1, mtime_ns=1)
+        for name in ("park", "street")
+    )
+    request = Request(kind="features", asked={}, videos=videos)
+    (whole / ".extraction" / "request.json").write_text(request.text())
+    code, _, err = call("extract", *command, whole, "-o", tmp_path / "out")
+    assert code == 3
+    assert err == (
+        f"headrace: the extraction into {whole} has not ended, or a table is gone; this is of "
+        "what is there. Run the same command again to go on with it\n"
+    )
 
 
 def test_what_cannot_be_done_is_one_line(call, tmp_path, whole):

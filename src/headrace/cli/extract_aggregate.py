@@ -41,9 +41,10 @@ def aggregate(
     else:
         print(f"{counted(done.videos, 'video')} pooled by {by}: {out}")
     end_with_the_missing(
+        opened,
         {
             "without a feature; the row has none": done.empty,
             "pooled over what there is: samples were lost": done.partial,
             f"not in {join}": done.unjoined,
-        }
+        },
     )

@@ -35,5 +35,6 @@ def export(
             f"{out}"
         )
     end_with_the_missing(
-        {"without a feature, left out": done.empty, "of which samples were lost": done.partial}
+        opened,
+        {"without a feature, left out": done.empty, "of which samples were lost": done.partial},
     )

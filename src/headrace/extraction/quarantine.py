@@ -34,7 +34,7 @@ class Quarantine:
         Raises:
             ConfigError: the file cannot be written.
         """
-        known = self._known()
+        known = self.known()
         kept = {
             chunk: facts
             for chunk, facts in known.items()
@@ -50,10 +50,11 @@ class Quarantine:
         Raises:
             ConfigError: the file cannot be written.
         """
-        self._write({**self._known(), chunk: {"reason": reason, "decoder": self.decoder}})
+        self._write({**self.known(), chunk: {"reason": reason, "decoder": self.decoder}})
 
-    def _known(self) -> dict[str, dict[str, str]]:
-        """What the file says; nothing where it cannot be read, which costs tries only."""
+    def known(self) -> dict[str, dict[str, str]]:
+        """Return name of a chunk → its `reason` and the version of the `decoder`; nothing where the
+        file cannot be read, which costs tries only."""
         try:
             plain = json.loads(self.path.read_text(encoding="utf-8"))
             return {

@@ -58,8 +58,6 @@ class Recorder:
             case {"chunk": {"decode": dict(cost), "lost": int(lost)}}:
                 self._costs.count(protocol.DecodeCounters(**cost))
                 self.listening.on_frames(lost)
-            case {"lost": int(lost)}:
-                self.listening.on_frames(lost)
             case {"note": str(note)}:
                 self.notes[note] = None
             case {"unreadable": str(why)}:

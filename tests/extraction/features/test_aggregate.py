@@ -117,7 +117,8 @@ def test_columns_are_joined_by_name_path_or_path_from_where_the_file_lies(tmp_pa
     list(write_tables(folder, rows, facts()))
     labels = tmp_path / "labels.csv"
     labels.write_text(
-        f'\ufeffname of it, weight,video\n"x, y",1.5,a\nz,2,{tmp_path}/b.mp4\n,,c.mp4\nw,4,other\n',
+        '\ufeffname of it, weight,video\n"x, y",1.5,a\n'
+        f"z,2,{tmp_path}/b.mp4\n,,f/../c.mp4\nw,4,other\n",
         encoding="utf-8",
     )
     told, table = pool(folder, tmp_path / "o.parquet", labels=labels)
@@ -140,7 +141,7 @@ def test_names_that_look_like_numbers_are_names(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("video,label\na,1\nb,2\n/data/a.mp4,3\n", "lines 2 and 4 of .* are both of the video a"),
+        ("video,label\na,1\nb,2\n/data/a.mp4,3\n", "rows 1 and 3 of .* are both of the video a"),
         ("video,label\nx,1\n", "says nothing of any video; video must be a name, such as a, or"),
         ("video,label\n", "says nothing of any video"),
         ("who,label\na,1\n", "has the columns who, label; it must have one of path, video, file"),
@@ -175,6 +176,14 @@ def test_an_output_is_never_replaced_and_nothing_is_left_where_it_cannot_be_writ
     assert (tmp_path / "o.parquet").read_text() == "mine"
     with pytest.raises(ConfigError, match=r"cannot write .*: no such file or directory"):
         pool(folder, tmp_path / "none" / "o.parquet")
+
+
+def test_the_output_is_not_put_among_the_tables_of_features(tmp_path):
+    folder = write_folder(tmp_path / "f")
+    with pytest.raises(ConfigError, match="would be taken for a table of features"):
+        pool(folder, folder / "features-mean.parquet")
+    pool(folder, folder / "mean.parquet")
+    assert len(FeatureFolder(folder).videos) == 3
 
 
 def test_a_table_that_is_damaged_leaves_no_output(tmp_path):

@@ -1,6 +1,7 @@
 """Features in other formats, read by what reads them elsewhere."""
 
 import json
+import sys
 import tarfile
 
 import numpy as np
@@ -18,7 +19,7 @@ from extraction.features.feature_rows import (
     wide_folder,
     write_folder,
 )
-from headrace.errors import ConfigError
+from headrace.errors import BackendError, ConfigError
 from headrace.extraction.features.export import export
 from headrace.extraction.features.export_webdataset import WebDatasetShards
 from headrace.extraction.features.folder import FeatureFolder
@@ -195,6 +196,13 @@ def test_features_of_nothing_are_not_exported(tmp_path):
     list(write_tables(tmp_path, [failed("a", 0, 4)], facts()))
     with pytest.raises(ConfigError, match="has a feature; there is nothing to export"):
         write(tmp_path, tmp_path / "o", "npy")
+
+
+def test_without_safetensors_it_says_what_adds_them(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(BackendError, match=r"pip install 'headrace\[safetensors\]', or export npy"):
+        write(write_folder(tmp_path / "f"), tmp_path / "o", "safetensors")
+    assert not (tmp_path / "o").exists()
 
 
 def test_an_unknown_format_is_one_line(tmp_path):

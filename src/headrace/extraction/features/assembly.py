@@ -63,6 +63,7 @@ class Assembly:
         """Nothing is there yet."""
         self.plan = plan
         self.spent = Spent()
+        self._decoded = 0
         self._started_seconds = started_seconds
         self._features: NDArray[Any] | None = None
         self._is_there = np.zeros(len(plan.starts), np.bool_)
@@ -85,6 +86,7 @@ class Assembly:
             prepared: What the model sees of its frames, [k, 3, h, w].
         """
         self._is_read = piece.is_last
+        self._decoded += piece.decoded
         self._concealed |= piece.concealed
         if self.plan.frames.shape[1] > 1:
             yield from self._clips(piece, prepared)
@@ -141,6 +143,7 @@ class Assembly:
             ),
             made=Made(
                 times=self.spent.times(),
+                frames_decoded=self._decoded,
                 worker=worker,
                 started_seconds=self._started_seconds,
                 ended_seconds=ended_seconds,

@@ -17,6 +17,7 @@ from headrace.extraction.features.reading import ChunkReader, Piece, Unread
 from headrace.extraction.features.result import ChunkResult, Made, other_shape
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import Effort
+from headrace.models.out_of_memory import fitting_memory
 from headrace.models.threads import operation_threads
 from headrace.models.transfer import copy_for, transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -89,7 +90,8 @@ class FeatureEngine:
             BackendError: not even one sample fits into the memory.
         """
         self._under_way = {}
-        with operation_threads(self._effort.threads):
+        model = self._model.model
+        with operation_threads(self._effort.threads), fitting_memory(model.name):
             self._buckets = Buckets(self._inference.batch_size(self._effort, self._sampling))
             with closing(self._pieces(chunks)) as pieces:
                 for piece in pieces:

@@ -39,7 +39,7 @@ class VideoFeatures:
     lost: tuple[Lost, ...]
     """Samples that were asked for and did not come, by index."""
     errors: tuple[str, ...]
-    """Why whole chunks failed; they are among the gaps."""
+    """Why chunks failed as a whole, each reason once; they are among the gaps."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -76,6 +76,12 @@ class FeatureSet(Mapping[str, VideoFeatures]):
     def facts(self) -> TableFacts:
         """What was computed, and how: model, layer, shape of a feature."""
         return self._folder.facts
+
+    @property
+    def is_ended(self) -> bool | None:
+        """Whether all that can be had is there: the last run ended well, and no table is gone. None
+        where the folder does not tell."""
+        return self._folder.is_ended
 
     def __getitem__(self, name: str) -> VideoFeatures:
         """Read the features of a video.

@@ -2,11 +2,12 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
 from headrace.errors import ConfigError
+from headrace.extraction.features.folder_record import FolderRecord, read_record
 from headrace.extraction.features.table import PATTERN, check_tables
 from headrace.extraction.features.table_facts import TableFacts
 from headrace.extraction.features.table_file import Listed, TableFile
@@ -37,12 +38,14 @@ class ListedVideo:
     """Samples that have a feature."""
     chunks: tuple[ChunkPlace, ...]
     """Its chunks in order of presentation, those that failed before the others."""
+    failed: tuple[str, ...] = ()
+    """Why each chunk that is in no table was left out."""
 
 
 class FeatureFolder:
     """Features of many videos. Holds no open file; for one thread at a time.
 
-    Takes some 500 bytes of memory a chunk, and some 40 MB for rows while they are read.
+    Takes some 500 bytes of memory a chunk, and some 150 MB for rows while they are read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -59,8 +62,11 @@ class FeatureFolder:
         listed = [table.listed() for table in self._tables]
         self.facts = _facts(self._tables, listed)
         """What all features have in common."""
-        self.videos = _videos(listed)
-        """Name → video, in the order they were asked for."""
+        record = read_record(folder)
+        self.videos = _asked(record, _videos(listed))
+        """Name → video, in the order they were asked for; those too of which there is nothing."""
+        self.is_ended = record.is_ended
+        """Whether its extraction has ended: see `FolderRecord`."""
         self._held: OrderedDict[tuple[int, int], Any] = OrderedDict()
 
     def rows(self, name: str) -> Iterator[FeatureRow]:
@@ -124,12 +130,29 @@ def _facts(tables: list[TableFile], listed: list[list[Listed]]) -> TableFacts:
     (first, known), *others = told
     for path, facts in others:
         for name, value in asdict(facts).items():
-            if value != getattr(known, name):
+            before = getattr(known, name)
+            if value != before:
+                is_digest = name == "request"
+                what = (
+                    "other videos were asked for" if is_digest else f"{name} {value}, not {before}"
+                )
                 raise ConfigError(
-                    f"{path} and {first.name} are of different extractions: {name} is {value} and "
-                    f"{getattr(known, name)}; keep tables of one extraction in a folder"
+                    f"{path} is of another extraction than {first.name}: {what}; keep tables of "
+                    "one extraction in a folder"
                 )
     return known
+
+
+def _asked(record: FolderRecord, found: dict[str, ListedVideo]) -> dict[str, ListedVideo]:
+    """Return the videos that were asked for, with what was found of them, and all others found."""
+    asked = {
+        name: found.get(name, ListedVideo(name=name, path=path, n=0, chunks=()))
+        for name, path in record.asked.items()
+    }
+    return {
+        name: replace(video, failed=record.failed.get(name, ()))
+        for name, video in {**asked, **found}.items()
+    }
 
 
 def _videos(listed: list[list[Listed]]) -> dict[str, ListedVideo]:

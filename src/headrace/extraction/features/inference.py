@@ -57,8 +57,9 @@ class Inference:
         """Return the features of a batch, [N, ...]; several runs where it is more than fits.
 
         Raises:
-            BackendError: not even one sample fits.
+            BackendError: the model fails.
             ConfigError: as `FeatureModel.run`.
+            RuntimeError, MemoryError: not even one sample fits: see `is_out_of_memory`.
         """
         found = []
         while len(batch):
@@ -74,14 +75,29 @@ class Inference:
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def prepared(self, frames: torch.Tensor) -> torch.Tensor:
-        """Return what the model sees of frames: uint8 [k, H, W, 3] -> [k, 3, h, w]."""
-        prepared = self._model.prepare(frames)
+        """Return what the model sees of frames: uint8 [k, H, W, 3] -> [k, 3, h, w].
+
+        Raises:
+            RuntimeError, MemoryError: not even one frame fits: see `is_out_of_memory`.
+        """
+        try:
+            return self._finished(self._model.prepare(frames))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error) or len(frames) == 1:
+                raise
+        release_memory()
+        half = len(frames) // 2
+        return torch.cat([self.prepared(frames[:half]), self.prepared(frames[half:])])
+
+    def _finished(self, prepared: torch.Tensor) -> torch.Tensor:
         if prepared.is_cuda:  # the work is done when this returns, so that it is timed here
             torch.cuda.current_stream(prepared.device).synchronize()
         return prepared
 
     def _halve(self, size: int, error: BaseException) -> None:
-        if not is_out_of_memory(error) or size == 1:
+        if is_out_of_memory(error) and size == 1:
+            raise error
+        if not is_out_of_memory(error):
             words = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise BackendError(
                 f"{self._model.model.name} cannot run on {self._model.numerics.device} with "

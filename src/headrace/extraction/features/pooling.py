@@ -35,7 +35,10 @@ def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
     Raises:
         ConfigError: a table is damaged, or cannot be read.
     """
-    n = lost = failed = 0
+    listed = folder.videos[name]
+    video = VideoName(name=name, path=listed.path, content=None)
+    n = lost = 0
+    failed = len(listed.failed)
     so_far: NDArray[Any] | None = None
     for row in folder.rows(name):
         video = row.video

@@ -23,8 +23,6 @@ from headrace.video.stream_index import StreamIndex
 
 _PIECE_BYTES = 48 << 20
 """Of decoded frames: 17 of 720p."""
-_SHORT_STRETCH = 32
-"""Frames below which a stretch of GOPs that follow each other is not worth a seek."""
 _BUFFERS = 8
 """Pieces at a time whose memory is used again."""
 
@@ -92,6 +90,8 @@ class Piece:
     """Those of them that are damaged, and shown as FFmpeg shows them."""
     lost: dict[int, str] = field(default_factory=dict)
     """Frames that did not come, each with its cause."""
+    decoded: int
+    """Frames that the codec gave for them."""
     decode_ns: int
     came_ns: int
     """When it was there."""
@@ -159,7 +159,7 @@ class ChunkReader:
         plan = ChunkPlan.of(chunk, decoder.index, self._sampling, self._starts)
         size = decoder.shape.output_size(decoder.index.info.upright_size)
         bound = max(1, _PIECE_BYTES // (3 * size[0] * size[1]))
-        planned = list(stretches(chunk.video, plan.index, plan.wanted, at_least=_SHORT_STRETCH))
+        planned = list(stretches(chunk.video, plan.index, plan.wanted))
         conceals = self._on_error == "conceal"
         line = JobLine(jobs(planned, conceals=conceals, goes_on=plan.goes_on))
         while taken := line.take(max(1, min(bound, self._most(size)))):
@@ -184,6 +184,7 @@ class ChunkReader:
         frames = self._buffers.take((len(wanted), *size, 3))
         at, came, concealed = 0, [], set[int]()
         lost: dict[int, str] = {}
+        decoded = 0
         for job in taken:
             reading = read(decoder, job, frames[at : at + len(job.wanted)])
             at += len(job.wanted)
@@ -193,6 +194,7 @@ class ChunkReader:
                 lost |= dict.fromkeys(reading.lost, str(reading.error))
             came.append(np.isin(job.wanted, list(reading.came)))
             concealed |= reading.concealed
+            decoded += reading.cost.frames_decoded
         is_there = np.concatenate(came)
         now_ns = self._clock.now_ns()
         return Piece(
@@ -202,6 +204,7 @@ class ChunkReader:
             until=int(wanted[-1]) + 1,
             concealed=frozenset(concealed),
             lost=lost,
+            decoded=decoded,
             decode_ns=now_ns - began_ns,
             came_ns=now_ns,
             is_last=bool(wanted[-1] == plan.wanted[-1]),

@@ -65,6 +65,7 @@ class FeatureOptions:
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
+        shown(self.cache)  # an address that is none is refused
         check_integers(1, workers=self.workers)
         if not self.stall_seconds > 0:
             raise ConfigError(f"stall_seconds must be > 0, got {self.stall_seconds}")

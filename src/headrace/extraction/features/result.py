@@ -67,6 +67,8 @@ class Made:
     times: Times = field(default_factory=Times)
     is_cached: bool = False
     """Whether it was found in the cache."""
+    frames_decoded: int = 0
+    """By the codec; over the frames of its samples it is the decode amplification."""
     worker: str = ""
     started_seconds: float = 0.0
     ended_seconds: float = 0.0

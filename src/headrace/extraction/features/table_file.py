@@ -59,7 +59,9 @@ class TableFile:
             self.facts = TableFacts.parse(found.decode())
             """What all rows have in common."""
             if schema != schema_of(self.facts):
-                raise ValueError("its columns are not those of such a table")
+                raise ConfigError(
+                    f"{path} is no table of features, as its columns are others; move it elsewhere"
+                )
 
     def listed(self) -> list[Listed]:
         """Return what it holds, in order; reads six small columns.
@@ -158,7 +160,7 @@ def damage_of(path: Path) -> str | None:
 def _words(path: Path, error: Exception) -> str:
     if isinstance(error, OSError) and error.errno is not None:
         return f"cannot read {path}: {os.strerror(error.errno).lower()}"
-    what = " ".join(str(error).split())
+    what = " ".join(str(error).split()).rstrip(".")
     return (
         f"{path} is damaged: {what}; delete it and run the same extraction again, which makes "
         "anew what was in it"

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os.path import normpath
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,11 +13,10 @@ from headrace.extraction.features.table_columns import encodable
 
 _NAMES: Final = ("path", "video", "file", "filename")
 """What the column that says which video may be called."""
-_NAMED: Final = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class JoinedColumns:
     """Columns for videos."""
 
     columns: Any
@@ -25,11 +25,11 @@ class Joined:
     """Videos that the file says nothing of."""
 
 
-def join(path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]) -> Joined:
+def join(path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]) -> JoinedColumns:
     """Return what a CSV file says of videos. Types are found from the values.
 
-    A line is of the video whose name it holds, or whose path; a relative path begins where the
-    file lies. Lines of other videos are ignored.
+    A row is of the video whose name it holds, or whose path; a relative path begins where the
+    file lies. Rows of other videos are ignored.
 
     Args:
         path: The file; its first line names the columns, one of them path, video, file or filename.
@@ -53,16 +53,16 @@ def join(path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]) ->
         raise ConfigError(
             f"{path} has a column {clash[0]}, which is there already; give it another name"
         )
-    lines = _lines(path, found.column(key).to_pylist(), videos)
-    without = tuple(name for name in videos if name not in lines)
+    rows = _rows(path, found.column(key).to_pylist(), videos)
+    without = tuple(name for name in videos if name not in rows)
     if len(without) == len(videos):
         raise ConfigError(
             f"{path} says nothing of any video; {key} must be a name, such as "
             f"{next(iter(videos), '')}, or a path, such as "
             f"{next((video.path for video in videos.values()), '')}"
         )
-    places = _places([lines.get(name) for name in videos])
-    return Joined(found.select(others).take(places), without)
+    places = _places([rows.get(name) for name in videos])
+    return JoinedColumns(found.select(others).take(places), without)
 
 
 def _is_key(column: str) -> bool:
@@ -88,28 +88,28 @@ def _read(path: Path) -> Any:
         raise ConfigError(f"{path} is no CSV file in UTF-8: {what}") from error
 
 
-def _lines(
+def _rows(
     path: Path, keys: Sequence[str | None], videos: Mapping[str, ListedVideo]
 ) -> dict[str, int]:
-    """Return the line of each video that has one, from 0."""
-    by_path = {video.path: name for name, video in videos.items()}
-    lines: dict[str, int] = {}
-    for line, key in enumerate(key or "" for key in keys):
+    """Return the row of each video that has one, from 0."""
+    by_path = {normpath(video.path): name for name, video in videos.items()}
+    rows: dict[str, int] = {}
+    for row, key in enumerate(key or "" for key in keys):
         plain = key.strip()
-        whole = encodable(str((path.parent / plain).absolute())) if plain else ""
-        name = plain if plain in videos else by_path.get(plain, by_path.get(whole))
+        whole = normpath(encodable(str((path.parent / plain).absolute()))) if plain else ""
+        name = plain if plain in videos else by_path.get(whole)
         if name is None:
             continue
-        if name in lines:
+        if name in rows:
             raise ConfigError(
-                f"lines {lines[name] + 2} and {line + 2} of {path} are both of the video {name}; "
+                f"rows {rows[name] + 1} and {row + 1} of {path} are both of the video {name}; "
                 "leave one of them"
             )
-        lines[name] = line
-    return lines
+        rows[name] = row
+    return rows
 
 
-def _places(lines: Sequence[int | None]) -> Any:
+def _places(rows: Sequence[int | None]) -> Any:
     import pyarrow
 
-    return pyarrow.array(lines, pyarrow.int64())
+    return pyarrow.array(rows, pyarrow.int64())

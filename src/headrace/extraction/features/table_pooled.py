@@ -9,9 +9,10 @@ from typing import Any, Final
 from headrace.errors import ConfigError
 from headrace.extraction.features.folder import FeatureFolder
 from headrace.extraction.features.pooling import POOLINGS, PooledVideo, Pooling, pooled
+from headrace.extraction.features.table import PATTERN
 from headrace.extraction.features.table_columns import METADATA
 from headrace.extraction.features.table_facts import TableFacts
-from headrace.extraction.features.table_join import Joined, join
+from headrace.extraction.features.table_join import JoinedColumns, join
 from headrace.extraction.features.table_output import TableOutput
 
 _COLUMNS: Final = ("video", "path", "content", "n", "lost", "failed", "features")
@@ -43,7 +44,7 @@ def aggregate(
 ) -> Aggregated:
     """Write a row for each video: its features pooled to one, and what a CSV file says of it.
 
-    Reads chunk by chunk: some 50 MB of memory, however long the videos are.
+    Reads chunk by chunk: some 150 MB of memory, however long the videos are.
 
     Args:
         folder: Where the features are.
@@ -58,6 +59,8 @@ def aggregate(
     """
     if by not in POOLINGS:
         raise ConfigError(f"features are pooled by {' or '.join(POOLINGS)}, got {by!r}")
+    if out.match(PATTERN) and out.absolute().parent == folder.folder.absolute():
+        raise ConfigError(f"{out} would be taken for a table of features; give another name")
     if not any(video.n for video in folder.videos.values()):
         raise ConfigError(f"no video in {folder.folder} has a feature; there is nothing to pool")
     joined = None if labels is None else join(labels, folder.videos, _COLUMNS)
@@ -83,7 +86,9 @@ def aggregate(
 class _Rows:
     """Rows that wait until there are enough to write."""
 
-    def __init__(self, output: TableOutput, facts: TableFacts, joined: Joined | None) -> None:
+    def __init__(
+        self, output: TableOutput, facts: TableFacts, joined: JoinedColumns | None
+    ) -> None:
         self._output = output
         self._most = max(1, _GROUP_BYTES // (4 * facts.width))
         self._facts = facts
@@ -109,7 +114,7 @@ class _Rows:
             self._waiting = []
 
 
-def _schema(facts: TableFacts, by: Pooling, joined: Joined | None) -> Any:
+def _schema(facts: TableFacts, by: Pooling, joined: JoinedColumns | None) -> Any:
     import pyarrow
 
     fields = list(_columns([], facts).schema)

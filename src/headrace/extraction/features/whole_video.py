@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,9 @@ class WholeVideo:
 
     video: VideoName
     size: tuple[int, int]
-    """(height, width), upright."""
+    """(height, width), upright; (0, 0) where nothing came of it."""
     time_base: Fraction
-    """Seconds of a tick."""
+    """Seconds of a tick; 1 where nothing came of it."""
     samples: Samples
     """All that came, in order of presentation."""
     lost: tuple[Lost, ...]
@@ -27,7 +28,7 @@ class WholeVideo:
     errors: tuple[str, ...]
     """Why chunks failed as a whole, each reason once."""
 
-    @property
+    @cached_property
     def seconds(self) -> NDArray[np.float64]:
         """float64 [n]: presentation time of each sample."""
         return self.samples.pts * self.time_base.numerator / self.time_base.denominator
@@ -39,21 +40,24 @@ def whole_video(folder: FeatureFolder, name: str) -> WholeVideo:
     Raises:
         ConfigError: a table is damaged, or cannot be read.
     """
-    rows = list(folder.rows(name))
-    empty = np.empty((0, *folder.facts.shape), folder.facts.dtype)
-    features = [row.samples.features for row in rows if len(row.samples)]
+    listed, rows = folder.videos[name], list(folder.rows(name))
+    nothing = Samples(
+        index=np.empty(0, np.int64),
+        pts=np.empty(0, np.int64),
+        is_concealed=np.empty(0, bool),
+        features=np.empty((0, *folder.facts.shape), folder.facts.dtype),
+    )
+    parts = [nothing, *(row.samples for row in rows if len(row.samples))]
+    lost = (lost for row in rows for lost in row.lost)
+    errors = (row.error for row in rows if row.error is not None)
+    unread = VideoName(name=name, path=listed.path, content=None)
     return WholeVideo(
-        video=rows[0].video,
-        size=rows[-1].size,
-        time_base=rows[-1].time_base,
+        video=rows[-1].video if rows else unread,
+        size=rows[-1].size if rows else (0, 0),
+        time_base=rows[-1].time_base if rows else Fraction(1),
         samples=Samples(
-            index=np.concatenate([row.samples.index for row in rows]),
-            pts=np.concatenate([row.samples.pts for row in rows]),
-            is_concealed=np.concatenate([row.samples.is_concealed for row in rows]),
-            features=np.concatenate([empty, *features]),
+            **{name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(nothing)}
         ),
-        lost=tuple(
-            sorted((lost for row in rows for lost in row.lost), key=lambda lost: lost.index)
-        ),
-        errors=tuple(dict.fromkeys(row.error for row in rows if row.error is not None)),
+        lost=tuple(sorted(lost, key=lambda lost: lost.index)),
+        errors=tuple(dict.fromkeys((*errors, *listed.failed))),
     )

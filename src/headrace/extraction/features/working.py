@@ -8,6 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import numpy as np
+
 from headrace.cache.cache import Cache
 from headrace.cache.open import open_cache
 from headrace.decode.index_store import IndexStore
@@ -147,8 +149,12 @@ class _FeatureWork:
             self._keep(result, speaker)
             if len(result.samples):
                 speaker.say({"step": _step(result)})
-            speaker.say({"lost": len(result.lost)})
+            speaker.say({"chunk": {"decode": self._decoding(result), "lost": len(result.lost)}})
         speaker.done()
+
+    def _decoding(self, result: ChunkResult) -> dict[str, Json]:
+        used = np.unique(self._sampling.frames(result.samples.index))
+        return {"frames_decoded": result.made.frames_decoded, "frames_delivered": len(used)}
 
     def _keep(self, result: ChunkResult, speaker: Speaker) -> None:
         """Keep a result for other runs."""

@@ -15,6 +15,8 @@ _WORDS: Final = {
     "encode": "encoding pictures",
     "write": "writing files",
 }
+_MODEL: Final = "model"
+"""An option of those who extract features, and not pictures."""
 _FEATURES: Final = {
     "decode": "Fewer frames, or videos of fewer pixels: little is decoded in vain",
     "prepare": "--prep-level simple, which changes the features",
@@ -50,7 +52,8 @@ def extraction(session: Session) -> Finding | None:
         else f"The worker was at work {percent(min(1.0, busy))} of the time.",
     ]
     if metrics.amplification is not None:
-        evidence.append(f"Frames decoded per picture: {metrics.amplification:.2f}.")
+        what = "frame used" if _MODEL in session.provenance.configuration else "picture"
+        evidence.append(f"Frames decoded per {what}: {metrics.amplification:.2f}.")
     change = _change(session, metrics, top, share, workers)
     return Finding(
         headline=f"Bound by {_WORDS.get(top, top)}: {percent(share)} of the workers' time.",
@@ -78,7 +81,7 @@ def _change(session: Session, metrics: Metrics, top: str, share: float, workers:
             "decoded",
             most=most,
         )
-    if "model" in options:
+    if _MODEL in options:
         return Change(words=_FEATURES[top], most=most)
     if top == "write":
         return Change(words="A faster disk for -o, or --format with smaller files", most=most)

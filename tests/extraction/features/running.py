@@ -1,0 +1,84 @@
+"""Running an engine on videos, and the plain loop that its features are held against."""
+
+from collections import defaultdict
+from contextlib import closing
+
+import numpy as np
+
+from decode.linear import linear_frames
+from headrace.decode.open import open_index
+from headrace.extraction.features.chunks import feature_chunks
+from headrace.extraction.features.engine import NO_HOOKS, FeatureEngine
+from headrace.extraction.features.model import load_feature_model
+from headrace.extraction.features.sampling import ClipShape, Sampling
+from headrace.extraction.features.spec import Effort, ListedModel, Numerics, OwnModel
+from headrace.models.threads import operation_threads
+from headrace.sampling.selection import selection_of
+
+CPU = Numerics()
+
+
+def sampling(frames="every 3", num_frames=None, stride=1):
+    clip = None if num_frames is None else ClipShape(num_frames=num_frames, stride=stride)
+    return Sampling(selection=selection_of(frames), clip=clip)
+
+
+def own(name):
+    return OwnModel(build=f"extraction.features.own:{name}")
+
+
+def listed(name="squeezenet1_1", **given):
+    return ListedModel(name=name, weights="none", **given)
+
+
+def loaded(spec, samples, numerics=CPU):
+    return load_feature_model(spec, samples, numerics)
+
+
+def chunks_of(indexes, samples, *, most=8):
+    """Chunks of at most so many samples, in the order of the videos."""
+    return [
+        chunk
+        for video, index in enumerate(indexes)
+        for chunk in feature_chunks(video, index, samples, sample_bytes=(4 << 20) // most)
+    ]
+
+
+def run(spec, paths, samples, *, numerics=CPU, chunks=None, hooks=NO_HOOKS, most=8, **given):
+    """Return the results of all chunks, in the order of their frames."""
+    options = {name: given.pop(name) for name in ("batch_size", "decoders") if name in given}
+    indexes = [open_index(path) for path in paths]
+    model = loaded(spec, samples, numerics) if not hasattr(spec, "prepare") else spec
+    engine = FeatureEngine(
+        model,
+        samples,
+        Effort(threads=1, **options),
+        index_of=given.pop("index_of", indexes.__getitem__),
+        hooks=hooks,
+        **given,
+    )
+    with closing(engine.run(chunks or chunks_of(indexes, samples, most=most))) as results:
+        return sorted(results, key=lambda result: result.chunk.name)
+
+
+def by_video(results):
+    """Number of each video -> its features, [n, ...]."""
+    found = defaultdict(list)
+    for result in results:
+        found[result.chunk.video].append(result.samples.features)
+    return {video: np.concatenate(parts) for video, parts in found.items()}
+
+
+def expected(model, path, samples):
+    """Features of a video by a plain loop: decoded in one go, each sample by itself."""
+    index = open_index(path)
+    frames = linear_frames(path)
+    height, width = model.size or index.info.upright_size
+    assert (height, width) == frames[0].shape[:2], "the plain loop resizes nothing"
+    found = []
+    with operation_threads(1):
+        for wanted in samples.frames(samples.starts(index)):
+            seen = model.prepare(np.stack([frames[number] for number in wanted]))
+            batch = seen if samples.clip is None else seen.transpose(0, 1)[None]
+            found.append(model.run(batch))
+    return np.concatenate(found)

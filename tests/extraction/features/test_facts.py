@@ -1,0 +1,185 @@
+"""What is known of a model: found out once, remembered, and void when anything has changed."""
+
+import subprocess
+import sys
+
+import pytest
+
+from extraction.features.running import CPU, listed, own, sampling
+from headrace.cache.contents import ContentDigests
+from headrace.errors import BackendError, ConfigError
+from headrace.extraction.features import child
+from headrace.extraction.features.child import feature_facts
+from headrace.extraction.features.known_facts import FILE, KnownFacts
+from headrace.extraction.features.measured_facts import measured_facts
+from headrace.extraction.features.model import load_feature_model
+from headrace.extraction.features.sampling import Sampling
+from headrace.extraction.features.spec import ListedModel, Numerics
+from headrace.testing.fake_clock import FakeClock
+from weights import mobilenet
+
+FRAMES = Sampling()
+
+
+@pytest.fixture(scope="module")
+def facts():
+    return measured_facts(listed(), FRAMES, CPU)[0]
+
+
+def test_facts_tell_the_shape_and_what_decides_a_result(facts):
+    assert (facts.shape, facts.layer) == ((512,), "input of classifier.1")
+    assert facts.model["weights"].startswith("sha256:")
+    assert facts.uncached is None
+    same, files = measured_facts(listed(), FRAMES, CPU)
+    assert (same, files) == (facts, [])
+    for spec, numerics in (
+        (listed(layer="features.12"), CPU),
+        (listed(prep_level="simple"), CPU),
+        (listed(), Numerics(precision="bfloat16")),
+        (listed(), Numerics(dtype="float16")),
+    ):
+        assert measured_facts(spec, FRAMES, numerics)[0] != facts
+
+
+def test_a_child_finds_out_once_and_nobody_loads_pytorch(tmp_path, facts):
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from headrace.extraction.features.child import feature_facts\n"
+        "from headrace.extraction.features.known_facts import KnownFacts\n"
+        "from headrace.extraction.features.sampling import Sampling\n"
+        "from headrace.extraction.features.spec import ListedModel, Numerics\n"
+        "spec = ListedModel(name='squeezenet1_1', weights='none')\n"
+        "with KnownFacts(Path(sys.argv[1])) as known:\n"
+        "    found = feature_facts(spec, Sampling(), Numerics(), known)\n"
+        "assert not {'torch', 'torchvision'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    with KnownFacts(tmp_path) as known:
+        assert known.find(listed(), FRAMES, CPU) == facts
+
+
+@pytest.fixture
+def never(monkeypatch):
+    """No child can be started: what is not known is an error."""
+
+    def refuse(children):
+        raise AssertionError("nothing should be found out again")
+
+    monkeypatch.setattr(child, "run_children", refuse)
+
+
+@pytest.mark.usefixtures("never")
+def test_what_is_known_is_not_found_out_again(tmp_path, facts):
+    with KnownFacts(tmp_path) as known:
+        known.keep(listed(), FRAMES, CPU, facts, [])
+    with KnownFacts(tmp_path) as known:
+        assert feature_facts(listed(), FRAMES, CPU, known) == facts
+        for other in (listed(layer="features"), listed(prep_level="simple"), listed("alexnet")):
+            assert known.find(other, FRAMES, CPU) is None
+        assert known.find(listed(), sampling("every 1", 4), CPU) is None
+        assert known.find(listed(), FRAMES, Numerics(precision="bfloat16")) is None
+
+
+def test_other_weights_in_the_file_make_it_unknown(tmp_path, facts):
+    file = tmp_path / "w.pth"
+    file.write_bytes(b"these")
+    spec = ListedModel(name="squeezenet1_1", weights=str(file))
+    clock = FakeClock(wall_seconds=file.stat().st_mtime + 100)
+    with KnownFacts(tmp_path, ContentDigests(tmp_path, clock=clock)) as known:
+        known.keep(spec, FRAMES, CPU, facts, [file])
+        assert known.find(spec, FRAMES, CPU) == facts
+        file.write_bytes(b"those!")
+        assert known.find(spec, FRAMES, CPU) is None
+        file.unlink()
+        assert known.find(spec, FRAMES, CPU) is None
+
+
+def test_other_versions_of_packages_make_it_unknown(tmp_path, facts, monkeypatch):
+    known_facts = "headrace.extraction.features.known_facts.version"
+    with KnownFacts(tmp_path) as known:
+        known.keep(listed(), FRAMES, CPU, facts, [])
+        monkeypatch.setattr(known_facts, lambda name: "99.0")
+        assert known.find(listed(), FRAMES, CPU) is None
+
+
+def test_what_is_damaged_is_unknown(tmp_path, facts):
+    (tmp_path / FILE).write_bytes(b"no table" * 1000)
+    with KnownFacts(tmp_path) as known:
+        assert known.find(listed(), FRAMES, CPU) is None
+
+
+def test_models_of_ones_own_and_gpus_are_not_remembered(tmp_path, facts):
+    with KnownFacts(tmp_path) as known:
+        for spec, numerics in ((own("corners"), CPU), (listed(), Numerics(device="cuda"))):
+            known.keep(spec, FRAMES, numerics, facts, [])
+            assert known.find(spec, FRAMES, numerics) is None
+
+
+def test_a_checkpoint_is_known_by_its_file():
+    spec = ListedModel(name="mobilenet_v2", weights=str(mobilenet()))
+    facts, files = measured_facts(spec, FRAMES, CPU)
+    assert files == [mobilenet()]
+    assert facts.shape == (1280,)
+
+
+def test_a_model_of_ones_own_is_told_by_code_structure_and_weights():
+    corners, plain, versioned = (
+        measured_facts(own(name), FRAMES, CPU)[0] for name in ("corners", "plain", "versioned")
+    )
+    assert corners.model["weights"].startswith("sha256:")
+    assert (corners.shape, corners.uncached) == ((3,), None)
+    assert (versioned.model["version"], versioned.uncached) == ("2", None)
+    assert "no attribute version" in plain.uncached
+
+
+def test_weights_must_be_the_same_in_each_process(facts):
+    assert load_feature_model(listed(), FRAMES, CPU, facts).layer == facts.layer
+    spec = own("other_each_time")
+    first = measured_facts(spec, FRAMES, CPU)[0]
+    with pytest.raises(ConfigError, match="has other weights in this process"):
+        load_feature_model(spec, FRAMES, CPU, first)
+
+
+@pytest.mark.parametrize(
+    ("spec", "samples", "numerics", "words"),
+    [
+        (listed("resnet19"), FRAMES, CPU, "torchvision has no model 'resnet19'"),
+        (listed(layer="features.99"), FRAMES, CPU, "the model has no layer 'features.99'"),
+        (listed(), sampling("every 1", 4), CPU, "takes single frames; leave out --clip-len"),
+        (listed("r3d_18"), FRAMES, CPU, "takes clips, and single frames were asked for; give"),
+        (listed("mvit_v1_b"), sampling("every 1", 4), CPU, "takes clips of 16 frames, no others"),
+        (listed("fasterrcnn_resnet50_fpn"), FRAMES, CPU, "has no classifier whose input"),
+        (own("nothing_there"), FRAMES, CPU, "cannot import extraction.features.own:nothing_there"),
+        (own("fails_to_build"), FRAMES, CPU, "when it was called without arguments: KeyError"),
+        (own("number"), FRAMES, CPU, "must return a model, such as an nn.Module; got int"),
+        (own("odd_size"), FRAMES, CPU, r"must be (height, width), got 24"),
+        (own("fails"), FRAMES, CPU, "failed on uint8 [1, 3, 224, 320]: IndexError: beyond the"),
+        (own("fewer"), FRAMES, CPU, "must give a row for each of 1 samples; got [0, 3, 224, 320]"),
+        (own("listing"), FRAMES, CPU, "must give a tensor, a row for each sample; got list"),
+    ],
+)
+def test_what_a_model_cannot_do_is_said_before_anything_runs(spec, samples, numerics, words):
+    with pytest.raises(ConfigError) as raised:
+        measured_facts(spec, samples, numerics)
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_child_tells_what_is_wrong_in_its_own_words(tmp_path, monkeypatch):
+    def told(children):
+        [call] = children
+        return [_Ending(call.function(call.argument, lambda message: None))]
+
+    monkeypatch.setattr(child, "run_children", told)
+    with KnownFacts(tmp_path) as known:
+        with pytest.raises(ConfigError, match="no layer 'layer9'"):
+            feature_facts(listed(layer="layer9"), FRAMES, CPU, known)
+        with pytest.raises(BackendError, match="device cuda:7 was asked for"):
+            feature_facts(listed(), FRAMES, Numerics(device="cuda:7"), known)
+
+
+class _Ending:
+    is_good = True
+
+    def __init__(self, result):
+        self.result = result

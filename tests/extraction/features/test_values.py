@@ -1,0 +1,210 @@
+"""The values of features: samples, chunks and results, and the text they travel as."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from extraction.features.running import sampling
+from headrace.cache.entry import Entry, decode, encode
+from headrace.cache.key import ChunkKey
+from headrace.decode.open import open_index
+from headrace.errors import CacheError, ConfigError
+from headrace.extraction.features.chunks import MOST_SAMPLES, ChunkSpec, feature_chunks
+from headrace.extraction.features.facts import FeatureFacts, KeyMaker
+from headrace.extraction.features.result import ChunkResult, Lost, Made, Samples, Times
+from headrace.extraction.features.sampling import ClipShape, Sampling
+from headrace.extraction.features.spec import (
+    Effort,
+    ListedModel,
+    Numerics,
+    OwnModel,
+    asked_of,
+    model_of_asked,
+    numerics_of_asked,
+)
+from headrace.testing.synth import SynthClip, write_clip
+
+CHUNK = ChunkSpec(video=3, start=0, stop=21, samples=4)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    clip = SynthClip(num_frames=600, gop=25, size=(64, 64))
+    return open_index(write_clip(tmp_path_factory.mktemp("clips") / "a", clip))
+
+
+@pytest.mark.parametrize(
+    ("samples", "starts", "frames"),
+    [
+        (sampling("every 200"), [0, 200, 400], [[0], [200], [400]]),
+        (
+            sampling("every 200", num_frames=3, stride=100),
+            [0, 200],
+            [[0, 100, 200], [200, 300, 400]],
+        ),
+        (sampling("every 300", num_frames=300), [0, 300], [range(300), range(300, 600)]),
+        (sampling("every 1", num_frames=600), [0], [range(600)]),
+        (sampling("every 1", num_frames=301, stride=2), [], []),
+    ],
+)
+def test_samples_begin_where_the_selection_says_and_fit(index, samples, starts, frames):
+    found = samples.starts(index)
+    assert found.tolist() == starts
+    assert samples.frames(found).tolist() == [list(each) for each in frames]
+
+
+def test_a_sampling_and_a_model_survive_being_told():
+    for samples in (Sampling(), sampling("fps 1/2"), sampling("every 16", 8, 2)):
+        assert Sampling.of_asked(samples.asked()) == samples
+    numerics = Numerics(device="cuda", precision="float16", dtype="float16")
+    for spec in (
+        OwnModel(build="a.b:c"),
+        ListedModel(name="resnet18", weights="/w.pth", layer="fc"),
+        ListedModel(name="resnet18", weights="none", prep_level="simple"),
+    ):
+        asked = asked_of(spec, numerics)
+        assert model_of_asked(asked) == spec
+        assert numerics_of_asked(asked) == numerics
+
+
+def test_which_gpu_it_is_does_not_count_and_where_a_checkpoint_lies_does(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spec = ListedModel(name="resnet18", weights="w.pth")
+    asked = asked_of(spec, Numerics(device="cuda:1"))
+    assert asked == asked_of(spec, Numerics(device="cuda:3"))
+    assert asked["weights"] == str(tmp_path / "w.pth")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ClipShape(num_frames=0), "num_frames must be an integer >= 1, got 0"),
+        (lambda: ClipShape(num_frames=2, stride=0), "stride must be an integer >= 1, got 0"),
+        (lambda: OwnModel(build="here"), 'must read like "package.module:function", got'),
+        (lambda: OwnModel(build="a:b()"), 'must read like "package.module:function", got'),
+        (lambda: ListedModel(name="r", prep_level="much"), "prep_level must be one of simple"),
+        (lambda: Numerics(device="gpu"), "device must be cpu, cuda or cuda:N"),
+        (lambda: Numerics(precision="int8"), "precision must be one of float32"),
+        (lambda: Numerics(dtype="float64"), "dtype must be one of float32, float16"),
+        (lambda: Effort(batch_size=0), "batch_size must be an integer >= 1, got 0"),
+        (lambda: Effort(decoders=-1), "decoders must be an integer >= 0, got -1"),
+        (lambda: Effort(threads=0), "threads must be an integer >= 1, got 0"),
+    ],
+)
+def test_what_is_impossible_is_refused_in_one_line(make, words):
+    with pytest.raises(ConfigError) as raised:
+        make()
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("sample_bytes", [4, 2048 * 4, 400_000, 50 << 20])
+@pytest.mark.parametrize("samples", [sampling("every 1"), sampling("every 7", 16, 2)])
+def test_each_sample_is_in_one_chunk_and_chunks_are_small(index, samples, sample_bytes):
+    chunks = feature_chunks(3, index, samples, sample_bytes=sample_bytes)
+    starts = samples.starts(index)
+    assert np.concatenate([chunk.of(starts) for chunk in chunks]).tolist() == starts.tolist()
+    assert [len(chunk.of(starts)) for chunk in chunks] == [chunk.samples for chunk in chunks]
+    assert all(c.samples == 1 or c.samples * sample_bytes <= 4 << 20 for c in chunks)
+    assert max(chunk.samples for chunk in chunks) <= MOST_SAMPLES
+    assert [chunk.name for chunk in chunks] == sorted({chunk.name for chunk in chunks})
+
+
+def result(**given):
+    samples = Samples(
+        index=np.array([0, 10, 20]),
+        pts=np.array([0, 512, 1024]),
+        is_concealed=np.array([False, True, False]),
+        features=np.arange(12, dtype=np.float16).reshape(3, 2, 2),
+    )
+    plain = {"size": (720, 1280), "time_base": Fraction(1, 12800), "samples": samples}
+    lost = (Lost(index=5, cause="damaged: ä"),)
+    made = Made(times=Times(decode_ms=1.5), worker="worker 1", started_seconds=2.0)
+    return ChunkResult(chunk=CHUNK, **{**plain, "lost": lost, "made": made, **given})
+
+
+FACTS = FeatureFacts(
+    shape=(2, 2), layer="fc", origin="here", preprocess={"a": 1}, model={"b": 2}, numerics={}
+)
+
+
+def test_a_result_survives_the_bytes_of_an_entry():
+    key = ChunkKey(
+        kind="k", content="c", selection={}, decode={}, preprocess={}, model={}, numerics={}
+    )
+    before = result()
+    arrays = decode(encode(Entry(key, before.arrays()))).arrays
+    after = ChunkResult.of_arrays(CHUNK, arrays, Made.of_plain(before.made.plain()))
+    assert after.made == before.made
+    assert (after.size, after.time_base, after.lost) == (
+        before.size,
+        before.time_base,
+        before.lost,
+    )
+    for name, array in vars(before.samples).items():
+        found = getattr(after.samples, name)
+        assert found.dtype == array.dtype
+        np.testing.assert_array_equal(found, array)
+
+
+def test_a_result_of_another_chunk_is_told_apart():
+    arrays = result().arrays()
+    other = ChunkSpec(video=0, start=0, stop=50, samples=5)
+    with pytest.raises(CacheError, match="it tells of 4 samples, not of 5"):
+        ChunkResult.of_arrays(other, arrays, Made())
+    nonsense, more = np.zeros(3, np.uint8), arrays["pts"]
+    for broken in ({}, {**arrays, "facts": nonsense}, {**arrays, "more": more}):
+        with pytest.raises(CacheError, match=f"is no result of chunk {CHUNK.name}"):
+            ChunkResult.of_arrays(CHUNK, broken, Made())
+
+
+def test_a_chunk_that_failed_has_no_samples():
+    found = ChunkResult.failed(CHUNK, "it is gone", shape=(512,), dtype="float16", made=Made())
+    assert (found.status, len(found.samples), found.samples.features.shape) == (
+        "failed",
+        0,
+        (0, 512),
+    )
+
+
+def test_samples_have_as_many_of_each():
+    with pytest.raises(ConfigError, match="as many of each"):
+        Samples(
+            index=np.zeros(2, np.int64),
+            pts=np.zeros(2, np.int64),
+            is_concealed=np.zeros(1, np.bool_),
+            features=np.zeros((2, 3)),
+        )
+
+
+def test_keys_tell_all_that_decides_a_result_and_not_which_video_it_is(index):
+    plain = KeyMaker(facts=FACTS, sampling=sampling("every 7", 4, 2), on_error="skip")
+    chunks = feature_chunks(0, index, plain.sampling, sample_bytes=4)
+    keys = plain.keys_of(chunks, index, "sha256:1")
+    assert len(set(keys.values())) == len(chunks)
+    moved = feature_chunks(9, index, plain.sampling, sample_bytes=4)
+    assert set(plain.keys_of(moved, index, "sha256:1").values()) == set(keys.values())
+
+    def first(content="sha256:1", **changed):
+        maker = KeyMaker(
+            **{"facts": FACTS, "sampling": plain.sampling, "on_error": "skip", **changed}
+        )
+        return maker.keys_of(chunks[:1], index, content)[chunks[0].name]
+
+    different = {
+        first(),
+        first("sha256:2"),
+        first(on_error="conceal"),
+        first(sampling=sampling("every 7", 4, 1)),
+        first(sampling=sampling("every 7", 5, 2)),
+        first(sampling=sampling("every 7")),
+    }
+    assert len(different) == 6
+
+
+def test_results_that_cannot_be_told_apart_have_no_key(index):
+    facts = FeatureFacts.of_plain({**FACTS.plain(), "uncached": "it is a lambda"})
+    maker = KeyMaker(facts=facts, sampling=sampling(), on_error="skip")
+    chunks = feature_chunks(0, index, sampling(), sample_bytes=4)
+    assert maker.keys_of(chunks, index, "sha256:1") == {}
