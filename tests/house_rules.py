@@ -38,6 +38,7 @@ OWNERS = {
         r"threading|_thread|multiprocessing|concurrent\.futures|queue|torch\.multiprocessing",
         ["runtime/*", "testing/*"],
     ),
+    "a cluster": (r"ray", ["extraction/ray/*"]),
     "the codec library": (
         r"av",
         [
@@ -74,7 +75,7 @@ UNSAFE = (
 )
 LAZY = [
     *("cli/*", "decode/*", "experiments/*", "sinks/web/open.py", "sinks/parquet_file.py"),
-    *("cache/open.py", "runs/marks.py", "extraction/table.py"),
+    *("cache/open.py", "runs/marks.py", "extraction/table.py", "extraction/ray/open.py"),
     *("extraction/features/table*.py", "extraction/features/export_safetensors.py"),
     "extraction/features/child.py",  # who starts children loads no PyTorch
     *("watching/patch.py", "watching/script.py"),  # nothing of PyTorch before the script itself

@@ -3,7 +3,9 @@
 import os
 import signal
 import sys
+from pathlib import Path
 
+from headrace.runtime.fed_child import fed_messages
 from headrace.runtime.stall import end_if_stalled, may_rest
 
 
@@ -56,3 +58,14 @@ def resting(seconds, send):
     end_if_stalled(seconds)
     may_rest()
     signal.sigtimedwait([signal.SIGUSR1], 2 * seconds)
+
+
+def adding(argument, send):
+    """Adds what it is fed to its argument, and dies of a negative number."""
+    total = argument
+    for number in fed_messages(send):
+        if number < 0:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        total += number
+        send(total)
+    Path(os.environ["ENDED"]).touch()

@@ -13,6 +13,7 @@ from headrace.cli.extract_end import PICTURES, conclude, with_progress
 from headrace.cli.extract_export import export
 from headrace.cli.extract_features import extract_features
 from headrace.cli.extract_options import (
+    ClusterFlags,
     HowFlags,
     ModelFlags,
     PictureFlags,
@@ -94,7 +95,7 @@ extract.command("export")(export)
 extract.command("features")(
     with_parameters(
         extract_features,
-        flags(WhichFlags, SampleFlags, ModelFlags, HowFlags),
+        flags(WhichFlags, SampleFlags, ModelFlags, ClusterFlags, HowFlags),
         "Keep what a model gives for frames or clips of videos, as tables. Resumable.",
     )
 )

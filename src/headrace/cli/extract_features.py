@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headrace.extraction.features.request import FeatureOptions
     from headrace.extraction.features.sampling import Sampling
     from headrace.extraction.features.spec import Effort, FeatureModelSpec, Numerics
+    from headrace.extraction.ray.settings import RaySettings
 
 
 def extract_features(**typed: Any) -> None:
@@ -25,6 +26,7 @@ def extract_features(**typed: Any) -> None:
     from headrace.video.manifest import find_videos
 
     refuse_streams(typed["sources"], "features")
+    cluster = _cluster(typed["ray"], typed["device"], typed["workers"])
     options = FeatureOptions(
         sources=tuple(map(str, find_videos(typed["sources"]))),
         model=_model(typed),
@@ -32,7 +34,8 @@ def extract_features(**typed: Any) -> None:
         sampling=_sampling(typed),
         numerics=_numerics(typed),
         effort=_effort(typed["batch_size"]),
-        workers=typed["workers"],
+        workers=typed["workers"] if cluster is None else None,
+        ray=cluster,
         cache=typed["cache"],
         on_error=typed["on_error"],
         retry=typed["retry"],
@@ -114,6 +117,16 @@ def _numerics(typed: dict[str, Any]) -> "Numerics":
         precision=low if typed["amp"] else "float32",  # type: ignore[arg-type]
         dtype=typed["dtype"],
     )
+
+
+def _cluster(address: str | None, device: str, most: int | None) -> "RaySettings | None":
+    """Return the cluster that is asked for, with what it has; it must be there."""
+    from headrace.extraction.ray.open import sized
+    from headrace.extraction.ray.settings import RaySettings, Slot
+
+    if address is None:
+        return None
+    return sized(RaySettings(address=address, slot=Slot.of(device), most_actors=most))
 
 
 def _effort(batch_size: str) -> "Effort":

@@ -116,6 +116,19 @@ class ModelFlags:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClusterFlags:
+    """Where it is done."""
+
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|HOST:PORT",
+            help="Have the machines of a Ray cluster do it, which all see the videos and -o.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class HowFlags:
     """How it is done."""
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from headrace.extraction.ledger import claimed
 from headrace.runtime.child import Json
+from headrace.runtime.fed_child import fed_messages
 from headrace.runtime.stall import end_if_stalled, may_rest
 
 BEGUN: Final = "begun"
@@ -85,9 +86,16 @@ def rounds_to_do(
 ) -> Iterator[Iterator[Speaker]]:
     """Yield rounds of chunks, each of which is done before the next one is asked for.
 
-    Here there is one: all that this worker can claim. What it has loaded stays for further ones.
+    There is one, all that this worker can claim; or, for a `FedChild`, one for each list of chunks
+    that it is fed. What is loaded stays for further ones.
     """
-    yield claimed_chunks(argument, send)
+    if "claims" in argument:
+        yield claimed_chunks(argument, send)
+        return
+    voice = _Voice(send, float(str(argument["stall_seconds"])))
+    for chunks in fed_messages(send):
+        assert isinstance(chunks, dict)
+        yield (Speaker(chunk=name, told=told, voice=voice) for name, told in chunks.items())
 
 
 def claimed_chunks(argument: Mapping[str, Json], send: Callable[[Json], None]) -> Iterator[Speaker]:

@@ -46,6 +46,8 @@ class Call:
     """Goes there as JSON."""
     timeout_seconds: float | None = None
     """After which it is ended; None: it may run for ever."""
+    is_fed: bool = False
+    """Whether it is given more by and by, to its standard input: see `FedChild`."""
 
     def __post_init__(self) -> None:
         _check_limit(self.name, self.timeout_seconds)

@@ -68,6 +68,14 @@ class ChildProcess:
             os.set_blocking(each, False)
             selector.register(each, EVENT_READ, self)
 
+    def feed(self, message: Json) -> None:
+        """Give it a message, if it is fed; it should be waiting for one, or this may wait, too."""
+        feed = self._process.stdin
+        if feed is not None:
+            with suppress(BrokenPipeError):  # `look` tells how it ended
+                feed.write(json.dumps(message).encode() + b"\n")
+                feed.flush()
+
     def read(self, pipe: int) -> bool:
         """Take in what one pipe has; say whether more may come at once."""
         try:
@@ -126,6 +134,9 @@ class ChildProcess:
             self._process.wait()
             for pipe in tuple(self._pipes):
                 self._close_pipe(pipe)
+            if self._process.stdin is not None:
+                with suppress(BrokenPipeError):
+                    self._process.stdin.close()
 
     def _keep_time(self) -> None:
         now_ns, limit = self._clock.now_ns(), self._child.timeout_seconds
@@ -178,7 +189,8 @@ def _started(child: Child) -> tuple["subprocess.Popen[bytes]", int, int | None]:
         return *_popen(child.arguments, child.folder, child.environment), None
     ours, theirs = os.pipe()
     try:
-        return *_popen(command_line(child, theirs), pass_fds=(theirs,)), ours
+        line = command_line(child, theirs)
+        return *_popen(line, pass_fds=(theirs,), is_fed=child.is_fed), ours
     except BaseException:
         os.close(ours)
         raise
@@ -191,10 +203,11 @@ def _popen(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     pass_fds: tuple[int, ...] = (),
+    is_fed: bool = False,
 ) -> tuple["subprocess.Popen[bytes]", int]:
     process = subprocess.Popen(
         arguments,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE if is_fed else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=folder,

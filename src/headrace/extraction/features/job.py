@@ -18,6 +18,7 @@ from headrace.extraction.features.table_row import VideoName
 from headrace.extraction.features.tabled import Tables, gather
 from headrace.extraction.features.told import told_of
 from headrace.extraction.ledger import Ledger
+from headrace.extraction.ray.open import on_ray
 from headrace.extraction.recorder import Recorder
 from headrace.extraction.workers import Work, WorkOutcome, work_through
 from headrace.profiling.inputs import with_content
@@ -103,6 +104,7 @@ class FeatureJob:
                 missing,
                 on_said=recorder.hear,
                 on_fallen=ledger.quarantine().add,
+                run=None if self.options.ray is None else on_ray(self.options.ray),
                 clock=self.clock,
             )
 
@@ -138,6 +140,7 @@ class FeatureJob:
             notes=(
                 *self.plan.notes,
                 *self.tables.damaged,
+                *_cluster_notes(self.options),
                 *_cache_notes(self.cache),
                 *(note for note in recorder.notes if note not in self.cache.warnings),
             ),
@@ -170,14 +173,24 @@ def work_argument(
 
 
 def workers_for(options: FeatureOptions, plan: FeaturePlan) -> int:
-    """Return how many processes work, if none of it is done yet."""
-    return max(1, min(options.processes, len(plan.chunks)))
+    """Return how many processes work, here or on a cluster, if none of it is done yet."""
+    most = options.processes if options.ray is None else options.ray.most_actors or 1
+    return max(1, min(most, len(plan.chunks)))
 
 
 def lookup_in(cache: Cache, options: FeatureOptions, plan: FeaturePlan) -> Lookup:
     """Return what looks chunks of a plan up."""
     keys = KeyMaker(facts=plan.facts, sampling=options.sampling, on_error=options.on_error)
     return Lookup(plan, keys, cache, sample_bytes(options, plan.facts))
+
+
+def _cluster_notes(options: FeatureOptions) -> tuple[str, ...]:
+    if options.ray is None:
+        return ()
+    return (
+        f"up to {options.ray.most_actors} workers of the Ray cluster {options.ray.address} did it; "
+        "processor time and memory are of this process, which shared the work out",
+    )
 
 
 def _whole(batch_size: int | str) -> int:

@@ -46,7 +46,8 @@ def _engine(device: str, needs: EngineNeeds) -> FeatureEngine:
 def _device(argument: Mapping[str, Any]) -> Iterator[str | None]:
     """Yield what this process computes on: a GPU that no other worker has; None: there is none."""
     asked = str(argument["device"])
-    if asked != "cuda" or torch.cuda.device_count() == 0:
+    # Without claims it has what it sees to itself: Ray shows an actor its own GPU alone.
+    if asked != "cuda" or torch.cuda.device_count() == 0 or "claims" not in argument:
         yield asked
         return
     with ExitStack() as kept:

@@ -19,6 +19,7 @@ from headrace.extraction.features.spec import (
     asked_of,
 )
 from headrace.extraction.features.table_facts import TableFacts
+from headrace.extraction.ray.settings import RaySettings
 from headrace.extraction.request import AskedVideo, Request
 from headrace.profiling.provenance import Scalar
 from headrace.runtime.affinity import available_cores
@@ -50,6 +51,8 @@ class FeatureOptions:
     workers: int | None = None
     """Processes; None means one for each core this process may use, or one for each GPU, which a
     process has to itself."""
+    ray: RaySettings | None = None
+    """The cluster whose machines work, in place of processes here: see `sized`."""
     cache: str = DEFAULT
     """Where results are kept for other runs: see `open_cache`."""
     on_error: OnError = "skip"
@@ -86,6 +89,8 @@ class FeatureOptions:
     def effort_each(self) -> Effort:
         """What of one worker goes into it: cores are shared out over the workers."""
         share = max(1, len(available_cores()) // self.processes)
+        if self.ray is not None:
+            share = int(self.ray.slot.num_cpus)
         if self.numerics.kind == "cpu":
             return replace(self.effort, threads=self.effort.threads or share)
         return replace(self.effort, decoders=self.effort.decoders or share)
@@ -106,6 +111,7 @@ class FeatureOptions:
             "device": self.numerics.device,
             "batch_size": self.effort.batch_size,
             "workers": self.workers,
+            "ray": None if self.ray is None else self.ray.address,
             "cache": shown(self.cache),
             "on_error": self.on_error,
             "retry": self.retry,

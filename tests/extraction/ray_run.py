@@ -1,0 +1,53 @@
+"""Has a cluster do chunks, in a process of its own: what Ray leaves open ends with it.
+
+Its argument is JSON: address, folder, chunks, stall_seconds. It prints what came of it as JSON.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from extraction.ray_functions import squares
+from headrace.errors import HeadraceError
+from headrace.extraction.ledger import Ledger
+from headrace.extraction.ray.open import on_ray
+from headrace.extraction.ray.settings import RaySettings
+from headrace.extraction.request import Request
+from headrace.extraction.workers import Work, work_through
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    ledger, todo = Ledger(Path(asked["folder"])), asked["chunks"]
+    done_now, said = [], []
+    with ledger.held(Request(kind="squares", asked={}, videos=())):
+        done = ledger.done(todo)
+        work = Work(
+            function=squares,
+            argument={"folder": asked["folder"]},
+            claims=ledger.claims(),
+            workers=1,
+            stall_seconds=asked["stall_seconds"],
+        )
+        outcome = work_through(
+            work,
+            {name: told for name, told in todo.items() if name not in done},
+            on_said=lambda worker, chunk, what: said.append(what),
+            on_done=done_now.append,
+            run=on_ray(RaySettings(address=asked["address"])),
+        )
+    came = {
+        "fallen": outcome.fallen,
+        "is_interrupted": outcome.is_interrupted,
+        "were_done": sorted(done),
+        "done": done_now,
+        "said": said,
+    }
+    sys.stdout.write(json.dumps(came))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except HeadraceError as error:
+        sys.stdout.write(json.dumps({"error": f"{type(error).__name__}: {error}"}))

@@ -1,0 +1,96 @@
+"""What is asked of a cluster, and what its machines must be like; nothing here needs Ray."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.extraction.ray import open as opening
+from headrace.extraction.ray.rows import ChunkRow, answered, asked, chunks_of, rows_of
+from headrace.extraction.ray.settings import RaySettings, Slot, call_size
+from headrace.extraction.ray.terms import Terms
+from headrace.runtime.child import Ending
+from headrace.testing.fake_clock import FakeClock
+
+
+@pytest.mark.parametrize("address", ["auto", "head:6379", "10.0.0.1:6379", "[::1]:6379"])
+def test_an_address_is_auto_or_a_host_and_a_port(address):
+    assert RaySettings(address=address).address == address
+
+
+@pytest.mark.parametrize("address", ["", "head", "ray://head:10001", "head:", "6379", "head:65536"])
+def test_another_address_is_refused(address):
+    with pytest.raises(ConfigError, match="--ray takes auto or HOST:PORT, got"):
+        RaySettings(address=address)
+
+
+def test_a_worker_takes_a_core_or_a_gpu_with_its_share_of_the_cores():
+    big, small, plain = {"CPU": 64.0, "GPU": 8.0}, {"CPU": 12.0, "GPU": 2.0}, {"CPU": 4.0}
+    machines = [big, small, plain]
+    on_cpu = Slot.of("cpu").with_cores_of(machines)
+    assert [on_cpu.times_in(each) for each in machines] == [64, 12, 4]
+    on_gpu = Slot.of("cuda").with_cores_of(machines)
+    assert on_gpu == Slot(num_cpus=6.0, num_gpus=1.0)
+    assert [on_gpu.times_in(each) for each in machines] == [8, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("most", "fitting", "calls", "actors"),
+    [(None, 8, 100, 8), (3, 8, 100, 3), (None, 8, 2, 2), (None, 8, None, 8)],
+)
+def test_as_many_actors_work_as_fit_and_have_something_to_do(most, fitting, calls, actors):
+    assert RaySettings(most_actors=most).actors_for(fitting, calls) == actors
+
+
+@pytest.mark.parametrize(("chunks", "actors", "size"), [(5, 3, 1), (240, 3, 10), (9000, 3, 16)])
+def test_an_actor_is_given_few_chunks_at_a_time_so_that_quick_ones_do_more(chunks, actors, size):
+    assert call_size(chunks, actors) == size
+
+
+def test_a_machine_with_other_versions_or_another_folder_may_not_work(tmp_path):
+    terms = Terms.set_in(tmp_path, FakeClock())
+    assert Terms.of_plain(terms.plain()).unmet() is None
+    other = replace(terms, versions={**terms.versions, "torch": "1.0"})
+    assert "has torch 2." in other.unmet()
+    assert "the run was started with 1.0; install the same version" in other.unmet()
+    assert "lacks numpy2" in replace(terms, versions={"numpy2": "1"}).unmet()
+    # Another run of the same folder, or a folder that only has the same name.
+    (tmp_path / "seal.txt").write_text("another")
+    assert f"does not see {tmp_path} of this run; give a folder with -o" in terms.unmet()
+    assert "does not see" in replace(terms, folder=str(tmp_path / "gone")).unmet()
+
+
+def test_rows_come_back_as_they_were():
+    ending = Ending(name="a", exit_code=-11, has_timed_out=False, seconds=1.0, tail="x")
+    rows = [
+        ChunkRow(chunk="c1", worker="a", messages=(["begun", "c1", None],), ending=ending),
+        ChunkRow(chunk="c2", worker="a", unmet="no"),
+        ChunkRow.lost("c3", "b"),
+    ]
+    assert list(rows_of(answered(rows))) == rows
+    assert chunks_of(asked({"c1": [1, None], "c2": {"a": "b"}})) == {
+        "c1": [1, None],
+        "c2": {"a": "b"},
+    }
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "headrace.extraction.ray.cluster", raising=False)
+    monkeypatch.delitem(sys.modules, "headrace.extraction.ray.on_ray", raising=False)
+    for call in (opening.on_ray, opening.sized):
+        with pytest.raises(opening.BackendError, match=r"pip install 'headrace\[ray\]'"):
+            call(RaySettings())
+
+
+def test_who_does_not_ask_for_a_cluster_never_imports_ray():
+    """All of the package is imported, but for the files that a cluster needs."""
+    code = (
+        "import headrace.cli.extract_features, headrace.extraction.features.extraction, sys;"
+        "import headrace.extraction.features.loading, headrace.extraction.ray.open;"
+        "print([name for name in sys.modules if name.split('.')[0] == 'ray'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
