@@ -58,5 +58,11 @@ class Shard:
                 f"slots [{start}, {stop}) were asked of rank {self.rank}, which has {count} in an "
                 f"epoch of {length} of which {skip} are skipped"
             )
-        numbers = np.arange(start, stop, dtype=np.int64)
-        return (skip + numbers * self.ranks + self.rank) % length
+        return self._places(start, stop, skip) % length
+
+    def is_repeated(self, start: int, stop: int, length: int, skip: int = 0) -> NDArray[np.bool_]:
+        """Return which of slots number [start, stop) of this rank were delivered before, bool."""
+        return self._places(start, stop, skip) >= length
+
+    def _places(self, start: int, stop: int, skip: int) -> NDArray[np.int64]:
+        return skip + np.arange(start, stop, dtype=np.int64) * self.ranks + self.rank
