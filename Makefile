@@ -94,7 +94,7 @@ $(DEMO): $(PACKAGE) requirements-demo.txt
 	@touch $@
 
 $(DEV): $(PACKAGE)
-	$(INSTALL) --no-build-isolation --editable '.[dev,web,parquet,redis,nvtx,tensorboard]'
+	$(INSTALL) --no-build-isolation --editable '.[dev,web,parquet,redis,nvtx,tensorboard,trainers]'
 	@touch $@
 
 $(MEDIA): $(PACKAGE) requirements-demo.txt requirements-media.txt

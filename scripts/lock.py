@@ -17,7 +17,11 @@ HEADER = """\
 def main() -> None:
     """Writes the file, or says what is not installed."""
     build = tomllib.loads(Path("pyproject.toml").read_text())["build-system"]["requires"]
-    wanted = [*build, "editables", "headrace[dev,bench,parquet,web,redis,nvtx,tensorboard]"]
+    wanted = [
+        *build,
+        "editables",
+        "headrace[dev,bench,parquet,web,redis,nvtx,tensorboard,trainers]",
+    ]
     try:
         pins = _closure([Requirement(text) for text in wanted])
     except PackageNotFoundError as error:
