@@ -76,5 +76,5 @@ def test_what_is_impossible_is_refused(sampler):
 
 
 def test_a_stride_of_nothing_is_refused():
-    with pytest.raises(ConfigError, match="stride must be >= 1, got 0"):
+    with pytest.raises(ConfigError, match="stride must be an integer >= 1, got 0"):
         InOrder(stride=0)

@@ -263,7 +263,7 @@ def test_two_iterations_at_once_are_told_apart(loader):
         ({"workers": 1.5}, "workers must be an integer >= 1, got 1.5"),
         ({"left_early": "stop"}, "left_early must be one of go_on, begin_again, or None"),
         ({"transform": 3}, r"transform must be a function of frames, .* got int"),
-        ({"lookahead": 0}, "lookahead must be >= 1"),
+        ({"lookahead": 0}, "lookahead must be an integer >= 1"),
         ({"videos": []}, "at least one video"),
         ({"on_error": "ignore"}, "one of raise, skip, conceal, got 'ignore'"),
         ({"rank": 1}, "rank and num_replicas go together"),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.errors import ConfigError
+from headrace.sizes import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +35,7 @@ class InputSpec:
             raise ConfigError(
                 f"resize is {self.resize} and crop is {self.crop}; give both, or None for both"
             )
-        if self.num_frames is not None and self.num_frames < 1:
-            raise ConfigError(f"num_frames must be >= 1, got {self.num_frames}")
+        check_integers(1, num_frames=self.num_frames)
 
     @property
     def layout(self) -> str:

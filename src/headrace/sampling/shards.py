@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.sizes import check_integers
 
 Remainder = Literal["repeat", "drop"]
 """What happens to slots that do not share out evenly."""
@@ -28,6 +29,7 @@ class Shard:
     as many of its last slots are left out."""
 
     def __post_init__(self) -> None:
+        check_integers(0, rank=self.rank, ranks=self.ranks)
         if not 0 <= self.rank < self.ranks:
             raise ConfigError(
                 f"rank must be at least 0 and below the number of ranks, got rank {self.rank} "

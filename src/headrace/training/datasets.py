@@ -90,8 +90,8 @@ class VideoDataset(ItemDataset[ClipItem]):
             files: Paths of the videos.
             clip_len: Frames of a clip, T.
             stride: From one frame of a clip to the next; 1 means consecutive.
-            transform: Called with each clip, or `WithSample`. What it draws from PyTorch, NumPy or
-                `random` follows from (seed, epoch, i), as the start of the clip does.
+            transform: Called with each clip, or `WithSample`. What it draws follows from (seed,
+                epoch, i), as the start of the clip does.
             size: (height, width) of the frames; None keeps each video's own, and a batch then
                 needs videos of one size, or a transform that makes them equal.
             start: Index of the first frame, the same for every video and epoch, or `random`.
@@ -106,13 +106,11 @@ class VideoDataset(ItemDataset[ClipItem]):
             max_open: Files that each process keeps open.
 
         Raises:
-            ConfigError: an argument is out of range, or a video is shorter than a clip and
-                `boundary` is `error`.
+            ConfigError: an argument is out of range, or a video is too short for a clip.
             OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
         """
         check_integers(1, clip_len=clip_len, stride=stride)
-        if start != "random":
-            check_integers(0, start=start)
+        check_integers(0, start=None if start == "random" else start)
         super().__init__(
             files,
             size,
