@@ -283,6 +283,12 @@ def test_no_video_and_an_argument_out_of_range_are_refused(videos, store):
         VideoDataset([], store=store)
     with pytest.raises(ConfigError, match="stride must be an integer >= 1, got 0"):
         VideoDataset(videos, stride=0, store=store)
+    with pytest.raises(ConfigError, match="start must be an index of a frame, or 'random', got 1"):
+        VideoDataset(videos, start=1.5, store=store)
+    with FrameDataset(videos, SIZE, store=store) as frames:
+        assert frames.__getitems__([]) == []
+        with pytest.raises(ConfigError, match=r"frames are asked for by integers, got \[1\.5\]"):
+            frames[1.5]
     with pytest.raises(ConfigError, match="start must be a frame of the video"):
         VideoDataset(videos, start=100, store=store)
 

@@ -14,7 +14,7 @@ from headrace.training.named_tensors import NamedTensors
 from headrace.training.transforms import (
     BatchTransform,
     Transform,
-    check_transform,
+    check_transforms,
     stacked,
     transformed_each,
 )
@@ -36,7 +36,7 @@ class Collate:
 
     def __post_init__(self) -> None:
         check_device(self.device, self.pin_memory)
-        check_transform(transform=self.transform, batch_transform=self.batch_transform)
+        check_transforms(self.transform, self.batch_transform)
 
     @overload
     def pictures(self, pixels: NDArray[np.uint8]) -> torch.Tensor: ...

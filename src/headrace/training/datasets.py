@@ -110,7 +110,8 @@ class VideoDataset(ItemDataset[ClipItem]):
             OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
         """
         check_integers(1, clip_len=clip_len, stride=stride)
-        check_integers(0, start=None if start == "random" else start)
+        if start != "random" and not isinstance(start, int | np.integer):
+            raise ConfigError(f"start must be an index of a frame, or 'random', got {start!r}")
         super().__init__(
             files,
             size,
@@ -301,8 +302,8 @@ class FrameDataset(ItemDataset[FrameItem]):
                 not to be skipped. A DataLoader passes it on from a worker as RuntimeError, with its
                 words.
         """
-        wanted = np.asarray(frames)
-        if wanted.dtype.kind == "f":
+        wanted = np.asarray(frames) if len(frames) else np.zeros(0, np.int64)
+        if wanted.dtype.kind not in "iu":
             raise ConfigError(f"frames are asked for by integers, got {frames!r:.80}")
         for frame in wanted[(wanted < 0) | (wanted >= len(self))]:
             raise IndexError(f"frame {frame} was asked for, there are {len(self)}")

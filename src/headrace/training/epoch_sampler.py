@@ -11,6 +11,7 @@ from headrace.sampling.frames import Permutation
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerUse, adapted, check_order, check_samples
+from headrace.sizes import check_integers
 from headrace.training.datasets import FrameDataset
 from headrace.training.ranks import shard_of
 from headrace.training.state import Position, check_identity
@@ -57,6 +58,7 @@ class EpochSampler(data.Sampler[int]):
             ConfigError: `sampling` gives clips, or does not suit these videos or batches; or there
                 is no such rank.
         """
+        check_integers(1, batch_size=batch_size)
         self._frames = frames if isinstance(frames, FrameDataset) else None
         self._shard = shard_of(rank, num_replicas, drop_last=drop_last)
         population = frames if isinstance(frames, Population) else frames.population
@@ -109,6 +111,7 @@ class EpochSampler(data.Sampler[int]):
 
     def set_epoch(self, epoch: int) -> None:
         """Make `epoch` the one of the next pass; a place in it that was loaded is kept."""
+        check_integers(0, epoch=epoch)
         if epoch != self._start.epoch:
             self._go_to(Position(epoch=epoch))
 
@@ -122,6 +125,7 @@ class EpochSampler(data.Sampler[int]):
         Raises:
             ConfigError: a pass has not so many samples.
         """
+        check_integers(0, taken=taken)
         began = self._began
         length = len(self._order(began.epoch))
         count = self._shard.count(length, began.place)

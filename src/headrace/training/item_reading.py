@@ -20,7 +20,7 @@ from headrace.sampling.substitutes import ATTEMPTS
 from headrace.sizes import check_integers
 from headrace.training.decoding_dataset import DecodingDataset
 from headrace.training.devices import check_gpu
-from headrace.training.transforms import Transform, check_transform
+from headrace.training.transforms import Transform, check_transforms
 from headrace.training.video_set import VideoSet
 from headrace.video.shape import FrameShape
 from headrace.video.source import Source
@@ -50,7 +50,7 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         max_open: int,
     ) -> None:
         check_on_error(on_error)
-        check_transform(transform=transform)
+        check_transforms(transform)
         check_integers(0, seed=seed)
         check_gpu(decoding.gpu)
         super().__init__(DecoderPool(FrameShape(size=size), max_open, decoding=decoding))

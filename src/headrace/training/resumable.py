@@ -7,6 +7,7 @@ from typing import ClassVar, Generic, Literal, NoReturn, Self, TypeVar, get_args
 
 from headrace.errors import ConfigError
 from headrace.runtime.clock import Clock
+from headrace.sizes import check_integers
 from headrace.training.running import Running, Spent, Step
 from headrace.training.state import Position, check_identity
 
@@ -124,6 +125,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
 
     def set_epoch(self, epoch: int) -> None:
         """Make `epoch` the one that is iterated next; a place in it that was loaded is kept."""
+        check_integers(0, epoch=epoch)
         if epoch != self._start.epoch:
             self._start = self._at = Position(epoch=epoch)
 

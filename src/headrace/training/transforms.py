@@ -32,18 +32,22 @@ Transform = Callable[[torch.Tensor], Any] | WithSample
 that one draw serves the whole clip."""
 
 
-def check_transform(**transforms: object) -> None:
+def check_transforms(transform: object = None, batch_transform: object = None) -> None:
     """Check that each is a function, or None.
 
     Raises:
         ConfigError: one is not; says which.
     """
-    for name, each in transforms.items():
-        if not (each is None or callable(each) or isinstance(each, WithSample)):
-            raise ConfigError(
-                f"{name} must be a function of frames, or WithSample(function of frames and "
-                f"sample), got {type(each).__name__}"
-            )
+    if not (transform is None or callable(transform) or isinstance(transform, WithSample)):
+        raise ConfigError(
+            "transform must be a function of frames, or WithSample(function of frames and sample), "
+            f"got {type(transform).__name__}"
+        )
+    if not (batch_transform is None or callable(batch_transform)):
+        raise ConfigError(
+            "batch_transform must be a function of the frames of a batch, got "
+            f"{type(batch_transform).__name__}"
+        )
 
 
 def transformed_one(transform: Transform, frames: torch.Tensor, sample: Mapping[str, Any]) -> Any:

@@ -28,7 +28,7 @@ from headrace.training.collate import Collate
 from headrace.training.decoding_dataset import DecodingDataset
 from headrace.training.devices import check_gpu
 from headrace.training.ranks import agreement, shard_of
-from headrace.training.transforms import Transform, check_transform, transformed_one
+from headrace.training.transforms import Transform, check_transforms, transformed_one
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
@@ -83,7 +83,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
     ) -> None:
         """Open the index of every camera; decodes nothing yet."""
         check_gpu(gpu)
-        check_transform(transform=transform)
+        check_transforms(transform)
         check_integers(1, num_of_set=num_of_set, num_of_file=num_of_file)
         layout = layout_for(layout, cameras)
         self.cameras = CameraSet.open(layout, alignment, skip_bad=skip_bad, store=store)
@@ -260,7 +260,7 @@ class CameraStreamSampler(data.Sampler[list[Cell]]):
 
         To resume: as many as the training loop was given before.
         """
-        check_integers(0, skip=skip)
+        check_integers(0, epoch=epoch, skip=skip)
         most = self._schedule.plan(epoch).num_steps * self._groups
         if skip > most:
             raise ConfigError(f"skip must be at most {most}, the batches of an epoch; got {skip}")
