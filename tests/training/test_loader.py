@@ -136,6 +136,18 @@ def test_another_seed_gives_other_batches(loader):
     assert contents(loader(sampling=Uniform(seed=1), seed=2)) == contents(loader(seed=2))
 
 
+def test_weights_may_be_said_by_path(loader, videos):
+    weights = {videos[2]: 3.0, str(videos[0]): 1, videos[1]: 0, videos[3]: 0, "other.mp4": 5}
+    each = loader(sampling=Uniform(over=weights))
+    batches = list(each)
+    assert contents(batches) == contents(loader(sampling=Uniform(over=(1.0, 0.0, 3.0, 0.0))))
+    assert {int(video) for batch in batches for video in batch.video} == {0, 2}
+    with pytest.raises(ConfigError, match=r"has none for .*video-1\.mp4 \(and 1 more\), and 2 in"):
+        loader(sampling=Permutation(over={videos[0]: 1.0, videos[2]: 1.0}))
+    with pytest.raises(ConfigError, match="weights must be finite"):
+        Uniform(over={videos[0]: -1.0})
+
+
 @pytest.mark.parametrize("left_early", [None, "go_on"])
 def test_a_random_epoch_that_was_left_early_goes_on(loader, left_early):
     """As often as it is left, each batch comes once, and the next epoch behind them."""

@@ -58,6 +58,8 @@ class SamplerUse:
     """int64 [videos]: places, in the list that was given, of those that could be opened."""
     videos_given: int
     """Videos in that list."""
+    paths: tuple[str, ...] = ()
+    """Those of `videos`, as they were given; none where that is not known."""
     seed: int | None = None
     """The one that was asked for; None: the sampler keeps its own."""
     batch_size: int | None = None

@@ -263,6 +263,11 @@ class FrameDataset(ItemDataset[FrameItem]):
         """Which video each frame id belongs to, and where GOPs begin."""
         return self._videos.population
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Of the videos that could be opened, as they were given."""
+        return tuple(str(index.source) for index in self._videos.indexes)
+
     def timed_population(self) -> Population:
         """Return the population with durations, to sample uniformly in time; 8 bytes a frame."""
         return self._videos.timed_population()

@@ -65,6 +65,7 @@ class EpochSampler(data.Sampler[int]):
         use = SamplerUse(
             videos=np.arange(population.num_videos),
             videos_given=population.num_videos,
+            paths=() if self._frames is None else self._frames.paths,
             batch_size=batch_size,
             ranks=self._shard.ranks,
         )
