@@ -97,9 +97,8 @@ class VideoDataset(ItemDataset[ClipItem]):
             start: Index of the first frame, the same for every video and epoch, or `random`.
             boundary: What happens where a video ends before its clip: see `clip_indices`.
             on_error: What bad media does. With `skip`, a video that cannot be opened is left out,
-                and a clip that cannot be decoded is replaced by that of another video, drawn from
-                (seed, epoch, i); `video` says of which. With `conceal`, damaged frames come as
-                FFmpeg shows them, marked in `is_concealed`.
+                and a clip that cannot be decoded is replaced by one drawn from (seed, epoch, i);
+                `video` says of which. With `conceal`, damaged frames come, and `is_concealed`.
             seed: Another one gives other random clips.
             decoding: What decodes, and where. Workers of a DataLoader must be spawned for a GPU.
             store: Where indexes are kept; None means the user's cache folder.
@@ -123,8 +122,7 @@ class VideoDataset(ItemDataset[ClipItem]):
             max_open=max_open,
         )
         self._clip_len = clip_len
-        self._stride = stride
-        self._start = start
+        self._stride, self._start = stride, start
         self._boundary: Boundary = boundary
         self._visits = shared(torch.zeros(len(self), dtype=torch.int64))
         shortest = int(self._videos.population.frames_per_video.argmin())
