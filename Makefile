@@ -99,7 +99,7 @@ $(DEMO): $(PACKAGE) requirements-demo.txt
 	@touch $@
 
 $(DEV): $(PACKAGE)
-	$(INSTALL) --no-build-isolation --editable '.[dev,web,parquet,safetensors,redis,ray,nvtx,tensorboard]'
+	$(INSTALL) --no-build-isolation --editable '.[dev,web,parquet,safetensors,redis,ray,nvtx,tensorboard,trainers]'
 	@touch $@
 
 $(MEDIA): $(PACKAGE) requirements-demo.txt requirements-media.txt

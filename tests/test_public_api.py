@@ -8,7 +8,7 @@ from pathlib import Path
 import headrace
 
 PUBLIC = [
-    *("Alignment", "BackendError", "Batch", "Bursts", "CacheError"),
+    *("AdaptableSampler", "Alignment", "BackendError", "Batch", "Bursts", "CacheError"),
     *("CameraBatch", "CameraClock", "CameraLayout", "CameraLoader", "CameraStatistics"),
     *("CameraStreamDataset", "CameraStreamSampler", "Clip", "ClipLoader", "ConfigError"),
     *("Crop", "DecodeCounters", "DecodeError", "DecodeJob", "Decoder", "Decoding"),
@@ -16,8 +16,8 @@ PUBLIC = [
     *("FrameShape", "HeadraceError", "InOrder", "IndexStore", "LiveResult"),
     *("LoaderStatistics", "Loss", "MediaError", "Observation", "OpenError", "Order"),
     *("Permutation", "Population"),
-    *("RandomClips", "Sampler", "SamplerTraits", "ScanError", "Session", "Source"),
-    *("StageError", "StreamIndex", "Uniform", "UniformClips", "VideoDataset"),
+    *("RandomClips", "Sampler", "SamplerTraits", "SamplerUse", "ScanError", "Session", "Source"),
+    *("StageError", "StreamIndex", "Uniform", "UniformClips", "VideoDataset", "WithSample"),
     *(
         "camera_problems",
         "find_videos",

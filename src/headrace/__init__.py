@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from headrace.sampling.frames import InOrder, Permutation, Uniform
     from headrace.sampling.order import Order
     from headrace.sampling.population import Population
-    from headrace.sampling.sampler import Sampler, SamplerTraits
+    from headrace.sampling.sampler import AdaptableSampler, Sampler, SamplerTraits, SamplerUse
     from headrace.training.batch import Batch
     from headrace.training.cameras.batch import CameraBatch
     from headrace.training.cameras.camera_set import Alignment, CameraClock, camera_problems
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from headrace.training.epoch_sampler import EpochSampler
     from headrace.training.loader import FrameLoader
     from headrace.training.statistics import LoaderStatistics
+    from headrace.training.transforms import WithSample
     from headrace.video.camera_layout import CameraLayout
     from headrace.video.frames import Clip, FrameBatch
     from headrace.video.loss import Loss
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 __version__ = _version("headrace")
 
 _HOMES = {
+    "AdaptableSampler": "sampling.sampler",
     "Alignment": "training.cameras.camera_set",
     "BackendError": "errors",
     "Batch": "training.batch",
@@ -107,6 +109,7 @@ _HOMES = {
     "RandomClips": "sampling.clips",
     "Sampler": "sampling.sampler",
     "SamplerTraits": "sampling.sampler",
+    "SamplerUse": "sampling.sampler",
     "ScanError": "errors",
     "Session": "profiling.session",
     "Source": "video.source",
@@ -115,6 +118,7 @@ _HOMES = {
     "Uniform": "sampling.frames",
     "UniformClips": "sampling.clips",
     "VideoDataset": "training.datasets",
+    "WithSample": "training.transforms",
     "camera_problems": "training.cameras.camera_set",
     "find_videos": "video.manifest",
     "live": "runs.live.loop",
@@ -128,6 +132,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AdaptableSampler",
     "Alignment",
     "BackendError",
     "Batch",
@@ -170,6 +175,7 @@ __all__ = [
     "RandomClips",
     "Sampler",
     "SamplerTraits",
+    "SamplerUse",
     "ScanError",
     "Session",
     "Source",
@@ -178,6 +184,7 @@ __all__ = [
     "Uniform",
     "UniformClips",
     "VideoDataset",
+    "WithSample",
     "camera_problems",
     "find_videos",
     "live",

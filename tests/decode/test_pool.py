@@ -96,7 +96,7 @@ def test_a_closed_pool_can_be_used_again(indexes):
 
 
 def test_no_room_is_refused():
-    with pytest.raises(ConfigError, match="max_open must be >= 1, got 0"):
+    with pytest.raises(ConfigError, match="max_open must be an integer >= 1, got 0"):
         DecoderPool(SHAPE, max_open=0)
 
 

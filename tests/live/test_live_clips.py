@@ -73,5 +73,5 @@ def test_no_clip_reaches_over_a_gap_or_two_sources_and_each_frame_ends_once(shap
 
 @pytest.mark.parametrize("name", ["num_frames", "stride", "hop"])
 def test_a_length_below_1_is_refused(name):
-    with pytest.raises(ConfigError, match="must be >= 1, got 0"):
+    with pytest.raises(ConfigError, match="must be an integer >= 1, got 0"):
         ClipShape(**{"num_frames": 4, name: 0})

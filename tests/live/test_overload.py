@@ -35,7 +35,7 @@ def test_a_name_means_what_the_pace_makes_of_it(name, is_live, keeps_all, queue)
         ({"name": "newest", "is_live": True}, "one of auto, every-frame, freshest, got 'newest'"),
         ({"name": "freshest", "is_live": False}, "give --pace realtime"),
         ({"name": "auto", "is_live": False, "max_staleness_seconds": 1.0}, "never too many or too"),
-        ({"name": "auto", "is_live": True, "queue": 0}, "queue must be >= 1, got 0"),
+        ({"name": "auto", "is_live": True, "queue": 0}, "queue must be an integer >= 1, got 0"),
         ({"name": "auto", "is_live": True, "max_staleness_seconds": 0.0}, "must be > 0"),
     ],
 )

@@ -48,7 +48,7 @@ def test_numbers_that_stand_for_nothing_are_no_classes():
         (lambda: COCO.number("dgo"), r"knows no class 'dgo'; did you mean dog\? \(3 classes\)"),
         (lambda: COCO.number("n/a"), "knows no class 'n/a'; did you mean person"),
         (lambda: UNNAMED.number("dog"), "have no names of classes, got 'dog'; give their numbers"),
-        (lambda: BoxChoice(max_boxes=0), "max_boxes must be >= 1, got 0"),
+        (lambda: BoxChoice(max_boxes=0), "max_boxes must be an integer >= 1, got 0"),
         (lambda: BoxChoice(threshold=float("nan")), "threshold must lie in 0 to 1, got nan"),
         (
             lambda: ToBoxes(class_names=COCO, choice=BoxChoice(classes=("cat",))),

@@ -68,7 +68,7 @@ def test_features_in_few_bits_become_float32():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ToLabels(class_names=ABC, top_k=0), "top_k must be >= 1, got 0"),
+        (lambda: ToLabels(class_names=ABC, top_k=0), "top_k must be an integer >= 1, got 0"),
         (lambda: BoxChoice(threshold=70), "threshold must lie in 0 to 1, got 70"),
     ],
 )

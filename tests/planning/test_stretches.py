@@ -41,5 +41,5 @@ def test_short_gops_are_kept_together_until_they_are_worth_a_seek(index):
 
 def test_a_stride_takes_every_nth_frame(index):
     assert [n for s in in_order(0, index, stride=13) for n in s.wanted] == [0, 13, 26, 39, 52]
-    with pytest.raises(ConfigError, match="stride must be >= 1, got 0"):
+    with pytest.raises(ConfigError, match="stride must be an integer >= 1, got 0"):
         in_order(0, index, stride=0)

@@ -22,5 +22,7 @@ def test_the_shape_of_a_batch_follows_from_what_the_model_takes():
 
 @pytest.mark.parametrize("change", [{"resize": None}, {"crop": None}, {"num_frames": 0}])
 def test_what_no_model_takes_is_refused(change):
-    with pytest.raises(ConfigError, match=r"resize is .* give both|num_frames must be >= 1, got 0"):
+    with pytest.raises(
+        ConfigError, match=r"resize is .* give both|num_frames must be an integer >= 1, got 0"
+    ):
         replace(PICTURES, **change)

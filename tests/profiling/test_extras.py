@@ -6,7 +6,18 @@ from headrace.profiling.extras import Extra, extras
 def test_the_extras_of_the_package_are_listed_with_their_packages():
     found = {extra.name: extra for extra in extras()}
     assert set(found) == {
-        *("dev", "parquet", "safetensors", "web", "redis", "ray", "nvtx", "tensorboard", "bench")
+        *(
+            "dev",
+            "parquet",
+            "safetensors",
+            "web",
+            "redis",
+            "ray",
+            "nvtx",
+            "tensorboard",
+            "trainers",
+            "bench",
+        ),
     }
     assert "pytest" in found["dev"].packages
     assert found["dev"].packages["pytest"]

@@ -445,7 +445,7 @@ def test_a_source_that_is_no_video_is_refused(tmp_path, prepare):
 
 @pytest.mark.parametrize("option", ["batch_size", "stride", "max_steps", "threads"])
 def test_options_below_one_are_refused(tmp_path, option):
-    with pytest.raises(ConfigError, match=f"{option} must be >= 1, got 0"):
+    with pytest.raises(ConfigError, match=f"{option} must be an integer >= 1, got 0"):
         chosen("a.mp4", tmp_path, **{option: 0})
 
 

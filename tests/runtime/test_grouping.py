@@ -116,8 +116,8 @@ def test_every_item_ends_once(count, length, stride, hop, rest, broken, sources)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"length": 0}, "length of a group must be >= 1, got 0"),
-        ({"length": 1, "hop": 0}, "hop of a group must be >= 1, got 0"),
+        ({"length": 0}, "length must be an integer >= 1, got 0"),
+        ({"length": 1, "hop": 0}, "hop must be an integer >= 1, got 0"),
         ({"length": 1, "rest": "lose"}, "must be 'keep' or 'drop', got 'lose'"),
     ],
 )

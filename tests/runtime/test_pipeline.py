@@ -400,8 +400,8 @@ def test_a_run_that_has_not_begun_has_done_nothing():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"capacity": 0}, "capacity must be >= 1, got 0"),
-        ({"source_capacity": 0}, "source_capacity must be >= 1, got 0"),
+        ({"capacity": 0}, "capacity must be an integer >= 1, got 0"),
+        ({"source_capacity": 0}, "source_capacity must be an integer >= 1, got 0"),
         ({"source_name": "stage 1"}, "different names, got stage 1, stage 1"),
     ],
 )

@@ -37,8 +37,10 @@ def test_a_clip_that_does_not_fit_says_how_many_frames_there_are_and_are_possibl
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((10, 0, 0, 1), "num_frames must be >= 1, got 0"),
-        ((10, 0, 1, 0), "stride must be >= 1, got 0"),
+        ((10, 0, 0, 1), "num_frames must be an integer >= 1, got 0"),
+        ((10, 0, 1, 0), "stride must be an integer >= 1, got 0"),
+        ((10, 0, 1.0, 1), "num_frames must be an integer >= 1, got 1.0"),
+        ((10, 1.5, 1, 1), r"start must be a frame of the video, .* \(0 to 9\), got 1.5"),
         ((10, 10, 1, 1), r"start must be a frame of the video, which has 10 frames \(0 to 9\)"),
         ((10, -1, 1, 1), "got -1"),
         ((10, 0, 1, 1, "reflect"), "boundary must be one of error, repeat_last, wrap"),

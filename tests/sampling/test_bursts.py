@@ -110,5 +110,5 @@ def test_too_many_lanes_for_so_few_frames_are_refused():
 
 @pytest.mark.parametrize("name", ["frames_per_burst", "lanes"])
 def test_nothing_of_a_kind_is_refused(name):
-    with pytest.raises(ConfigError, match=f"{name} must be >= 1, got 0"):
+    with pytest.raises(ConfigError, match=f"{name} must be an integer >= 1, got 0"):
         Bursts(**{"frames_per_burst": 8, "lanes": 8, name: 0})

@@ -130,9 +130,9 @@ def test_a_burst_decodes_half_of_the_gops_other_bursts(gop, size, amplification)
 
 
 def test_what_has_no_cost_is_refused():
-    with pytest.raises(ConfigError, match="lookahead must be >= 1, got 0"):
+    with pytest.raises(ConfigError, match="lookahead must be an integer >= 1, got 0"):
         lookahead_cost(CAMERA.gop_lengths, 0)
-    with pytest.raises(ConfigError, match="frames must be >= 1, got 0"):
+    with pytest.raises(ConfigError, match="frames must be an integer >= 1, got 0"):
         lookahead_for(CAMERA.gop_lengths, 0)
     with pytest.raises(ConfigError, match="GOPs of at least one frame each"):
         burst_cost(np.array([], np.int64), 8, lanes=8)

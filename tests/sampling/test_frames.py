@@ -69,12 +69,12 @@ def test_weights_by_length_are_a_plain_permutation_again():
 
 @pytest.mark.parametrize("sampler", [Uniform, Permutation])
 def test_what_is_impossible_is_refused(sampler):
-    with pytest.raises(ConfigError, match="over must be frames, seconds, videos or"):
+    with pytest.raises(ConfigError, match="over must be frames, seconds, videos, a tuple"):
         sampler(over="gop")
     with pytest.raises(ConfigError, match="one weight is needed for each of 12 videos, got 2"):
         sampler(over=(1.0, 2.0)).order(uneven(), 0)
 
 
 def test_a_stride_of_nothing_is_refused():
-    with pytest.raises(ConfigError, match="stride must be >= 1, got 0"):
+    with pytest.raises(ConfigError, match="stride must be an integer >= 1, got 0"):
         InOrder(stride=0)

@@ -55,5 +55,5 @@ def test_weights_that_are_none_are_refused(weights):
 
 @pytest.mark.parametrize("over", ["gop", [1.0, 2.0], None])
 def test_what_is_unknown_is_refused(over):
-    with pytest.raises(ConfigError, match="over must be frames, seconds, videos or a tuple of w"):
+    with pytest.raises(ConfigError, match="over must be frames, seconds, videos, a tuple of w"):
         check_over(over)

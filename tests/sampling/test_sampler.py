@@ -135,8 +135,8 @@ def test_counts_are_integers(name):
             replace(TRAITS, num_frames=4),
             r"samples clips, so one slot is int64 \[1, 4\]; its order gives int64 \[1\]; see",
         ),
-        (Order(length=3, frames_at=lambda n: n + 46), TRAITS, "gives frame 46 first; .* below 46"),
-        (Order(length=3, frames_at=lambda n: n - 1), TRAITS, "gives frame -1 first"),
+        (Order(length=3, frames_at=lambda n: n + 46), TRAITS, "gives frame 46; .* below 46"),
+        (Order(length=3, frames_at=lambda n: n - 1), TRAITS, "gives frame -1;"),
     ],
 )
 def test_an_order_that_is_not_what_its_sampler_says_is_refused(order, traits, said):

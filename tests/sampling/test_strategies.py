@@ -125,7 +125,7 @@ def test_bursts_that_are_not_possible_say_why():
     [
         ({"batch_size": 12_001}, "larger than the set: the videos have 12000 frames"),
         ({"target": 0}, "target must be >= 1, got 0"),
-        ({"frames_per_burst": 0}, "frames_per_burst must be >= 1, got 0"),
+        ({"frames_per_burst": 0}, "frames_per_burst must be an integer >= 1, got 0"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(options, message):

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 from headrace.sampling.bursts import Bursts
@@ -14,6 +15,7 @@ from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.testing.damage import damage_packets, truncate
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.clip_loader import ClipLoader
+from headrace.training.datasets import FrameDataset, VideoDataset
 from headrace.training.loader import FrameLoader
 from headrace.training.ranks import Opened
 from training.videos import SIZE, PlainFrames, contents
@@ -308,3 +310,57 @@ def test_a_list_that_cannot_be_written_is_said_at_once(loader, folder, tmp_path)
 def test_weights_are_those_of_the_videos_that_can_be_read(loader, videos):
     each = loader(videos, on_error="skip", sampling=Uniform(over=(0.0, 5.0, 1.0, 0.0)))
     assert {video for batch in each for video in batch.video.tolist()} == {2}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_dataset_gives_others_in_place_of_bad_frames(folder, videos, store, workers):
+    """By the same rule in any process; `video` is the place in the list that was given."""
+    plain = PlainFrames([videos[0]], store)
+    with FrameDataset(videos, SIZE, on_error="skip", store=store) as frames:
+        assert [error.source for error in frames.left_out] == [str(videos[1])]
+        assert len(frames) > 80
+        alone = [(each["video"], each["index"]) for each in frames.__getitems__(range(len(frames)))]
+        loader = DataLoader(frames, batch_size=8, num_workers=workers)
+        batches = list(loader)
+    found = [(int(v), int(i)) for b in batches for v, i in zip(b["video"], b["index"], strict=True)]
+    assert found == alone
+    assert {video for video, _ in found} == {0, 2, 3}
+    asked = [*range(40), *range(40)]
+    differ = [
+        n for n, (given, index) in enumerate(zip(found, asked, strict=False)) if given[1] != index
+    ]
+    assert len(differ) > 0
+    assert all(n >= 40 for n in differ)  # the good video is given as it is
+    for batch in batches:
+        for pixels, index in zip(batch["frame"], batch["index"], strict=True):
+            expected = torch.from_numpy(plain.frames[0][int(index)]).movedim(-1, 0)
+            assert torch.equal(pixels, expected)
+
+
+def test_a_dataset_raises_or_conceals_as_asked(folder, store):
+    damaged = folder / "damaged.mp4"
+    with (
+        FrameDataset([damaged], SIZE, store=store) as frames,
+        pytest.raises(DecodeError, match=r"damaged\.mp4"),
+    ):
+        frames.__getitems__(range(40))
+    with FrameDataset([damaged], SIZE, on_error="conceal", store=store) as frames:
+        items = frames.__getitems__(range(40))
+    assert [item["index"] for item in items] == [*range(40)]
+    assert 0 < sum(item["is_concealed"] for item in items) < 40
+
+
+def test_a_clip_of_a_dataset_that_is_bad_is_one_of_another_video(folder, videos, store):
+    options = {"clip_len": 30, "stride": 1, "size": SIZE, "store": store, "start": 0}
+    files = [videos[2], videos[1], videos[0]]
+    with VideoDataset(files, on_error="skip", **options) as clips:
+        assert len(clips) == 2
+        assert [clips[place]["video"] for place in (0, 1)] == [2, 2]
+    with VideoDataset(files[:1], on_error="conceal", **options) as clips:
+        assert clips[0]["is_concealed"].any()
+    with (
+        VideoDataset(files[:1], on_error="skip", **options) as clips,
+        pytest.raises(ConfigError, match="item 0 and 64 others drawn in its place cannot be"),
+    ):
+        clips[0]

@@ -1,5 +1,7 @@
 """Batches of clips."""
 
+from collections import Counter
+
 import pytest
 import torch
 
@@ -66,3 +68,32 @@ def test_the_default_clips_are_16_frames_two_apart(videos, store):
     with ClipLoader(videos[:1], batch_size=1, size=SIZE, store=store) as loader:
         (batch,) = loader
     assert batch.index.diff().tolist() == [[2] * 15]
+
+
+@pytest.mark.parametrize(("ranks", "batch_size"), [(1, 7), (2, 4), (3, 5), (7, 2)])
+def test_an_evaluation_on_many_ranks_counts_each_clip_once(videos, store, ranks, batch_size):
+    """Ten clips of each video; where they do not share out evenly, the first come again, marked."""
+    counted, given, steps = Counter(), 0, set()
+    for rank in range(ranks):
+        with ClipLoader(
+            videos,
+            clips=UniformClips(num_clips=10, num_frames=3),
+            batch_size=batch_size,
+            size=SIZE,
+            store=store,
+            workers=1,
+            rank=rank,
+            num_replicas=ranks,
+        ) as loader:
+            batches = list(loader)
+        steps.add(len(batches))
+        for batch in batches:
+            given += len(batch)
+            kept = ~batch.is_repeated
+            places = zip(batch.video[kept].tolist(), batch.index[kept, 0].tolist(), strict=True)
+            counted.update(places)
+    assert counted.total() == 40
+    assert given == -(-40 // ranks) * ranks
+    assert len(steps) == 1
+    per_video = Counter(video for video, _ in counted.elements())
+    assert per_video == {0: 10, 1: 10, 2: 10, 3: 10}

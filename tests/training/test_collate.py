@@ -6,6 +6,7 @@ import torch
 
 from headrace.errors import ConfigError
 from headrace.training.collate import Collate
+from headrace.training.named_tensors import NamedTensors
 
 
 @pytest.mark.parametrize("shape", [(2,), (2, 5)], ids=["frames", "clips or cameras"])
@@ -27,7 +28,9 @@ def test_pictures_of_different_sizes_are_transformed_one_by_one_but_not_those_th
 
     sizes = [[(4, 6), (2, 2)], [(0, 0), (8, 4)]]
     pixels = [[np.zeros((*size, 3), np.uint8) for size in row] for row in sizes]
-    pictures = Collate(shrink).pictures(pixels)
+    collate = Collate(transform=shrink)
+    batch = NamedTensors(frames=collate.pictures(pixels), slot=torch.arange(2))
+    pictures = collate.transformed(batch, lambda: [0, 1]).frames
     assert seen == [(3, 4, 6), (3, 2, 2), (3, 8, 4)]
     assert [[tuple(each.shape) for each in row] for row in pictures] == [
         [(3, 2, 3), (3, 1, 1)],
@@ -36,11 +39,15 @@ def test_pictures_of_different_sizes_are_transformed_one_by_one_but_not_those_th
 
 
 def test_the_transform_comes_after_the_device():
+    def seen(frames):
+        devices.append(frames.device.type)
+        return frames
+
     devices = []
-    Collate(lambda each: devices.append(each.device.type) or each, "meta").pictures(
-        np.zeros((1, 2, 2, 3), np.uint8)
-    )
-    assert devices == ["meta"]
+    collate = Collate(transform=seen, batch_transform=seen, device="meta")
+    batch = NamedTensors(frames=collate.pictures(np.zeros((2, 2, 2, 3), np.uint8)))
+    collate.transformed(batch, lambda: [0, 1])
+    assert devices == ["meta"] * 3
     assert Collate().pictures(np.zeros((1, 2, 2, 3), np.uint8)).device == torch.device("cpu")
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from headrace.decode.clips import read_clip
+from headrace.decode.clips import load_clip, read_clip
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import ConfigError, OpenError
@@ -46,6 +46,11 @@ def of_batch(batch, plain):
     """Return what the frames of a batch must look like."""
     places = zip(batch["video"].tolist(), batch["index"].tolist(), strict=True)
     return torch.stack([of_item({"video": v, "index": i}, plain) for v, i in places])
+
+
+def all_of(clips):
+    """Return the frames of all clips, made in this process."""
+    return torch.stack([clips[video]["frames"] for video in range(len(clips))])
 
 
 def test_there_are_as_many_items_as_frames(frames):
@@ -165,9 +170,15 @@ def test_an_item_is_the_clip_of_a_video(clips, videos):
     for number, path in enumerate(videos):
         indices = clips.clip_indices(number)
         expected = read_clip(path, int(indices[0]), 4, 3, size=SIZE)
-        clip = clips[number]
-        assert clip.dtype == torch.uint8
-        assert torch.equal(clip, torch.from_numpy(expected).movedim(-1, -3))
+        item = clips[number]
+        assert item["frames"].dtype == torch.uint8
+        assert torch.equal(item["frames"], torch.from_numpy(expected).movedim(-1, -3))
+        assert (item["video"], item["index"].tolist()) == (number, indices.tolist())
+        assert (
+            item["pts_seconds"].tolist()
+            == load_clip(path, int(indices[0]), 4, 3).pts_seconds.tolist()
+        )
+        assert not item["is_concealed"].any()
 
 
 def test_random_clips_depend_on_seed_epoch_and_video_alone(videos, store):
@@ -197,10 +208,25 @@ def test_a_fixed_start_is_that_of_every_video(videos, store):
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_a_dataloader_batches_clips_with_any_workers(clips, workers):
-    expected = torch.stack([clips[video] for video in range(4)])
+    clips.set_epoch(0)
     [batch] = DataLoader(clips, batch_size=4, num_workers=workers)
-    assert batch.shape == (4, 4, 3, *SIZE)
-    assert torch.equal(batch, expected)
+    assert batch["frames"].shape == (4, 4, 3, *SIZE)
+    assert batch["video"].tolist() == [0, 1, 2, 3]
+    assert batch["index"].shape == batch["pts_seconds"].shape == (4, 4)
+    assert torch.equal(batch["frames"], all_of(clips))
+
+
+def test_each_pass_has_other_clips_where_nobody_says_the_epoch(clips):
+    """The same ones with any workers: how often a clip was asked for is known to all of them."""
+    passes = []
+    for workers in (0, 1, 2):
+        clips._visits.zero_()
+        loader = DataLoader(clips, batch_size=4, num_workers=workers)
+        passes.append([batch["index"].tolist() for _ in range(3) for batch in loader])
+    assert passes[0] == passes[1] == passes[2]
+    assert len({str(each) for each in passes[0]}) == 3
+    clips.set_epoch(1)
+    assert clips[0]["index"].tolist() == passes[0][1][0] == clips[0]["index"].tolist()
 
 
 def test_workers_that_live_on_are_told_of_a_new_epoch(clips):
@@ -208,7 +234,7 @@ def test_workers_that_live_on_are_told_of_a_new_epoch(clips):
     for epoch in (0, 1):
         clips.set_epoch(epoch)
         [batch] = loader
-        assert torch.equal(batch, torch.stack([clips[video] for video in range(4)]))
+        assert torch.equal(batch["frames"], all_of(clips))
     del loader
 
 
@@ -222,7 +248,7 @@ def test_a_short_video_may_repeat_its_last_frame(videos, store):
         videos, clip_len=20, stride=1, size=SIZE, boundary="repeat_last", store=store
     ) as dataset:
         assert dataset.clip_indices(3).tolist() == [*range(18), 17, 17]
-        clip = dataset[3]
+        clip = dataset[3]["frames"]
         assert torch.equal(clip[17], clip[19])
         assert not torch.equal(clip[16], clip[17])
         assert dataset.counters.frames_decoded == 18
@@ -240,7 +266,9 @@ def test_a_transform_gets_each_clip(videos, store):
 
     with VideoDataset(videos, 2, 1, double, start=0, size=SIZE, store=store) as dataset:
         plain_clip = read_clip(videos[0], 0, 2, 1, size=SIZE)
-        assert np.array_equal(dataset[0].movedim(-3, -1), plain_clip.astype(np.float32) * 2)
+        assert np.array_equal(
+            dataset[0]["frames"].movedim(-3, -1), plain_clip.astype(np.float32) * 2
+        )
 
 
 def test_one_path_that_is_in_no_list_is_refused(videos, store):
@@ -253,15 +281,21 @@ def test_one_path_that_is_in_no_list_is_refused(videos, store):
 def test_no_video_and_an_argument_out_of_range_are_refused(videos, store):
     with pytest.raises(ConfigError, match="at least one video"):
         VideoDataset([], store=store)
-    with pytest.raises(ConfigError, match="stride must be >= 1, got 0"):
+    with pytest.raises(ConfigError, match="stride must be an integer >= 1, got 0"):
         VideoDataset(videos, stride=0, store=store)
+    with pytest.raises(ConfigError, match="start must be an index of a frame, or 'random', got 1"):
+        VideoDataset(videos, start=1.5, store=store)
+    with FrameDataset(videos, SIZE, store=store) as frames:
+        assert frames.__getitems__([]) == []
+        with pytest.raises(ConfigError, match=r"frames are asked for by integers, got \[1\.5\]"):
+            frames[1.5]
     with pytest.raises(ConfigError, match="start must be a frame of the video"):
         VideoDataset(videos, start=100, store=store)
 
 
 def test_a_dataset_sent_to_another_process_gives_the_same(clips):
     with pickle.loads(pickle.dumps(clips)) as received:  # noqa: S301
-        assert torch.equal(received[2], clips[2])
+        assert torch.equal(received[2]["frames"], clips[2]["frames"])
 
 
 def test_a_missing_file_is_named(tmp_path, store):
@@ -285,6 +319,7 @@ def test_workers_read_no_index_and_give_the_same(videos, plain, tmp_path, method
         assert torch.equal(batch["frame"], of_batch(batch, plain))
         assert cost.packets_read < 10
         assert frames.counters == DecodeCounters()
+        clips.set_epoch(0)
         [clip_batch] = DataLoader(clips, **how)
-        assert torch.equal(clip_batch, torch.stack([clips[video] for video in range(4)]))
+        assert torch.equal(clip_batch["frames"], all_of(clips))
         assert not store.folder.exists()

@@ -121,11 +121,19 @@ def test_an_epoch_that_was_taken_to_its_end_is_followed_by_the_next():
     assert (state["epoch"], state["slot"], sampler.epoch) == (1, 0, 1)
 
 
-def test_a_pass_that_was_left_early_begins_again():
+def test_a_pass_that_was_left_early_is_followed_by_the_next_epoch():
     sampler = EpochSampler(POPULATION, Permutation())
-    first = next(iter(sampler))
-    assert next(iter(sampler)) == first
-    assert sampler.epoch == 0
+    next(iter(sampler))
+    assert sampler.epoch == 1
+    assert list(sampler) == Permutation().order(POPULATION, 1)[:].tolist()
+
+
+def test_a_place_in_an_epoch_that_was_loaded_is_taken_once():
+    sampler = EpochSampler(POPULATION, Permutation())
+    state = {**sampler.state_dict(), "slot": 50}
+    sampler.load_state_dict(state)
+    assert len(list(sampler)) == FRAMES - 50
+    assert len(list(sampler)) == FRAMES
 
 
 def test_an_epoch_over_seconds_needs_no_more_than_the_dataset(videos, store):

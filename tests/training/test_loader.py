@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from itertools import islice
 
 import pytest
 import torch
@@ -135,14 +136,45 @@ def test_another_seed_gives_other_batches(loader):
     assert contents(loader(sampling=Uniform(seed=1), seed=2)) == contents(loader(seed=2))
 
 
-def test_an_epoch_that_was_left_early_begins_again(loader):
-    each = loader()
-    whole = contents(each)
-    each.set_epoch(0)
-    for batch in each:
-        assert contents([batch]) == whole[:1]
-        break
-    assert contents(each) == whole
+def test_weights_may_be_said_by_path(loader, videos):
+    weights = {videos[2]: 3.0, str(videos[0]): 1, videos[1]: 0, videos[3]: 0, "other.mp4": 5}
+    each = loader(sampling=Uniform(over=weights))
+    batches = list(each)
+    assert contents(batches) == contents(loader(sampling=Uniform(over=(1.0, 0.0, 3.0, 0.0))))
+    assert {int(video) for batch in batches for video in batch.video} == {0, 2}
+    with pytest.raises(ConfigError, match=r"has none for .*video-1\.mp4 \(and 1 more\), and 2 in"):
+        loader(sampling=Permutation(over={videos[0]: 1.0, videos[2]: 1.0}))
+    with pytest.raises(ConfigError, match="weights must be finite"):
+        Uniform(over={videos[0]: -1.0})
+
+
+@pytest.mark.parametrize("left_early", [None, "go_on"])
+def test_a_random_epoch_that_was_left_early_goes_on(loader, left_early):
+    """As often as it is left, each batch comes once, and the next epoch behind them."""
+    each = loader(left_early=left_early)
+    whole = contents([*each, *each])
+    again = loader(left_early=left_early)
+    seen = []
+    while len(seen) < len(whole):
+        seen += contents(islice(again, 5))
+        assert len(again) == len(each)
+    assert seen == whole
+    assert again.epoch == 2
+
+
+def test_what_is_in_order_or_was_asked_to_begins_again(loader):
+    for each in (loader(sampling=InOrder()), loader(left_early="begin_again")):
+        first = contents(islice(each, 2))
+        assert contents(each)[:2] == first
+        assert each.epoch == 1
+
+
+def test_an_epoch_that_was_left_early_costs_nothing_twice(loader):
+    each = loader(sampling=Permutation(), persistent=False)
+    for _ in range(4):
+        list(islice(each, 3))
+    assert each.epoch == 1
+    assert each.statistics.frames_decoded < 1.2 * 113
 
 
 def test_a_wide_window_decodes_each_frame_once_and_a_naive_one_over_and_over(loader, plain):
@@ -242,12 +274,15 @@ def test_two_iterations_at_once_are_told_apart(loader):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
+        ({"batch_size": 0}, "batch_size must be an integer >= 1, got 0"),
         ({"batch_size": 200}, "at most 113 are possible"),
         ({"memory_budget": 1000}, r"does not hold three batches of 10 frames .* are needed"),
         ({"memory_budget": "many"}, "a size must read like"),
-        ({"workers": 0}, "workers .* >= 1"),
-        ({"lookahead": 0}, "lookahead must be >= 1"),
+        ({"batch_size": 2.0}, "batch_size must be an integer >= 1, got 2.0"),
+        ({"workers": 1.5}, "workers must be an integer >= 1, got 1.5"),
+        ({"left_early": "stop"}, "left_early must be one of go_on, begin_again, or None"),
+        ({"transform": 3}, r"transform must be a function of frames, .* got int"),
+        ({"lookahead": 0}, "lookahead must be an integer >= 1"),
         ({"videos": []}, "at least one video"),
         ({"on_error": "ignore"}, "one of raise, skip, conceal, got 'ignore'"),
         ({"rank": 1}, "rank and num_replicas go together"),

@@ -15,10 +15,12 @@ SHARED = {
     "gpu": None,
     "workers": None,
     "transform": None,
+    "batch_transform": None,
     "device": None,
     "pin_memory": False,
     "rank": None,
     "num_replicas": None,
+    "left_early": None,
     "stall_seconds": 120.0,
     "store": None,
 }

@@ -139,6 +139,47 @@ def test_what_is_no_sampler_is_refused_by_what_it_lacks(videos, options):
         ClipLoader(videos, clips=[], **options)
 
 
+class Beyond(EveryThird):
+    """Has frames that are none, behind the first ones."""
+
+    traits = SamplerTraits(identity="beyond", is_random=False, has_replacement=False)
+
+    def order(self, population: Population, epoch: int) -> Order:
+        return Order(length=200, frames_at=lambda slots: slots)
+
+
+class Straddling(FirstFrames):
+    """Has clips that reach from one video into the next."""
+
+    def order(self, population: Population, epoch: int) -> Order:
+        steps = np.arange(self.traits.num_frames)
+        return Order(length=20, frames_at=lambda slots: slots[:, None] * 4 + steps)
+
+
+def test_frames_that_there_are_not_are_refused_by_number(videos, options):
+    with (
+        FrameLoader(videos, sampling=Beyond(), **options) as loader,
+        pytest.raises(ConfigError, match=r"Beyond gives frame 1\d\d; frame ids are .* below 113"),
+    ):
+        list(loader)
+    with (
+        FrameDataset(videos, SIZE, store=options["store"]) as frames,
+        pytest.raises(ConfigError, match="Beyond gives frame 199"),
+    ):
+        list(EpochSampler(frames, Beyond()))
+
+
+def test_a_clip_of_two_videos_is_refused(videos, options):
+    options = {**options, "batch_size": 4}
+    with (
+        ClipLoader(videos, clips=Straddling(6), **options) as loader,
+        pytest.raises(
+            ConfigError, match=r"a clip from frame 36 to 41, with frames of videos \[0, "
+        ),
+    ):
+        list(loader)
+
+
 def test_an_order_that_is_not_what_was_said_is_refused(videos, options):
     class Mine(FirstFrames):
         traits = EveryThird.traits

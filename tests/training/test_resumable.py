@@ -92,6 +92,22 @@ def test_a_batch_whose_transform_failed_was_not_delivered(loader):
     assert each.state_dict() == state
 
 
+@pytest.mark.parametrize("epoch", [-1, 1.5])
+def test_an_epoch_that_is_none_is_refused_at_once(loader, epoch):
+    with pytest.raises(ConfigError, match=f"epoch must be an integer >= 0, got {epoch}"):
+        loader().set_epoch(epoch)
+
+
+def test_an_iteration_that_another_one_went_past_is_refused(loader):
+    """Also where the other goes on where this one stood."""
+    each = loader(left_early="go_on")
+    first = iter(each)
+    next(first)
+    next(iter(each))
+    with pytest.raises(ConfigError, match="closed, or iterated anew"):
+        next(first)
+
+
 def test_a_loader_is_neither_copied_nor_sent_to_another_process(loader):
     for send in (pickle.dumps, copy.deepcopy):
         with pytest.raises(ConfigError, match=r"threads and open files, .* state_dict\(\) to go"):
@@ -99,15 +115,16 @@ def test_a_loader_is_neither_copied_nor_sent_to_another_process(loader):
 
 
 def test_an_iteration_does_not_go_on_in_a_process_that_was_forked(loader):
-    """Its threads are not there; but the loader may be iterated from where it began."""
-    each = loader()
+    """Its threads are not there; but the loader may be iterated from where it stood."""
+    first, second = pixels(islice(loader(), 2))
+    each = loader(left_early="go_on")
     batches = iter(each)
-    first = pixels([next(batches)])
+    assert pixels([next(batches)]) == [first]
     if (child := os.fork()) == 0:
         try:
             next(batches)
         except ConfigError:
-            os._exit(pixels([next(iter(each))]) != first)
+            os._exit(pixels([next(iter(each))]) != [second])
         os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert len(list(batches)) == len(each) - 1

@@ -36,6 +36,8 @@ def test_ten_thousand_links_are_found(tmp_path):
         ("list.txt", "a.mp4\n\n  deep/b.mp4\n/elsewhere/c.mp4\n"),
         ("list.csv", "label,path\n1,a.mp4\n2,deep/b.mp4\n3,/elsewhere/c.mp4\n"),
         ("LIST.CSV", "\ufeffvideo\na.mp4\ndeep/b.mp4\n/elsewhere/c.mp4\n"),
+        ("list.csv", "a.mp4,1\ndeep/b.mp4,2\n/elsewhere/c.mp4,3\n"),
+        ("list.txt", "a.mp4 1\ndeep/b.mp4\tlong jump 7\n/elsewhere/c.mp4  2\n"),
         ("list.jsonl", '{"file": "a.mp4"}\n"deep/b.mp4"\n\n{"path": "/elsewhere/c.mp4"}\n'),
     ],
 )
@@ -49,6 +51,13 @@ def test_a_list_names_videos_from_where_it_lies(tmp_path, name, text):
     ]
 
 
+def test_a_path_may_hold_blanks_with_and_without_a_label(tmp_path):
+    (tmp_path / "list.txt").write_text("my video.mp4\nmy video.mp4 3\na.mp4 b.mp4\nno suffix\n")
+    found = find_videos([tmp_path / "list.txt"])
+    names = [str(each.relative_to(tmp_path)) for each in found]
+    assert names == ["my video.mp4", "my video.mp4", "a.mp4 b.mp4", "no suffix"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
@@ -57,6 +66,7 @@ def test_a_list_names_videos_from_where_it_lies(tmp_path, name, text):
         ("list.jsonl", b"{a}\n", "a line that is no JSON"),
         ("list.jsonl", b'{"n": 1}\n', "no column path"),
         ("list.txt", b"\xff\xfe\x00", "cannot read"),
+        ("list.csv", b"x" * 200_000, "is no CSV behind line 0: field larger"),
     ],
 )
 def test_a_list_that_cannot_be_read_is_refused(tmp_path, name, content, said):

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from headrace.errors import ConfigError
 from headrace.video.source import Source
 
 
@@ -9,6 +12,13 @@ def test_a_source_is_made_of_a_path_a_string_or_itself(tmp_path):
     source = Source.of(str(tmp_path / "a.mp4"))
     assert source == Source(tmp_path / "a.mp4") == Source.of(source)
     assert str(source) == str(tmp_path / "a.mp4")
+
+
+def test_a_source_is_made_of_a_string_with_a_stream(tmp_path):
+    assert Source(str(tmp_path / "a.mp4"), 0) == Source(tmp_path / "a.mp4", stream=0)
+    for stream in (-1, 1.0):
+        with pytest.raises(ConfigError, match=f"stream must be an integer >= 0, got {stream}"):
+            Source("a.mp4", stream)
 
 
 def test_the_content_id_survives_a_copy_and_sees_a_change(tmp_path):

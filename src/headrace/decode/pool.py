@@ -9,7 +9,8 @@ from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, Decoder
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import BackendError
+from headrace.sizes import check_integers
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
@@ -46,8 +47,7 @@ class DecoderPool:
         Raises:
             ConfigError: `max_open` is below 1.
         """
-        if max_open < 1:
-            raise ConfigError(f"max_open must be >= 1, got {max_open}")
+        check_integers(1, max_open=max_open)
         self._shape = shape
         self._max_open = max_open
         self._keeps_codecs = keeps_codecs

@@ -57,6 +57,7 @@ class PrefetchLoop:
             boundary=config.boundary,
             store=context.store,
         )
+        self._clips.set_epoch(0)  # the same clips each time
 
     def __enter__(self) -> Self:
         return self
@@ -122,13 +123,13 @@ class _Step:
         self._is_pinned = is_pinned
         self._has_gpu = has_gpu()
 
-    def take(self, batch: torch.Tensor) -> list[float]:
+    def take(self, batch: dict[str, torch.Tensor]) -> list[float]:
         """Return the milliseconds for which handing it to the GPU held up the loop, if any."""
         if not self._has_gpu:
             self._waiter.pause(self._seconds)
             return []
         began_ns = self._clock.now_ns()
-        moved = batch.to("cuda", non_blocking=self._is_pinned)
+        moved = batch["frames"].to("cuda", non_blocking=self._is_pinned)
         held_ms = (self._clock.now_ns() - began_ns) / 1e6
         self._waiter.pause(self._seconds)
         torch.cuda.current_stream(moved.device).synchronize()

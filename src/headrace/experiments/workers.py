@@ -101,6 +101,7 @@ def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
         boundary=config.boundary,
         store=context.store,
     ) as clips:
+        clips.set_epoch(0)  # the same clips each time
         frames = len(clips) * config.clip_len
         epochs = take_turns(
             config.workers,

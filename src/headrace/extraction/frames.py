@@ -102,9 +102,9 @@ class FrameReader:
             ConfigError: an argument is out of range.
         """
         check_on_error(on_error)
-        if stride < 1:
-            raise ConfigError(f"stride must be >= 1, got {stride}")
-        check_integers(1, batch_size=batch_size, max_batches=max_batches, workers=workers)
+        check_integers(
+            1, stride=stride, batch_size=batch_size, max_batches=max_batches, workers=workers
+        )
         if max_batches is not None and batch_size is None:
             raise ConfigError(f"max_batches={max_batches} needs a batch_size; give both")
         self._videos = [

@@ -6,6 +6,7 @@ from headrace.errors import ConfigError
 from headrace.live.frame import LiveFrame
 from headrace.runtime.grouping import Windows
 from headrace.runtime.item import Item
+from headrace.sizes import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,13 +21,7 @@ class ClipShape:
     """Frames from the start of a clip to that of the next; None: clips follow each other."""
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("clip_len", self.num_frames),
-            ("clip_stride", self.stride),
-            ("clip_hop", self.hop),
-        ):
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be >= 1, got {value}")
+        check_integers(1, clip_len=self.num_frames, clip_stride=self.stride, clip_hop=self.hop)
 
     def windows(self) -> Windows[LiveFrame]:
         """Return what makes clips of the frames of any number of sources, anew for each run.

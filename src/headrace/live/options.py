@@ -5,6 +5,7 @@ from typing import Literal, get_args
 
 from headrace.errors import ConfigError
 from headrace.live.back_off import BackOff
+from headrace.sizes import check_integers
 
 Transport = Literal["tcp", "udp"]
 """How RTSP brings its packets: TCP loses none; UDP may be quicker on a network that loses none."""
@@ -43,5 +44,4 @@ class SourceOptions:
             )
         if self.backlog_seconds < 0:
             raise ConfigError(f"backlog_seconds must be >= 0, got {self.backlog_seconds}")
-        if self.keep < 1:
-            raise ConfigError(f"keep must be >= 1 frame, got {self.keep}")
+        check_integers(1, keep=self.keep)

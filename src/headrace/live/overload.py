@@ -10,6 +10,7 @@ from headrace.live.frame import LiveFrame
 from headrace.runtime.clock import Clock
 from headrace.runtime.grouping import Group, Grouping
 from headrace.runtime.item import Item
+from headrace.sizes import check_integers
 
 OverloadName = Literal["auto", "every-frame", "freshest"]
 """`every-frame`: sources wait, and latency grows; `freshest`: older frames make room for newer
@@ -63,8 +64,7 @@ class Overload:
                 "a file at full speed waits for the model, so its frames are never too many or too "
                 "old; leave out --overload freshest and --max-staleness, or give --pace realtime"
             )
-        if queue is not None and queue < 1:
-            raise ConfigError(f"queue must be >= 1, got {queue}")
+        check_integers(1, queue=queue)
         if max_staleness_seconds is not None and not max_staleness_seconds > 0:
             raise ConfigError(f"max_staleness must be > 0, got {max_staleness_seconds} s")
         meant = ("freshest" if is_live else "every-frame") if name == "auto" else name

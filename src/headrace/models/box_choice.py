@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from headrace.errors import ConfigError
 from headrace.models.class_names import ClassNames
+from headrace.sizes import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +26,7 @@ class BoxChoice:
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1:
             raise ConfigError(f"threshold must lie in 0 to 1, got {self.threshold}")
-        if self.max_boxes is not None and self.max_boxes < 1:
-            raise ConfigError(f"max_boxes must be >= 1, got {self.max_boxes}")
+        check_integers(1, max_boxes=self.max_boxes)
 
     def numbers(self, class_names: ClassNames) -> frozenset[int] | None:
         """Return the numbers of the classes that are kept; None: all.

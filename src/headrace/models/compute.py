@@ -7,6 +7,7 @@ import torch
 
 from headrace.errors import BackendError, ConfigError
 from headrace.models.precision import Device, Precision
+from headrace.sizes import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +38,7 @@ class Compute:
                     f"{name} must be one of {', '.join(get_args(choices))}, "
                     f"got {getattr(self, name)!r}"
                 )
-        if self.warmup_batches < 1:
-            raise ConfigError(f"warmup_batches must be >= 1, got {self.warmup_batches}")
+        check_integers(1, warmup_batches=self.warmup_batches)
         if self.compile and self.split_layer is not None:
             raise ConfigError(
                 f"a model that is cut behind {self.split_layer} is not compiled as one; "

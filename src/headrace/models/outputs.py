@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import torch
 
-from headrace.errors import ConfigError
 from headrace.models.box_choice import BoxChoice
 from headrace.models.class_names import ClassNames
 from headrace.models.results import Boxes, Features, Labels
+from headrace.sizes import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +20,7 @@ class ToLabels:
     """How many; where there are fewer classes, all of them."""
 
     def __post_init__(self) -> None:
-        if self.top_k < 1:
-            raise ConfigError(f"top_k must be >= 1, got {self.top_k}")
+        check_integers(1, top_k=self.top_k)
 
     def __call__(self, scores: torch.Tensor) -> Labels:
         """Return the labels; of equal ones the class with the lower number comes first."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError
+from headrace.sizes import check_integers
 from headrace.video.stream_index import StreamIndex
 
 
@@ -50,8 +50,7 @@ def in_order(
     Raises:
         ConfigError: `stride` is below 1.
     """
-    if stride < 1:
-        raise ConfigError(f"stride must be >= 1, got {stride}")
+    check_integers(1, stride=stride)
     return stretches(video, index, np.arange(0, len(index), stride)[:most], at_least=at_least)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headrace.errors import ConfigError
+from headrace.sizes import check_integers
 
 PrepLevel = Literal["simple", "medium", "complex"]
 """How much is done to a picture before the model sees it: see `build_preprocess`."""
@@ -38,8 +39,7 @@ class InputSpec:
             raise ConfigError(
                 f"resize is {self.resize} and crop is {self.crop}; give both, or None for both"
             )
-        if self.num_frames is not None and self.num_frames < 1:
-            raise ConfigError(f"num_frames must be >= 1, got {self.num_frames}")
+        check_integers(1, num_frames=self.num_frames)
 
     @property
     def layout(self) -> str:

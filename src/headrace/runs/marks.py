@@ -10,6 +10,7 @@ from headrace.profiling.provenance import Scalar
 from headrace.profiling.tensorboard_log import writing
 from headrace.profiling.torch_events import warm_up
 from headrace.runs.start import StartWatch
+from headrace.sizes import check_integers
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -35,8 +36,7 @@ class MarkOptions:
     def __post_init__(self) -> None:
         if self.trace_steps is not None and not self.trace:
             raise ConfigError(f"trace_steps={self.trace_steps} needs a trace; add --trace")
-        if self.trace_steps is not None and self.trace_steps < 1:
-            raise ConfigError(f"trace_steps must be >= 1, got {self.trace_steps}")
+        check_integers(1, trace_steps=self.trace_steps)
 
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, as a session records it."""

@@ -14,6 +14,7 @@ from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.provenance import Scalar
 from headrace.runs.marks import MarkOptions
 from headrace.sinks.predictions import PredictionFormat
+from headrace.sizes import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +188,4 @@ def computing(compute: ComputeOptions) -> dict[str, Scalar]:
 
 
 def _check_least(options: object, *names: str) -> None:
-    for name in names:
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise ConfigError(f"{name} must be >= 1, got {value}")
+    check_integers(1, **{name: getattr(options, name) for name in names})

@@ -8,6 +8,7 @@ from typing import Final, Generic, Literal, Protocol, TypeVar
 
 from headrace.errors import ConfigError
 from headrace.runtime.item import Item
+from headrace.sizes import check_integers
 
 T = TypeVar("T")
 
@@ -78,9 +79,7 @@ class Windows(Generic[T]):
     )
 
     def __post_init__(self) -> None:
-        for name, value in (("length", self.length), ("stride", self.stride), ("hop", self.hop)):
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} of a group must be >= 1, got {value}")
+        check_integers(1, length=self.length, stride=self.stride, hop=self.hop)
         if self.rest not in ("keep", "drop"):
             raise ConfigError(f"rest of a group must be 'keep' or 'drop', got {self.rest!r}")
 

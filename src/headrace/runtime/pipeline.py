@@ -25,6 +25,7 @@ from headrace.runtime.statistics import QueueStatistics
 from headrace.runtime.threads import ThreadGroup
 from headrace.runtime.waiter import Waiter
 from headrace.runtime.work import run_feed, run_stage, work_of
+from headrace.sizes import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +59,7 @@ class Pipeline:
         names = [self.source_name, *(stage.name for stage in self.stages)]
         if len(set(names)) < len(names):
             raise ConfigError(f"stages need different names, got {', '.join(names)}")
-        for name, value in (("capacity", self.capacity), ("source_capacity", self.source_capacity)):
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be >= 1, got {value}")
+        check_integers(1, capacity=self.capacity, source_capacity=self.source_capacity)
 
     def run(self, *, clock: Clock = SYSTEM_CLOCK, marks: Marks = NO_MARKS) -> "Run":
         """Runs it: `with pipeline.run() as run: for item in run: ...`.

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.sizes import check_integers
 
 Boundary = Literal["error", "repeat_last", "wrap"]
 """What a clip does where the video ends: refuse, repeat its own last frame, or start again."""
@@ -32,13 +33,12 @@ def clip_indices(
         raise ConfigError(
             f"boundary must be one of {', '.join(get_args(Boundary))}, got {boundary!r}"
         )
-    for name, value in (("num_frames", num_frames), ("stride", stride)):
-        if value < 1:
-            raise ConfigError(f"{name} must be >= 1, got {value}")
-    if not 0 <= start < total:
+    check_integers(1, num_frames=num_frames, stride=stride)
+    is_whole = isinstance(start, int | np.integer)
+    if not (is_whole and 0 <= start < total):
         raise ConfigError(
             f"start must be a frame of the video, which has {total} frames "
-            f"(0 to {total - 1}), got {start}"
+            f"(0 to {total - 1}), got {start!r}"
         )
     steps = np.arange(num_frames, dtype=np.int64)
     reachable = (total - 1 - start) // stride + 1

@@ -12,6 +12,7 @@ from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.sampler import SamplerTraits, SamplerUse
+from headrace.sizes import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +50,7 @@ class Bursts:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, value in (("frames_per_burst", self.frames_per_burst), ("lanes", self.lanes)):
-            if value < 1:
-                raise ConfigError(f"{name} must be >= 1, got {value}")
+        check_integers(1, frames_per_burst=self.frames_per_burst, lanes=self.lanes)
 
     @property
     def traits(self) -> SamplerTraits:

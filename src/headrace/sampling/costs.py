@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.sizes import check_integers
 
 _LONGEST_LOOKAHEAD = 131_072
 
@@ -136,7 +137,6 @@ def _distinct(gop_lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
 
 
 def _check(gop_lengths: NDArray[np.int64], name: str, value: int) -> None:
-    if value < 1:
-        raise ConfigError(f"{name} must be >= 1, got {value}")
+    check_integers(1, **{name: value})
     if not len(gop_lengths) or gop_lengths.min() < 1:
         raise ConfigError("GOPs of at least one frame each are needed to tell a cost")

@@ -6,13 +6,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError
 from headrace.sampling.feistel import Feistel
 from headrace.sampling.line import Over, check_over, line_of, over_opened
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.sampler import SamplerTraits, SamplerUse
+from headrace.sizes import check_integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +23,7 @@ class InOrder:
     """1 means every frame."""
 
     def __post_init__(self) -> None:
-        if self.stride < 1:
-            raise ConfigError(f"stride must be >= 1, got {self.stride}")
+        check_integers(1, stride=self.stride)
 
     @property
     def traits(self) -> SamplerTraits:

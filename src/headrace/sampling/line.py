@@ -1,6 +1,7 @@
 """All frames end to end on a line, each as long as its share: uniform places give it its share."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Literal, get_args
 
@@ -13,8 +14,8 @@ from headrace.sampling.sampler import SamplerUse
 
 _Word = Literal["frames", "seconds", "videos"]
 
-Over = _Word | tuple[float, ...]
-"""What sampling is uniform over; a tuple gives each video a weight.
+Over = _Word | tuple[float, ...] | Mapping[str | os.PathLike[str], float]
+"""What sampling is uniform over; a tuple, or a mapping from its path, gives each video a weight.
 
 - `frames`: every frame alike, so that long videos come more often than short ones.
 - `seconds`: every moment alike, so that a frame comes in proportion to how long it is shown.
@@ -28,18 +29,36 @@ Line = Callable[[NDArray[np.float64]], NDArray[np.int64]]
 
 def check_over(over: Over) -> None:
     """Raise ConfigError if `over` is no such word, and no weights."""
-    if isinstance(over, tuple):
-        if not (isfinite(sum(over)) and min(over, default=0) >= 0 < sum(over)):
-            raise ConfigError(f"weights must be finite, at least 0 and not all 0, got {over[:8]}")
+    weights: tuple[float, ...] | None = over if isinstance(over, tuple) else None
+    if isinstance(over, Mapping) and all(isinstance(key, str | os.PathLike) for key in over):
+        weights = tuple(over.values())
+    if weights is not None:
+        if not (isfinite(sum(weights)) and min(weights, default=0) >= 0 < sum(weights)):
+            said = f"weights must be finite, at least 0 and not all 0, got {weights[:8]}"
+            raise ConfigError(said)
     elif not (isinstance(over, str) and over in get_args(_Word)):
         raise ConfigError(
-            f"over must be {', '.join(get_args(_Word))} or a tuple of weights, one for each video, "
-            f"got {over!r}"
+            f"over must be {', '.join(get_args(_Word))}, a tuple of weights, one for each video, "
+            f"or a mapping from paths to weights, got {over!r}"
         )
 
 
 def over_opened(over: Over, use: SamplerUse) -> Over:
-    """Return `over` with the weights of those videos only that could be opened."""
+    """Return `over` with the weights of those videos only that could be opened.
+
+    Raises:
+        ConfigError: a mapping has no weight for one of them; names it.
+    """
+    if isinstance(over, Mapping):
+        by_path = {os.fspath(path): weight for path, weight in over.items()}
+        missing = [path for path in use.paths if path not in by_path]
+        if missing or not use.paths:
+            raise ConfigError(
+                f"a mapping of weights needs one for each video, by its path as it was given; it "
+                f"has none for {missing[0] if missing else 'a set without paths'} (and "
+                f"{max(0, len(missing) - 1)} more), and {len(by_path)} in all"
+            )
+        return tuple(by_path[path] for path in use.paths)
     if isinstance(over, tuple) and len(over) == use.videos_given:
         return tuple(over[each] for each in use.videos.tolist())
     return over
@@ -60,6 +79,8 @@ def line_of(population: Population, over: Over) -> Line:
                 f"one weight is needed for each of {population.num_videos} videos, got {len(over)}"
             )
         return _line_of_videos(population, np.array(over, np.float64))
+    if isinstance(over, Mapping):
+        raise ConfigError("a mapping of weights is for a loader, which knows the paths of videos")
     if over == "videos":
         return _line_of_videos(population, np.ones(population.num_videos))
     return _line_of_videos(population, population.frames_per_video.astype(np.float64))

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headrace.errors import ConfigError
+from headrace.sizes import check_integers
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -28,6 +29,7 @@ class Purpose(IntEnum):
     HEAD = 8
     HELD_OUT = 9
     DUMMY_LABEL = 10
+    TRANSFORM = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,7 @@ class Draws:
             value = getattr(self, name)
             if not 0 <= value < 1 << bits:
                 raise ConfigError(f"{name} must be at least 0 and below 2**{bits}, got {value}")
+            check_integers(0, **{name: value})
 
     def words(self, numbers: ArrayLike) -> NDArray[np.uint64]:
         """Return 64 random bits for each of `numbers`, which are at least 0; same shape."""

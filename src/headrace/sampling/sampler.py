@@ -58,6 +58,8 @@ class SamplerUse:
     """int64 [videos]: places, in the list that was given, of those that could be opened."""
     videos_given: int
     """Videos in that list."""
+    paths: tuple[str, ...] = ()
+    """Those of `videos`, as they were given; none where that is not known."""
     seed: int | None = None
     """The one that was asked for; None: the sampler keeps its own."""
     batch_size: int | None = None
@@ -152,10 +154,36 @@ def check_order(order: Order, sampler: Sampler, population: Population) -> None:
             f"{name} says in its traits that it samples {kind}, so one slot is int64 {[*shape]}; "
             f"its order gives {first.dtype} {[*first.shape]}; see num_frames of SamplerTraits"
         )
-    if first.min() < 0 or first.max() >= population.num_frames:
+    check_samples(first, sampler, population)
+
+
+def check_samples(frames: NDArray[np.int64], sampler: Sampler, population: Population) -> None:
+    """Check that samples, int64 [n] or [n, T], are frames there are, and each clip of one video.
+
+    Microseconds for a batch.
+
+    Raises:
+        ConfigError: they are not; says which.
+    """
+    if not frames.size:
+        return
+    if frames.min() < 0 or frames.max() >= population.num_frames:
         raise ConfigError(
-            f"{name} gives frame {first.max() if first.min() >= 0 else first.min()} first; frame "
-            f"ids are at least 0 and below {population.num_frames}, through all videos"
+            f"{_name(sampler)} gives frame {frames.max() if frames.min() >= 0 else frames.min()}; "
+            f"frame ids are at least 0 and below {population.num_frames}, through all videos"
+        )
+    if frames.ndim == 1:
+        return
+    video = population.video_of(frames[:, 0])
+    first = population.video_start[video][:, None]
+    end = first + population.frames_per_video[video][:, None]
+    strays = ((frames < first) | (frames >= end)).any(axis=1)
+    if strays.any():
+        clip = frames[strays][0]
+        raise ConfigError(
+            f"{_name(sampler)} gives a clip from frame {clip[0]} to {clip[-1]}, with frames of "
+            f"videos {np.unique(population.video_of(clip)).tolist()}; a clip is of one video: see "
+            "Population.video_start"
         )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.sizes import check_integers
 
 Remainder = Literal["repeat", "drop"]
 """What happens to slots that do not share out evenly."""
@@ -28,6 +29,7 @@ class Shard:
     as many of its last slots are left out."""
 
     def __post_init__(self) -> None:
+        check_integers(0, rank=self.rank, ranks=self.ranks)
         if not 0 <= self.rank < self.ranks:
             raise ConfigError(
                 f"rank must be at least 0 and below the number of ranks, got rank {self.rank} "
@@ -58,5 +60,11 @@ class Shard:
                 f"slots [{start}, {stop}) were asked of rank {self.rank}, which has {count} in an "
                 f"epoch of {length} of which {skip} are skipped"
             )
-        numbers = np.arange(start, stop, dtype=np.int64)
-        return (skip + numbers * self.ranks + self.rank) % length
+        return self._places(start, stop, skip) % length
+
+    def is_repeated(self, start: int, stop: int, length: int, skip: int = 0) -> NDArray[np.bool_]:
+        """Return which of slots number [start, stop) of this rank were delivered before, bool."""
+        return self._places(start, stop, skip) >= length
+
+    def _places(self, start: int, stop: int, skip: int) -> NDArray[np.int64]:
+        return skip + np.arange(start, stop, dtype=np.int64) * self.ranks + self.rank

@@ -18,6 +18,7 @@ from headrace.sampling.frames import Permutation, Uniform
 from headrace.sampling.rho import TAKEN_RHO
 from headrace.sampling.sampler import Sampler
 from headrace.sampling.speed import Speed
+from headrace.sizes import check_integers
 
 _BATCHES_SET_ASIDE = 3
 """Batches in memory besides what is held for later: the caller's, the next, the one being made."""
@@ -143,9 +144,9 @@ def compare(
     Raises:
         ConfigError: a batch is larger than the set, or `target` or `frames_per_burst` below 1.
     """
-    for name, value in (("target", target), ("frames_per_burst", frames_per_burst)):
-        if value is not None and not value >= 1:
-            raise ConfigError(f"{name} must be >= 1, got {value}")
+    if target is not None and not target >= 1:
+        raise ConfigError(f"target must be >= 1, got {target}")
+    check_integers(1, frames_per_burst=frames_per_burst)
     table = _Table(gop_lengths, budget, speed, noise or Noise(), cost_of)
     check_batch(budget.batch_size, table.frames)
     sizes = _BURSTS if frames_per_burst is None else (frames_per_burst,)

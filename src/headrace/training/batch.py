@@ -1,23 +1,23 @@
 """What a loader hands to the training loop."""
 
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.training.named_tensors import NamedTensors
 from headrace.training.video_set import VideoSet
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Batch:
+class Batch(NamedTensors):
     """N samples, in the planned order; a sample is a frame, or a clip of T frames."""
 
     frames: torch.Tensor
     """uint8 [N, 3, H, W], or [N, T, 3, H, W] of clips; [0, 255], RGB, upright; on the loader's
-    device; what `transform` made of it, where there is one. Colour is innermost in memory
-    (`torch.channels_last`), as decoders give it and convolutions like it. Owned by the caller."""
+    device; what `transform` and `batch_transform` made of it, where there are any. Colour is
+    innermost in memory (`torch.channels_last`), as decoders give it and convolutions like it. Owned
+    by the caller."""
     video: torch.Tensor
     """int64 [N]: place of each sample's video in the list that was given."""
     index: torch.Tensor
@@ -27,9 +27,10 @@ class Batch:
     is_concealed: torch.Tensor
     """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it; false throughout
     unless `on_error="conceal"` was asked for."""
-
-    def __len__(self) -> int:
-        return len(self.video)
+    is_repeated: torch.Tensor
+    """bool [N]: the sample was given before in this epoch, as its first ones come again at its end
+    so that all ranks have equally many. Leave these out of a sum over all ranks, and every sample
+    counts once."""
 
     @classmethod
     def of(
@@ -38,6 +39,7 @@ class Batch:
         frames: NDArray[np.int64],
         pictures: torch.Tensor,
         is_concealed: NDArray[np.bool_],
+        is_repeated: NDArray[np.bool_],
     ) -> Self:
         """Return the batch of `frames`, ids int64 [N] or [N, T] in `videos`, as `pictures`."""
         video, index = videos.population.locate(frames)
@@ -47,4 +49,5 @@ class Batch:
             index=torch.from_numpy(index),
             pts_seconds=torch.from_numpy(videos.pts_seconds(video, index)),
             is_concealed=torch.from_numpy(is_concealed),
+            is_repeated=torch.from_numpy(is_repeated),
         )

@@ -1,30 +1,42 @@
 """From the pixels of a step to the pictures that the training loop is given."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import overload
+from typing import TypeVar, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.errors import ConfigError
 from headrace.training.devices import check_device
+from headrace.training.named_tensors import NamedTensors
+from headrace.training.transforms import (
+    BatchTransform,
+    Transform,
+    check_transforms,
+    stacked,
+    transformed_each,
+)
 
-Transform = Callable[[torch.Tensor], torch.Tensor]
-"""What is made of the uint8 frames of a batch, on their device."""
+_Batch = TypeVar("_Batch", bound=NamedTensors)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Collate:
-    """What happens to the pictures of every batch, in this order: pinned, moved, transformed."""
+    """What happens to the pictures of every batch: pinned and moved, then transformed."""
 
     transform: Transform | None = None
+    """Of each sample."""
+    batch_transform: BatchTransform | None = None
+    """Of the frames of all samples together, after it."""
     device: torch.device | str | None = None
     """None leaves them on the CPU."""
     pin_memory: bool = False
 
     def __post_init__(self) -> None:
         check_device(self.device, self.pin_memory)
+        check_transforms(self.transform, self.batch_transform)
 
     @overload
     def pictures(self, pixels: NDArray[np.uint8]) -> torch.Tensor: ...
@@ -44,6 +56,45 @@ class Collate:
             pictures = pictures.pin_memory()
         if self.device is not None:
             pictures = pictures.to(self.device, non_blocking=self.pin_memory)
-        if self.transform is None or not pictures.numel():
-            return pictures
-        return self.transform(pictures)
+        return pictures
+
+    def transformed(self, batch: _Batch, seeds: Callable[[], Iterable[int]]) -> _Batch:
+        """Return a batch whose `frames` are transformed; the very one, if nothing is asked for.
+
+        Args:
+            batch: Its frames are a tensor, or, of each sample, a list of tensors: each picture of
+                such a list is transformed by itself, by the same chance, and empty ones are not.
+            seeds: Gives the seed of each sample.
+
+        Raises:
+            ConfigError: `transform` makes samples that are no batch, or `batch_transform` is
+                asked for where there is no tensor of all frames.
+        """
+        frames = batch["frames"]
+        if self.transform is not None:
+            others = type(batch)({n: each for n, each in batch.items() if n != "frames"})
+            samples = [others.sample(place) for place in range(len(batch))]
+            if isinstance(frames, list):
+                rows = zip(frames, samples, seeds(), strict=True)
+                frames = [self._row(row, sample, seed) for row, sample, seed in rows]
+            else:
+                frames = stacked(transformed_each(self.transform, frames, samples, seeds()))
+        if self.batch_transform is not None:
+            if isinstance(frames, list):
+                raise ConfigError(
+                    "batch_transform is given one tensor of all frames, and pictures of different "
+                    "sizes are none; use transform, or ragged='pad'"
+                )
+            frames = self.batch_transform(frames)
+        batch["frames"] = frames
+        return batch
+
+    def _row(
+        self, pictures: list[torch.Tensor], sample: dict[str, object], seed: int
+    ) -> list[torch.Tensor]:
+        assert self.transform is not None
+        there = [each for each in pictures if each.numel()]
+        made = iter(
+            transformed_each(self.transform, there, [sample] * len(there), [seed] * len(there))
+        )
+        return [next(made) if each.numel() else each for each in pictures]

@@ -1,8 +1,9 @@
 """Map-style datasets for a stock DataLoader: clips of videos, and single frames of all of them."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Literal, TypedDict, TypeVar
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import torch
@@ -10,24 +11,18 @@ from numpy.typing import NDArray
 
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.index_store import IndexStore
-from headrace.decode.pool import DecoderPool
-from headrace.decode.protocol import DecodeJob
-from headrace.decode.reading import read_whole
-from headrace.errors import ConfigError
-from headrace.planning.stretches import stretches
+from headrace.decode.protocol import OnError
+from headrace.errors import ConfigError, MediaError
 from headrace.sampling.boundary import Boundary, clip_indices, clip_span
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
-from headrace.training.decoding_dataset import DecodingDataset
-from headrace.training.devices import check_gpu
-from headrace.training.video_set import VideoSet
-from headrace.video.shape import FrameShape
+from headrace.sizes import check_integers
+from headrace.training.item_reading import ItemDataset, shared
+from headrace.training.transforms import Transform, transformed_each, transformed_one
 from headrace.video.source import Source
 
-Transform = Callable[[torch.Tensor], Any]
-"""What is made of the uint8 frames of one item, in the process that decoded them."""
-
-_Item = TypeVar("_Item")
+_FEW_SINGLE_FRAMES = 64
+"""Frames asked for one by one, before it is said what that costs."""
 
 
 class FrameItem(TypedDict):
@@ -41,51 +36,36 @@ class FrameItem(TypedDict):
     """Place of the frame in presentation order."""
     pts_seconds: float
     """Presentation time of the frame."""
+    is_concealed: bool
+    """It is damaged, and shown as FFmpeg shows it: only with `on_error="conceal"`."""
 
 
-class _VideoDataset(DecodingDataset[_Item], Generic[_Item]):
-    """Videos whose indexes are read once, here, and whose files each process opens for itself.
+class ClipItem(TypedDict):
+    """A clip of T frames and where it is from."""
 
-    Workers that are forked share the indexes, those that are spawned are sent them; none reads
-    them from disk. No open file goes from one process to another. One thread per process.
-    """
-
-    def __init__(
-        self,
-        videos: Iterable[Source | str | os.PathLike[str]],
-        size: tuple[int, int] | None,
-        transform: Transform | None,
-        *,
-        decoding: Decoding,
-        store: IndexStore | None,
-        max_open: int,
-    ) -> None:
-        check_gpu(decoding.gpu)
-        super().__init__(DecoderPool(FrameShape(size=size), max_open, decoding=decoding))
-        self._transform = transform
-        self._videos = VideoSet.open(videos, store=store)
-
-    def _read(self, video: int, wanted: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return uint8 [N, H, W, 3], frames `wanted` (ascending, none twice) of a video."""
-        index = self._videos.indexes[video]
-        jobs = (DecodeJob(stretch.wanted) for stretch in stretches(video, index, wanted))
-        return read_whole(self._pool.decoder(index), jobs)[0]
-
-    def _transformed(self, frames: NDArray[np.uint8]) -> Any:
-        """Return frames [..., H, W, 3] as a tensor [..., 3, H, W], through the transform."""
-        tensor = torch.from_numpy(frames).movedim(-1, -3)
-        return tensor if self._transform is None else self._transform(tensor)
+    frames: Any
+    """uint8 [T, 3, H, W] in [0, 255], RGB, upright, colour innermost in memory; or what `transform`
+    made of it."""
+    video: int
+    """Place of the video in the list that was given."""
+    index: torch.Tensor
+    """int64 [T]: place of each frame in presentation order."""
+    pts_seconds: torch.Tensor
+    """float64 [T]: presentation time of each frame."""
+    is_concealed: torch.Tensor
+    """bool [T]: as `FrameItem` has it."""
 
 
-class VideoDataset(_VideoDataset[Any]):
+class VideoDataset(ItemDataset[ClipItem]):
     """One clip of each video: `dataset[i]` is a clip of video i.
 
         clips = VideoDataset(files, clip_len=16, stride=2, transform=None, size=(256, 256))
         for batch in DataLoader(clips, batch_size=4, num_workers=2): ...
 
-    An item is uint8 [T, 3, H, W] in [0, 255], RGB, upright, with colour innermost in memory; or
-    what `transform` makes of it. A clip starts at a frame drawn from (seed, epoch, i) among those
-    from which it lies inside its video, whatever process asks and in whatever order.
+    An item is a `ClipItem`, a dict, and a batch one of the same names. A clip starts at a frame
+    drawn from (seed, epoch, i) among those from which it lies inside its video, whatever process
+    asks and in whatever order. The epoch is that of `set_epoch`; as long as nobody has called it,
+    it is how often the clip was asked for before, so that each pass gives other clips.
     """
 
     def __init__(
@@ -98,6 +78,7 @@ class VideoDataset(_VideoDataset[Any]):
         size: tuple[int, int] | None = None,
         start: int | Literal["random"] = "random",
         boundary: Boundary = "error",
+        on_error: OnError = "raise",
         seed: int = 0,
         decoding: Decoding = ON_CPU,
         store: IndexStore | None = None,
@@ -109,29 +90,41 @@ class VideoDataset(_VideoDataset[Any]):
             files: Paths of the videos.
             clip_len: Frames of a clip, T.
             stride: From one frame of a clip to the next; 1 means consecutive.
-            transform: Called with each clip.
+            transform: Called with each clip, or `WithSample`. What it draws follows from (seed,
+                epoch, i), as the start of the clip does.
             size: (height, width) of the frames; None keeps each video's own, and a batch then
                 needs videos of one size, or a transform that makes them equal.
             start: Index of the first frame, the same for every video and epoch, or `random`.
             boundary: What happens where a video ends before its clip: see `clip_indices`.
+            on_error: What bad media does. With `skip`, a video that cannot be opened is left out,
+                and a clip that cannot be decoded is replaced by one drawn from (seed, epoch, i);
+                `video` says of which. With `conceal`, damaged frames come, and `is_concealed`.
             seed: Another one gives other random clips.
             decoding: What decodes, and where. Workers of a DataLoader must be spawned for a GPU.
             store: Where indexes are kept; None means the user's cache folder.
             max_open: Files that each process keeps open.
 
         Raises:
-            ConfigError: an argument is out of range, or a video is shorter than a clip and
-                `boundary` is `error`.
-            OpenError, ScanError: a video cannot be read.
+            ConfigError: an argument is out of range, or a video is too short for a clip.
+            OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
         """
-        super().__init__(files, size, transform, decoding=decoding, store=store, max_open=max_open)
+        check_integers(1, clip_len=clip_len, stride=stride)
+        if start != "random" and not isinstance(start, int | np.integer):
+            raise ConfigError(f"start must be an index of a frame, or 'random', got {start!r}")
+        super().__init__(
+            files,
+            size,
+            transform,
+            on_error=on_error,
+            seed=seed,
+            decoding=decoding,
+            store=store,
+            max_open=max_open,
+        )
         self._clip_len = clip_len
-        self._stride = stride
-        self._start = start
+        self._stride, self._start = stride, start
         self._boundary: Boundary = boundary
-        self._seed = seed
-        # Shared memory, so that workers that live on are told of a new epoch as well.
-        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._visits = shared(torch.zeros(len(self), dtype=torch.int64))
         shortest = int(self._videos.population.frames_per_video.argmin())
         self.clip_indices(shortest)
 
@@ -139,16 +132,12 @@ class VideoDataset(_VideoDataset[Any]):
         """How many videos there are."""
         return len(self._videos.indexes)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Draw the clips of another epoch from now on, in workers too."""
-        self._epoch.fill_(epoch)
-
     def clip_indices(self, video: int) -> NDArray[np.int64]:
-        """Return the frames that make the clip of a video in this epoch, int64 [T]."""
+        """Return the frames that make the clip of a video when it is asked for next, int64 [T]."""
         index = self._videos.indexes[video]
         start = self._start
         if start == "random":
-            draws = Draws(seed=self._seed, epoch=int(self._epoch), purpose=Purpose.START)
+            draws = Draws(seed=self._seed, epoch=self._epoch_of(video), purpose=Purpose.START)
             starts = max(1, len(index) - clip_span(self._clip_len, self._stride) + 1)
             start = int(draws.integers(video, starts))
         try:
@@ -156,23 +145,59 @@ class VideoDataset(_VideoDataset[Any]):
         except ConfigError as error:
             raise ConfigError(f"no clip of {index.source}: {error}") from error
 
-    def __getitem__(self, video: int) -> Any:
+    def __getitem__(self, video: int) -> ClipItem:
         """Return the clip of a video.
 
         Raises:
             IndexError: there is no such video.
-            OpenError, DecodeError: its file has changed, or cannot be decoded there. A DataLoader
-                passes it on from a worker as RuntimeError, with its words.
+            OpenError, DecodeError: its file has changed, or cannot be decoded there, and bad media
+                is not to be skipped. A DataLoader passes it on from a worker as RuntimeError, with
+                its words.
         """
         if not 0 <= video < len(self):
             raise IndexError(f"video {video} was asked for, there are {len(self)}")
-        wanted = self.clip_indices(video)
-        different, place = np.unique(wanted, return_inverse=True)
-        frames = self._read(video, different)
-        return self._transformed(frames if len(different) == len(wanted) else frames[place])
+        check_integers(0, video=video)
+        draws = Draws(seed=self._seed, epoch=self._epoch_of(video), purpose=Purpose.TRANSFORM)
+        found = self._clip(video)
+        self._visits[video] += 1
+        if self._transform is not None:
+            sample = {name: value for name, value in found.items() if name != "frames"}
+            seeds = [int(draws.words(video))]
+            [found["frames"]] = transformed_each(
+                self._transform, [found["frames"]], [sample], seeds
+            )
+        return found
+
+    def _epoch_of(self, video: int) -> int:
+        said = self._epoch_said
+        return int(self._visits[video]) if said is None else said
+
+    def _clip(self, asked: int) -> ClipItem:
+        """Return the clip of a video as it was decoded, or that of one which stands in for it."""
+        video, attempt = asked, 0
+        while True:
+            wanted = self.clip_indices(video)
+            different, place = np.unique(wanted, return_inverse=True)
+            try:
+                pixels, concealed = self._read(video, different)
+                break
+            except MediaError as error:
+                self._lost(video, different, error)
+                video = self._substitute(asked, attempt, len(self))
+                attempt += 1
+        if len(different) < len(wanted):
+            pixels, concealed = pixels[place], concealed[place]
+        seconds = self._videos.pts_seconds(np.full_like(wanted, video), wanted)
+        return ClipItem(
+            frames=torch.from_numpy(pixels).movedim(-1, -3),
+            video=int(self._videos.number[video]),
+            index=torch.from_numpy(wanted),
+            pts_seconds=torch.from_numpy(seconds),
+            is_concealed=torch.from_numpy(concealed),
+        )
 
 
-class FrameDataset(_VideoDataset[FrameItem]):
+class FrameDataset(ItemDataset[FrameItem]):
     """Every frame of all videos, by its id: `dataset[n]` is frame n, counted through all videos.
 
         frames = FrameDataset(videos, size=(256, 256))
@@ -180,7 +205,9 @@ class FrameDataset(_VideoDataset[FrameItem]):
         for batch in DataLoader(frames, batch_size=128, sampler=sampler, num_workers=2): ...
 
     A DataLoader asks for a batch at a time, and each GOP is then decoded once for all frames of
-    the batch, no further than the last of them. `FrameLoader` does so for many batches.
+    the batch, no further than the last of them. `FrameLoader` does so for many batches. A dataset
+    that wraps this one passes `__getitems__` on, as `Subset` of PyTorch does: frame by frame, a GOP
+    is decoded anew for each of its frames, of which is warned once.
     """
 
     def __init__(
@@ -189,6 +216,8 @@ class FrameDataset(_VideoDataset[FrameItem]):
         size: tuple[int, int] | None = (256, 256),
         transform: Transform | None = None,
         *,
+        on_error: OnError = "raise",
+        seed: int = 0,
         decoding: Decoding = ON_CPU,
         store: IndexStore | None = None,
         max_open: int = 16,
@@ -198,21 +227,44 @@ class FrameDataset(_VideoDataset[FrameItem]):
         Args:
             videos: Paths of the videos.
             size: (height, width) of the frames; None keeps each video's own.
-            transform: Called with each frame, uint8 [3, H, W].
+            transform: Called with each frame, uint8 [3, H, W], or `WithSample`. What it draws from
+                PyTorch, NumPy or `random` follows from (seed, epoch, frame) once `set_epoch` was
+                called, as `EpochSampler` does; before, chance is that of the process.
+            on_error: What bad media does. With `skip`, a video that cannot be opened is left out,
+                and a frame that cannot be decoded is replaced by another one, drawn from (seed,
+                epoch, frame); `video` and `index` say which. With `conceal`, damaged frames come as
+                FFmpeg shows them, marked in `is_concealed`.
+            seed: Of transforms and of what stands in for bad frames.
             decoding: What decodes, and where. Workers of a DataLoader must be spawned for a GPU.
             store: Where indexes are kept; None means the user's cache folder.
             max_open: Files that each process keeps open.
 
         Raises:
             ConfigError: there is no video, or an argument is out of range.
-            OpenError, ScanError: a video cannot be read.
+            OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
         """
-        super().__init__(videos, size, transform, decoding=decoding, store=store, max_open=max_open)
+        super().__init__(
+            videos,
+            size,
+            transform,
+            on_error=on_error,
+            seed=seed,
+            decoding=decoding,
+            store=store,
+            max_open=max_open,
+        )
+        self._single = self._decoded_for_single = 0
+        self._is_warned = False
 
     @property
     def population(self) -> Population:
         """Which video each frame id belongs to, and where GOPs begin."""
         return self._videos.population
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Of the videos that could be opened, as they were given."""
+        return tuple(str(index.source) for index in self._videos.indexes)
 
     def timed_population(self) -> Population:
         """Return the population with durations, to sample uniformly in time; 8 bytes a frame."""
@@ -229,33 +281,105 @@ class FrameDataset(_VideoDataset[FrameItem]):
 
     def __getitem__(self, frame: int) -> FrameItem:
         """Return one frame. Raises as `__getitems__` does."""
-        return self.__getitems__([frame])[0]
+        before = self.counters.frames_decoded
+        [item] = self.__getitems__([frame])
+        self._single += 1
+        self._decoded_for_single += self.counters.frames_decoded - before
+        is_dear = self._decoded_for_single >= 2 * self._single >= 2 * _FEW_SINGLE_FRAMES
+        if is_dear and not self._is_warned:
+            self._is_warned = True
+            warnings.warn(
+                f"{self._single} frames were asked for one by one, and {self._decoded_for_single} "
+                "decoded for them; where a dataset wraps this one, give it `def __getitems__(self, "
+                "ids)` that asks this one's __getitems__, so that a batch decodes a GOP once",
+                stacklevel=2,
+            )
+        return item
 
     def __getitems__(self, frames: Sequence[int]) -> list[FrameItem]:
         """Return frames by id, in the order they were asked for; one may be asked for twice.
 
         Raises:
             IndexError: there is no such frame.
-            OpenError, DecodeError: a file has changed, or cannot be decoded there. A DataLoader
-                passes it on from a worker as RuntimeError, with its words.
+            OpenError, DecodeError: a file has changed, or cannot be decoded there, and bad media is
+                not to be skipped. A DataLoader passes it on from a worker as RuntimeError, with its
+                words.
         """
-        wanted = np.asarray(frames, np.int64)
+        wanted = np.asarray(frames) if len(frames) else np.zeros(0, np.int64)
+        if wanted.dtype.kind not in "iu":
+            raise ConfigError(f"frames are asked for by integers, got {frames!r:.80}")
         for frame in wanted[(wanted < 0) | (wanted >= len(self))]:
             raise IndexError(f"frame {frame} was asked for, there are {len(self)}")
-        different, place = np.unique(wanted, return_inverse=True)
-        video, index = self.population.locate(different)
-        pixels: list[NDArray[np.uint8]] = []
-        for each in np.unique(video).tolist():
-            pixels.extend(self._read(each, index[video == each]))
+        wanted = wanted.astype(np.int64)
+        given, pictures = self._pictures(wanted)
+        video, index = self.population.locate(given)
         seconds = self._videos.pts_seconds(video, index)
-        is_repeated = len(different) < len(wanted)
-        return [
-            FrameItem(
-                # No two items share memory: a transform may work in place.
-                frame=self._transformed(pixels[k].copy() if is_repeated else pixels[k]),
-                video=int(video[k]),
-                index=int(index[k]),
-                pts_seconds=float(seconds[k]),
+        is_repeated = len(np.unique(given)) < len(given)
+        items = []
+        for place, frame in enumerate(given.tolist()):
+            pixels, is_concealed = pictures[frame]
+            # No two items share memory: a transform may work in place.
+            pixels = pixels.copy() if is_repeated else pixels
+            items.append(
+                FrameItem(
+                    frame=torch.from_numpy(pixels).movedim(-1, -3),
+                    video=int(self._videos.number[video[place]]),
+                    index=int(index[place]),
+                    pts_seconds=float(seconds[place]),
+                    is_concealed=is_concealed,
+                )
             )
-            for k in place.tolist()
-        ]
+        return self._transformed(items, wanted)
+
+    def _transformed(self, items: list[FrameItem], asked: NDArray[np.int64]) -> list[FrameItem]:
+        if self._transform is None:
+            return items
+        pictures = [item["frame"] for item in items]
+        samples = [{n: each for n, each in item.items() if n != "frame"} for item in items]
+        epoch = self._epoch_said
+        if epoch is None:
+            pairs = zip(pictures, samples, strict=True)
+            made = [transformed_one(self._transform, *pair) for pair in pairs]
+        else:
+            draws = Draws(seed=self._seed, epoch=epoch, purpose=Purpose.TRANSFORM)
+            seeds = [int(each) for each in draws.words(asked)]
+            made = transformed_each(self._transform, pictures, samples, seeds)
+        for item, frame in zip(items, made, strict=True):
+            item["frame"] = frame
+        return items
+
+    def _pictures(
+        self, asked: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], dict[int, tuple[NDArray[np.uint8], bool]]]:
+        """Return the ids given for those asked for, and the pixels of each and if it is damaged."""
+        given, found = asked.copy(), dict[int, tuple[NDArray[np.uint8], bool]]()
+        attempt, bad = 0, set[int]()
+        while True:
+            bad |= self._decode(np.setdiff1d(given, [*found]), found)
+            places = [place for place, frame in enumerate(given.tolist()) if frame in bad]
+            if not places:
+                return given, found
+            for place in places:
+                given[place] = self._substitute(int(asked[place]), attempt, len(self))
+            attempt += 1
+
+    def _decode(
+        self, frames: NDArray[np.int64], found: dict[int, tuple[NDArray[np.uint8], bool]]
+    ) -> set[int]:
+        """Put `frames`, ascending, none twice, into `found`, and return those that are bad."""
+        bad = set[int]()
+        video, index = self.population.locate(frames)
+        for each in np.unique(video).tolist():
+            ids, wanted = frames[video == each], index[video == each]
+            while len(wanted):
+                try:
+                    pixels, concealed = self._read(each, wanted)
+                except MediaError as error:
+                    lost = self._lost(each, wanted, error)
+                    bad.update(ids[lost].tolist())
+                    ids, wanted = ids[~lost], wanted[~lost]
+                    continue
+                pairs = zip(pixels, concealed.tolist(), strict=True)
+                found.update(zip(ids.tolist(), pairs, strict=True))
+                break
+        return bad

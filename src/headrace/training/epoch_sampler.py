@@ -10,7 +10,8 @@ from headrace.errors import ConfigError
 from headrace.sampling.frames import Permutation
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import Sampler, SamplerUse, adapted, check_order
+from headrace.sampling.sampler import Sampler, SamplerUse, adapted, check_order, check_samples
+from headrace.sizes import check_integers
 from headrace.training.datasets import FrameDataset
 from headrace.training.ranks import shard_of
 from headrace.training.state import Position, check_identity
@@ -25,9 +26,9 @@ class EpochSampler(data.Sampler[int]):
         sampler = EpochSampler(frames, Permutation(seed=0))
         for batch in DataLoader(frames, batch_size=128, sampler=sampler, num_workers=2): ...
 
-    A pass that went to its end is followed by the next epoch; one that was left early begins
-    again. Slots are dealt to ranks so that all together are given the same in a step, whatever
-    their number.
+    Each pass is followed by the next epoch, also one that was left early: what a DataLoader has
+    fetched ahead of the loop, a sampler cannot know. The dataset is told of each epoch. Slots are
+    dealt to ranks so that all together are given the same in a step, whatever their number.
     """
 
     def __init__(
@@ -57,11 +58,14 @@ class EpochSampler(data.Sampler[int]):
             ConfigError: `sampling` gives clips, or does not suit these videos or batches; or there
                 is no such rank.
         """
+        check_integers(1, batch_size=batch_size)
+        self._frames = frames if isinstance(frames, FrameDataset) else None
         self._shard = shard_of(rank, num_replicas, drop_last=drop_last)
         population = frames if isinstance(frames, Population) else frames.population
         use = SamplerUse(
             videos=np.arange(population.num_videos),
             videos_given=population.num_videos,
+            paths=() if self._frames is None else self._frames.paths,
             batch_size=batch_size,
             ranks=self._shard.ranks,
         )
@@ -87,16 +91,19 @@ class EpochSampler(data.Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         """Yield the frame ids of one epoch, or what is left of it after `load_state_dict`."""
         began = self._began = self._start
-        self._start = Position(epoch=began.epoch)
+        self._start = Position(epoch=began.epoch + 1)
         self._yielded = 0
+        if self._frames is not None:
+            self._frames.set_epoch(began.epoch)
         order = self._order(began.epoch)
         count = self._shard.count(len(order), began.place)
         for start in range(0, count, _AT_A_TIME):
             stop = min(start + _AT_A_TIME, count)
-            for frame in order.at(self._shard.slots(start, stop, len(order), began.place)).tolist():
+            given = order.at(self._shard.slots(start, stop, len(order), began.place))
+            check_samples(given, self._sampling, self._population)
+            for frame in given.tolist():
                 self._yielded += 1
                 yield frame
-        self._start = Position(epoch=began.epoch + 1)
 
     @property
     def epoch(self) -> int:
@@ -105,6 +112,7 @@ class EpochSampler(data.Sampler[int]):
 
     def set_epoch(self, epoch: int) -> None:
         """Make `epoch` the one of the next pass; a place in it that was loaded is kept."""
+        check_integers(0, epoch=epoch)
         if epoch != self._start.epoch:
             self._go_to(Position(epoch=epoch))
 
@@ -118,6 +126,7 @@ class EpochSampler(data.Sampler[int]):
         Raises:
             ConfigError: a pass has not so many samples.
         """
+        check_integers(0, taken=taken)
         began = self._began
         length = len(self._order(began.epoch))
         count = self._shard.count(length, began.place)

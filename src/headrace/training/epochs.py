@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import Sampler, check_order
+from headrace.sampling.sampler import Sampler, check_order, check_samples
 from headrace.sampling.shards import Shard
 from headrace.sampling.substitutes import ATTEMPTS, substitutes
+from headrace.sizes import check_integers
 from headrace.training.quarantine import Quarantine
 from headrace.training.state import Position
 
@@ -27,6 +28,8 @@ class Step:
     """int64 [N]: the slots of the epoch it delivers."""
     frames: NDArray[np.int64]
     """int64 [N], or [N, T] of clips: frame ids."""
+    is_repeated: NDArray[np.bool_]
+    """bool [N]: slots that were delivered before in this epoch."""
     after: Position
     """Where training stands when every rank has delivered this step."""
 
@@ -44,8 +47,7 @@ class Epochs:
     drop_last: bool
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ConfigError(f"batch_size must be >= 1, got {self.batch_size}")
+        check_integers(1, batch_size=self.batch_size)
         check_order(self.order(0), self.sampling, self.population)
 
     def num_steps(self, slot: int = 0) -> int:
@@ -85,6 +87,7 @@ class Epochs:
         """
         order = self.order(epoch)
         frames = order.at(slots)
+        check_samples(frames, self.sampling, self.population)
         for attempt in range(ATTEMPTS):
             bad = self.quarantine.is_bad(frames).reshape(len(slots), -1).any(axis=1)
             if not bad.any():
@@ -105,6 +108,7 @@ class Epochs:
             epoch=epoch,
             slots=slots,
             frames=self.samples(epoch, slots),
+            is_repeated=self.shard.is_repeated(start, stop, length, skip),
             after=Position(epoch=epoch + 1) if is_last else Position(epoch=epoch, place=delivered),
         )
 

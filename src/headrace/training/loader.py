@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import MediaError
 from headrace.sampling.frames import Uniform
+from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.sampler import Sampler
 from headrace.sizes import parse_bytes
 from headrace.training.arguments import takes
 from headrace.training.batch import Batch
 from headrace.training.decoding import JobDecoder
 from headrace.training.engine import Engine, Samples
-from headrace.training.epochs import Epochs
+from headrace.training.epochs import Epochs, Step
 from headrace.training.open_files import max_open_files
 from headrace.training.quarantine import Quarantine
 from headrace.training.ranks import agreement, shard_of
@@ -76,7 +77,9 @@ class FrameLoader(ResumableLoader[Samples, Batch]):
         self._open(asked, Uniform() if asked.sampling is None else asked.sampling)
 
     def _open(self, asked: SampleOptions, sampler: Sampler) -> None:
-        super().__init__(clock=asked.clock, persistent=asked.persistent)
+        super().__init__(
+            clock=asked.clock, persistent=asked.persistent, left_early=asked.left_early
+        )
         self._asked = asked
         self._frames_delivered = self._samples_substituted = 0
         with agreement(asked.rank is None and asked.skips_bad) as opened:
@@ -184,6 +187,10 @@ class FrameLoader(ResumableLoader[Samples, Batch]):
         last = None if asked.persistent else start.epoch + 1
         return Running(engine=engine, steps=engine.run(self._epochs.steps(start, last)))
 
+    @property
+    def _is_random(self) -> bool:
+        return self._epochs.sampling.traits.is_random
+
     def _after(self, step: Samples) -> Position:
         return step.step.after
 
@@ -193,8 +200,19 @@ class FrameLoader(ResumableLoader[Samples, Batch]):
             planned = self._epochs.order(step.step.epoch).at(step.step.slots)
             differs = (step.frames != planned).reshape(len(planned), -1).any(1)
             self._samples_substituted += int(differs.sum())
-        pictures = self._collate.pictures(step.pixels)
-        return Batch.of(self._videos, step.frames, pictures, step.is_concealed)
+        batch = Batch.of(
+            self._videos,
+            step.frames,
+            self._collate.pictures(step.pixels),
+            step.is_concealed,
+            step.step.is_repeated,
+        )
+        return self._collate.transformed(batch, lambda: self._seeds(step.step))
+
+    def _seeds(self, step: Step) -> list[int]:
+        """Return what the transform of each sample begins from."""
+        draws = Draws(seed=self._epochs.seed, epoch=step.epoch, purpose=Purpose.TRANSFORM)
+        return [int(each) for each in draws.words(step.slots)]
 
     def _steps_left(self, at: Position) -> int:
         return self._epochs.num_steps(at.place)

@@ -9,8 +9,10 @@ from headrace.decode.index_store import IndexStore
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sizes import check_integers
-from headrace.training.collate import Collate, Transform
+from headrace.training.collate import Collate
 from headrace.training.devices import check_gpu
+from headrace.training.resumable import LeftEarly, check_left_early
+from headrace.training.transforms import BatchTransform, Transform
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +28,22 @@ class LoaderOptions:
             come down to the CPU; `device` moves batches.
         workers: Decoding threads, each with a decoder of its own; None means one for each core
             this process may use.
-        transform: Called with the frames of each batch, on their device.
+        transform: Called with the frames of each sample, on their device, in the thread that
+            iterates, or `WithSample` to be told which sample it is. What it draws from PyTorch,
+            NumPy or `random` follows from seed, epoch and place in the epoch, so that it is the
+            same with any number of workers and ranks, and after resuming.
+        batch_transform: Called with the frames of each batch, after `transform`: one call, and one
+            draw, for all of them.
         device: Where batches go; None leaves them on the CPU.
         pin_memory: Copy batches to page-locked memory, so that CUDA copies them in the
             background.
         rank: This process among `num_replicas`; None asks torch.distributed, if it is
             initialised, and is the only one otherwise.
         num_replicas: Processes that share an epoch; None as for `rank`.
+        left_early: What follows an epoch that was left before its end (`break`, a limit of
+            batches): `go_on` with the rest of it, or `begin_again`. None goes on where every
+            epoch is another, as in training; where all are alike, as in evaluation, it begins
+            again.
         stall_seconds: How long a worker may be at one job before it is said to hang; None: for
             ever.
         store: Where indexes are kept; None means the user's cache folder.
@@ -45,10 +56,12 @@ class LoaderOptions:
     gpu: int | None = None
     workers: int | None = None
     transform: Transform | None = None
+    batch_transform: BatchTransform | None = None
     device: torch.device | str | None = None
     pin_memory: bool = False
     rank: int | None = None
     num_replicas: int | None = None
+    left_early: LeftEarly | None = None
     stall_seconds: float | None = 120.0
     store: IndexStore | None = None
     clock: Clock = SYSTEM_CLOCK
@@ -66,10 +79,21 @@ class LoaderOptions:
         check_gpu(decoding.gpu)
         return decoding
 
+    def check(self) -> None:
+        """Refuse what is out of range, or no choice: ConfigError; a GPU that is not here."""
+        check_integers(1, workers=self.workers)
+        check_left_early(self.left_early)
+        self.decoder()
+
     def num_threads(self) -> int:
         """Return how many threads decode."""
         return len(available_cores()) if self.workers is None else self.workers
 
     def collate(self) -> Collate:
         """Return what happens to the pictures of a batch. Raises as `Collate` does."""
-        return Collate(self.transform, self.device, self.pin_memory)
+        return Collate(
+            transform=self.transform,
+            batch_transform=self.batch_transform,
+            device=self.device,
+            pin_memory=self.pin_memory,
+        )

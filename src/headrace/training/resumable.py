@@ -3,14 +3,28 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, Generic, NoReturn, Self, TypeVar
+from typing import ClassVar, Generic, Literal, NoReturn, Self, TypeVar, get_args
 
 from headrace.errors import ConfigError
 from headrace.runtime.clock import Clock
+from headrace.sizes import check_integers
 from headrace.training.running import Running, Spent, Step
 from headrace.training.state import Position, check_identity
 
 BatchOf = TypeVar("BatchOf")
+
+LeftEarly = Literal["go_on", "begin_again"]
+"""What an iteration does after one that was left before its epoch came to its end: yield the rest
+of that epoch, so that no sample is passed over, or begin the epoch again."""
+
+
+def check_left_early(left_early: str | None) -> None:
+    """Raise ConfigError if `left_early` is no choice."""
+    if left_early not in (*get_args(LeftEarly), None):
+        raise ConfigError(
+            f"left_early must be one of {', '.join(get_args(LeftEarly))}, or None, got "
+            f"{left_early!r}"
+        )
 
 
 class ResumableLoader(ABC, Generic[Step, BatchOf]):
@@ -26,14 +40,16 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
     _NEEDED: ClassVar[str]
     """What must be the same to resume, in words."""
 
-    def __init__(self, *, clock: Clock, persistent: bool) -> None:
+    def __init__(self, *, clock: Clock, persistent: bool, left_early: LeftEarly | None) -> None:
         """Start nothing yet; `persistent` engines go on into the next epoch."""
         self._clock = clock
+        self._left_early = left_early
         self._persistent = persistent
         self._pid = os.getpid()
         self._running: Running[Step] | None = None
         self._spent_before = Spent()
         self._starved_ns = 0
+        self._iterations = 0
         self._start = self._at = self._next = Position()
 
     @abstractmethod
@@ -56,6 +72,18 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
     def _identity(self) -> dict[str, int]:
         """Return what a state belongs to."""
 
+    @property
+    @abstractmethod
+    def _is_random(self) -> bool:
+        """Whether another epoch has another order."""
+
+    @property
+    def _begins_again(self) -> bool:
+        """Whether an epoch that was left early is iterated from its beginning."""
+        return (
+            not self._is_random if self._left_early is None else self._left_early == "begin_again"
+        )
+
     def __len__(self) -> int:
         """How many batches the next epoch has; the same for every rank."""
         return self._steps_left(Position(epoch=self._start.epoch))
@@ -63,8 +91,8 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
     def __iter__(self) -> Iterator[BatchOf]:
         """Yield the batches of one epoch: of the one after that which was last iterated to its end.
 
-        After `load_state_dict` it yields what is left of that epoch. Left early, an epoch begins
-        again next time.
+        After `load_state_dict` it yields what is left of that epoch. One that was left early goes
+        on next time, or begins again, as `left_early` says.
 
         Raises:
             MediaError: a frame is bad, and bad ones are not to be skipped. Names file and pts.
@@ -72,19 +100,22 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
             ConfigError: the loader was closed, or iterated anew, while this iteration went on.
         """
         start = self._at = self._start
-        self._start = Position(epoch=start.epoch)
+        begins_again = self._begins_again
+        if begins_again:
+            self._start = Position(epoch=start.epoch)
         running = self._run_from(start)
-        is_last = False
+        self._iterations += 1
+        iteration, is_last = self._iterations, False
         while not is_last:
-            step = self._wait_for(running)
+            step = self._wait_for(running, iteration)
             self._next = after = self._after(step)
             batch = self._batch(step)
             self._at = after
             is_last = after.epoch != start.epoch
-            if is_last:
+            if is_last or not begins_again:
                 self._start = after
-                if not self._persistent:
-                    self.close()
+            if is_last and not self._persistent:
+                self.close()
             yield batch
 
     @property
@@ -94,6 +125,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
 
     def set_epoch(self, epoch: int) -> None:
         """Make `epoch` the one that is iterated next; a place in it that was loaded is kept."""
+        check_integers(0, epoch=epoch)
         if epoch != self._start.epoch:
             self._start = self._at = Position(epoch=epoch)
 
@@ -165,12 +197,12 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
             self._running = None
             self._pid = os.getpid()
 
-    def _wait_for(self, running: Running[Step]) -> Step:
+    def _wait_for(self, running: Running[Step], iteration: int) -> Step:
         self._leave_inherited()
         started_ns = self._clock.now_ns()
         step: Step | None = None
         try:
-            if self._running is running:
+            if self._running is running and iteration == self._iterations:
                 step = next(running.steps, None)
         except BaseException:
             self.close()

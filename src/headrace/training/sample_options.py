@@ -57,15 +57,13 @@ class SampleOptions(LoaderOptions):
     persistent: bool = True
 
     def check(self) -> None:
-        """Refuse what is out of range, or no choice: ConfigError."""
+        """Refuse what is out of range, or no choice: ConfigError; a GPU that is not here."""
+        super().check()
         if self.hold not in get_args(Layout):
             raise ConfigError(
                 f"hold must be one of {', '.join(get_args(Layout))}, got {self.hold!r}"
             )
         check_on_error(self.on_error)
-        if self.workers is not None and self.workers < 1:
-            raise ConfigError(f"workers must be >= 1, got {self.workers}")
-        self.decoder()
         FrameShape(size=self.size)  # refuses impossible sizes
 
     @property

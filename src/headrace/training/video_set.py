@@ -82,11 +82,12 @@ class VideoSet:
         """The frames of all these videos under one numbering."""
         return Population.of([index.gop_lengths for index in self.indexes])
 
-    def use(self, *, seed: int | None, batch_size: int, ranks: int) -> SamplerUse:
+    def use(self, *, seed: int | None, batch_size: int | None, ranks: int) -> SamplerUse:
         """Return what a sampler of these videos is used for; arguments as for `SamplerUse`."""
         return SamplerUse(
             videos=self.number,
             videos_given=len(self.indexes) + len(self.left_out),
+            paths=tuple(str(index.source) for index in self.indexes),
             seed=seed,
             batch_size=batch_size,
             ranks=ranks,

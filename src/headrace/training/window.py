@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.sampling.costs import lookahead_for
+from headrace.sizes import check_integers
 
 _RUN_AHEAD = 0.03
 """Share of the held frames that decoders may be ahead of the plan, so that they need not wait for
@@ -71,8 +72,7 @@ class Window:
         Raises:
             ConfigError: the budget does not hold three batches, or `lookahead` is below 1.
         """
-        if lookahead is not None and lookahead < 1:
-            raise ConfigError(f"lookahead must be >= 1, got {lookahead}")
+        check_integers(1, lookahead=lookahead)
         held_bytes = held_bytes or frame_bytes
         codecs = min(codec_bytes, memory_budget // _CODECS_SHARE)
         frames = (memory_budget - codecs - 2 * batch_frames * frame_bytes) // held_bytes

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,8 +25,9 @@ def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
 
     A file stands for itself, a folder for the videos below it, by suffix, but for hidden files,
     sorted by path, a list
-    for what it lists: `.txt` a path on each line, `.csv` and `.jsonl` under path, video, file or
-    filename. Paths in a list start where the list lies.
+    for what it lists: `.txt` a path on each line, with or without labels behind it, `.csv` and
+    `.jsonl` under path, video, file or filename, or the first column of a `.csv` whose first line
+    names a video in place of columns. Paths in a list start where the list lies.
 
     Raises:
         ConfigError: a folder or list holds no video, or a list cannot be read.
@@ -39,6 +41,32 @@ def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
         else:
             found.append(path)
     return found
+
+
+def columns_of(lines: list[str], otherwise: tuple[str, ...]) -> list[str] | None:
+    """Return what the columns of a CSV without a line of names mean; None: it has such a line.
+
+    It has none if its first cell is named like a video; then columns mean `otherwise`, in order.
+    """
+    try:
+        first = next(csv.reader(lines[:1]), [])
+    except csv.Error:
+        return None
+    if not first or not _is_video_name(first[0].strip()):
+        return None
+    return [*otherwise[: len(first)], *(f"column {k}" for k in range(len(otherwise), len(first)))]
+
+
+def _is_video_name(text: str) -> bool:
+    return Path(text).suffix.lower() in _SUFFIXES
+
+
+def _without_labels(line: str) -> str:
+    """Return the path of a line "path label ..."; a path may hold blanks, and end as a video."""
+    if _is_video_name(line):
+        return line
+    ends = [match.start() for match in re.finditer(r"\s+", line)]
+    return next((line[:end] for end in ends if _is_video_name(line[:end])), line)
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -64,9 +92,13 @@ def _listed(path: Path) -> list[Path]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}; give a list of videos") from error
     if path.suffix.lower() == ".txt":
-        named = [line.strip() for line in lines]
+        named = [_without_labels(line.strip()) for line in lines]
     elif path.suffix.lower() == ".csv":
-        named = [_named(row, path) for row in csv.DictReader(lines)]
+        rows = csv.DictReader(lines, columns_of(lines, _COLUMNS))
+        try:
+            named = [_named(row, path) for row in rows]
+        except csv.Error as error:
+            raise ConfigError(f"{path} is no CSV behind line {rows.line_num}: {error}") from error
     else:
         named = [_named(_object(line, path), path) for line in lines if line.strip()]
     videos = [path.parent / name for name in named if name]

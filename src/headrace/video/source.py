@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.errors import OpenError
+from headrace.sizes import check_integers
 
 _CONTENT_SAMPLE_BYTES = 1 << 16
 
@@ -26,6 +27,7 @@ class Source:
     """One video file and the stream of it that is meant."""
 
     path: Path
+    """A string is one, too, whatever characters it holds."""
     stream: int | None = None
     """Number of the video stream among all streams; None takes the one FFmpeg calls best."""
 
@@ -33,6 +35,10 @@ class Source:
     def of(cls, source: "Source | str | os.PathLike[str]") -> "Source":
         """Return `source` as a Source; a string is a path, whatever characters it holds."""
         return source if isinstance(source, Source) else cls(Path(source))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+        check_integers(0, stream=self.stream)
 
     def __str__(self) -> str:
         return str(self.path)

@@ -25,11 +25,23 @@ def test_lines_name_a_video_a_label_and_a_part(tmp_path):
     )
 
 
+def test_a_file_without_names_of_columns_has_them_in_order(tmp_path):
+    path = written(tmp_path, "a.mp4,cat\nb.mp4,dog,1.5,2\n")
+    with pytest.raises(ConfigError, match="more values than the first line has columns"):
+        read_labels(path)
+    path = written(tmp_path, "a.mp4,cat,,\nb.mp4,dog,1.5,2\n")
+    rows = read_labels(path)
+    assert [(row.path.name, row.label, row.start_seconds) for row in rows] == [
+        ("a.mp4", "cat", 0.0),
+        ("b.mp4", "dog", 1.5),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "has no columns path and label, but nothing; the first line names the columns"),
-        ("a.mp4,cat\n", "has no columns path and label, but a.mp4, cat; the first line"),
+        ("a,cat\n", "has no columns path and label, but a, cat; the first line"),
         ("path,label\n", "holds no label; the first line"),
         ("path,label\na.mp4\n", "line 2 of .* has no label"),
         ("path,label\na.mp4,cats, dogs\n", "line 2 of .* more values than .* columns; write one"),

@@ -77,7 +77,7 @@ def contents(batches) -> list[tuple]:
     return [
         tuple(
             value.numpy().tobytes() if isinstance(value, torch.Tensor) else value
-            for value in vars(batch).values()
+            for value in batch.values()
         )
         for batch in batches
     ]

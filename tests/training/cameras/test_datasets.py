@@ -80,7 +80,7 @@ def test_without_workers_it_is_what_the_loader_delivers(dataset, layout, store):
             theirs = list(DataLoader(dataset, batch_sampler=sampler))
             assert len(ours) == len(theirs)
             for one, other in zip(ours, theirs, strict=True):
-                for name, value in vars(one).items():
+                for name, value in one.items():
                     assert np.array_equal(value.numpy(), other[name].numpy(), equal_nan=True), name
 
 

@@ -486,6 +486,36 @@ def test_leaving_early_and_closing_end_the_threads(loader):
 def test_a_transform_is_given_the_pictures(loader):
     each = loader(transform=lambda frames: frames.float().mean((-1, -2)))
     assert next(iter(each)).frames.shape == (2, 3, 3)
+    shapes = []
+    each = loader(batch_transform=lambda frames: shapes.append(frames.shape) or frames)
+    assert next(iter(each)).frames.shape == shapes[0] == (2, 3, 3, *SIZE)
+
+
+def test_all_moments_of_a_clip_are_transformed_by_one_chance(loader):
+    """Whatever the workers, and where it stands in the epoch; by another one in the next epoch."""
+
+    def drawn(**options):
+        found: dict[tuple[int, int], set[float]] = {}
+        each = loader(transform=lambda _: torch.rand(1), **options)
+        for epoch in (0, 1):
+            for batch in each:
+                for clip, chance in zip(batch.clip.tolist(), batch.frames[:, 0], strict=True):
+                    found.setdefault((epoch, clip), set()).add(float(chance))
+        return found
+
+    found = drawn()
+    of_clips = {place: chance for place, chance in found.items() if place[1] >= 0}
+    assert {len(each) for each in of_clips.values()} == {1}
+    assert len(set.union(*of_clips.values())) == len(of_clips) == 2 * len(LENGTHS)
+    assert drawn(workers=1, group_num=2) == found
+
+
+def test_streams_that_are_shuffled_go_on_where_they_were_left(loader):
+    whole = contents(loader(shuffle=True))
+    each = loader(shuffle=True)
+    seen = contents(islice(each, 3))
+    assert seen + contents(each) == whole
+    assert each.statistics.amplification < 1.2
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from headrace.errors import ConfigError
+from headrace.video.manifest import columns_of
 
 _PATH: Final = ("path", "video", "file", "filename")
 _LABEL: Final = ("label", "class")
+_UNNAMED: Final = ("path", "label", "start_seconds", "end_seconds")
 _LARGEST_BYTES: Final = 1 << 28
 _EXAMPLE: Final = (
     "the first line names the columns, path,label, and may add start_seconds,end_seconds"
@@ -40,13 +42,14 @@ def read_labels(path: Path) -> tuple[LabelRow, ...]:
     street.mp4,people,12.5,
     park.mp4,people,,
 
-    The columns of seconds may be left out: the label is then that of the whole video.
+    The columns of seconds may be left out: the label is then that of the whole video. So may the
+    first line: columns come in this order then.
 
     Raises:
         ConfigError: it cannot be read, has no such columns, no line, or one that says nothing.
     """
     lines = _lines(path)
-    reader = csv.DictReader(lines, skipinitialspace=True)
+    reader = csv.DictReader(lines, columns_of(lines, _UNNAMED), skipinitialspace=True)
     try:
         heads = reader.fieldnames or ()
         columns = {

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 from headrace.sampling.alignment import MISSING
 from headrace.training.cameras.camera_set import CameraSet
+from headrace.training.named_tensors import NamedTensors
 
 Ragged = Literal["pad", "list"]
 """What becomes of cameras of different sizes: one tensor, black on the right and below, or a list
@@ -31,14 +32,13 @@ class Cell:
     """Whether a sequence begins here."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CameraBatch:
+class CameraBatch(NamedTensors):
     """One moment of N clips, each seen by C cameras."""
 
     frames: torch.Tensor | list[list[torch.Tensor]]
     """uint8 [N, C, 3, H, W] in [0, 255], RGB, upright, colour innermost in memory, on the loader's
-    device; what `transform` made of it, where there is one. With ragged="list": N lists of C
-    tensors [3, H, W]. Owned by the caller."""
+    device; what `transform` and `batch_transform` made of it, where there are any. With
+    ragged="list": N lists of C tensors [3, H, W]. Owned by the caller."""
     sizes: torch.Tensor
     """int64 [N, C, 2]: (height, width) of each picture; less than that of `frames` if padded."""
     valid: torch.Tensor
@@ -55,9 +55,6 @@ class CameraBatch:
     """float64 [N, C]: presentation time of each frame on the common clock; NaN where none."""
     error_ms: torch.Tensor
     """float64 [N, C]: how much later than the first camera's frame it was taken; NaN where none."""
-
-    def __len__(self) -> int:
-        return len(self.clip)
 
     @property
     def mask(self) -> torch.Tensor | list[list[torch.Tensor]]:

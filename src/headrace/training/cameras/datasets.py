@@ -24,10 +24,11 @@ from headrace.training.cameras.batch import CameraBatch, Cell
 from headrace.training.cameras.camera_set import Alignment, CameraSet
 from headrace.training.cameras.lanes import cell_at
 from headrace.training.cameras.options import layout_for
-from headrace.training.collate import Collate, Transform
+from headrace.training.collate import Collate
 from headrace.training.decoding_dataset import DecodingDataset
 from headrace.training.devices import check_gpu
 from headrace.training.ranks import agreement, shard_of
+from headrace.training.transforms import Transform, check_transforms, transformed_one
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
@@ -53,7 +54,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         cameras: Names of the cameras to read, in this order, of an index file; None: all, by name.
         size: (height, width) of the frames; None keeps that of the cameras, which must be one.
         alignment: Which frames belong together; None means those of the same index.
-        transform: Called with the frames of each item.
+        transform: Called with the frames of each item, or `WithSample`.
         skip_bad: Leave out clips with a camera that cannot be opened. Ranks of torch.distributed
             then compare what they opened, when they make their samplers.
         gpu: Number of the NVIDIA GPU that decodes; None: the CPU does. Frames come down to the
@@ -82,6 +83,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
     ) -> None:
         """Open the index of every camera; decodes nothing yet."""
         check_gpu(gpu)
+        check_transforms(transform)
         check_integers(1, num_of_set=num_of_set, num_of_file=num_of_file)
         layout = layout_for(layout, cameras)
         self.cameras = CameraSet.open(layout, alignment, skip_bad=skip_bad, store=store)
@@ -129,9 +131,9 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         is_lost = np.zeros(pixels.shape[:2], bool)
         pictures = self._collate.pictures(pixels)
         batch = CameraBatch.of(self.cameras, [cell], pictures, sizes.copy(), is_lost)
-        item = {name: value[0] for name, value in vars(batch).items()}
+        item = batch.sample(0)
         if self._transform is not None:
-            item["frames"] = self._transform(item["frames"])
+            item["frames"] = transformed_one(self._transform, item["frames"], item)
         return item
 
     def _watch(self, cell: Cell) -> None:
@@ -258,7 +260,7 @@ class CameraStreamSampler(data.Sampler[list[Cell]]):
 
         To resume: as many as the training loop was given before.
         """
-        check_integers(0, skip=skip)
+        check_integers(0, epoch=epoch, skip=skip)
         most = self._schedule.plan(epoch).num_steps * self._groups
         if skip > most:
             raise ConfigError(f"skip must be at most {most}, the batches of an epoch; got {skip}")

@@ -4,10 +4,12 @@ import math
 import zlib
 
 import numpy as np
+import torch
 
 from headrace.errors import MediaError
 from headrace.runtime.limits import files_to_keep_open
 from headrace.runtime.memory import BatchBuffers
+from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.slots import SlotPlan, SlotSchedule, TailCounts
 from headrace.training.arguments import takes
 from headrace.training.cameras.batch import CameraBatch
@@ -58,11 +60,13 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
 
     _plan: SlotPlan
     """Of the epoch that runs."""
+    _epoch: int
+    """The one that runs."""
 
     @takes(CameraOptions)
     def __init__(self, asked: CameraOptions) -> None:
         """Open the index of every camera; 1 ms for one that was seen before. Decodes nothing."""
-        super().__init__(clock=asked.clock, persistent=False)
+        super().__init__(clock=asked.clock, persistent=False, left_early=asked.left_early)
         self._asked = asked
         self._delivered = self._missing = self._lost = 0
         self._tail = TailCounts()
@@ -138,7 +142,8 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         )
 
     def _begin(self, start: Position) -> Running[CameraStep]:
-        asked, self._plan = self._asked, self._schedule.plan(start.epoch)
+        asked, self._epoch = self._asked, start.epoch
+        self._plan = self._schedule.plan(start.epoch)
         lanes = Lanes(
             cameras=self._cameras,
             sequences=self._sequences,
@@ -173,16 +178,21 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             return self._ahead
         return max(1, min(_CHUNK, self._ahead // 2))
 
+    @property
+    def _is_random(self) -> bool:
+        return self._schedule.shuffle
+
     def _after(self, step: CameraStep) -> Position:
         """Return the next step of the epoch that runs, or the next epoch."""
-        epoch, following = self._next.epoch, step.number + 1
+        following = step.number + 1
         if following == self._plan.num_steps:
-            return Position(epoch=epoch + 1)
-        return Position(epoch=epoch, place=following)
+            return Position(epoch=self._epoch + 1)
+        return Position(epoch=self._epoch, place=following)
 
     def _batch(self, step: CameraStep) -> CameraBatch:
         pictures = self._collate.pictures(step.pixels)
         batch = CameraBatch.of(self._cameras, step.cells, pictures, step.sizes, step.is_lost)
+        batch = self._collate.transformed(batch, lambda: self._seeds(batch.clip))
         shown = int((batch.clip >= 0).sum()) * len(self._cameras.cameras)
         lost = int(step.is_lost.sum())
         self._delivered += shown
@@ -190,6 +200,11 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         self._missing += shown - lost - int(batch.valid.sum())
         self._tail += self._plan.tail(self._slots, step.number, step.number + 1)
         return batch
+
+    def _seeds(self, clip: torch.Tensor) -> list[int]:
+        """Return what the transform of each sample begins from; that of an empty slot is 0."""
+        draws = Draws(seed=self._schedule.seed, epoch=self._epoch, purpose=Purpose.TRANSFORM)
+        return [int(each) for each in draws.words(clip.numpy() + 1)]
 
     def _steps_left(self, at: Position) -> int:
         return self._schedule.plan(at.epoch).num_steps - at.place

@@ -43,8 +43,9 @@ class CameraOptions(LoaderOptions):
         num_of_file: Files that are open at a time, but at least one more than there are workers;
             None: all that are being read, as far as half the system's limit goes. With fewer than
             that, decoders start again at a keyframe, which is counted.
-        transform: Called with the frames of each batch, on their device; with ragged="list", of
-            each picture.
+        transform: Called with the pictures of each sample, [C, 3, H, W], on their device; with
+            ragged="list", with each picture. What it draws follows from seed, epoch and clip, so
+            that all moments of a clip are transformed alike.
         on_error: What bad media does. With `mask`, clips that cannot be opened are left out (or a
             camera is masked, if its alignment masks what is missing), and a frame that cannot be
             decoded comes black, marked in `valid` and counted. Ranks of torch.distributed then
@@ -66,10 +67,10 @@ class CameraOptions(LoaderOptions):
 
     def check(self) -> None:
         """Refuse what is out of range, or no choice: ConfigError; a GPU that is not here."""
+        super().check()
         check_integers(
             1,
             group_num=self.group_num,
-            workers=self.workers,
             lookahead=self.lookahead,
             num_of_file=self.num_of_file,
         )
@@ -79,7 +80,6 @@ class CameraOptions(LoaderOptions):
             raise ConfigError(
                 f"ragged must be one of {', '.join(map(str, choices))}, got {self.ragged!r}"
             )
-        self.decoder()
 
     @property
     def is_strict(self) -> bool:
