@@ -8,16 +8,16 @@ from pathlib import Path
 import headrace
 
 PUBLIC = [
-    *("Alignment", "BackendError", "Batch", "Bursts", "CacheError"),
+    *("Alignment", "Around", "BackendError", "Batch", "Bursts", "CacheError"),
     *("CameraBatch", "CameraClock", "CameraLayout", "CameraLoader", "CameraStatistics"),
     *("CameraStreamDataset", "CameraStreamSampler", "Clip", "ClipLoader", "ConfigError"),
     *("Crop", "DecodeCounters", "DecodeError", "DecodeJob", "Decoder", "Decoding"),
     *("EpochSampler", "FrameBatch", "FrameDataset", "FrameLoader", "FrameReader"),
     *("FrameShape", "HeadraceError", "InOrder", "IndexStore", "LiveResult"),
-    *("LoaderStatistics", "Loss", "MediaError", "Observation", "OpenError", "Order"),
+    *("LoaderStatistics", "Loss", "Manifest", "MediaError", "Observation", "OpenError", "Order"),
     *("Permutation", "Population"),
     *("RandomClips", "Sampler", "SamplerTraits", "ScanError", "Session", "Source"),
-    *("StageError", "StreamIndex", "Uniform", "UniformClips", "VideoDataset"),
+    *("SpreadClips", "StageError", "StreamIndex", "Uniform", "UniformClips", "VideoDataset"),
     *(
         "camera_problems",
         "find_videos",

@@ -47,8 +47,12 @@ class FrameTimes:
 
     def ticks_after(self, seconds: Seconds) -> NDArray[np.int64]:
         """Return `seconds` in ticks, int64 of as many: to be added to the pts of a frame."""
-        is_fine = self.end - int(self.pts[0]) >= _FINE_TICKS * len(self.pts)
-        return _ticks(seconds, self.time_base, is_fine)
+        return _ticks(seconds, self.time_base, self.slack_ticks > 0)
+
+    @property
+    def slack_ticks(self) -> int:
+        """By how many ticks the time of a frame may have been rounded."""
+        return int(self.end - int(self.pts[0]) >= _FINE_TICKS * len(self.pts))
 
     def shown_at(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which frame is shown at each of `ticks`; the first before, the last behind all."""

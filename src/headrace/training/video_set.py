@@ -17,6 +17,7 @@ from headrace.sampling.clip_shape import check_lengths
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerTraits, SamplerUse, adapted
 from headrace.sampling.times import FrameTimes
+from headrace.training.manifest.manifest import Manifest
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
@@ -53,9 +54,14 @@ class VideoSet:
             on_progress: Called after each video with how many are done.
 
         Raises:
-            ConfigError: there is no video, or none that can be read; or `videos` is one path.
+            ConfigError: there is no video, or none that can be read; or `videos` is one path, or
+                a manifest.
             OpenError, ScanError: a video cannot be read, and is not to be skipped.
         """
+        if isinstance(videos, Manifest):
+            raise ConfigError(
+                "a Manifest is for FrameLoader and ClipLoader; give its videos: manifest.videos"
+            )
         if isinstance(videos, str | bytes | os.PathLike | Source):
             raise ConfigError(
                 f"videos must be a list of paths, got one path, {str(videos)!r}; put it in a list, "
@@ -133,11 +139,27 @@ class VideoSet:
             [index.duration * np.float64(index.info.time_base) for index in self.indexes]
         )
 
+    def times(
+        self, video: int, first: int = 0, stop: int | None = None, end: int | None = None
+    ) -> FrameTimes:
+        """Return when frames [first, stop) of a video are shown, up to tick `end` at most; a view.
+
+        None: to the end of the video.
+        """
+        index = self.indexes[video]
+        stop = len(index) if stop is None else stop
+        shown_until = int(index.pts[stop - 1]) + max(1, int(index.duration[stop - 1]))
+        return FrameTimes(
+            pts=index.pts[first:stop],
+            end=shown_until if end is None else min(end, shown_until),
+            time_base=index.info.time_base,
+        )
+
     def _population(self, durations: list[NDArray[np.float64]] | None) -> Population:
         return Population.of(
             [index.gop_lengths for index in self.indexes],
             durations,
-            times=[times_of(index) for index in self.indexes],
+            times=[self.times(video) for video in range(len(self.indexes))],
             names=[str(index.source) for index in self.indexes],
         )
 
@@ -163,17 +185,6 @@ class VideoSet:
             there = video == each
             times[there] = self.indexes[each].seconds_of(index[there])
         return times
-
-
-def times_of(index: StreamIndex, first: int = 0, stop: int | None = None) -> FrameTimes:
-    """Return when the frames [first, stop) of a video are shown; a view, some microseconds."""
-    pts = index.pts[first:stop]
-    last = first + len(pts) - 1
-    return FrameTimes(
-        pts=pts,
-        end=int(pts[-1]) + max(1, int(index.duration[last])),
-        time_base=index.info.time_base,
-    )
 
 
 class Sampled(Protocol):
