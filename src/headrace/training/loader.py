@@ -169,10 +169,11 @@ class FrameLoader(ResumableLoader[Samples, Batch]):
     def _widest_window(self, asked: SampleOptions, *, frame_bytes: int) -> Window:
         traits, lookahead = self._epochs.sampling.traits, asked.lookahead
         clip_frames = traits.num_frames or 1
+        sampled = self._videos if self._rows is None else self._rows.rows
         if lookahead is not None and lookahead >= 1:
             lookahead = max(lookahead, clip_frames)
         return Window.of(
-            self._videos.population.gop_lengths,
+            sampled.population.gop_lengths,
             memory_budget=parse_bytes(asked.memory_budget),
             frame_bytes=frame_bytes,
             held_bytes=self._held_bytes,
