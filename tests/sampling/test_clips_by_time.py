@@ -145,7 +145,9 @@ def test_weights_belong_to_the_videos_that_were_given():
     use = SamplerUse(videos=np.array([0, 2]), videos_given=3)
     sampler = adapted(RandomClips(num_frames=2, weights=(1.0, 5.0, 2.0)), use)
     assert sampler.weights == (1.0, 2.0)
-    with pytest.raises(ConfigError, match="one weight is needed for each of 3 videos, got 5"):
+    with pytest.raises(
+        ConfigError, match="one weight is needed for each of 3 videos or rows, got 5"
+    ):
         adapted(RandomClips(num_frames=2, weights=(1.0,) * 5), use)
 
 
@@ -161,7 +163,12 @@ def test_weights_belong_to_the_videos_that_were_given():
         ({"num_frames": 4.5}, "num_frames must be an integer >= 1, got 4.5"),
         ({"stride": 1.5}, "stride must be an integer >= 1, got 1.5"),
         ({"boundary": "drop"}, f"boundary must be one of {', '.join(BOUNDARIES)}, got 'drop'"),
-        ({"weights": [1.0]}, "weights must be a tuple, one for each video, got list"),
+        ({"weights": {"a.mp4": 1}}, "weights must be a list of numbers, .* got dict"),
+        ({"weights": ("1", "much")}, "each of weights must be a finite number, .* got 'much'"),
+        ({"weights": ()}, "weights must be finite, at least 0 and not all 0"),
+        ({"num_frames": None}, "num_frames must be an integer >= 1, got None"),
+        ({"num_frames": 10**9, "fps": 8}, "num_frames must be at most 1,048,576"),
+        ({"stride": 10**30}, "stride must be at most 1,048,576"),
         ({"weights": (0.0, -1.0)}, "weights must be finite, at least 0 and not all 0"),
         ({"weights": (1.0,), "each_once": "starts"}, "each start comes once; leave out one"),
     ],
@@ -169,6 +176,12 @@ def test_weights_belong_to_the_videos_that_were_given():
 def test_impossible_clips_are_refused(options, message):
     with pytest.raises(ConfigError, match=message):
         RandomClips(**{"num_frames": 4, **options})
+
+
+def test_weights_are_the_same_however_they_are_given():
+    given_ = [(1.0, 2.0), [1, 2], np.array([1, 2]), ("1", "2")]
+    clips = [RandomClips(num_frames=4, weights=weights) for weights in given_]
+    assert len({clip.traits.identity for clip in clips}) == 1
 
 
 def test_a_rate_is_the_same_however_it_is_written():

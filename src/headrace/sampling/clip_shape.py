@@ -13,7 +13,7 @@ from headrace.errors import ConfigError
 from headrace.sampling.boundary import Boundary, clip_span
 from headrace.sampling.population import Population
 from headrace.sampling.times import Seconds, seconds_of
-from headrace.sizes import check_integers
+from headrace.sizes import check_counts
 from headrace.video.timebase import exact_number, format_rate
 
 ClipBoundary = Boundary | Literal["skip", "pad"]
@@ -28,6 +28,9 @@ ClipBoundary = Boundary | Literal["skip", "pad"]
 """
 
 BOUNDARIES = ("error", "skip", "pad", "repeat_last", "wrap")
+
+MOST_FRAMES = 2**20
+"""In a clip, and from one frame of it to the next."""
 
 _INSIDE = ("error", "skip", "pad")
 """Boundaries with which a clip lies inside a video that is long enough."""
@@ -60,8 +63,8 @@ class ClipShape:
         Raises:
             ConfigError: a number is out of range, or both `stride` and `fps` are given.
         """
-        check_integers(1, num_frames=num_frames, stride=stride)
-        check_integers(0, temporal_jitter=temporal_jitter)
+        check_counts(1, MOST_FRAMES, num_frames=num_frames, stride=stride)
+        check_counts(0, MOST_FRAMES, temporal_jitter=temporal_jitter)
         if boundary not in BOUNDARIES:
             raise ConfigError(f"boundary must be one of {', '.join(BOUNDARIES)}, got {boundary!r}")
         rate = None if fps is None else exact_number("fps", fps)

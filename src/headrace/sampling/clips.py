@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sampling.clip_shape import ClipBoundary, ClipShape
+from headrace.sampling.clip_shape import MOST_FRAMES, ClipBoundary, ClipShape
 from headrace.sampling.feistel import Feistel
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.sampler import SamplerTraits, SamplerUse
-from headrace.sampling.visits import Visits, Weights, check_weights, weights_opened
-from headrace.sizes import check_integers
+from headrace.sampling.visits import Visits, Weights, weights_of, weights_opened
+from headrace.sizes import check_counts
 
 EachOnce = Literal["videos", "starts"]
 """What comes exactly once in an epoch of random clips."""
@@ -58,7 +58,7 @@ class RandomClips:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fps", self.shape.fps)
-        check_weights(self.weights)
+        object.__setattr__(self, "weights", weights_of(self.weights))
         if not 0 <= self.temporal_jitter < self.stride:
             raise ConfigError(
                 f"temporal_jitter must be at least 0 and below the stride, {self.stride}, "
@@ -166,7 +166,7 @@ class UniformClips:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fps", self.shape.fps)
-        check_integers(1, num_clips=self.num_clips)
+        check_counts(1, MOST_FRAMES, num_clips=self.num_clips)
 
     @property
     def shape(self) -> ClipShape:

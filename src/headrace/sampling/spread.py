@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.sampling.boundary import clip_span
+from headrace.sampling.clip_shape import MOST_FRAMES
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.sampler import SamplerTraits, SamplerUse
-from headrace.sampling.visits import Visits, Weights, check_weights, weights_opened
-from headrace.sizes import check_integers
+from headrace.sampling.visits import Visits, Weights, weights_of, weights_opened
+from headrace.sizes import check_counts
 
 Place = Literal["random", "middle", "ends"]
 """Where in each part of a video a frame is taken."""
@@ -49,17 +50,19 @@ class SpreadClips:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_integers(
+        check_counts(
             1,
+            MOST_FRAMES,
             num_segments=self.num_segments,
             frames_per_segment=self.frames_per_segment,
             stride=self.stride,
         )
+        check_counts(1, MOST_FRAMES, frames=self.num_segments * self.frames_per_segment)
         if self.place not in get_args(Place):
             raise ConfigError(
                 f"place must be one of {', '.join(get_args(Place))}, got {self.place!r}"
             )
-        check_weights(self.weights)
+        object.__setattr__(self, "weights", weights_of(self.weights))
         if self.weights is not None and not self.shuffle:
             raise ConfigError("weights need shuffle=True; without it each video comes once")
 

@@ -11,6 +11,7 @@ from headrace.sampling.feistel import Feistel
 from headrace.sampling.line import check_over, stretch_of
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.sampler import SamplerUse
+from headrace.video.timebase import exact_number
 
 Weights = tuple[float, ...] | None
 """How often each video comes, beside the others; None: each once an epoch."""
@@ -62,14 +63,21 @@ class Visits:
         return cls(length=len(videos), at=at)
 
 
-def check_weights(weights: Weights) -> None:
-    """Raise ConfigError if they are no weights."""
-    if weights is not None:
-        if not isinstance(weights, tuple):
-            raise ConfigError(
-                f"weights must be a tuple, one for each video, got {type(weights).__name__}"
-            )
-        check_over(weights)
+def weights_of(weights: object) -> Weights:
+    """Return weights as they are kept: a tuple of floats.
+
+    Raises:
+        ConfigError: they are no list of finite numbers from 0 up, or are all 0.
+    """
+    if weights is None:
+        return None
+    if not isinstance(weights, tuple | list | np.ndarray):
+        raise ConfigError(
+            f"weights must be a list of numbers, one for each video, got {type(weights).__name__}"
+        )
+    found = tuple(float(exact_number("each of weights", each)) for each in weights)
+    check_over(found)
+    return found
 
 
 def weights_opened(weights: Weights, use: SamplerUse) -> Weights:
@@ -82,7 +90,8 @@ def weights_opened(weights: Weights, use: SamplerUse) -> Weights:
         return None
     if len(weights) not in (use.videos_given, len(use.videos)):
         raise ConfigError(
-            f"one weight is needed for each of {use.videos_given} videos, got {len(weights)}"
+            f"one weight is needed for each of {use.videos_given} videos or rows, got "
+            f"{len(weights)}"
         )
     if len(weights) == use.videos_given:
         return tuple(weights[each] for each in use.videos.tolist())
