@@ -185,6 +185,19 @@ def test_a_substitute_comes_with_its_own_row_and_label(videos, options, tmp_path
         assert torch.equal(batch.row, batch.label)
 
 
+def test_rows_of_videos_that_cannot_be_opened_are_left_out_with_their_weights(videos, options):
+    rows = [{"path": "gone.mp4", "weight": 9}, {"path": videos[1], "weight": 1}]
+    rows += [{"path": videos[0], "weight": 3}]
+    manifest = Manifest.of_rows(rows)
+    clips = RandomClips(num_frames=2, weights=manifest.weights)
+    options = {**options, "batch_size": 1, "on_error": "skip"}
+    with ClipLoader(manifest, clips=clips, **options) as loader:
+        came = [int(batch.row) for _ in range(20) for batch in loader]
+        assert [each.source for each in loader.left_out] == ["gone.mp4"]
+    assert set(came) == {1, 2}
+    assert 20 <= came.count(2) <= 40
+
+
 def test_a_state_of_other_rows_is_refused(manifest, options):
     with FrameLoader(manifest, **options) as loader:
         state = loader.state_dict()

@@ -17,7 +17,6 @@ from headrace.sampling.clip_shape import check_lengths
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerTraits, SamplerUse, adapted
 from headrace.sampling.times import FrameTimes
-from headrace.training.manifest.manifest import Manifest
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
@@ -54,14 +53,9 @@ class VideoSet:
             on_progress: Called after each video with how many are done.
 
         Raises:
-            ConfigError: there is no video, or none that can be read; or `videos` is one path, or
-                a manifest.
+            ConfigError: there is no video, or none that can be read; or `videos` is one path.
             OpenError, ScanError: a video cannot be read, and is not to be skipped.
         """
-        if isinstance(videos, Manifest):
-            raise ConfigError(
-                "a Manifest is for FrameLoader and ClipLoader; give its videos: manifest.videos"
-            )
         if isinstance(videos, str | bytes | os.PathLike | Source):
             raise ConfigError(
                 f"videos must be a list of paths, got one path, {str(videos)!r}; put it in a list, "

@@ -219,3 +219,37 @@ def test_a_row_that_says_nothing_or_too_much_is_refused(row, message):
 def test_no_rows_are_refused():
     with pytest.raises(ConfigError, match="holds no row; give at least one"):
         Manifest.of_rows([])
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda m: Manifest.of_rows(None), "rows must be a list of dicts, .* got NoneType; a data"),
+        (lambda m: Manifest.of_rows({"path": ["a"]}), "rows must be a list of dicts, .* got dict"),
+        (lambda m: Manifest.of_rows(["a.mp4"]), "row 0 of the manifest must be a dict, .* got str"),
+        (lambda m: Manifest.of_rows(ROWS, folder=None), "the folder that paths start in is needed"),
+        (lambda m: Manifest.of_rows(ROWS, classes=["a"]), "as in {'label': .*, got \\['a'\\]"),
+        (lambda m: Manifest.of_rows(ROWS, classes={"label": "cats"}), "a list of different texts"),
+        (lambda m: Manifest.of_rows(ROWS, classes={"label": ["a", "a"]}), "of different texts"),
+        (
+            lambda m: Manifest.of_rows(ROWS, classes={"label": ["cats", "dogs"], "lable": ["a"]}),
+            "classes of lable were given, and the manifest has no such labels .* it has label",
+        ),
+        (lambda m: Manifest.read(7), "the path of a manifest is needed, got int"),
+        (lambda m: Manifest.of_folders(7), "the path of a folder is needed, got int"),
+        (lambda m: m.split(0.5, seed="x"), "seed must be an integer >= 0, got 'x'"),
+        (lambda m: m.balanced(["label"]), r"has no column \['label'\]"),
+        (lambda m: m.subset([[0], [1, 2]]), "rows must be places of rows, or a bool for each"),
+        (list, "in place of videos for FrameLoader and ClipLoader; .* give its videos"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(ask, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        ask(Manifest.of_rows(ROWS))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_manifest_says_what_it_holds():
+    assert repr(Manifest.of_rows(ROWS, name="rows.csv")) == (
+        "Manifest(rows.csv: 3 rows of 2 videos; columns label, weight, note, people)"
+    )

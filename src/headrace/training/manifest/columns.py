@@ -63,6 +63,21 @@ def column_of(name: str, values: Sequence[object], where: str) -> Column:
     return texts
 
 
+def check_classes(classes: object) -> None:
+    """Raise ConfigError if they are no classes: for each column of labels a list of names."""
+    if classes is not None and not isinstance(classes, Mapping):
+        raise ConfigError(
+            "classes must say for each column of labels which there are, as in "
+            f"{{'label': ['cats', 'dogs']}}, got {str(classes)[:80]}"
+        )
+    for name, names in (classes or {}).items():
+        is_names = isinstance(names, list | tuple) and all(isinstance(each, str) for each in names)
+        if not is_names or len(set(names)) < len(names):
+            raise ConfigError(
+                f"classes of {name} must be a list of different texts, got {str(names)[:80]}"
+            )
+
+
 def class_numbers(
     name: str, labels: Column, classes: Sequence[str] | None, where: str
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:

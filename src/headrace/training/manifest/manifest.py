@@ -5,27 +5,36 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headrace.errors import ConfigError
+from headrace.sizes import check_counts
 from headrace.training.manifest.columns import (
     Classes,
     Column,
+    check_classes,
     class_numbers,
     column_of,
     is_labels,
 )
 from headrace.training.manifest.file import read_rows
-from headrace.training.manifest.meaning import check_weights, path_column, path_of, segment_of
+from headrace.training.manifest.meaning import (
+    check_weights,
+    named_path,
+    path_column,
+    path_of,
+    segment_of,
+    table_of,
+)
 from headrace.training.manifest.together import drawn_share, units_of
 from headrace.video.manifest import find_videos
 from headrace.video.timebase import exact_number
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Manifest:
     """Rows that are sampled: `Manifest.read("labels.csv")`, in place of a list of videos.
 
@@ -70,7 +79,7 @@ class Manifest:
             ConfigError: it cannot be read, or says what `of_rows` refuses.
             BackendError: it is Parquet, and pyarrow is not installed.
         """
-        file = Path(path)
+        file = named_path(path, "a manifest")
         return cls.of_rows(read_rows(file), folder=file.parent, classes=classes, name=str(file))
 
     @classmethod
@@ -99,25 +108,29 @@ class Manifest:
             ConfigError: there is no row, or none of the names of paths; or a row says nothing of
                 its path or label, or what cannot be.
         """
-        table = [dict(row) for row in rows]
-        if not table:
-            raise ConfigError(f"{name} holds no row; give at least one, with a path")
+        table, start = table_of(rows, name), named_path(folder, "the folder that paths start in")
+        check_classes(classes)
         heads = dict.fromkeys(head for row in table for head in row)
         path = path_column(heads, name)
         paths = [
-            path_of(row.get(path), Path(folder), f"row {number} of {name}")
+            path_of(row.get(path), start, f"row {number} of {name}")
             for number, row in enumerate(table)
         ]
         places = {each: place for place, each in enumerate(dict.fromkeys(paths))}
         rest = [head for head in heads if head not in (path, "start_seconds", "end_seconds")]
         columns = {head: column_of(head, [row.get(head) for row in table], name) for head in rest}
         check_weights(columns.get("weight"), name)
-        given = classes or {}
+        given = dict(classes or {})
         found = {
-            head: class_numbers(head, column, given.get(head), name)
+            head: class_numbers(head, column, given.pop(head, None), name)
             for head, column in columns.items()
             if is_labels(head) and column.dtype == object
         }
+        if given:
+            raise ConfigError(
+                f"classes of {', '.join(map(str, given))} were given, and {name} has no such "
+                f"labels in words; it has {', '.join(found) or 'none'}"
+            )
         return cls(
             name=name,
             videos=tuple(places),
@@ -137,7 +150,7 @@ class Manifest:
         Raises:
             ConfigError: it is no folder, or has videos that lie in none of its folders.
         """
-        top = Path(folder)
+        top = named_path(folder, "a folder")
         if not top.is_dir():
             raise ConfigError(f"a folder with a folder for each class is needed, got {top}")
         rows: list[dict[str, Any]] = []
@@ -153,6 +166,16 @@ class Manifest:
     def __len__(self) -> int:
         """How many rows there are."""
         return len(self.video)
+
+    def __iter__(self) -> NoReturn:
+        raise ConfigError(
+            "a Manifest stands in place of videos for FrameLoader and ClipLoader; elsewhere give "
+            "its videos: manifest.videos"
+        )
+
+    def __repr__(self) -> str:
+        said = f"{len(self)} rows of {len(self.videos)} videos"
+        return f"Manifest({self.name}: {said}; columns {', '.join(self.columns) or 'none'})"
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -191,7 +214,12 @@ class Manifest:
         Raises:
             ConfigError: they are neither, or none is left.
         """
-        chosen = np.asarray(rows)
+        try:
+            chosen = np.asarray(rows)
+        except ValueError as error:
+            raise ConfigError(
+                f"rows must be places of rows, or a bool for each: {error}"
+            ) from error
         if chosen.dtype == np.bool_ and chosen.shape == (len(self),):
             chosen = np.flatnonzero(chosen)
         if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
@@ -224,6 +252,7 @@ class Manifest:
             ConfigError: `share` is not between 0 and 1, or all rows belong together.
         """
         wanted = exact_number("share", share)
+        check_counts(0, 2**64 - 1, seed=seed)
         if not 0 < wanted < 1:
             raise ConfigError(f"share must be above 0 and below 1, got {share}")
         files = [os.path.realpath(each) for each in self.videos]
@@ -241,7 +270,7 @@ class Manifest:
         return {name: self.numbers.get(name, column)[rows] for name, column in self.columns.items()}
 
     def _column(self, name: str) -> Column:
-        if name not in self.columns:
+        if not isinstance(name, str) or name not in self.columns:
             raise ConfigError(
                 f"{self.name} has no column {name!r}; it has {', '.join(self.columns) or 'none'}"
             )

@@ -21,6 +21,41 @@ _UNCLEAR: Final = frozenset(
 )
 
 
+def table_of(rows: object, where: str) -> list[dict[str, Any]]:
+    """Return rows as a list of dicts.
+
+    Raises:
+        ConfigError: they are none, or no rows.
+    """
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise ConfigError(
+            f"rows must be a list of dicts, one for each row, got {type(rows).__name__}; a data "
+            'frame gives such with to_dict("records")'
+        )
+    found: list[dict[str, Any]] = []
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise ConfigError(
+                f"row {number} of {where} must be a dict, from column to value, got "
+                f"{type(row).__name__}"
+            )
+        found.append(dict(row))
+    if not found:
+        raise ConfigError(f"{where} holds no row; give at least one, with a path")
+    return found
+
+
+def named_path(path: object, what: str) -> Path:
+    """Return a path that a caller gave.
+
+    Raises:
+        ConfigError: it is none; `what` says what it was to be of.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(f"the path of {what} is needed, got {type(path).__name__}")
+    return Path(path)
+
+
 def path_column(heads: Iterable[str], where: str) -> str:
     """Return which of the columns holds paths.
 
