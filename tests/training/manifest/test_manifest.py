@@ -205,6 +205,7 @@ def test_a_folder_for_each_class_is_a_manifest(tmp_path):
             "weight of row 0 of the manifest must be a finite number",
         ),
         ({"path": "a", "index": 3}, "a column 'index', as batches have; rename it"),
+        ({"path": "a", "values": 3}, "a column 'values', as batches have; rename it"),
         ({"path": "a", "": 3}, "a column without a name"),
         ({"path": "a", 3: 3}, "a column without a name"),
         ({"path": "a", "boxes": [1, 2]}, "boxes of row 0 of the manifest is list; a column holds"),

@@ -11,7 +11,11 @@ from headrace.training.manifest.columns import Column, is_missing
 from headrace.video.timebase import exact_number
 
 _TAKEN: Final = frozenset(
-    ["frames", "index", "pts_seconds", "is_concealed", "is_pad", "is_repeated", "row", "columns"]
+    [
+        *("frames", "index", "pts_seconds", "is_concealed", "is_pad", "is_repeated", "row"),
+        *("original_size", "sample", "to", "pin_memory", "show", "columns"),
+        *("clear", "copy", "get", "items", "keys", "pop", "setdefault", "update", "values"),
+    ]
 )
 """What a batch has already."""
 
