@@ -226,7 +226,7 @@ def test_a_manifest_is_for_loaders(manifest, store):
 def test_a_column_that_is_not_there_is_an_attribute_error(videos, options):
     with FrameLoader(videos, **options) as loader:
         batch = next(iter(loader))
-    with pytest.raises(AttributeError, match="a Batch has .*no 'label'"):
+    with pytest.raises(AttributeError, match=r"a Batch has .*no 'label'"):
         _ = batch.label
 
 
