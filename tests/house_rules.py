@@ -76,6 +76,7 @@ UNSAFE = (
 LAZY = [
     *("cli/*", "decode/*", "experiments/*", "sinks/web/open.py", "sinks/parquet_file.py"),
     *("cache/open.py", "runs/marks.py", "extraction/table.py", "extraction/ray/open.py"),
+    "training/manifest/file.py",
     *("extraction/features/table*.py", "extraction/features/export_safetensors.py"),
     "extraction/features/child.py",  # who starts children loads no PyTorch
     *("watching/patch.py", "watching/script.py"),  # nothing of PyTorch before the script itself

@@ -8,16 +8,17 @@ from pathlib import Path
 import headrace
 
 PUBLIC = [
-    *("AdaptableSampler", "Alignment", "BackendError", "Batch", "Bursts", "CacheError"),
+    *("AdaptableSampler", "Alignment", "Around", "BackendError", "Batch", "Bursts", "CacheError"),
     *("CameraBatch", "CameraClock", "CameraLayout", "CameraLoader", "CameraStatistics"),
     *("CameraStreamDataset", "CameraStreamSampler", "Clip", "ClipLoader", "ConfigError"),
     *("Crop", "DecodeCounters", "DecodeError", "DecodeJob", "Decoder", "Decoding"),
     *("EpochSampler", "FrameBatch", "FrameDataset", "FrameLoader", "FrameReader"),
     *("FrameShape", "HeadraceError", "InOrder", "IndexStore", "LiveResult"),
-    *("LoaderStatistics", "Loss", "MediaError", "Observation", "OpenError", "Order"),
+    *("LoaderStatistics", "Loss", "Manifest", "MediaError", "Observation", "OpenError", "Order"),
     *("Permutation", "Population"),
     *("RandomClips", "Sampler", "SamplerTraits", "SamplerUse", "ScanError", "Session", "Source"),
-    *("StageError", "StreamIndex", "Uniform", "UniformClips", "VideoDataset", "WithSample"),
+    *("SpreadClips", "StageError", "StreamIndex", "Uniform", "UniformClips", "VideoDataset"),
+    "WithSample",
     *(
         "camera_problems",
         "find_videos",

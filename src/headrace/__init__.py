@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from headrace.extraction.frames import FrameReader, read_frames
     from headrace.profiling.session import Session
     from headrace.runs.live.loop import LiveResult, live
+    from headrace.sampling.around import Around
     from headrace.sampling.bursts import Bursts
     from headrace.sampling.clips import RandomClips, UniformClips
     from headrace.sampling.frames import InOrder, Permutation, Uniform
     from headrace.sampling.order import Order
     from headrace.sampling.population import Population
     from headrace.sampling.sampler import AdaptableSampler, Sampler, SamplerTraits, SamplerUse
+    from headrace.sampling.spread import SpreadClips
     from headrace.training.batch import Batch
     from headrace.training.cameras.batch import CameraBatch
     from headrace.training.cameras.camera_set import Alignment, CameraClock, camera_problems
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from headrace.training.datasets import FrameDataset, VideoDataset
     from headrace.training.epoch_sampler import EpochSampler
     from headrace.training.loader import FrameLoader
+    from headrace.training.manifest.manifest import Manifest
     from headrace.training.statistics import LoaderStatistics
     from headrace.training.transforms import WithSample
     from headrace.video.camera_layout import CameraLayout
@@ -68,6 +71,7 @@ __version__ = _version("headrace")
 _HOMES = {
     "AdaptableSampler": "sampling.sampler",
     "Alignment": "training.cameras.camera_set",
+    "Around": "sampling.around",
     "BackendError": "errors",
     "Batch": "training.batch",
     "Bursts": "sampling.bursts",
@@ -100,6 +104,7 @@ _HOMES = {
     "LiveResult": "runs.live.loop",
     "LoaderStatistics": "training.statistics",
     "Loss": "video.loss",
+    "Manifest": "training.manifest.manifest",
     "MediaError": "errors",
     "Observation": "watching.observation",
     "OpenError": "errors",
@@ -113,6 +118,7 @@ _HOMES = {
     "ScanError": "errors",
     "Session": "profiling.session",
     "Source": "video.source",
+    "SpreadClips": "sampling.spread",
     "StageError": "errors",
     "StreamIndex": "video.stream_index",
     "Uniform": "sampling.frames",
@@ -134,6 +140,7 @@ _HOMES = {
 __all__ = [
     "AdaptableSampler",
     "Alignment",
+    "Around",
     "BackendError",
     "Batch",
     "Bursts",
@@ -166,6 +173,7 @@ __all__ = [
     "LiveResult",
     "LoaderStatistics",
     "Loss",
+    "Manifest",
     "MediaError",
     "Observation",
     "OpenError",
@@ -179,6 +187,7 @@ __all__ = [
     "ScanError",
     "Session",
     "Source",
+    "SpreadClips",
     "StageError",
     "StreamIndex",
     "Uniform",

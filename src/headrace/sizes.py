@@ -53,3 +53,17 @@ def check_integers(least: int, **numbers: object) -> None:
     for name, value in numbers.items():
         if value is not None and not (isinstance(value, Integral) and int(value) >= least):
             raise ConfigError(f"{name} must be an integer >= {least}, got {value!r}")
+
+
+def check_counts(least: int, most: int, **numbers: object) -> None:
+    """Check that each is an integer from `least` up to `most`.
+
+    Raises:
+        ConfigError: one is not; says which, and what it is.
+    """
+    for name, value in numbers.items():
+        if value is None:
+            raise ConfigError(f"{name} must be an integer >= {least}, got None")
+        check_integers(least, **{name: value})
+        if isinstance(value, Integral) and int(value) > most:
+            raise ConfigError(f"{name} must be at most {most:,}, got {value}")

@@ -84,11 +84,14 @@ def test_a_video_that_is_too_short_is_named(sampler):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_frames": 0}, "num_frames must be >= 1, got 0"),
-        ({"stride": 0}, "stride must be >= 1, got 0"),
-        ({"boundary": "loop"}, "boundary must be one of error, repeat_last, wrap, got 'loop'"),
+        ({"num_frames": 0}, "num_frames must be an integer >= 1, got 0"),
+        ({"stride": 0}, "stride must be an integer >= 1, got 0"),
+        (
+            {"boundary": "loop"},
+            "boundary must be one of error, skip, pad, repeat_last, wrap, got 'loop'",
+        ),
         ({"temporal_jitter": 1}, "temporal_jitter must be at least 0 and below the stride, 1"),
-        ({"temporal_jitter": -1}, "temporal_jitter must be at least 0"),
+        ({"temporal_jitter": -1}, "temporal_jitter must be an integer >= 0, got -1"),
         ({"each_once": "clips"}, "each_once must be one of videos, starts, got 'clips'"),
     ],
 )
@@ -99,5 +102,5 @@ def test_impossible_random_clips_are_refused(options, message):
 
 @pytest.mark.parametrize("name", ["num_clips", "num_frames", "stride"])
 def test_impossible_uniform_clips_are_refused(name):
-    with pytest.raises(ConfigError, match=f"{name} must be >= 1, got 0"):
+    with pytest.raises(ConfigError, match=f"{name} must be an integer >= 1, got 0"):
         UniformClips(**{"num_clips": 2, "num_frames": 4, name: 0})

@@ -2,18 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sampling.boundary import Boundary, clip_span
+from headrace.sampling.clip_shape import MOST_FRAMES, ClipBoundary, ClipShape
 from headrace.sampling.feistel import Feistel
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.sampler import SamplerTraits, SamplerUse
+from headrace.sampling.visits import Visits, Weights, weights_of, weights_opened
+from headrace.sizes import check_counts
 
 EachOnce = Literal["videos", "starts"]
 """What comes exactly once in an epoch of random clips."""
@@ -25,25 +28,37 @@ class RandomClips:
 
     Clips are uniform, single frames are not: where clips must lie inside their video, a frame
     t < span - 1 frames from its start or end is in t // stride + 1 clips instead of num_frames.
-    With another `boundary` every frame is the start of a clip.
+    With `repeat_last` or `wrap` every frame is the start of a clip.
+
+    With `fps` a clip is the same length of time in every video, whatever its frame rate: it starts
+    at a frame, and its frame k is the one that is shown k / fps seconds later (`FrameTimes` says
+    when a frame is shown). It lies inside its video where that shows something at all these times.
     """
 
     num_frames: int
     stride: int = 1
     """1 means consecutive."""
+    fps: Fraction | float | str | None = None
+    """Frames per second of media time, in place of a stride: 8, 12.5, "30000/1001"."""
     temporal_jitter: int = 0
     """Each frame moves forward by an integer uniform in [0, temporal_jitter], drawn for itself; at
     most stride - 1, so that frames stay in order."""
     each_once: EachOnce = "videos"
     """`videos`: an epoch takes each video once, at a uniform start. `starts`: it takes each
     possible start once, so long videos give more clips."""
-    boundary: Boundary = "error"
-    """`error`: clips lie inside their video. `repeat_last` or `wrap`: a clip may start at any frame
-    and does this at the end."""
+    boundary: ClipBoundary = "error"
+    """`error`: clips lie inside their video, and none may be too short. `skip`: those that are too
+    short are left out. `pad`: they give one clip, from the first frame, whose last frame is
+    repeated. `repeat_last` or `wrap`: a clip may start at any frame and does this at the end.
+    Frames that are repeated are marked in `Batch.is_pad`."""
+    weights: Weights = None
+    """How often each video comes, beside the others: as its share of an epoch says, rounded up or
+    down. None: each once. `Manifest.weights` and `Manifest.balanced` give such."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check(self.num_frames, self.stride, self.boundary)
+        object.__setattr__(self, "fps", self.shape.fps)
+        object.__setattr__(self, "weights", weights_of(self.weights))
         if not 0 <= self.temporal_jitter < self.stride:
             raise ConfigError(
                 f"temporal_jitter must be at least 0 and below the stride, {self.stride}, "
@@ -53,12 +68,18 @@ class RandomClips:
             raise ConfigError(
                 f"each_once must be one of {', '.join(get_args(EachOnce))}, got {self.each_once!r}"
             )
+        if self.weights is not None and self.each_once != "videos":
+            raise ConfigError(
+                "weights say how often each video comes, and each_once='starts' that each start "
+                "comes once; leave out one"
+            )
 
     @property
-    def frames_needed(self) -> int:
-        """Frames that a video must have."""
-        span = clip_span(self.num_frames, self.stride) + self.temporal_jitter
-        return span if self.boundary == "error" else 1
+    def shape(self) -> ClipShape:
+        """Which frames a clip has."""
+        return ClipShape.of(
+            self.num_frames, self.stride, self.fps, self.boundary, self.temporal_jitter
+        )
 
     @property
     def traits(self) -> SamplerTraits:
@@ -69,41 +90,57 @@ class RandomClips:
             has_replacement=False,
             num_frames=self.num_frames,
             seed=self.seed,
-            frames_needed=self.frames_needed,
+            frames_needed=self.shape.frames_needed,
         )
 
     def adapt(self, use: SamplerUse) -> Self:
-        """Return this with the seed asked for."""
-        return replace(self, seed=use.seed_for(self.seed))
+        """Return this with the seed asked for, and the weights of the videos that were opened."""
+        weights = weights_opened(self.weights, use)
+        return replace(self, seed=use.seed_for(self.seed), weights=weights)
 
     def order(self, population: Population, epoch: int) -> Order:
         """Return the order of one epoch: as many slots as videos, or as starts.
 
         Raises:
-            ConfigError: a video is shorter than a clip, and `boundary` is `error`.
+            ConfigError: a video is shorter than a clip, and `boundary` is `error`; or all are, and
+                it is `skip`; or, by time, times are not known.
         """
-        starts = _starts_per_video(self, population)
-        ends = np.cumsum(starts)
-        is_by_video = self.each_once == "videos"
-        shuffle = Feistel(
-            size=population.num_videos if is_by_video else int(ends[-1]),
-            draws=self._draws(epoch, Purpose.SHUFFLE),
-        )
-        start_draws = self._draws(epoch, Purpose.START)
+        shape = self.shape
+        starts = shape.starts(population)
+        by_video = self.each_once == "videos"
+        chosen = self._by_video(starts, epoch) if by_video else self._by_start(starts, epoch)
         jitter_draws = self._draws(epoch, Purpose.JITTER)
 
-        def frames_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:
-            place = shuffle.at(slots)
-            if is_by_video:
-                video, start = place, start_draws.integers(slots, starts[place])
-            else:
-                video = np.searchsorted(ends, place, "right")
-                start = place - (ends - starts)[video]
+        def clips_at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+            video, start = chosen.at(slots)
             numbers = slots[:, None] * self.num_frames + np.arange(self.num_frames)
             jitter = jitter_draws.integers(numbers, self.temporal_jitter + 1)
-            return _clips(self, population, video, start, jitter)
+            return shape.clips(population, video, start, jitter if self.temporal_jitter else None)
 
-        return Order(length=len(shuffle), frames_at=frames_at)
+        return Order.of_clips(
+            chosen.length, clips_at, has_pads=shape.has_pads, too_short=_without(starts)
+        )
+
+    def _by_video(self, starts: NDArray[np.int64], epoch: int) -> "_Starts":
+        visits = Visits.shuffled(np.flatnonzero(starts), self.weights, seed=self.seed, epoch=epoch)
+        draws = self._draws(epoch, Purpose.START)
+
+        def at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            video = visits.at(slots)
+            return video, draws.integers(slots, starts[video])
+
+        return _Starts(visits.length, at)
+
+    def _by_start(self, starts: NDArray[np.int64], epoch: int) -> "_Starts":
+        ends = np.cumsum(starts)
+        shuffle = Feistel(size=int(ends[-1]), draws=self._draws(epoch, Purpose.SHUFFLE))
+
+        def at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            place = shuffle.at(slots)
+            video = np.searchsorted(ends, place, "right")
+            return video, place - (ends - starts)[video]
+
+        return _Starts(len(shuffle), at)
 
     def _draws(self, epoch: int, purpose: Purpose) -> Draws:
         return Draws(seed=self.seed, epoch=epoch, purpose=purpose)
@@ -122,18 +159,19 @@ class UniformClips:
     num_frames: int
     stride: int = 1
     """1 means consecutive."""
-    boundary: Boundary = "error"
+    fps: Fraction | float | str | None = None
+    """As for `RandomClips`."""
+    boundary: ClipBoundary = "error"
     """As for `RandomClips`."""
 
     def __post_init__(self) -> None:
-        _check(self.num_frames, self.stride, self.boundary)
-        if self.num_clips < 1:
-            raise ConfigError(f"num_clips must be >= 1, got {self.num_clips}")
+        object.__setattr__(self, "fps", self.shape.fps)
+        check_counts(1, MOST_FRAMES, num_clips=self.num_clips)
 
     @property
-    def frames_needed(self) -> int:
-        """Frames that a video must have."""
-        return clip_span(self.num_frames, self.stride) if self.boundary == "error" else 1
+    def shape(self) -> ClipShape:
+        """Which frames a clip has."""
+        return ClipShape.of(self.num_frames, self.stride, self.fps, self.boundary)
 
     @property
     def traits(self) -> SamplerTraits:
@@ -143,79 +181,40 @@ class UniformClips:
             is_random=False,
             has_replacement=False,
             num_frames=self.num_frames,
-            frames_needed=self.frames_needed,
+            frames_needed=self.shape.frames_needed,
         )
 
     def order(self, population: Population, epoch: int) -> Order:
         """Return the order, the same for every epoch: num_clips slots for each video.
 
         Raises:
-            ConfigError: a video is shorter than a clip, and `boundary` is `error`.
+            ConfigError: as of `RandomClips.order`.
         """
-        starts = _starts_per_video(self, population)
+        shape = self.shape
+        starts = shape.starts(population)
+        videos = np.flatnonzero(starts)
 
-        def frames_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:
-            video, number = np.divmod(slots, self.num_clips)
+        def clips_at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+            place, number = np.divmod(slots, self.num_clips)
+            video = videos[place]
             start = (2 * number + 1) * starts[video] // (2 * self.num_clips)
-            return _clips(self, population, video, start, np.zeros_like(slots[:, None]))
+            return shape.clips(population, video, start)
 
-        return Order(length=self.num_clips * population.num_videos, frames_at=frames_at)
-
-
-def check_lengths(
-    frames_needed: int, lengths: NDArray[np.int64], name: Callable[[int], str]
-) -> None:
-    """Check that no video is too short for its clips.
-
-    Args:
-        frames_needed: Frames that each must have.
-        lengths: int64 [videos]: frames of each.
-        name: What to call a video, by its place in `lengths`.
-
-    Raises:
-        ConfigError: one is; names the shortest.
-    """
-    too_short = int((lengths < frames_needed).sum())
-    if too_short:
-        video = int(lengths.argmin())
-        raise ConfigError(
-            f"a clip needs {frames_needed} frames, {name(video)} has {lengths[video]} "
-            f"(and {too_short - 1} more are too short): ask for fewer frames, leave "
-            "those videos out, or choose boundary 'repeat_last' or 'wrap'"
+        return Order.of_clips(
+            self.num_clips * len(videos),
+            clips_at,
+            has_pads=shape.has_pads,
+            too_short=_without(starts),
         )
 
 
-def _check(num_frames: int, stride: int, boundary: Boundary) -> None:
-    for name, value in (("num_frames", num_frames), ("stride", stride)):
-        if value < 1:
-            raise ConfigError(f"{name} must be >= 1, got {value}")
-    if boundary not in get_args(Boundary):
-        raise ConfigError(
-            f"boundary must be one of {', '.join(get_args(Boundary))}, got {boundary!r}"
-        )
+@dataclass(frozen=True)
+class _Starts:
+    """Which video each slot of an epoch is of, and where its clip starts."""
+
+    length: int
+    at: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
-def _starts_per_video(
-    clips: RandomClips | UniformClips, population: Population
-) -> NDArray[np.int64]:
-    """Return how many frames of each video a clip can start at: int64 [videos], at least 1."""
-    lengths = population.frames_per_video
-    check_lengths(clips.frames_needed, lengths, "video {}".format)
-    return lengths - clips.frames_needed + 1
-
-
-def _clips(
-    shape: RandomClips | UniformClips,
-    population: Population,
-    video: NDArray[np.int64],
-    start: NDArray[np.int64],
-    jitter: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the frame ids of clips, int64 [n, num_frames]; `clip_indices` row by row, shifted."""
-    length = population.frames_per_video[video][:, None]
-    reachable = (length - 1 - start[:, None]) // shape.stride + 1
-    step = np.arange(shape.num_frames)
-    step = step % reachable if shape.boundary == "wrap" else np.minimum(step, reachable - 1)
-    index = start[:, None] + step * shape.stride
-    shift = np.take_along_axis(np.broadcast_to(jitter, step.shape), step, axis=1)
-    return population.frame_ids(video[:, None], np.minimum(index + shift, length - 1))
+def _without(starts: NDArray[np.int64]) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(starts == 0).tolist())

@@ -93,7 +93,7 @@ def _line_of_seconds(population: Population) -> Line:
             "sampling over seconds needs to know how long each frame is shown; give "
             "durations_seconds to Population.of"
         )
-    return lambda places: _stretch(until, places * until[-1])
+    return lambda places: stretch_of(until, places * until[-1])
 
 
 def _line_of_videos(population: Population, weights: NDArray[np.float64]) -> Line:
@@ -102,7 +102,7 @@ def _line_of_videos(population: Population, weights: NDArray[np.float64]) -> Lin
 
     def line(places: NDArray[np.float64]) -> NDArray[np.int64]:
         at = places * until[-1]
-        video = _stretch(until, at)
+        video = stretch_of(until, at)
         into = (at - (until - weights)[video]) / weights[video]
         index = np.clip(into * frames[video], 0, frames[video] - 1).astype(np.int64)
         return population.frame_ids(video, index)
@@ -110,7 +110,7 @@ def _line_of_videos(population: Population, weights: NDArray[np.float64]) -> Lin
     return line
 
 
-def _stretch(until: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.int64]:
+def stretch_of(until: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return which stretch of a line each place falls into; `until` are the ends.
 
     A stretch without length is never hit: a place may round up to the end of the line, and falls

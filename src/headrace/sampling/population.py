@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.sampling.times import FrameTimes, Seconds
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,21 +27,29 @@ class Population:
     """int64 [videos + 1], ascending: the same for each video."""
     shown_until: NDArray[np.float64] | None = None
     """float64 [frames], ascending: seconds shown up to the end of each frame, videos end to end."""
+    times: Sequence[FrameTimes] | None = None
+    """Of each video: when its frames are shown. Needed to sample by time."""
+    names: Sequence[str] | None = None
+    """What to call each video in messages; None: by its number."""
 
     @classmethod
     def of(
         cls,
         gop_lengths: Sequence[NDArray[np.int64]],
         durations_seconds: Sequence[NDArray[np.float64]] | None = None,
+        *,
+        times: Sequence[FrameTimes] | None = None,
+        names: Sequence[str] | None = None,
     ) -> "Population":
         """Number the frames of videos that are each given as the lengths of their GOPs.
 
         `durations_seconds` holds a float64 [frames] for each video: how long each frame is shown,
-        at least 0. It is needed only to sample uniformly in time.
+        at least 0. It is needed only to sample uniformly in time. `times` and `names` are the
+        fields, one of each for each video.
 
         Raises:
             ConfigError: no video, a video without frames, a GOP shorter than 1, or durations that
-                are not as many as the frames, below 0, or 0 throughout.
+                are not as many as the frames, below 0, or 0 throughout; or not as many times.
         """
         if not len(gop_lengths):
             raise ConfigError("at least one video is needed to sample from, got none")
@@ -51,10 +60,14 @@ class Population:
                     f"GOPs of {np.asarray(lengths).tolist()[:8]} frames"
                 )
         frames = np.array([lengths.sum() for lengths in gop_lengths], np.int64)
+        if times is not None and [len(each) for each in times] != frames.tolist():
+            raise ConfigError("times must hold one FrameTimes for each video, with all its frames")
         return cls(
             gop_start=_starts(np.concatenate(gop_lengths)),
             video_start=_starts(frames),
             shown_until=None if durations_seconds is None else _ends(durations_seconds, frames),
+            times=times,
+            names=names,
         )
 
     @property
@@ -81,6 +94,45 @@ class Population:
     def gop_lengths(self) -> NDArray[np.int64]:
         """int64 [GOPs]: frames of each GOP."""
         return np.diff(self.gop_start)
+
+    def name(self, video: int) -> str:
+        """Return what to call a video in messages."""
+        return f"video {video}" if self.names is None else self.names[video]
+
+    def timed(self) -> Sequence[FrameTimes]:
+        """Return when the frames of each video are shown.
+
+        Raises:
+            ConfigError: it was not said.
+        """
+        if self.times is None:
+            raise ConfigError(
+                "sampling by time needs to know when each frame is shown; give times to "
+                "Population.of, a FrameTimes for each video"
+            )
+        return self.times
+
+    def shown_after(
+        self, video: NDArray[np.int64], index: NDArray[np.int64], seconds: Seconds
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return which frames are shown at times counted from a frame, int64 and bool [n, T].
+
+        The second says where the video shows nothing; there the first holds its first or last
+        frame. Some 10 microseconds a video.
+
+        Args:
+            video: int64 [n].
+            index: int64 [n]: the frame of each that times are counted from.
+            seconds: T times; below 0: before the frame.
+        """
+        times = self.timed()
+        shown = np.empty((len(video), len(seconds)), np.int64)
+        is_outside = np.empty(shown.shape, np.bool_)
+        for each in np.unique(video).tolist():
+            there, of = video == each, times[each]
+            ticks = of.pts[index[there]][:, None] + of.ticks_after(seconds)
+            shown[there], is_outside[there] = of.shown_at(ticks), of.is_outside(ticks)
+        return shown, is_outside
 
     def video_of(self, frame_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of the video each frame belongs to."""

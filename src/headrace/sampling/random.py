@@ -29,6 +29,7 @@ class Purpose(IntEnum):
     HEAD = 8
     HELD_OUT = 9
     DUMMY_LABEL = 10
+    SEGMENT = 11
     TRANSFORM = 20
 
 

@@ -122,10 +122,10 @@ def adapted(sampler: Sampler, use: SamplerUse) -> Sampler:
         ConfigError: it lacks a member of `Sampler`; it is of no such use; or a seed is asked of one
             that takes none, and is random.
     """
-    _check_members(sampler)
+    check_members(sampler)
     if isinstance(sampler, AdaptableSampler):
         sampler = sampler.adapt(use)
-        _check_members(sampler)
+        check_members(sampler)
     traits = sampler.traits
     if traits.is_random and use.seed not in (None, traits.seed):
         raise ConfigError(
@@ -187,7 +187,12 @@ def check_samples(frames: NDArray[np.int64], sampler: Sampler, population: Popul
         )
 
 
-def _check_members(sampler: object) -> None:
+def check_members(sampler: object) -> None:
+    """Check that an object is a sampler.
+
+    Raises:
+        ConfigError: it lacks a member of `Sampler`; says which.
+    """
     name = _name(sampler)
     if isinstance(sampler, type):
         raise ConfigError(f"a sampler is needed, and {name} is a class; call it: {name}(...)")

@@ -1,9 +1,8 @@
-"""What a slot delivers whose own sample is bad: a rule, so that timing plays no part in it."""
+"""Whose sample a slot delivers when its own is bad: a rule, so that timing plays no part in it."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.sampling.order import Order
 from headrace.sampling.random import Draws, Purpose
 
 ATTEMPTS = 64
@@ -11,9 +10,9 @@ ATTEMPTS = 64
 
 
 def substitutes(
-    order: Order, slots: NDArray[np.int64], attempt: int, *, seed: int, epoch: int
+    length: int, slots: NDArray[np.int64], attempt: int, *, seed: int, epoch: int
 ) -> NDArray[np.int64]:
-    """Return the samples that stand in for those of `slots`: what `order` gives elsewhere.
+    """Return the slots whose samples stand in for those of `slots`, in an epoch of `length`.
 
     A slot's substitute number `attempt`, in [0, ATTEMPTS), is the sample of a slot drawn uniformly
     from the epoch by (seed, epoch, slot, attempt). Taking the first good one gives every slot the
@@ -21,4 +20,4 @@ def substitutes(
     asks: another number of workers or ranks, or a run that knew the bad frames from the start.
     """
     draws = Draws(seed=seed, epoch=epoch, purpose=Purpose.SUBSTITUTE)
-    return order.at(draws.integers(slots * ATTEMPTS + attempt, len(order)))
+    return draws.integers(slots * ATTEMPTS + attempt, length)

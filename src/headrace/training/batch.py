@@ -1,5 +1,6 @@
 """What a loader hands to the training loop."""
 
+from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
@@ -11,7 +12,10 @@ from headrace.training.video_set import VideoSet
 
 
 class Batch(NamedTensors):
-    """N samples, in the planned order; a sample is a frame, or a clip of T frames."""
+    """N samples, in the planned order; a sample is a frame, or a clip of T frames.
+
+    Of a `Manifest` it has every other column too, by its name: `batch.label`, `batch["label"]`.
+    """
 
     frames: torch.Tensor
     """uint8 [N, 3, H, W], or [N, T, 3, H, W] of clips; [0, 255], RGB, upright; on the loader's
@@ -31,6 +35,12 @@ class Batch(NamedTensors):
     """bool [N]: the sample was given before in this epoch, as its first ones come again at its end
     so that all ranks have equally many. Leave these out of a sum over all ranks, and every sample
     counts once."""
+    is_pad: torch.Tensor
+    """bool [N], or [N, T]: the frame stands in for one that the video, or the segment of it, does
+    not have: see `boundary` of the samplers of clips."""
+    row: torch.Tensor
+    """int64 [N]: place of each sample's row in the manifest that was given; of a list of videos,
+    the same as `video`."""
 
     @classmethod
     def of(
@@ -40,14 +50,21 @@ class Batch(NamedTensors):
         pictures: torch.Tensor,
         is_concealed: NDArray[np.bool_],
         is_repeated: NDArray[np.bool_],
+        is_pad: NDArray[np.bool_],
+        row: NDArray[np.int64] | None = None,
+        columns: Mapping[str, torch.Tensor | list[str]] | None = None,
     ) -> Self:
         """Return the batch of `frames`, ids int64 [N] or [N, T] in `videos`, as `pictures`."""
         video, index = videos.population.locate(frames)
+        number = videos.number[video if video.ndim == 1 else video[:, 0]]
         return cls(
             frames=pictures,
-            video=torch.from_numpy(videos.number[video if video.ndim == 1 else video[:, 0]]),
+            video=torch.from_numpy(number),
             index=torch.from_numpy(index),
             pts_seconds=torch.from_numpy(videos.pts_seconds(video, index)),
             is_concealed=torch.from_numpy(is_concealed),
             is_repeated=torch.from_numpy(is_repeated),
+            is_pad=torch.from_numpy(is_pad),
+            row=torch.from_numpy(number.copy() if row is None else row),
+            **(columns or {}),
         )

@@ -37,6 +37,8 @@ class Samples:
     step: Step
     frames: NDArray[np.int64]
     """Frame ids: those of the step, but for samples that turned out to be bad."""
+    drawn: NDArray[np.int64]
+    """int64 [N]: the slot that each sample was drawn for: its own, but for substitutes."""
     pixels: NDArray[np.uint8]
     """uint8 [N, H, W, 3], or [N, T, H, W, 3]; owned by the caller."""
     is_concealed: NDArray[np.bool_]
@@ -157,12 +159,13 @@ class Engine:
         self.room.give(len(frames))
 
     def _samples(self, step: Step, decode: Callable[[GopJob], Decoded]) -> Samples:
-        frames, substitutes = step.frames, dict[int, NDArray[np.uint8]]()
+        frames, drawn = step.frames, step.drawn
+        substitutes: dict[int, NDArray[np.uint8]] = {}
         failed = next((each for each in frames.ravel().tolist() if each in self._failed), None)
         if failed is not None:
             if not self._skip_bad:
                 raise self._failed[failed]
-            frames, substitutes = self._substitute(step, decode)
+            frames, drawn, substitutes = self._substitute(step, decode)
         shape = (*self._decoder.size, 3)
         pixels = self._batches.take((*frames.shape, *shape))
         for row, frame in zip(pixels.reshape(-1, *shape), frames.ravel().tolist(), strict=True):
@@ -174,21 +177,21 @@ class Engine:
         for buffer in substitutes.values():
             self._decoder.buffers.give(buffer)
         concealed = np.isin(frames, list(self._concealed))
-        return Samples(step=step, frames=frames, pixels=pixels, is_concealed=concealed)
+        return Samples(step=step, frames=frames, drawn=drawn, pixels=pixels, is_concealed=concealed)
 
     def _substitute(
         self, step: Step, decode: Callable[[GopJob], Decoded]
-    ) -> tuple[NDArray[np.int64], dict[int, NDArray[np.uint8]]]:
-        """Return what the step delivers now that samples of it are known to be bad.
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, NDArray[np.uint8]]]:
+        """Return what the step delivers, and for whom drawn, now that samples are known to be bad.
 
         Substitutes that nobody had planned for are decoded at once, in this thread.
         """
         found: dict[int, NDArray[np.uint8]] = {}
         while True:
-            frames = self._epochs.samples(step.epoch, step.slots)
+            frames, drawn = self._epochs.samples(step.epoch, step.slots)
             left = set(frames.ravel().tolist()) - self._held.keys() - found.keys()
             if not left:
-                return frames, found
+                return frames, drawn, found
             for batch in look_ahead(
                 [np.array(sorted(left), np.int64)],
                 self._epochs.population,

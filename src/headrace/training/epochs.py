@@ -28,6 +28,8 @@ class Step:
     """int64 [N]: the slots of the epoch it delivers."""
     frames: NDArray[np.int64]
     """int64 [N], or [N, T] of clips: frame ids."""
+    drawn: NDArray[np.int64]
+    """int64 [N]: the slot that each sample was drawn for: its own, but for substitutes."""
     is_repeated: NDArray[np.bool_]
     """bool [N]: slots that were delivered before in this epoch."""
     after: Position
@@ -79,20 +81,25 @@ class Epochs:
         """Return the order of an epoch; the latest are kept."""
         return self._orders(epoch)
 
-    def samples(self, epoch: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    def samples(
+        self, epoch: int, slots: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return what `slots` deliver, int64 [n] or [n, T], with a substitute for each bad sample.
+
+        The second, int64 [n], says which slot each sample was drawn for.
 
         Raises:
             ConfigError: all substitutes of a slot are bad.
         """
         order = self.order(epoch)
-        frames = order.at(slots)
+        frames, drawn = order.at(slots), slots.copy()
         check_samples(frames, self.sampling, self.population)
         for attempt in range(ATTEMPTS):
             bad = self.quarantine.is_bad(frames).reshape(len(slots), -1).any(axis=1)
             if not bad.any():
-                return frames
-            frames[bad] = substitutes(order, slots[bad], attempt, seed=self.seed, epoch=epoch)
+                return frames, drawn
+            drawn[bad] = substitutes(len(order), slots[bad], attempt, seed=self.seed, epoch=epoch)
+            frames[bad] = order.at(drawn[bad])
         raise ConfigError(
             f"{len(self.quarantine)} of {self.population.num_frames} frames are bad, so nearly all "
             "samples are; look at the quarantine list, and leave those videos out"
@@ -103,11 +110,13 @@ class Epochs:
         start = step * self.batch_size
         stop = min(start + self.batch_size, self.shard.count(length, skip))
         slots = self.shard.slots(start, stop, length, skip)
+        frames, drawn = self.samples(epoch, slots)
         delivered = skip + stop * self.shard.ranks
         return Step(
             epoch=epoch,
             slots=slots,
-            frames=self.samples(epoch, slots),
+            frames=frames,
+            drawn=drawn,
             is_repeated=self.shard.is_repeated(start, stop, length, skip),
             after=Position(epoch=epoch + 1) if is_last else Position(epoch=epoch, place=delivered),
         )

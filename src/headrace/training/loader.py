@@ -4,6 +4,8 @@ import math
 import zlib
 from dataclasses import dataclass
 
+import numpy as np
+
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import MediaError
 from headrace.sampling.frames import Uniform
@@ -15,10 +17,12 @@ from headrace.training.batch import Batch
 from headrace.training.decoding import JobDecoder
 from headrace.training.engine import Engine, Samples
 from headrace.training.epochs import Epochs, Step
+from headrace.training.manifest.manifest import Manifest
 from headrace.training.open_files import max_open_files
 from headrace.training.quarantine import Quarantine
 from headrace.training.ranks import agreement, shard_of
 from headrace.training.resumable import ResumableLoader
+from headrace.training.row_set import RowSet
 from headrace.training.running import Running
 from headrace.training.sample_options import SampleOptions
 from headrace.training.state import Position
@@ -69,7 +73,7 @@ class FrameLoader(ResumableLoader[Samples, Batch]):
     """
 
     _PLACE = "slot"
-    _NEEDED = "videos in the same order, sampling and seed"
+    _NEEDED = "videos and rows in the same order, sampling and seed"
 
     @takes(FrameOptions)
     def __init__(self, asked: FrameOptions) -> None:
@@ -86,7 +90,7 @@ class FrameLoader(ResumableLoader[Samples, Batch]):
             asked.check()
             self._workers = asked.num_threads()
             self._collate = asked.collate()
-            self._videos = VideoSet.open(asked.videos, skip_bad=asked.skips_bad, store=asked.store)
+            self._videos, self._rows = self._opened(asked)
             size = self._videos.common_size() if asked.size is None else asked.size
             self._shape = FrameShape(size=size, layout=asked.hold)
             self._held_bytes = math.prod(self._shape.array_shape(size))
@@ -125,18 +129,34 @@ class FrameLoader(ResumableLoader[Samples, Batch]):
 
     @property
     def left_out(self) -> tuple[MediaError, ...]:
-        """Why videos that cannot be read are left out; each error names its file."""
-        return self._videos.left_out
+        """Why videos that cannot be read, and rows without a frame, are left out; with the file."""
+        return self._videos.left_out + (() if self._rows is None else self._rows.left_out)
+
+    @property
+    def too_short(self) -> tuple[int, ...]:
+        """Places of the videos, or rows, that `boundary="skip"` leaves out."""
+        short = self._epochs.order(0).too_short
+        if self._rows is None:
+            return tuple(self._videos.number[[*short]].tolist())
+        return short
 
     @property
     def quarantined(self) -> tuple[Loss, ...]:
         """What is known to be bad and left alone: frames, and whole videos."""
         return self._epochs.quarantine.entries
 
+    @staticmethod
+    def _opened(asked: SampleOptions) -> tuple[VideoSet, RowSet | None]:
+        if not isinstance(asked.videos, Manifest):
+            return VideoSet.open(asked.videos, skip_bad=asked.skips_bad, store=asked.store), None
+        manifest = asked.videos
+        videos = VideoSet.open(manifest.videos, skip_bad=asked.skips_bad, store=asked.store)
+        return videos, RowSet.open(manifest, videos, skip_bad=asked.skips_bad)
+
     def _planned(self, asked: SampleOptions, sampler: Sampler) -> Epochs:
         shard = shard_of(asked.rank, asked.num_replicas, drop_last=asked.drop_last)
         use = self._videos.use(seed=asked.seed, batch_size=asked.batch_size, ranks=shard.ranks)
-        sampler = self._videos.adapted(sampler, use)
+        sampler = (self._videos if self._rows is None else self._rows).adapted(sampler, use)
         epochs = Epochs(
             sampling=sampler,
             population=population_for(sampler.traits, self._videos),
@@ -152,10 +172,11 @@ class FrameLoader(ResumableLoader[Samples, Batch]):
     def _widest_window(self, asked: SampleOptions, *, frame_bytes: int) -> Window:
         traits, lookahead = self._epochs.sampling.traits, asked.lookahead
         clip_frames = traits.num_frames or 1
+        sampled = self._videos if self._rows is None else self._rows.rows
         if lookahead is not None and lookahead >= 1:
             lookahead = max(lookahead, clip_frames)
         return Window.of(
-            self._videos.population.gop_lengths,
+            sampled.population.gop_lengths,
             memory_budget=parse_bytes(asked.memory_budget),
             frame_bytes=frame_bytes,
             held_bytes=self._held_bytes,
@@ -200,12 +221,18 @@ class FrameLoader(ResumableLoader[Samples, Batch]):
             planned = self._epochs.order(step.step.epoch).at(step.step.slots)
             differs = (step.frames != planned).reshape(len(planned), -1).any(1)
             self._samples_substituted += int(differs.sum())
+        order = self._epochs.order(step.step.epoch)
+        is_pad = np.zeros(step.frames.shape, np.bool_)
+        row = None if order.rows_at is None else order.rows_at(step.drawn)
         batch = Batch.of(
             self._videos,
             step.frames,
             self._collate.pictures(step.pixels),
             step.is_concealed,
             step.step.is_repeated,
+            is_pad if order.is_pad_at is None else order.is_pad_at(step.drawn),
+            row,
+            None if self._rows is None or row is None else self._rows.columns(row),
         )
         return self._collate.transformed(batch, lambda: self._seeds(step.step))
 

@@ -8,6 +8,7 @@ from typing import get_args
 
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
+from headrace.training.manifest.manifest import Manifest
 from headrace.training.options import LoaderOptions
 from headrace.video.shape import FrameShape, Layout
 from headrace.video.source import Source
@@ -18,7 +19,8 @@ class SampleOptions(LoaderOptions):
     """What may be asked of a loader of frames or clips.
 
     Args:
-        videos: Paths of the videos.
+        videos: Paths of the videos; or a `Manifest`, whose rows are sampled as if each were a
+            video, and whose columns come with each batch.
         batch_size: Samples in a batch of this rank.
         size: (height, width) of the frames; None keeps that of the videos, if it is one.
         memory_budget: Bytes, as a number or like "256MiB", for frames that are decoded and
@@ -46,7 +48,7 @@ class SampleOptions(LoaderOptions):
             with each epoch: for evaluation.
     """
 
-    videos: Iterable[Source | str | os.PathLike[str]] = field(kw_only=False)
+    videos: Iterable[Source | str | os.PathLike[str]] | Manifest = field(kw_only=False)
     batch_size: int
     size: tuple[int, int] | None = (256, 256)
     hold: Layout = "rgb"

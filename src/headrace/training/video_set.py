@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
 from headrace.errors import ConfigError, MediaError
-from headrace.sampling.clips import check_lengths
+from headrace.sampling.clip_shape import check_lengths
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerTraits, SamplerUse, adapted
+from headrace.sampling.times import FrameTimes
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
@@ -80,7 +81,7 @@ class VideoSet:
     @cached_property
     def population(self) -> Population:
         """The frames of all these videos under one numbering."""
-        return Population.of([index.gop_lengths for index in self.indexes])
+        return self._population(None)
 
     def use(self, *, seed: int | None, batch_size: int | None, ranks: int) -> SamplerUse:
         """Return what a sampler of these videos is used for; arguments as for `SamplerUse`."""
@@ -102,9 +103,7 @@ class VideoSet:
         """
         found = adapted(sampler, use)
         lengths = self.population.frames_per_video
-        check_lengths(
-            found.traits.frames_needed, lengths, lambda video: str(self.indexes[video].source)
-        )
+        check_lengths(found.traits.frames_needed, lengths, self.population.name)
         return found
 
     def common_size(self) -> tuple[int, int]:
@@ -131,9 +130,32 @@ class VideoSet:
 
     def timed_population(self) -> Population:
         """Return the population with durations, to sample uniformly in time; 8 bytes a frame."""
+        return self._population(
+            [index.duration * np.float64(index.info.time_base) for index in self.indexes]
+        )
+
+    def times(
+        self, video: int, first: int = 0, stop: int | None = None, end: int | None = None
+    ) -> FrameTimes:
+        """Return when frames [first, stop) of a video are shown, up to tick `end` at most; a view.
+
+        None: to the end of the video.
+        """
+        index = self.indexes[video]
+        stop = len(index) if stop is None else stop
+        shown_until = int(index.pts[stop - 1]) + max(1, int(index.duration[stop - 1]))
+        return FrameTimes(
+            pts=index.pts[first:stop],
+            end=shown_until if end is None else min(end, shown_until),
+            time_base=index.info.time_base,
+        )
+
+    def _population(self, durations: list[NDArray[np.float64]] | None) -> Population:
         return Population.of(
             [index.gop_lengths for index in self.indexes],
-            [index.duration * np.float64(index.info.time_base) for index in self.indexes],
+            durations,
+            times=[self.times(video) for video in range(len(self.indexes))],
+            names=[str(index.source) for index in self.indexes],
         )
 
     @cached_property

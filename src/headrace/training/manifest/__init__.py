@@ -1,0 +1,1 @@
+"""Tables whose rows are sampled: read, checked, split."""

@@ -1,0 +1,158 @@
+"""RowSet: the rows of a manifest on the videos that could be opened."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError, MediaError
+from headrace.sampling.population import Population
+from headrace.sampling.rows import Rows, RowSampler
+from headrace.sampling.sampler import Sampler, SamplerUse, adapted, check_order
+from headrace.sampling.times import FrameTimes
+from headrace.training.manifest.manifest import Manifest
+from headrace.training.video_set import VideoSet, population_for
+from headrace.video.stream_index import StreamIndex
+
+_WRITTEN = Fraction(1, 10**6)
+"""Seconds by which a time may be off that was written as a decimal."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowSet:
+    """The rows that can be sampled, and what the manifest says of them."""
+
+    manifest: Manifest
+    rows: Rows
+    left_out: tuple[MediaError, ...]
+    """Why other rows cannot: their videos show nothing in their time. Rows of videos that cannot be
+    opened are not among them."""
+
+    @classmethod
+    def open(cls, manifest: Manifest, videos: VideoSet, *, skip_bad: bool) -> "RowSet":
+        """Return the rows of the videos that were opened; some 30 microseconds a row.
+
+        Args:
+            manifest: The rows.
+            videos: Its videos, opened.
+            skip_bad: Leave out rows in whose time their video shows nothing instead of raising.
+
+        Raises:
+            MediaError: a row has no frame, and such rows are not to be skipped.
+            ConfigError: none has.
+        """
+        opened = {number: place for place, number in enumerate(videos.number.tolist())}
+        parts: list[_Part] = []
+        bad: list[MediaError] = []
+        for row, number in enumerate(manifest.video.tolist()):
+            if number not in opened:
+                continue
+            part = _Part.of(manifest, row, opened[number], videos)
+            if part.first < part.stop:
+                parts.append(part)
+                continue
+            if not skip_bad:
+                raise part.error(manifest, videos)
+            bad.append(part.error(manifest, videos))
+        if not parts:
+            raise ConfigError(
+                f"no row of {manifest.name} has a frame to sample; the first: {[*bad, '-'][0]}"
+            )
+        return cls(manifest=manifest, rows=_rows(parts, videos, manifest), left_out=tuple(bad))
+
+    def adapted(self, sampler: Sampler, use: SamplerUse) -> Sampler:
+        """Return a sampler of these rows, in frames of their videos, for a use of the videos.
+
+        Raises:
+            ConfigError: it is no sampler, or of no such use, or cannot sample from such rows.
+        """
+        use = replace(use, videos=self.rows.number, videos_given=len(self.manifest))
+        found = adapted(sampler, use)
+        population = population_for(found.traits, self.rows)
+        check_order(found.order(population, 0), found, population)
+        return RowSampler(sampler=found, rows=self.rows, population=population)
+
+    def columns(self, rows: NDArray[np.int64]) -> Mapping[str, torch.Tensor | list[str]]:
+        """Return what the manifest says of rows: numbers as tensors, texts as lists."""
+        return {
+            name: list(values) if values.dtype == object else torch.from_numpy(values)
+            for name, values in self.manifest.values(rows).items()
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """Frames [first, stop) of a video that a row is."""
+
+    row: int
+    video: int
+    """Place among those that were opened."""
+    first: int
+    stop: int
+    end: int | None
+    """The first tick behind it; None: it goes on to the end of the video."""
+
+    @classmethod
+    def of(cls, manifest: Manifest, row: int, video: int, videos: VideoSet) -> "_Part":
+        index = videos.indexes[video]
+        start, end = manifest.segments[row]
+        stop_tick = None if end is None else _tick(end, index)
+        first = int(np.searchsorted(index.pts, _tick(start, index))) if start else 0
+        stop = len(index) if stop_tick is None else int(np.searchsorted(index.pts, stop_tick))
+        return cls(row=row, video=video, first=first, stop=stop, end=stop_tick)
+
+    def gop_lengths(self, index: StreamIndex) -> NDArray[np.int64]:
+        """Return how many frames of each GOP belong to it."""
+        inside = slice(*np.searchsorted(index.gop_start, (self.first + 1, self.stop)))
+        return np.diff(index.gop_start[inside], prepend=self.first, append=self.stop)
+
+    def durations(self, index: StreamIndex) -> NDArray[np.float64]:
+        """Return how long each frame is shown, in seconds."""
+        ticks = index.duration[self.first : self.stop]
+        return np.asarray(ticks * np.float64(index.info.time_base), np.float64)
+
+    def times(self, videos: VideoSet) -> FrameTimes:
+        """Return when its frames are shown."""
+        return videos.times(self.video, self.first, self.stop, self.end)
+
+    def error(self, manifest: Manifest, videos: VideoSet) -> MediaError:
+        """Return what to say of it where it has no frame."""
+        index = videos.indexes[self.video]
+        start, end = manifest.segments[self.row]
+        until = "its end" if end is None else f"{float(end):g} s"
+        return MediaError(
+            f"row {self.row} of {manifest.name} is of {float(start):g} s to {until} of "
+            f"{index.source}, in which no frame begins; its frames begin from "
+            f"{index.seconds(0):.3f} s to {index.seconds(len(index) - 1):.3f} s: correct the row",
+            source=str(index.source),
+        )
+
+
+def _rows(parts: list[_Part], videos: VideoSet, manifest: Manifest) -> Rows:
+    indexes = [videos.indexes[each.video] for each in parts]
+    gops = [each.gop_lengths(index) for each, index in zip(parts, indexes, strict=True)]
+    times = [each.times(videos) for each in parts]
+    names = [
+        f"row {each.row} of {manifest.name} ({index.source})"
+        for each, index in zip(parts, indexes, strict=True)
+    ]
+
+    def timed() -> Population:
+        durations = [each.durations(index) for each, index in zip(parts, indexes, strict=True)]
+        return Population.of(gops, durations, times=times, names=names)
+
+    begin = videos.population.video_start
+    return Rows(
+        number=np.array([each.row for each in parts], np.int64),
+        first=np.array([begin[each.video] + each.first for each in parts], np.int64),
+        population=Population.of(gops, times=times, names=names),
+        timed=timed,
+    )
+
+
+def _tick(seconds: Fraction, index: StreamIndex) -> int:
+    """Return the first tick that is not before a time in seconds, but for rounding."""
+    return -(-(seconds - _WRITTEN) // index.info.time_base)
