@@ -59,12 +59,16 @@ class IndexStore:
     def load(self, source: Source) -> StreamIndex:
         """Return the index of `source`, from disk when it is known, by a scan when it is not.
 
-        A scan that cannot be stored (a full disk, a read-only folder) is returned all the same.
+        A scan that cannot be stored (a full disk, a read-only folder) is returned all the same; one
+        of a source without a path is not stored.
 
         Raises:
             OpenError: it cannot be opened as video.
             ScanError: no frame can be found in it.
         """
+        if not source.has_path:
+            self.counters.misses += 1
+            return StreamIndex.scan(source)
         found = self.find(source)
         if found is not None:
             self.counters.hits += 1

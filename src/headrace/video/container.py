@@ -1,8 +1,8 @@
 """Opening a file as video: the only place a container is opened for reading.
 
 What a file says of itself is not trusted: only container formats are tried (never playlists,
-scripts or pictures), only the local file itself is read, and its size is bounded before any
-memory is taken for it.
+scripts or pictures), only the local file itself is read, or the bytes that were given, and the size
+of frames is bounded before any memory is taken for them.
 """
 
 import errno
@@ -52,8 +52,12 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
     source.fingerprint()
     try:
         container = av.open(
-            f"file:{source.path.absolute()}",
-            container_options={"format_whitelist": FORMATS, "protocol_whitelist": "file"},
+            source.for_ffmpeg(),
+            "r",
+            container_options={
+                "format_whitelist": FORMATS,
+                "protocol_whitelist": "file" if source.has_path else "none",
+            },
             metadata_errors="replace",
         )
     except Exception as error:
@@ -119,7 +123,7 @@ def _is_cover_art(stream: VideoStream) -> bool:
 
 def _what_it_is(source: Source, error: Exception) -> str:
     try:
-        with source.path.open("rb") as file:
+        with source.open_bytes() as file:
             head = file.read(16).lstrip(b"\xef\xbb\xbf \r\n\t").lower()
     except OSError as unreadable:
         return (unreadable.strerror or str(unreadable)).lower()

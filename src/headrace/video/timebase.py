@@ -1,9 +1,12 @@
 """Ticks and exact seconds: time stays in ticks or Fraction until it is shown."""
 
+from contextlib import suppress
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
 
 
 def to_seconds(ticks: int, time_base: Fraction) -> Fraction:
@@ -34,3 +37,17 @@ def format_rate(rate: Fraction | None) -> str:
     if rate is None:
         return "?"
     return f"{float(rate):.3f}".rstrip("0").rstrip(".")
+
+
+def exact_number(name: str, value: object) -> Fraction:
+    """Return a number as it is written: 0.1 is a tenth, 29.97 is 2997/100, "30000/1001" itself.
+
+    Raises:
+        ConfigError: it is no finite number; `name` says what it was to be.
+    """
+    if isinstance(value, str | int | float | Fraction | np.number) and not isinstance(value, bool):
+        with suppress(ValueError, ZeroDivisionError):
+            return value if isinstance(value, Fraction) else Fraction(str(value))
+    raise ConfigError(
+        f"{name} must be a finite number, such as 8, 0.5 or '30000/1001', got {value!r}"
+    )
