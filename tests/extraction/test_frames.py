@@ -138,7 +138,7 @@ def test_a_budget_too_small_for_a_batch_is_refused(clips, store):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"stride": 0}, "stride must be >= 1, got 0"),
+        ({"stride": 0}, "stride must be an integer >= 1, got 0"),
         ({"on_error": "ignore"}, "on_error must be one of raise, skip, conceal, got 'ignore'"),
         ({"size": (0, 3)}, "size is"),
     ],

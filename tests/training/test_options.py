@@ -25,6 +25,8 @@ SHARED = {
 SAMPLES = {
     **SHARED,
     "size": (256, 256),
+    "fit": "stretch",
+    "interpolation": "area",
     "hold": "rgb",
     "seed": None,
     "drop_last": False,
@@ -37,6 +39,8 @@ CAMERAS = {
     "group_num": 4,
     "cameras": None,
     "size": None,
+    "fit": "stretch",
+    "interpolation": "area",
     "ragged": None,
     "alignment": None,
     "tail": "pad",

@@ -27,9 +27,10 @@ from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.memory import BatchBuffers
 from headrace.runtime.ordered import ordered_streams
 from headrace.sizes import check_integers
+from headrace.video.fitting import Fit
 from headrace.video.frames import FrameBatch
 from headrace.video.loss import Loss
-from headrace.video.shape import FrameShape
+from headrace.video.shape import FrameShape, Interpolation
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
@@ -65,6 +66,8 @@ class FrameReader:
         videos: Sequence[Video],
         *,
         size: tuple[int, int] | None = None,
+        fit: Fit = "stretch",
+        interpolation: Interpolation = "area",
         stride: int = 1,
         batch_size: int | None = None,
         max_batches: int | None = None,
@@ -81,6 +84,8 @@ class FrameReader:
         Args:
             videos: What to read, in this order; a StreamIndex is not looked up again.
             size: (height, width) of the frames; None keeps each video's own.
+            fit: Where `size` has another aspect ratio: `stretch`, `cover` or `contain`.
+            interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             stride: 1 means every frame.
             batch_size: Frames in a batch. All of one video then have one size: that of its first
                 frame, unless `size` is given. None begins a new batch where the size changes.
@@ -102,18 +107,16 @@ class FrameReader:
             ConfigError: an argument is out of range.
         """
         check_on_error(on_error)
-        if stride < 1:
-            raise ConfigError(f"stride must be >= 1, got {stride}")
-        check_integers(1, batch_size=batch_size, max_batches=max_batches, workers=workers)
+        check_integers(
+            1, stride=stride, batch_size=batch_size, max_batches=max_batches, workers=workers
+        )
         if max_batches is not None and batch_size is None:
             raise ConfigError(f"max_batches={max_batches} needs a batch_size; give both")
         self._videos = [
             video if isinstance(video, StreamIndex) else Source.of(video) for video in videos
         ]
-        self._shape = FrameShape(size=size)
-        self._stride = stride
-        self._batch_size = batch_size
-        self._max_batches = max_batches
+        self._shape = FrameShape(size=size, fit=fit, interpolation=interpolation)
+        self._stride, self._batch_size, self._max_batches = stride, batch_size, max_batches
         self._workers, self._memory_budget = workers, memory_budget
         self._on_error: OnError = on_error
         self._decoding, self._store = decoding, store or IndexStore()
@@ -289,6 +292,8 @@ def read_frames(
     videos: Sequence[Source | str | os.PathLike[str]],
     *,
     size: tuple[int, int] | None = None,
+    fit: Fit = "stretch",
+    interpolation: Interpolation = "area",
     stride: int = 1,
     workers: int | None = None,
     on_error: OnError = "raise",
@@ -299,5 +304,12 @@ def read_frames(
     for batch in read_frames(["a.mp4", "b.mp4"], size=(256, 256)): ...
     """
     return FrameReader(
-        videos, size=size, stride=stride, workers=workers, on_error=on_error, decoding=decoding
+        videos,
+        size=size,
+        fit=fit,
+        interpolation=interpolation,
+        stride=stride,
+        workers=workers,
+        on_error=on_error,
+        decoding=decoding,
     )

@@ -24,6 +24,8 @@ class Batch:
     """int64 [N], or [N, T]: place of each frame in presentation order."""
     pts_seconds: torch.Tensor
     """float64 [N], or [N, T]: presentation time of each frame."""
+    original_size: torch.Tensor
+    """int64 [N, 2]: (height, width) of upright frames of its video, before they were resized."""
     is_concealed: torch.Tensor
     """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it; false throughout
     unless `on_error="conceal"` was asked for."""
@@ -41,10 +43,12 @@ class Batch:
     ) -> Self:
         """Return the batch of `frames`, ids int64 [N] or [N, T] in `videos`, as `pictures`."""
         video, index = videos.population.locate(frames)
+        sizes = videos.sizes[video if video.ndim == 1 else video[:, 0]]
         return cls(
             frames=pictures,
             video=torch.from_numpy(videos.number[video if video.ndim == 1 else video[:, 0]]),
             index=torch.from_numpy(index),
             pts_seconds=torch.from_numpy(videos.pts_seconds(video, index)),
+            original_size=torch.from_numpy(sizes),
             is_concealed=torch.from_numpy(is_concealed),
         )

@@ -21,7 +21,8 @@ from headrace.sampling.random import Draws, Purpose
 from headrace.training.decoding_dataset import DecodingDataset
 from headrace.training.devices import check_gpu
 from headrace.training.video_set import VideoSet
-from headrace.video.shape import FrameShape
+from headrace.video.fitting import Fit
+from headrace.video.shape import FrameShape, Interpolation
 from headrace.video.source import Source
 
 Transform = Callable[[torch.Tensor], Any]
@@ -53,7 +54,7 @@ class _VideoDataset(DecodingDataset[_Item], Generic[_Item]):
     def __init__(
         self,
         videos: Iterable[Source | str | os.PathLike[str]],
-        size: tuple[int, int] | None,
+        shape: FrameShape,
         transform: Transform | None,
         *,
         decoding: Decoding,
@@ -61,7 +62,7 @@ class _VideoDataset(DecodingDataset[_Item], Generic[_Item]):
         max_open: int,
     ) -> None:
         check_gpu(decoding.gpu)
-        super().__init__(DecoderPool(FrameShape(size=size), max_open, decoding=decoding))
+        super().__init__(DecoderPool(shape, max_open, decoding=decoding))
         self._transform = transform
         self._videos = VideoSet.open(videos, store=store)
 
@@ -96,6 +97,8 @@ class VideoDataset(_VideoDataset[Any]):
         transform: Transform | None = None,
         *,
         size: tuple[int, int] | None = None,
+        fit: Fit = "stretch",
+        interpolation: Interpolation = "area",
         start: int | Literal["random"] = "random",
         boundary: Boundary = "error",
         seed: int = 0,
@@ -112,6 +115,8 @@ class VideoDataset(_VideoDataset[Any]):
             transform: Called with each clip.
             size: (height, width) of the frames; None keeps each video's own, and a batch then
                 needs videos of one size, or a transform that makes them equal.
+            fit: Where `size` has another aspect ratio: `stretch`, `cover` or `contain`.
+            interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             start: Index of the first frame, the same for every video and epoch, or `random`.
             boundary: What happens where a video ends before its clip: see `clip_indices`.
             seed: Another one gives other random clips.
@@ -124,7 +129,8 @@ class VideoDataset(_VideoDataset[Any]):
                 `boundary` is `error`.
             OpenError, ScanError: a video cannot be read.
         """
-        super().__init__(files, size, transform, decoding=decoding, store=store, max_open=max_open)
+        shape = FrameShape(size=size, fit=fit, interpolation=interpolation)
+        super().__init__(files, shape, transform, decoding=decoding, store=store, max_open=max_open)
         self._clip_len = clip_len
         self._stride = stride
         self._start = start
@@ -189,6 +195,8 @@ class FrameDataset(_VideoDataset[FrameItem]):
         size: tuple[int, int] | None = (256, 256),
         transform: Transform | None = None,
         *,
+        fit: Fit = "stretch",
+        interpolation: Interpolation = "area",
         decoding: Decoding = ON_CPU,
         store: IndexStore | None = None,
         max_open: int = 16,
@@ -198,6 +206,8 @@ class FrameDataset(_VideoDataset[FrameItem]):
         Args:
             videos: Paths of the videos.
             size: (height, width) of the frames; None keeps each video's own.
+            fit: Where `size` has another aspect ratio: `stretch`, `cover` or `contain`.
+            interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             transform: Called with each frame, uint8 [3, H, W].
             decoding: What decodes, and where. Workers of a DataLoader must be spawned for a GPU.
             store: Where indexes are kept; None means the user's cache folder.
@@ -207,7 +217,10 @@ class FrameDataset(_VideoDataset[FrameItem]):
             ConfigError: there is no video, or an argument is out of range.
             OpenError, ScanError: a video cannot be read.
         """
-        super().__init__(videos, size, transform, decoding=decoding, store=store, max_open=max_open)
+        shape = FrameShape(size=size, fit=fit, interpolation=interpolation)
+        super().__init__(
+            videos, shape, transform, decoding=decoding, store=store, max_open=max_open
+        )
 
     @property
     def population(self) -> Population:
