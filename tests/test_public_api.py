@@ -13,7 +13,7 @@ PUBLIC = [
     *("CameraStreamDataset", "CameraStreamSampler", "Clip", "ClipLoader", "ConfigError"),
     *("Crop", "DecodeCounters", "DecodeError", "DecodeJob", "Decoder", "Decoding"),
     *("EpochSampler", "FrameBatch", "FrameDataset", "FrameLoader", "FrameReader"),
-    *("FrameShape", "HeadraceError", "InOrder", "IndexStore", "LiveResult"),
+    *("FrameShape", "HeadraceError", "ImageSequence", "InOrder", "IndexStore", "LiveResult"),
     *("LoaderStatistics", "Loss", "MediaError", "Observation", "OpenError", "Order"),
     *("Permutation", "Population"),
     *("RandomClips", "Sampler", "SamplerTraits", "ScanError", "Session", "Source"),

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from headrace.training.statistics import LoaderStatistics
     from headrace.video.camera_layout import CameraLayout
     from headrace.video.frames import Clip, FrameBatch
+    from headrace.video.image_sequence import ImageSequence
     from headrace.video.loss import Loss
     from headrace.video.manifest import find_videos
     from headrace.video.metadata import VideoMetadata
@@ -94,6 +95,7 @@ _HOMES = {
     "FrameReader": "extraction.frames",
     "FrameShape": "video.shape",
     "HeadraceError": "errors",
+    "ImageSequence": "video.image_sequence",
     "InOrder": "sampling.frames",
     "IndexStore": "decode.index_store",
     "LiveResult": "runs.live.loop",
@@ -159,6 +161,7 @@ __all__ = [
     "FrameReader",
     "FrameShape",
     "HeadraceError",
+    "ImageSequence",
     "InOrder",
     "IndexStore",
     "LiveResult",

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import tempfile
 import zipfile
 from dataclasses import asdict, dataclass, replace
@@ -104,8 +103,7 @@ class IndexStore:
 
     def entry(self, source: Source) -> Path:
         """Return where the entry of `source` lies, whether it exists or not."""
-        name = os.fsencode(source.path.absolute()) + f"#{source.stream}".encode()
-        return self.folder / f"{hashlib.sha256(name).hexdigest()[:40]}.npz"
+        return self.folder / f"{hashlib.sha256(source.key).hexdigest()[:40]}.npz"
 
 
 def keep_verdicts(index: StreamIndex) -> None:

@@ -54,9 +54,11 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
         container = av.open(
             source.for_ffmpeg(),
             "r",
+            format=source.demuxer,
             container_options={
-                "format_whitelist": FORMATS,
+                "format_whitelist": source.demuxer or FORMATS,
                 "protocol_whitelist": "file" if source.has_path else "none",
+                **source.demuxer_options,
             },
             metadata_errors="replace",
         )

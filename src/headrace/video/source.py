@@ -43,6 +43,21 @@ class Source:
         """Whether it lies in the file system, where others find it again."""
         return True
 
+    @property
+    def key(self) -> bytes:
+        """What its index is known by: where it lies, and which stream is meant."""
+        return os.fsencode(self.path.absolute()) + f"#{self.stream}".encode()
+
+    @property
+    def demuxer(self) -> str | None:
+        """The one container format that FFmpeg tries; None: all those of videos."""
+        return None
+
+    @property
+    def demuxer_options(self) -> dict[str, str]:
+        """What that format must be told."""
+        return {}
+
     def open_bytes(self) -> BinaryIO:
         """Return what reads the bytes from the start; the caller closes it. Raises OSError."""
         return self.path.open("rb")
