@@ -57,6 +57,22 @@ def test_pictures_come_as_they_are_in_order_at_their_rate(folder, expected, name
         assert reader.metadata.container == "image2"
 
 
+@pytest.mark.parametrize("suffix", ["jpg", "webp", "bmp", "tif", "tiff", "JPEG"])
+def test_other_kinds_of_pictures_are_read(tmp_path, suffix):
+    smooth = np.full((*SIZE, 3), 90, np.uint8)
+    for number in range(3):
+        Image.fromarray(smooth + 40 * number).save(tmp_path / f"{number}.{suffix}")
+    with headrace.open(ImageSequence(tmp_path, rate=10)) as reader:
+        assert np.abs(reader[[2, 0]].astype(int) - [[[[170]]], [[[90]]]]).max() <= 3
+
+
+def test_sixteen_bits_of_a_picture_are_kept(tmp_path):
+    levels = np.arange(36 * 52, dtype=np.uint16).reshape(SIZE) * 33
+    Image.fromarray(levels).save(tmp_path / "0.png")
+    with headrace.open(ImageSequence(tmp_path, rate=1), dtype="uint16") as reader:
+        assert len(np.unique(reader[0][..., 0])) > 1800
+
+
 def test_any_picture_is_decoded_alone(folder, expected):
     with headrace.open(ImageSequence(folder, rate=10)) as reader:
         wanted = [20, 3, 11]

@@ -93,11 +93,10 @@ class FrameReader:
                 `batch_size`. None means at the end of the last video.
             workers: Decoding threads; None means one for each core this process may use, or as
                 many as there is memory for.
-            memory_budget: Bytes that decoded frames may hold while they wait for their turn; the
-                batch that is being put together comes on top.
-            on_error: Whether bad media ends the reading, behind the good frames before it, or is
-                left out and listed in `losses`; or, with `conceal`, damaged frames come as FFmpeg
-                shows them, marked and listed.
+            memory_budget: Bytes that decoded frames may hold while they wait; a batch comes on top.
+            on_error: Whether bad media ends the reading, behind the good frames before it; is left
+                out and listed in `losses`; or, with `conceal`, comes as FFmpeg shows it, marked and
+                listed.
             decoding: What decodes, and where.
             store: Where indexes are kept; None means the user's cache folder.
             clock: What measures how long decoding takes.
@@ -121,8 +120,7 @@ class FrameReader:
         self._on_error: OnError = on_error
         self._decoding, self._store = decoding, store or IndexStore()
         self._clock, self._marks = clock, marks
-        self._costs: list[DecodeCounters] = [DecodeCounters()]
-        self.losses = []
+        self._costs, self.losses = [DecodeCounters()], []
 
     @property
     def counters(self) -> DecodeCounters:

@@ -3,11 +3,12 @@
 import hashlib
 import os
 import re
+import zlib
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from headrace.errors import ConfigError, OpenError
 from headrace.video.source import Fingerprint, Source
@@ -28,7 +29,7 @@ class ImageSequence(Source):
 
     Given a folder, all its pictures in the order of their names; given a pattern, those that are
     numbered that way, from the lowest number on. Each is read and decoded by itself. That a
-    picture in the middle is written over in place is not noticed; anything else is.
+    picture in the middle is written over in place is not noticed.
 
     Raises:
         ConfigError: the rate is no number above 0, or the pattern none.
@@ -84,17 +85,20 @@ class ImageSequence(Source):
         return self.pictures[0].open("rb")
 
     def fingerprint(self) -> Fingerprint:
-        """Return what tells one state of the folder from the next, by three of its entries.
+        """Return what tells one state of the pictures from the next: names, the first, the last.
+
+        Other files that come and go in the folder change nothing.
 
         Raises:
             OpenError: there is no such folder, or no such picture, or one is missing.
         """
-        first, last = self.pictures[0], self.pictures[-1]
+        pictures = self.pictures
         try:
-            found = [each.stat() for each in (first.parent, first, last)]
+            found = [each.stat() for each in (pictures[0], pictures[-1])]
         except OSError as error:
             raise self._cannot_open((error.strerror or str(error)).lower()) from error
-        size = found[1].st_size + found[2].st_size + len(self.pictures)
+        names = zlib.crc32("/".join(each.name for each in pictures).encode(errors="replace"))
+        size = sum(each.st_size for each in found) + names
         return Fingerprint(size, max(each.st_mtime_ns for each in found))
 
     def content_id(self) -> str:
@@ -109,15 +113,19 @@ class ImageSequence(Source):
             raise self._cannot_open((error.strerror or str(error)).lower()) from error
         return hashlib.sha256("\n".join([*rows, f"@{self.rate}"]).encode()).hexdigest()
 
-    @cached_property
+    @property
     def pictures(self) -> tuple[Path, ...]:
-        """The files, in order; looked for once.
+        """The files, in order; looked for again where an entry of the folder came or went.
 
         Raises:
             OpenError: there is no such folder, no picture in it, or its order is not certain.
         """
         folder = self.path if self._number is None else self.path.parent
         try:
+            changed = folder.stat().st_mtime_ns
+            if self._listed.get("changed") == changed:
+                known: tuple[Path, ...] = self._listed["pictures"]
+                return known
             names = sorted(entry.name for entry in os.scandir(folder) if entry.name[0] != ".")
         except OSError as error:
             raise self._cannot_open(
@@ -125,7 +133,14 @@ class ImageSequence(Source):
                 "pattern such as frames/%05d.jpg"
             ) from error
         names = self._numbered(names) if self._number is not None else self._named(names)
-        return tuple(folder / name for name in names)
+        found = tuple(folder / name for name in names)
+        self._listed.update(changed=changed, pictures=found)
+        return found
+
+    @cached_property
+    def _listed(self) -> dict[str, Any]:
+        """The pictures that were found last, and when the folder had last changed then."""
+        return {}
 
     @cached_property
     def _number(self) -> re.Pattern[str] | None:
