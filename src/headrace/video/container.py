@@ -23,7 +23,7 @@ FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,live_flv,ogg,asf,"
     "h261,h263,h264,hevc,vvc,evc,m4v,ivf,obu,av1,nut,mxf,gxf,rm,dv,vc1,dirac,cavsvideo,avs2,avs3,"
     "mjpeg,mpjpeg,yuv4mpegpipe,wtv,pva,nsv,nuv,roq,smk,bink,cine,flic,"
-    "mp3,wav,flac,aac"
+    "gif,apng,mp3,wav,flac,aac"
 )
 """Containers and bare streams that are tried: none that names other files."""
 _TEXT_KINDS = (
