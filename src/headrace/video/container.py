@@ -68,9 +68,10 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
                 f"cannot open {source}: as many files are open as the system allows; keep fewer "
                 "open (max_open, num_of_file), or raise the limit (ulimit -n)"
             ) from error
+        with at_the_door(OpenError, source, "open"):
+            found = _what_it_is(source, error)
         raise OpenError(
-            f"cannot open {source}: {_what_it_is(source, error)}; give a video file",
-            source=str(source),
+            f"cannot open {source}: {found}; give a video file", source=str(source)
         ) from error
     try:
         with at_the_door(OpenError, source, "open"):
