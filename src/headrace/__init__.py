@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.decode.index_store import IndexStore
     from headrace.decode.open import open_decoder, open_index
     from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+    from headrace.decode.video_reader import VideoReader, open
     from headrace.errors import (
         BackendError,
         CacheError,
@@ -59,8 +60,10 @@ if TYPE_CHECKING:
     from headrace.training.transforms import WithSample
     from headrace.video.camera_layout import CameraLayout
     from headrace.video.frames import Clip, FrameBatch
+    from headrace.video.image_sequence import ImageSequence
     from headrace.video.loss import Loss
     from headrace.video.manifest import find_videos
+    from headrace.video.metadata import VideoMetadata
     from headrace.video.shape import Crop, FrameShape
     from headrace.video.source import Source
     from headrace.video.stream_index import StreamIndex
@@ -99,6 +102,7 @@ _HOMES = {
     "FrameReader": "extraction.frames",
     "FrameShape": "video.shape",
     "HeadraceError": "errors",
+    "ImageSequence": "video.image_sequence",
     "InOrder": "sampling.frames",
     "IndexStore": "decode.index_store",
     "LiveResult": "runs.live.loop",
@@ -124,12 +128,15 @@ _HOMES = {
     "Uniform": "sampling.frames",
     "UniformClips": "sampling.clips",
     "VideoDataset": "training.datasets",
+    "VideoMetadata": "video.metadata",
+    "VideoReader": "decode.video_reader",
     "WithSample": "training.transforms",
     "camera_problems": "training.cameras.camera_set",
     "find_videos": "video.manifest",
     "live": "runs.live.loop",
     "load_clip": "decode.clips",
     "observe": "watching.observation",
+    "open": "decode.video_reader",
     "open_decoder": "decode.open",
     "open_index": "decode.open",
     "read_clip": "decode.clips",
@@ -168,6 +175,7 @@ __all__ = [
     "FrameReader",
     "FrameShape",
     "HeadraceError",
+    "ImageSequence",
     "InOrder",
     "IndexStore",
     "LiveResult",
@@ -193,12 +201,15 @@ __all__ = [
     "Uniform",
     "UniformClips",
     "VideoDataset",
+    "VideoMetadata",
+    "VideoReader",
     "WithSample",
     "camera_problems",
     "find_videos",
     "live",
     "load_clip",
     "observe",
+    "open",
     "open_decoder",
     "open_index",
     "read_clip",

@@ -119,7 +119,7 @@ def test_clips_mark_what_is_concealed(bad):
     assert marked.is_concealed.any()
     assert not marked.is_concealed[:12].any()
     assert np.array_equal(read_clip(bad, 0, 48, 1, on_error="conceal"), marked.frames)
-    with pytest.raises(ConfigError, match="raise or conceal, got 'skip'"):
+    with pytest.raises(ConfigError, match="raise, conceal, got 'skip'"):
         read_clip(bad, 0, 4, 1, on_error="skip")
 
 

@@ -27,6 +27,8 @@ SHARED = {
 SAMPLES = {
     **SHARED,
     "size": (256, 256),
+    "fit": "stretch",
+    "interpolation": "area",
     "hold": "rgb",
     "seed": None,
     "drop_last": False,
@@ -39,6 +41,8 @@ CAMERAS = {
     "group_num": 4,
     "cameras": None,
     "size": None,
+    "fit": "stretch",
+    "interpolation": "area",
     "ragged": None,
     "alignment": None,
     "tail": "pad",

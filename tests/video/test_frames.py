@@ -38,7 +38,10 @@ def test_nothing_is_concealed_unless_it_is_said():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"frames": FRAMES[0]}, r"frames must be uint8 \[N, H, W, 3\], got uint8 \[4, 6, 3\]"),
+        (
+            {"frames": FRAMES[0]},
+            r"frames must be uint8 or uint16 .*, got uint8 \[4, 6, 3\]",
+        ),
         ({"frames": FRAMES.astype(float)}, "got float64"),
         ({"pts": np.array([1])}, "2 frames cannot go with 2 indices and 1 times"),
         ({"index": np.array([1])}, "2 frames cannot go with 1 indices and 2 times"),

@@ -1,23 +1,29 @@
-"""One decoded PyAV frame into upright pixels of the wanted shape, in one pass of swscale."""
+"""One decoded PyAV frame into upright pixels of the wanted shape."""
+
+import sys
 
 import av
 import numpy as np
 from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
-from numpy.typing import NDArray
 
+from headrace.decode.pixels import Array
+from headrace.decode.resize import resized
 from headrace.decode.yuv420 import Yuv420Packer
 from headrace.errors import ConfigError, DecodeError
 from headrace.video.planes import rows_of
 from headrace.video.shape import Crop, FrameShape, Orientation
+
+_RGB_16 = "rgb48le" if sys.byteorder == "little" else "rgb48be"
 
 
 class FrameConverter:
     """Converts frames of one stream to arrays: a `Converter`. Not thread-safe: one per decoder.
 
     Matrix (BT.601, 709, 2020) and range are taken from each frame's own tags; untagged means
-    BT.601 limited range, as in FFmpeg. 10-bit becomes 8-bit. Shrinking averages areas, which costs
-    a quarter of converting at full size and resizing afterwards; growing is bicubic.
+    BT.601 limited range, as in FFmpeg. 10-bit becomes 8-bit, unless 16 bits are asked for. By
+    `area`, shrinking averages, which costs a quarter of converting at full size and resizing
+    afterwards; growing is bicubic.
     """
 
     def __init__(self, shape: FrameShape, orientation: Orientation, source: str) -> None:
@@ -26,7 +32,9 @@ class FrameConverter:
         self._source = source
         self._scaler = VideoReformatter()
         self._packer = Yuv420Packer()
-        self._cropper: tuple[tuple[int, int, str], av.filter.Graph] | None = None
+        # Numbers of any width go through what is typed for 8 bits.
+        self._dtype: np.dtype[np.uint8] = np.dtype(shape.dtype)
+        self._format = "rgb24" if shape.dtype == "uint8" else _RGB_16
 
     def output_size(self, frame: VideoFrame) -> tuple[int, int]:
         """Return (height, width) of the result.
@@ -48,14 +56,15 @@ class FrameConverter:
         """Return the shape of the array that a frame becomes. Raises as `output_size` does."""
         return self._shape.array_shape(self.output_size(frame))
 
-    def new(self, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    def new(self, shape: tuple[int, ...]) -> Array:
         """Return an array of `shape`, of any content."""
-        return np.empty(shape, np.uint8)
+        return np.empty(shape, self._dtype)
 
-    def convert(self, frame: VideoFrame, out: NDArray[np.uint8] | None) -> NDArray[np.uint8]:
-        """Return `frame` as uint8 in the layout of the shape, written into `out` if it is given.
+    def convert(self, frame: VideoFrame, out: Array | None) -> Array:
+        """Return `frame` in the layout of the shape, written into `out` if it is given.
 
         Raises:
+            ConfigError: `out` has numbers of another type.
             DecodeError: the frame does not fit `out`, as frames of this stream change their size;
                 or its colours cannot be converted.
         """
@@ -63,6 +72,11 @@ class FrameConverter:
         expected = self._shape.array_shape(size)
         if out is None:
             out = self.new(expected)
+        elif out.dtype != self._dtype:
+            raise ConfigError(
+                f"frames of {self._source} are {self._dtype}, and were to be written to memory of "
+                f"{out.dtype}; give memory of their type"
+            )
         elif out.shape != expected:
             raise DecodeError(
                 f"frames of {self._source} change their size on the way: from "
@@ -72,7 +86,7 @@ class FrameConverter:
                 pts=frame.pts,
             )
         try:
-            self._write(frame, size, out)
+            self._write(frame, out)
         except (av.error.FFmpegError, ValueError) as error:
             raise DecodeError(
                 f"a frame of {self._source} cannot be converted from {frame.format.name}, colour "
@@ -82,16 +96,23 @@ class FrameConverter:
             ) from error
         return out
 
-    def _write(self, frame: VideoFrame, size: tuple[int, int], out: NDArray[np.uint8]) -> None:
-        if self._shape.crop is not None:
-            frame = self._crop(frame, self._shape.crop)
-        if self._shape.layout == "yuv420":
-            self._packer.pack(frame, size, self._orientation, out)
+    def _write(self, frame: VideoFrame, out: Array) -> None:
+        shape, turn = self._shape, self._orientation
+        if shape.crop is not None:
+            frame = self._cut(frame, shape.crop)
+        fitting = shape.fitting(turn.upright_size((frame.height, frame.width)))
+        if shape.layout == "yuv420":
+            self._packer.pack(frame, fitting, turn, out)
+            return
+        stored = turn.upright_size(fitting.scaled)
+        if shape.interpolation == "area":
+            picture = self._to_rgb(frame, stored)
         else:
-            stored = self._orientation.upright_size(size)
-            out[...] = self._orientation.upright(self._to_rgb(frame, stored))
+            whole = self._to_rgb(frame, (frame.height, frame.width))
+            picture = resized(whole, stored, shape.interpolation)
+        fitting.place(turn.upright(picture), out)
 
-    def _to_rgb(self, frame: VideoFrame, size: tuple[int, int]) -> NDArray[np.uint8]:
+    def _to_rgb(self, frame: VideoFrame, size: tuple[int, int]) -> Array:
         """Return a view of the RGB picture, valid as long as the frame behind it."""
         height, width = size
         shrinks = height <= frame.height and width <= frame.width
@@ -99,38 +120,16 @@ class FrameConverter:
             frame,
             width=width,
             height=height,
-            format="rgb24",
+            format=self._format,
             interpolation=Interpolation.AREA if shrinks else Interpolation.BICUBIC,
             threads=1,
         )
-        return rows_of(picture.planes[0], width * 3).reshape(height, width, 3)
+        rows = rows_of(picture.planes[0], width * 3 * self._dtype.itemsize)
+        return rows.view(self._dtype).reshape(height, width, 3)
 
-    def _crop(self, frame: VideoFrame, crop: Crop) -> VideoFrame:
-        """Return the cropped frame; its pixels are not copied."""
-        key = (frame.height, frame.width, frame.format.name)
-        if self._cropper is None or self._cropper[0] != key:
-            stored = self._orientation.stored_crop(crop, (frame.height, frame.width))
-            self._cropper = key, _crop_graph(frame, stored)
-        graph = self._cropper[1]
-        graph.push(frame)
-        cropped = graph.pull()
-        assert isinstance(cropped, VideoFrame)
-        return cropped
-
-
-def _crop_graph(frame: VideoFrame, crop: Crop) -> av.filter.Graph:
-    """Build buffer -> crop -> sink; subsampled colour may lie a pixel aside of an odd corner."""
-    graph = av.filter.Graph()
-    source = graph.add_buffer(
-        width=frame.width,
-        height=frame.height,
-        format=frame.format,
-        time_base=frame.time_base,
-    )
-    sides = f"w={crop.width}:h={crop.height}:x={crop.left}:y={crop.top}:exact=1"
-    cut = graph.add("crop", sides)
-    sink = graph.add("buffersink")
-    source.link_to(cut)
-    cut.link_to(sink)
-    graph.configure()
-    return graph
+    def _cut(self, frame: VideoFrame, crop: Crop) -> VideoFrame:
+        """Return a crop as RGB: cut from the whole frame, as colour is stored more coarsely."""
+        stored = self._orientation.stored_crop(crop, (frame.height, frame.width))
+        whole = self._to_rgb(frame, (frame.height, frame.width))
+        cut = whole[stored.top :, stored.left :][: stored.height, : stored.width]
+        return VideoFrame.from_ndarray(np.ascontiguousarray(cut), format=self._format)

@@ -158,6 +158,7 @@ class PacketFeed:
             if packet is None:
                 return False
             is_there = position >= 0 and packet.pos == position
+            is_there |= index.has_sure_times and packet.pts == index.gop_pts[gop]
             if signature_of(memoryview(packet)) == signature and (is_unique or is_there):
                 self._packets = chain([packet], self._packets)
                 return True

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import tempfile
 import zipfile
 from dataclasses import asdict, dataclass, replace
@@ -59,12 +58,16 @@ class IndexStore:
     def load(self, source: Source) -> StreamIndex:
         """Return the index of `source`, from disk when it is known, by a scan when it is not.
 
-        A scan that cannot be stored (a full disk, a read-only folder) is returned all the same.
+        A scan that cannot be stored (a full disk, a read-only folder) is returned all the same; one
+        of a source without a path is not stored.
 
         Raises:
             OpenError: it cannot be opened as video.
             ScanError: no frame can be found in it.
         """
+        if not source.has_path:
+            self.counters.misses += 1
+            return StreamIndex.scan(source)
         found = self.find(source)
         if found is not None:
             self.counters.hits += 1
@@ -100,8 +103,7 @@ class IndexStore:
 
     def entry(self, source: Source) -> Path:
         """Return where the entry of `source` lies, whether it exists or not."""
-        name = os.fsencode(source.path.absolute()) + f"#{source.stream}".encode()
-        return self.folder / f"{hashlib.sha256(name).hexdigest()[:40]}.npz"
+        return self.folder / f"{hashlib.sha256(source.key).hexdigest()[:40]}.npz"
 
 
 def keep_verdicts(index: StreamIndex) -> None:

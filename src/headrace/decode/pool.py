@@ -116,7 +116,7 @@ class DecoderPool:
     def _leave_inherited(self) -> None:
         """Start empty in a process that was forked from the one that opened the decoders."""
         if self._pid != os.getpid():
-            # Kept: freeing one would wait for threads that were not forked (a crop has some).
+            # Kept: freeing one may wait for threads of FFmpeg that were not forked.
             self._start_empty((*self._inherited, *self._open.values()))
 
     def _start_empty(self, inherited: tuple[Decoder[Array], ...] = ()) -> None:

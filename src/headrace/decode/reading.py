@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from headrace.decode.pixels import Out, Pixels, Stack
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
-from headrace.errors import MediaError
+from headrace.errors import DecodeError, MediaError
 from headrace.video.loss import Loss
 from headrace.video.stream_index import StreamIndex
 
@@ -82,17 +82,38 @@ def read_whole(
     They lie in memory of their own, uint8 [frames, H, W, 3], as large as the first.
 
     Raises:
-        MediaError: a frame did not come.
+        MediaError: a frame did not come; a DecodeError names those of all jobs.
     """
     jobs = tuple(jobs)
     stack: Stack[Pixels] = Stack(sum(len(job.wanted) for job in jobs))
     concealed: frozenset[int] = frozenset()
+    failed: list[Reading] = []
     for job in jobs:
         reading = read(decoder, job, stack)
-        reading.check()
+        if isinstance(reading.error, DecodeError):
+            failed.append(reading)
+        else:
+            reading.check()
         concealed |= reading.concealed
         stack.first += len(job.wanted)
+    if failed:
+        raise _of_all(failed)
     return stack.frames, concealed
+
+
+def _of_all(failed: list[Reading]) -> MediaError:
+    """Return the first error, naming what all lack."""
+    first = failed[0].error
+    assert first is not None
+    others = sum(len(each.lost) for each in failed[1:])
+    if not others:
+        return first
+    return DecodeError(
+        f"{first}; nor can {others} more of the frames that were asked for",
+        source=first.source,
+        pts=first.pts,
+        missing=[number for each in failed for number in each.lost],
+    )
 
 
 def _reading(

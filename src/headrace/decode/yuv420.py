@@ -5,12 +5,15 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from numpy.typing import NDArray
 
+from headrace.video.fitting import Fitting
 from headrace.video.planes import rows_of
 from headrace.video.shape import TAG_BYTES, Orientation
 
 _AREA, _BICUBIC, _ROUNDED = 0x20, 0x4, 0x40000
 """swscale flags: with the last, a frame is on average as bright as one that went to RGB at once."""
 _UNTAGGED = 2
+_BLACK, _GREY = 16, 128
+"""Of limited range: no brightness; and no colour."""
 
 
 class Yuv420Packer:
@@ -26,13 +29,13 @@ class Yuv420Packer:
     def pack(
         self,
         frame: VideoFrame,
-        size: tuple[int, int],
+        fitting: Fitting,
         orientation: Orientation,
         out: NDArray[np.uint8],
     ) -> None:
-        """Write `frame` to `out`, uint8 [packed bytes], in `size`: its (height, width) upright."""
+        """Write `frame` to `out`, uint8 [packed bytes], upright, as it fits; all sides are even."""
         matrix, span = _matrix_and_range(frame)
-        height, width = orientation.upright_size(size)
+        height, width = orientation.upright_size(fitting.scaled)
         shrinks = height <= frame.height and width <= frame.width
         scaled = self._scaler.reformat(
             frame,
@@ -46,10 +49,16 @@ class Yuv420Packer:
         )
         planes = out[:-TAG_BYTES]
         begin = 0
-        for plane in scaled.planes:
+        darkest = 0 if span == ColorRange.JPEG else _BLACK
+        for plane, fit, black in zip(
+            scaled.planes,
+            (fitting, fitting.halved, fitting.halved),
+            (darkest, _GREY, _GREY),
+            strict=True,
+        ):
+            end = begin + fit.size[0] * fit.size[1]
             upright = orientation.upright(rows_of(plane, plane.width))
-            end = begin + upright.size
-            planes[begin:end].reshape(upright.shape)[...] = upright
+            fit.place(upright, planes[begin:end].reshape(fit.size), black)
             begin = end
         out[-TAG_BYTES:] = matrix, span
 

@@ -27,9 +27,10 @@ from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.memory import BatchBuffers
 from headrace.runtime.ordered import ordered_streams
 from headrace.sizes import check_integers
+from headrace.video.fitting import Fit
 from headrace.video.frames import FrameBatch
 from headrace.video.loss import Loss
-from headrace.video.shape import FrameShape
+from headrace.video.shape import FrameShape, Interpolation
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
@@ -65,6 +66,8 @@ class FrameReader:
         videos: Sequence[Video],
         *,
         size: tuple[int, int] | None = None,
+        fit: Fit = "stretch",
+        interpolation: Interpolation = "area",
         stride: int = 1,
         batch_size: int | None = None,
         max_batches: int | None = None,
@@ -81,6 +84,8 @@ class FrameReader:
         Args:
             videos: What to read, in this order; a StreamIndex is not looked up again.
             size: (height, width) of the frames; None keeps each video's own.
+            fit: Where `size` has another aspect ratio: `stretch`, `cover` or `contain`.
+            interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             stride: 1 means every frame.
             batch_size: Frames in a batch. All of one video then have one size: that of its first
                 frame, unless `size` is given. None begins a new batch where the size changes.
@@ -88,11 +93,10 @@ class FrameReader:
                 `batch_size`. None means at the end of the last video.
             workers: Decoding threads; None means one for each core this process may use, or as
                 many as there is memory for.
-            memory_budget: Bytes that decoded frames may hold while they wait for their turn; the
-                batch that is being put together comes on top.
-            on_error: Whether bad media ends the reading, behind the good frames before it, or is
-                left out and listed in `losses`; or, with `conceal`, damaged frames come as FFmpeg
-                shows them, marked and listed.
+            memory_budget: Bytes that decoded frames may hold while they wait; a batch comes on top.
+            on_error: Whether bad media ends the reading, behind the good frames before it; is left
+                out and listed in `losses`; or, with `conceal`, comes as FFmpeg shows it, marked and
+                listed.
             decoding: What decodes, and where.
             store: Where indexes are kept; None means the user's cache folder.
             clock: What measures how long decoding takes.
@@ -110,16 +114,13 @@ class FrameReader:
         self._videos = [
             video if isinstance(video, StreamIndex) else Source.of(video) for video in videos
         ]
-        self._shape = FrameShape(size=size)
-        self._stride = stride
-        self._batch_size = batch_size
-        self._max_batches = max_batches
+        self._shape = FrameShape(size=size, fit=fit, interpolation=interpolation)
+        self._stride, self._batch_size, self._max_batches = stride, batch_size, max_batches
         self._workers, self._memory_budget = workers, memory_budget
         self._on_error: OnError = on_error
         self._decoding, self._store = decoding, store or IndexStore()
         self._clock, self._marks = clock, marks
-        self._costs: list[DecodeCounters] = [DecodeCounters()]
-        self.losses = []
+        self._costs, self.losses = [DecodeCounters()], []
 
     @property
     def counters(self) -> DecodeCounters:
@@ -289,6 +290,8 @@ def read_frames(
     videos: Sequence[Source | str | os.PathLike[str]],
     *,
     size: tuple[int, int] | None = None,
+    fit: Fit = "stretch",
+    interpolation: Interpolation = "area",
     stride: int = 1,
     workers: int | None = None,
     on_error: OnError = "raise",
@@ -299,5 +302,12 @@ def read_frames(
     for batch in read_frames(["a.mp4", "b.mp4"], size=(256, 256)): ...
     """
     return FrameReader(
-        videos, size=size, stride=stride, workers=workers, on_error=on_error, decoding=decoding
+        videos,
+        size=size,
+        fit=fit,
+        interpolation=interpolation,
+        stride=stride,
+        workers=workers,
+        on_error=on_error,
+        decoding=decoding,
     )

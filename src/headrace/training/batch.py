@@ -28,6 +28,8 @@ class Batch(NamedTensors):
     """int64 [N], or [N, T]: place of each frame in presentation order."""
     pts_seconds: torch.Tensor
     """float64 [N], or [N, T]: presentation time of each frame."""
+    original_size: torch.Tensor
+    """int64 [N, 2]: (height, width) of upright frames of its video, before they were resized."""
     is_concealed: torch.Tensor
     """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it; false throughout
     unless `on_error="conceal"` was asked for."""
@@ -56,12 +58,14 @@ class Batch(NamedTensors):
     ) -> Self:
         """Return the batch of `frames`, ids int64 [N] or [N, T] in `videos`, as `pictures`."""
         video, index = videos.population.locate(frames)
-        number = videos.number[video if video.ndim == 1 else video[:, 0]]
+        place = video if video.ndim == 1 else video[:, 0]
+        number, sizes = videos.number[place], videos.sizes[place]
         return cls(
             frames=pictures,
             video=torch.from_numpy(number),
             index=torch.from_numpy(index),
             pts_seconds=torch.from_numpy(videos.pts_seconds(video, index)),
+            original_size=torch.from_numpy(sizes),
             is_concealed=torch.from_numpy(is_concealed),
             is_repeated=torch.from_numpy(is_repeated),
             is_pad=torch.from_numpy(is_pad),

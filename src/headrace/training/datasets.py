@@ -19,6 +19,8 @@ from headrace.sampling.random import Draws, Purpose
 from headrace.sizes import check_integers
 from headrace.training.item_reading import ItemDataset, shared
 from headrace.training.transforms import Transform, transformed_each, transformed_one
+from headrace.video.fitting import Fit
+from headrace.video.shape import FrameShape, Interpolation
 from headrace.video.source import Source
 
 _FEW_SINGLE_FRAMES = 64
@@ -76,6 +78,8 @@ class VideoDataset(ItemDataset[ClipItem]):
         transform: Transform | None = None,
         *,
         size: tuple[int, int] | None = None,
+        fit: Fit = "stretch",
+        interpolation: Interpolation = "area",
         start: int | Literal["random"] = "random",
         boundary: Boundary = "error",
         on_error: OnError = "raise",
@@ -94,6 +98,8 @@ class VideoDataset(ItemDataset[ClipItem]):
                 epoch, i), as the start of the clip does.
             size: (height, width) of the frames; None keeps each video's own, and a batch then
                 needs videos of one size, or a transform that makes them equal.
+            fit: Where `size` has another aspect ratio: `stretch`, `cover` or `contain`.
+            interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             start: Index of the first frame, the same for every video and epoch, or `random`.
             boundary: What happens where a video ends before its clip: see `clip_indices`.
             on_error: What bad media does. With `skip`, a video that cannot be opened is left out,
@@ -109,11 +115,10 @@ class VideoDataset(ItemDataset[ClipItem]):
             OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
         """
         check_integers(1, clip_len=clip_len, stride=stride)
-        if start != "random" and not isinstance(start, int | np.integer):
-            raise ConfigError(f"start must be an index of a frame, or 'random', got {start!r}")
+        _check_start(start)
         super().__init__(
             files,
-            size,
+            FrameShape(size=size, fit=fit, interpolation=interpolation),
             transform,
             on_error=on_error,
             seed=seed,
@@ -121,8 +126,7 @@ class VideoDataset(ItemDataset[ClipItem]):
             store=store,
             max_open=max_open,
         )
-        self._clip_len = clip_len
-        self._stride, self._start = stride, start
+        self._clip_len, self._stride, self._start = clip_len, stride, start
         self._boundary: Boundary = boundary
         self._visits = shared(torch.zeros(len(self), dtype=torch.int64))
         shortest = int(self._videos.population.frames_per_video.argmin())
@@ -197,6 +201,11 @@ class VideoDataset(ItemDataset[ClipItem]):
         )
 
 
+def _check_start(start: object) -> None:
+    if start != "random" and not isinstance(start, int | np.integer):
+        raise ConfigError(f"start must be an index of a frame, or 'random', got {start!r}")
+
+
 class FrameDataset(ItemDataset[FrameItem]):
     """Every frame of all videos, by its id: `dataset[n]` is frame n, counted through all videos.
 
@@ -218,6 +227,8 @@ class FrameDataset(ItemDataset[FrameItem]):
         *,
         on_error: OnError = "raise",
         seed: int = 0,
+        fit: Fit = "stretch",
+        interpolation: Interpolation = "area",
         decoding: Decoding = ON_CPU,
         store: IndexStore | None = None,
         max_open: int = 16,
@@ -227,6 +238,8 @@ class FrameDataset(ItemDataset[FrameItem]):
         Args:
             videos: Paths of the videos.
             size: (height, width) of the frames; None keeps each video's own.
+            fit: Where `size` has another aspect ratio: `stretch`, `cover` or `contain`.
+            interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             transform: Called with each frame, uint8 [3, H, W], or `WithSample`. What it draws from
                 PyTorch, NumPy or `random` follows from (seed, epoch, frame) once `set_epoch` was
                 called, as `EpochSampler` does; before, chance is that of the process.
@@ -245,7 +258,7 @@ class FrameDataset(ItemDataset[FrameItem]):
         """
         super().__init__(
             videos,
-            size,
+            FrameShape(size=size, fit=fit, interpolation=interpolation),
             transform,
             on_error=on_error,
             seed=seed,

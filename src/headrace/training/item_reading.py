@@ -40,7 +40,7 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
     def __init__(
         self,
         videos: Iterable[Source | str | os.PathLike[str]],
-        size: tuple[int, int] | None,
+        shape: FrameShape,
         transform: Transform | None,
         *,
         on_error: OnError,
@@ -53,7 +53,7 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         check_transforms(transform)
         check_integers(0, seed=seed)
         check_gpu(decoding.gpu)
-        super().__init__(DecoderPool(FrameShape(size=size), max_open, decoding=decoding))
+        super().__init__(DecoderPool(shape, max_open, decoding=decoding))
         self._transform = transform
         self._on_error: OnError = on_error
         self._seed = seed

@@ -30,7 +30,6 @@ from headrace.training.statistics import LoaderStatistics
 from headrace.training.video_set import VideoSet, population_for
 from headrace.training.window import Window
 from headrace.video.loss import Loss
-from headrace.video.shape import FrameShape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +91,7 @@ class FrameLoader(ResumableLoader[Samples, Batch]):
             self._collate = asked.collate()
             self._videos, self._rows = self._opened(asked)
             size = self._videos.common_size() if asked.size is None else asked.size
-            self._shape = FrameShape(size=size, layout=asked.hold)
+            self._shape = asked.shape(size, asked.hold)
             self._held_bytes = math.prod(self._shape.array_shape(size))
             self._epochs = self._planned(asked, sampler)
             self._window = self._widest_window(asked, frame_bytes=math.prod(size) * 3)

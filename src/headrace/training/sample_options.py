@@ -10,7 +10,8 @@ from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
 from headrace.training.manifest.manifest import Manifest
 from headrace.training.options import LoaderOptions
-from headrace.video.shape import FrameShape, Layout
+from headrace.video.fitting import Fit
+from headrace.video.shape import FrameShape, Interpolation, Layout
 from headrace.video.source import Source
 
 
@@ -23,6 +24,10 @@ class SampleOptions(LoaderOptions):
             video, and whose columns come with each batch.
         batch_size: Samples in a batch of this rank.
         size: (height, width) of the frames; None keeps that of the videos, if it is one.
+        fit: Where `size` has another aspect ratio: `stretch`, `cover` (cut what reaches beyond) or
+            `contain` (all of it, on black).
+        interpolation: How frames are resized: `area`, or torchvision's antialiased `bilinear` or
+            `bicubic`, at about twice the cost.
         memory_budget: Bytes, as a number or like "256MiB", for frames that are decoded and
             wait, for two batches, and for codecs, some 11 MB for each worker at 720p (of more
             than a quarter of the budget, the rest comes on top). Open files, in up to a sixteenth
@@ -51,6 +56,8 @@ class SampleOptions(LoaderOptions):
     videos: Iterable[Source | str | os.PathLike[str]] | Manifest = field(kw_only=False)
     batch_size: int
     size: tuple[int, int] | None = (256, 256)
+    fit: Fit = "stretch"
+    interpolation: Interpolation = "area"
     hold: Layout = "rgb"
     seed: int | None = None
     drop_last: bool = False
@@ -66,7 +73,11 @@ class SampleOptions(LoaderOptions):
                 f"hold must be one of {', '.join(get_args(Layout))}, got {self.hold!r}"
             )
         check_on_error(self.on_error)
-        FrameShape(size=self.size)  # refuses impossible sizes
+        self.shape(self.size, "rgb")  # refuses impossible sizes
+
+    def shape(self, size: tuple[int, int] | None, layout: Layout) -> FrameShape:
+        """Return what frames are made into, as they wait in a layout. Raises as `FrameShape`."""
+        return FrameShape(size=size, fit=self.fit, interpolation=self.interpolation, layout=layout)
 
     @property
     def skips_bad(self) -> bool:

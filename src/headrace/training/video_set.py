@@ -122,6 +122,11 @@ class VideoSet:
                 )
         return first.info.upright_size
 
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """int64 [indexes, 2]: (height, width) of upright frames of each video."""
+        return np.array([index.info.upright_size for index in self.indexes], np.int64)
+
     @property
     def codec_bytes(self) -> int:
         """About the memory of the codec of the largest video: reference frames in YUV 4:2:0."""

@@ -1,33 +1,45 @@
-"""CameraLayout: clips of several cameras, `<video_dir>/<clip>/<camera>.mp4`, and their index."""
+"""CameraLayout: clips of several cameras, `<video_dir>/<clip>/<camera>.mp4`, and their index.
+
+Or `<video_dir>/<clip>/<camera>/`, folders of pictures.
+"""
 
 import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from headrace.errors import ConfigError, MediaError
+from headrace.video.image_sequence import ImageSequence
+from headrace.video.source import Source
 
 _LARGEST_BYTES = 1 << 28
 _LONGEST_NAME = 255
 _SUFFIX = ".mp4"
 _FILES = f"[!.]*{_SUFFIX}"
 """Not those that macOS hides beside them."""
+_FOLDERS = "[!.]*"
+
+Rate = Fraction | float | str
+"""Pictures per second of media time: 10, 12.5, "30000/1001"."""
 
 _CONTENT = TypeAdapter(dict[str, dict[str, Annotated[int, Field(ge=1, le=1 << 31)]]])
 
 
 @dataclass(frozen=True, kw_only=True)
 class CameraClip:
-    """One clip: a folder with a file for each camera."""
+    """One clip: a folder with a file for each camera, or a folder of its pictures."""
 
     video_dir: Path
     name: str
     num_frames: int
     """As the index file says; 0 where no camera can be read."""
+    picture_rate: Rate | None = None
+    """Of cameras that are folders of pictures; None where they are files."""
 
     @property
     def folder(self) -> Path:
@@ -35,8 +47,21 @@ class CameraClip:
         return self.video_dir / self.name
 
     def file(self, camera: str) -> Path:
-        """Return the file of a camera, whether or not it is there."""
-        return self.folder / f"{camera}{_SUFFIX}"
+        """Return the file of a camera, or its folder, whether or not it is there."""
+        return self.folder / (f"{camera}{_SUFFIX}" if self.picture_rate is None else camera)
+
+    def source(self, camera: str) -> Source:
+        """Return where the frames of a camera come from."""
+        file = self.file(camera)
+        if self.picture_rate is None:
+            return Source(file)
+        return ImageSequence(file, rate=self.picture_rate)
+
+    def found(self) -> set[str]:
+        """Return the names of the cameras that are there."""
+        if self.picture_rate is None:
+            return {file.stem for file in self.folder.glob(_FILES)}
+        return {each.name for each in self.folder.glob(_FOLDERS) if each.is_dir()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,20 +77,33 @@ class CameraLayout:
 
     @classmethod
     def read(
-        cls, index_file: str | os.PathLike[str], cameras: Iterable[str] | None = None
+        cls,
+        index_file: str | os.PathLike[str],
+        cameras: Iterable[str] | None = None,
+        *,
+        picture_rate: Rate | None = None,
     ) -> "CameraLayout":
         """Read `{video_dir: {clip: frame_count}}`; a relative video_dir starts at the index file.
 
         Args:
             index_file: A JSON file.
             cameras: Names of those to read, in this order; None means all there are.
+            picture_rate: Pictures per second, where each camera is a folder of them:
+                `<clip>/<camera>/00000.jpg`. None: each is a video file.
 
         Raises:
-            ConfigError: it cannot be read, does not say that, or no camera is there.
+            ConfigError: it cannot be read, does not say that, or no camera is there; or the rate
+                is none.
         """
         path = Path(index_file)
+        _check_rate(picture_rate)
         clips = tuple(
-            CameraClip(video_dir=path.parent / folder, name=name, num_frames=count)
+            CameraClip(
+                video_dir=path.parent / folder,
+                name=name,
+                num_frames=count,
+                picture_rate=picture_rate,
+            )
             for folder, counts in _content(path).items()
             for name, count in counts.items()
         )
@@ -80,6 +118,8 @@ class CameraLayout:
         video_dirs: Iterable[str | os.PathLike[str]],
         count_frames: Callable[[Path], int],
         cameras: Iterable[str] | None = None,
+        *,
+        picture_rate: Rate | None = None,
     ) -> "CameraLayout":
         """Look for clips in folders; a clip has as many frames as its first camera that has any.
 
@@ -89,23 +129,24 @@ class CameraLayout:
         Args:
             video_dirs: Folders whose sub-folders are clips.
             count_frames: Returns how many frames a file has, such as
-                `lambda file: len(open_index(file))`; may raise MediaError.
+                `lambda file: len(open_index(file))`; may raise MediaError. Pictures are counted
+                without it.
             cameras: As for `read`.
+            picture_rate: As for `read`.
 
         Raises:
             ConfigError: there is no such folder, or no clip in it, or none that can be read.
         """
         names = None if cameras is None else tuple(cameras)
         folders = [Path(each) for each in video_dirs]
+        _check_rate(picture_rate)
         unread = tuple(
-            CameraClip(video_dir=folder, name=clip, num_frames=0)
-            for folder in folders
-            for clip in _sub_folders(folder)
+            clip for folder in folders for clip in _clips_in(folder, picture_rate=picture_rate)
         )
         if not unread:
             raise ConfigError(
                 f"no clip was found in {', '.join(map(str, folders)) or 'no folder'}: a clip is a "
-                f"folder of <camera>{_SUFFIX} files inside the one that is given"
+                f"folder of {_kind(picture_rate)} inside the one that is given"
             )
         there = _cameras(unread, names)
         errors: list[MediaError] = []
@@ -150,7 +191,10 @@ def _counted(
     """Return `clip` with the frames of its first camera that can be read; why others cannot."""
     for camera in cameras:
         try:
-            return replace(clip, num_frames=count_frames(clip.file(camera)))
+            source = clip.source(camera)
+            if isinstance(source, ImageSequence):
+                return replace(clip, num_frames=len(source.pictures))
+            return replace(clip, num_frames=count_frames(source.path))
         except MediaError as error:
             errors.append(error)
     return clip
@@ -207,11 +251,11 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _cameras(clips: tuple[CameraClip, ...], asked: Iterable[str] | None) -> tuple[str, ...]:
     """Return the cameras asked for, or all that any clip has, by name."""
-    found = {file.stem for clip in clips for file in clip.folder.glob(_FILES)}
+    found = set().union(*(clip.found() for clip in clips))
     if not found:
         raise ConfigError(
-            f"no camera was found: there is no *{_SUFFIX} in {clips[0].folder}, nor in the folder "
-            "of any other clip"
+            f"no camera was found: there are no {_kind(clips[0].picture_rate)} in "
+            f"{clips[0].folder}, nor in the folder of any other clip"
         )
     if asked is None:
         return tuple(sorted(found))
@@ -226,10 +270,23 @@ def _cameras(clips: tuple[CameraClip, ...], asked: Iterable[str] | None) -> tupl
     return names
 
 
-def _sub_folders(video_dir: Path) -> list[str]:
+def _clips_in(video_dir: Path, *, picture_rate: Rate | None) -> list[CameraClip]:
+    """Return the sub-folders that hold a camera, by name."""
     try:
-        return sorted(
-            each.name for each in video_dir.iterdir() if each.is_dir() and any(each.glob(_FILES))
-        )
+        clips = [
+            CameraClip(video_dir=video_dir, name=each.name, num_frames=0, picture_rate=picture_rate)
+            for each in sorted(video_dir.iterdir())
+            if each.is_dir()
+        ]
+        return [clip for clip in clips if clip.found()]
     except OSError as error:
         raise ConfigError(f"cannot read folder {video_dir}: {error.strerror}") from error
+
+
+def _check_rate(picture_rate: Rate | None) -> None:
+    if picture_rate is not None:
+        ImageSequence(Path("camera"), rate=picture_rate)  # refuses what is no rate
+
+
+def _kind(picture_rate: Rate | None) -> str:
+    return f"<camera>{_SUFFIX} files" if picture_rate is None else "<camera> folders of pictures"

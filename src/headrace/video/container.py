@@ -1,8 +1,8 @@
 """Opening a file as video: the only place a container is opened for reading.
 
 What a file says of itself is not trusted: only container formats are tried (never playlists,
-scripts or pictures), only the local file itself is read, and its size is bounded before any
-memory is taken for it.
+scripts or pictures), only the local file itself is read, or the bytes that were given, and the size
+of frames is bounded before any memory is taken for them.
 """
 
 import errno
@@ -23,7 +23,7 @@ FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,live_flv,ogg,asf,"
     "h261,h263,h264,hevc,vvc,evc,m4v,ivf,obu,av1,nut,mxf,gxf,rm,dv,vc1,dirac,cavsvideo,avs2,avs3,"
     "mjpeg,mpjpeg,yuv4mpegpipe,wtv,pva,nsv,nuv,roq,smk,bink,cine,flic,"
-    "mp3,wav,flac,aac"
+    "gif,apng,mp3,wav,flac,aac"
 )
 """Containers and bare streams that are tried: none that names other files."""
 _TEXT_KINDS = (
@@ -52,8 +52,14 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
     source.fingerprint()
     try:
         container = av.open(
-            f"file:{source.path.absolute()}",
-            container_options={"format_whitelist": FORMATS, "protocol_whitelist": "file"},
+            source.for_ffmpeg(),
+            "r",
+            format=source.demuxer,
+            container_options={
+                "format_whitelist": source.demuxer or FORMATS,
+                "protocol_whitelist": "file" if source.has_path else "none",
+                **source.demuxer_options,
+            },
             metadata_errors="replace",
         )
     except Exception as error:
@@ -62,9 +68,10 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
                 f"cannot open {source}: as many files are open as the system allows; keep fewer "
                 "open (max_open, num_of_file), or raise the limit (ulimit -n)"
             ) from error
+        with at_the_door(OpenError, source, "open"):
+            found = _what_it_is(source, error)
         raise OpenError(
-            f"cannot open {source}: {_what_it_is(source, error)}; give a video file",
-            source=str(source),
+            f"cannot open {source}: {found}; give a video file", source=str(source)
         ) from error
     try:
         with at_the_door(OpenError, source, "open"):
@@ -119,7 +126,7 @@ def _is_cover_art(stream: VideoStream) -> bool:
 
 def _what_it_is(source: Source, error: Exception) -> str:
     try:
-        with source.path.open("rb") as file:
+        with source.open_bytes() as file:
             head = file.read(16).lstrip(b"\xef\xbb\xbf \r\n\t").lower()
     except OSError as unreadable:
         return (unreadable.strerror or str(unreadable)).lower()

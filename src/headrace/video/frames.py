@@ -19,7 +19,8 @@ class _Pictures:
     """Frames of one video, each with its place and time."""
 
     frames: NDArray[np.uint8]
-    """uint8 [N, H, W, 3] in [0, 255], RGB, upright; owned by the caller."""
+    """uint8 [N, H, W, 3] in [0, 255], RGB, upright; uint16 in [0, 65535] where it was asked for;
+    owned by the caller."""
     index: NDArray[np.int64]
     """int64 [N]: place of each frame in presentation order."""
     pts: NDArray[np.int64]
@@ -31,9 +32,10 @@ class _Pictures:
 
     def __post_init__(self) -> None:
         frames, index = self.frames, self.index
-        if frames.ndim != 4 or frames.shape[-1] != 3 or frames.dtype != np.uint8:
+        if frames.ndim != 4 or frames.shape[-1] != 3 or frames.dtype not in (np.uint8, np.uint16):
             raise ConfigError(
-                f"frames must be uint8 [N, H, W, 3], got {frames.dtype} {list(frames.shape)}"
+                "frames must be uint8 or uint16 [N, H, W, 3], "
+                f"got {frames.dtype} {list(frames.shape)}"
             )
         if not len(frames) == len(index) == len(self.pts):
             raise ConfigError(
@@ -56,12 +58,14 @@ class _Pictures:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Clip(_Pictures):
-    """`num_frames` frames of one video, `stride` apart: N is T."""
+    """Frames of one video that were asked for together, in that order: N is T."""
 
     frame_rate: Fraction
     """Average frame rate of the video the frames come from, frames per second."""
     source: str
     """The path the frames come from."""
+    original_size: tuple[int, int]
+    """(height, width) of upright frames of the video, before they were cropped or resized."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -4,16 +4,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.video.fitting import Fit, Fitting
 
 Layout = Literal["rgb", "yuv420"]
 """`rgb` is uint8 [H, W, 3]; `yuv420` is uint8 [H * W * 3 / 2 + 2], half the bytes: the planes Y, U
 and V (colour at half the resolution), and two bytes that say which matrix and range they have."""
+
+Interpolation = Literal["area", "bilinear", "bicubic"]
+"""`area` averages, straight from the stored colours, which costs least; it grows pictures by
+bicubic. `bilinear` and `bicubic` are torchvision's, antialiased, of RGB at full size."""
+
+PixelType = Literal["uint8", "uint16"]
+"""`uint8` is [0, 255]; `uint16` is [0, 65535], for video of more than 8 bits, whatever its depth.
+FFmpeg converts: white of the usual limited range comes as 65283."""
 
 TAG_BYTES = 2
 """At the end of a frame in `yuv420`."""
@@ -49,7 +58,8 @@ def _is_pair(size: object) -> bool:
 class FrameShape:
     """What every decoded frame is made into: cropped first, then resized.
 
-    `FrameShape()` keeps the full upright frame.
+    `FrameShape()` keeps the full upright frame. A crop is what the whole frame would be, cut: so it
+    costs as much as the whole.
     """
 
     size: tuple[int, int] | None = None
@@ -58,8 +68,25 @@ class FrameShape:
     """Part of the upright frame to keep; None keeps all of it."""
     layout: Layout = "rgb"
     """How its pixels lie in memory; `yuv420` needs a size."""
+    fit: Fit = "stretch"
+    """What becomes of the aspect ratio where a size has another."""
+    interpolation: Interpolation = "area"
+    """How pictures are resized."""
+    dtype: PixelType = "uint8"
+    """The type of its numbers."""
 
     def __post_init__(self) -> None:
+        for name, choices in (
+            ("layout", Layout),
+            ("fit", Fit),
+            ("interpolation", Interpolation),
+            ("dtype", PixelType),
+        ):
+            if getattr(self, name) not in get_args(choices):
+                raise ConfigError(
+                    f"{name} must be one of {', '.join(get_args(choices))}, "
+                    f"got {getattr(self, name)!r}"
+                )
         if self.size is not None and not _is_pair(self.size):
             raise ConfigError(f"size is (height, width), both integers >= 1, got {self.size!r}")
         if self.layout == "yuv420" and (self.size is None or any(side % 2 for side in self.size)):
@@ -67,6 +94,25 @@ class FrameShape:
             raise ConfigError(
                 f"YUV 4:2:0 needs a size of even height and width, got {asked}; "
                 "choose another size, or keep frames as RGB"
+            )
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Refuse what is no choice together: ConfigError."""
+        if self.size is None and self.fit != "stretch":
+            raise ConfigError(
+                f"fit={self.fit!r} needs a size to fit into; give size=(height, width)"
+            )
+        is_plain = self.interpolation == "area" and self.dtype == "uint8"
+        if self.layout == "yuv420" and not is_plain:
+            raise ConfigError(
+                f"YUV 4:2:0 is uint8 and resized by area, got {self.dtype} and "
+                f"{self.interpolation}; keep frames as RGB"
+            )
+        if self.interpolation != "area" and self.dtype != "uint8":
+            raise ConfigError(
+                f"{self.dtype} is resized by area only, got {self.interpolation}; "
+                "choose one of the two"
             )
 
     def array_shape(self, size: tuple[int, int]) -> tuple[int, ...]:
@@ -94,6 +140,15 @@ class FrameShape:
         if self.crop is not None:
             return self.crop.height, self.crop.width
         return upright
+
+    def fitting(self, upright: tuple[int, int]) -> Fitting:
+        """Return how an upright frame, whose crop was cut, is scaled and laid into the result."""
+        return Fitting.of(
+            upright,
+            upright if self.size is None else self.size,
+            self.fit,
+            is_even=self.layout == "yuv420",
+        )
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from headrace.errors import OpenError
 from headrace.sizes import check_integers
@@ -43,6 +44,34 @@ class Source:
     def __str__(self) -> str:
         return str(self.path)
 
+    @property
+    def has_path(self) -> bool:
+        """Whether it lies in the file system, where others find it again."""
+        return True
+
+    @property
+    def key(self) -> bytes:
+        """What its index is known by: where it lies, and which stream is meant."""
+        return os.fsencode(self.path.absolute()) + f"#{self.stream}".encode()
+
+    @property
+    def demuxer(self) -> str | None:
+        """The one container format that FFmpeg tries; None: all those of videos."""
+        return None
+
+    @property
+    def demuxer_options(self) -> dict[str, str]:
+        """What that format must be told."""
+        return {}
+
+    def open_bytes(self) -> BinaryIO:
+        """Return what reads the bytes from the start; the caller closes it. Raises OSError."""
+        return self.path.open("rb")
+
+    def for_ffmpeg(self) -> str | BinaryIO:
+        """Return what FFmpeg opens: a name, never to be taken for an address, or what reads it."""
+        return f"file:{self.path.absolute()}"
+
     def fingerprint(self) -> Fingerprint:
         """Return size and time of change.
 
@@ -80,7 +109,7 @@ class Source:
         size = self.fingerprint().size
         digest = hashlib.sha256(size.to_bytes(8, "little"))
         try:
-            with self.path.open("rb") as file:
+            with self.open_bytes() as file:
                 for offset in (0, size // 2, max(0, size - _CONTENT_SAMPLE_BYTES)):
                     file.seek(offset)
                     digest.update(file.read(_CONTENT_SAMPLE_BYTES))

@@ -215,6 +215,11 @@ class StreamIndex:
         is_clean = not self.has_open_gops and not self.problems and not may_lack
         return bool(self.is_droppable.any()) and is_clean
 
+    @property
+    def has_sure_times(self) -> bool:
+        """Whether a packet is known by its pts alone, wherever reading began: pictures in files."""
+        return self.info.container == "image2"
+
     @cached_property
     def index_of_ordinal(self) -> NDArray[np.int64]:
         """int64 [packets]: index of the frame each packet becomes, -1 for none."""

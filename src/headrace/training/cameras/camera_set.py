@@ -27,6 +27,7 @@ from headrace.sampling.alignment import (
 from headrace.sizes import check_integers
 from headrace.training.cameras.mismatch import mismatch, no_moment_left
 from headrace.video.camera_layout import CameraClip, CameraLayout
+from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 
@@ -229,7 +230,7 @@ def _problems(
     found: dict[str, StreamIndex] = {}
     for camera in cameras:
         try:
-            found[camera] = open_index(clip.file(camera), store)
+            found[camera] = open_index(clip.source(camera), store)
         except MediaError as error:
             yield _unread(clip.file(camera), error, is_first=camera == cameras[0])
     if not found:
@@ -290,11 +291,11 @@ def _opened(
     store: IndexStore,
 ) -> tuple[tuple[StreamIndex, ...], tuple[int, ...]]:
     """Return the index of each camera, and the places of those that the first stands in for."""
-    indexes = [_open(clip.file(cameras[0]), store, is_first=True)]
+    indexes = [_open(clip.source(cameras[0]), store, is_first=True)]
     lacking: list[int] = []
     for place, camera in enumerate(cameras[1:], 1):
         try:
-            indexes.append(_open(clip.file(camera), store, is_first=False))
+            indexes.append(_open(clip.source(camera), store, is_first=False))
         except MediaError:
             may_lack = skip_bad or not clip.file(camera).exists()
             if alignment.on_missing != "mask" or not may_lack:
@@ -306,9 +307,10 @@ def _opened(
     return tuple(indexes), tuple(lacking)
 
 
-def _open(file: Path, store: IndexStore, *, is_first: bool) -> StreamIndex:
+def _open(source: Source, store: IndexStore, *, is_first: bool) -> StreamIndex:
+    file = source.path
     try:
-        return open_index(file, store)
+        return open_index(source, store)
     except OpenError as error:
         if file.exists():
             raise

@@ -30,7 +30,8 @@ from headrace.training.devices import check_gpu
 from headrace.training.ranks import agreement, shard_of
 from headrace.training.transforms import Transform, check_transforms, transformed_one
 from headrace.video.camera_layout import CameraLayout
-from headrace.video.shape import FrameShape
+from headrace.video.fitting import Fit
+from headrace.video.shape import FrameShape, Interpolation
 from headrace.video.stream_index import StreamIndex
 
 
@@ -75,6 +76,8 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         num_of_file: int | None = None,
         cameras: Iterable[str] | None = None,
         size: tuple[int, int] | None = None,
+        fit: Fit = "stretch",
+        interpolation: Interpolation = "area",
         alignment: Alignment | None = None,
         transform: Transform | None = None,
         skip_bad: bool = False,
@@ -91,7 +94,8 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         files = num_of_set * len(self.cameras.cameras)
         most = files_to_keep_open(files, num_of_file)
         decoding = Decoding.on_gpu(gpu)
-        pool = DecoderPool(FrameShape(size=size), most, keeps_codecs=True, decoding=decoding)
+        shape = FrameShape(size=size, fit=fit, interpolation=interpolation)
+        pool = DecoderPool(shape, most, keeps_codecs=True, decoding=decoding)
         super().__init__(pool)
         self._collate = Collate()
         self._transform = transform

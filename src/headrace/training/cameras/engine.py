@@ -30,6 +30,7 @@ class CameraEngine:
     def __init__(
         self,
         lanes: Lanes,
+        shape: FrameShape,
         *,
         batches: int,
         max_idle: int,
@@ -43,6 +44,7 @@ class CameraEngine:
 
         Args:
             lanes: What is read.
+            shape: What each frame is made into.
             batches: That may be on their way, besides those the caller has.
             max_idle: Files that may wait open for their next job.
             workers: Decoding threads.
@@ -55,7 +57,7 @@ class CameraEngine:
         self.room = Room(batches, clock=clock)
         """Batches that are being made, or wait for the caller."""
         self._lanes = lanes
-        self._shape = FrameShape(size=lanes.size)
+        self._shape = shape
         self._workers = workers
         self._decoding = decoding
         self._is_strict = is_strict

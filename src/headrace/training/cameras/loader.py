@@ -80,7 +80,9 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
                 skip_bad=not asked.is_strict,
                 store=asked.store,
             )
-            self._shape = FrameShape(size=asked.size)
+            self._shape = FrameShape(
+                size=asked.size, fit=asked.fit, interpolation=asked.interpolation
+            )
             is_ragged = asked.size is None and len(self._cameras.sizes) > 1
             self._ragged = asked.ragged if is_ragged else None
             self._sequences = self._cameras.sequences(asked.seq_split)
@@ -156,6 +158,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         )
         engine = CameraEngine(
             lanes,
+            self._shape,
             batches=self._ahead,
             max_idle=self._max_idle(),
             workers=self._workers,

@@ -13,6 +13,8 @@ from headrace.training.cameras.batch import Ragged
 from headrace.training.cameras.camera_set import Alignment
 from headrace.training.options import LoaderOptions
 from headrace.video.camera_layout import CameraLayout
+from headrace.video.fitting import Fit
+from headrace.video.shape import Interpolation
 
 OnLost = Literal["raise", "mask"]
 """What a damaged frame does: end the training, or come black, marked and counted."""
@@ -29,6 +31,10 @@ class CameraOptions(LoaderOptions):
         group_num: Clips in a batch of this rank: its slots.
         cameras: Names of the cameras to read, in this order, of an index file; None: all, by name.
         size: (height, width) of the frames; None keeps that of the cameras, if it is one.
+        fit: Where `size` has another aspect ratio: `stretch`, `cover` (cut what reaches beyond) or
+            `contain` (all of it, on black).
+        interpolation: How frames are resized: `area`, or torchvision's antialiased `bilinear` or
+            `bicubic`.
         ragged: Where cameras differ in size and none is given: `pad` or `list`; None: an error.
         alignment: Which frames belong together; None means those of the same index.
         tail: What happens when slots run out of clips: `pad`, `drop` or `refill`.
@@ -56,6 +62,8 @@ class CameraOptions(LoaderOptions):
     group_num: int = 4
     cameras: Iterable[str] | None = None
     size: tuple[int, int] | None = None
+    fit: Fit = "stretch"
+    interpolation: Interpolation = "area"
     ragged: Ragged | None = None
     alignment: Alignment | None = None
     tail: Tail = "pad"

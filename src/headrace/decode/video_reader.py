@@ -1,0 +1,327 @@
+"""A video in the hand: it stays open, and gives any of its frames, by index or by time."""
+
+import operator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from math import prod
+from typing import Any, BinaryIO, Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import capabilities_of, open_index
+from headrace.decode.pixels import Array
+from headrace.decode.pool import DecoderPool
+from headrace.decode.protocol import DecodeCounters, DecodeJob, check_on_error
+from headrace.decode.reading import read_whole
+from headrace.errors import ConfigError
+from headrace.planning.stretches import stretches
+from headrace.runtime.thread_lock import ThreadLock
+from headrace.sampling.boundary import Boundary, clip_indices
+from headrace.sizes import check_integers, parse_bytes
+from headrace.video.fitting import Fit
+from headrace.video.frames import Clip
+from headrace.video.held import HeldSource
+from headrace.video.metadata import VideoMetadata, read_metadata
+from headrace.video.shape import Crop, FrameShape, Interpolation, PixelType
+from headrace.video.shown import Seconds, shown_at, shown_between
+from headrace.video.source import Source
+from headrace.video.stream_index import StreamIndex
+
+Video: TypeAlias = Source | str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
+"""A video by its path, or as the bytes of its file, or as a file that is open for reading them."""
+
+
+class _NoFrameError(ConfigError, IndexError):
+    """There is no frame of that index. As IndexError it ends what goes through a sequence."""
+
+
+def open(  # which is how one says it: headrace.open("a.mp4")
+    video: Video,
+    *,
+    size: tuple[int, int] | None = None,
+    fit: Fit = "stretch",
+    interpolation: Interpolation = "area",
+    crop: Crop | None = None,
+    dtype: PixelType = "uint8",
+    on_error: Literal["raise", "conceal"] = "raise",
+    memory_budget: int | str = "4GiB",
+    decoding: Decoding = ON_CPU,
+    store: IndexStore | None = None,
+) -> "VideoReader":
+    """Return a reader of one video, which stays open until it is closed.
+
+        with headrace.open("a.mp4", size=(224, 224)) as video:
+            video[5], video[-1], video[10:50:2], video[[7, 3, 7]]
+            video.at(1.5), video.between(2, 4, fps=8), video.metadata
+
+    Cost: 1 ms for a file that was seen before; others, and bytes, are scanned. Decodes nothing yet.
+
+    Args:
+        video: A path; or the bytes of a video file, or a file object open for reading in binary
+            mode that can seek, of which nothing is kept.
+        size: (height, width) of the frames; None keeps that of the video, or of the crop.
+        fit: Where `size` has another aspect ratio: `stretch`, `cover` (cut what reaches beyond) or
+            `contain` (all of it, on black).
+        interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
+        crop: What to cut from each upright frame, before it is resized.
+        dtype: `uint8`, or `uint16` for video of more than 8 bits.
+        on_error: What a damaged frame does: end the call, or come as FFmpeg shows it, marked.
+        memory_budget: Bytes that the frames of one call may take.
+        decoding: What decodes, and where.
+        store: Where indexes are kept; None means the user's cache folder.
+
+    Raises:
+        BackendError: such video cannot be decoded that way.
+        ConfigError: an argument is out of range, or the crop does not lie inside the frames.
+        OpenError, ScanError: it is no video, or a bad one.
+    """
+    check_on_error(on_error, ("raise", "conceal"))
+    shape = FrameShape(size=size, crop=crop, fit=fit, interpolation=interpolation, dtype=dtype)
+    budget = parse_bytes(memory_budget)
+    index = open_index(_source(video), store)
+    shape.output_size(index.info.upright_size)  # refuses a crop that lies outside
+    return VideoReader(
+        index, shape, conceals=on_error == "conceal", memory_budget=budget, decoding=decoding
+    )
+
+
+class VideoReader:
+    """One open video: see `headrace.open`.
+
+    Brackets give pixels: `reader[5]` is uint8 [H, W, 3] in [0, 255], RGB, upright; a slice, or any
+    list of indices, [N, H, W, 3]. Methods give a `Clip`, which tells indices and times too. Each
+    GOP is decoded once in a call, no further than its last wanted frame, whatever the order; and
+    frames behind those of the last call are read on to, without a seek.
+
+    Threads may share a reader and take turns; to decode at the same time each opens its own. Sent
+    to another process, or forked, it opens the file there anew; one of bytes or of a file object
+    cannot be sent.
+    """
+
+    def __init__(
+        self,
+        index: StreamIndex,
+        shape: FrameShape,
+        *,
+        conceals: bool = False,
+        memory_budget: int = 1 << 32,
+        decoding: Decoding = ON_CPU,
+        is_read_once: bool = False,
+    ) -> None:
+        """Read a video whose index is known; opens nothing yet. Arguments as for `open`.
+
+        Args:
+            index: The frames there are.
+            shape: What they are made into.
+            conceals: Whether damaged frames come as FFmpeg shows them.
+            memory_budget: Bytes that the frames of one call may take.
+            decoding: What decodes, and where.
+            is_read_once: Whether no call will follow the first, so that none need be read on to.
+
+        Raises:
+            BackendError: such video cannot be decoded that way.
+        """
+        capabilities_of(decoding).check(decoding, index)
+        self.index = index
+        """The frames there are, when each is shown, and where decoding may start."""
+        self._shape = shape
+        self._conceals = conceals
+        self._budget = memory_budget
+        self._pool = DecoderPool(shape, max_open=1, decoding=decoding)
+        self._lock = ThreadLock()
+        self._is_read_once = is_read_once
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """How many frames there are."""
+        return len(self.index)
+
+    def __getitem__(self, wanted: int | slice | Sequence[int] | NDArray[np.integer[Any]]) -> Array:
+        """Return one frame, [H, W, 3], or several, [N, H, W, 3].
+
+        An index below 0 counts from the end. A list may be in any order and name a frame twice.
+
+        Raises:
+            ConfigError: also an IndexError: there is no such frame; or it is no index, or the
+                frames take more than the memory budget; or the reader is closed.
+            OpenError, DecodeError: the file has changed, or is damaged there.
+        """
+        if not isinstance(wanted, slice) and hasattr(wanted, "__index__") and not np.ndim(wanted):
+            frame: Array = self._frames(self._numbers([operator.index(wanted)]))[0][0]
+            return frame
+        if isinstance(wanted, slice):
+            return self._frames(np.arange(len(self))[_checked(wanted)])[0]
+        return self._frames(self._numbers(wanted))[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        """Yield every frame, [H, W, 3], in order, one in memory at a time."""
+        for number in range(len(self)):
+            yield self[number]
+
+    def read(self, indices: Sequence[int] | NDArray[np.integer[Any]]) -> Clip:
+        """Return frames by index, in any order, with their times. Raises as brackets do."""
+        return self._clip(self._numbers(indices))
+
+    def clip(
+        self, start: int = 0, num_frames: int = 16, stride: int = 1, boundary: Boundary = "error"
+    ) -> Clip:
+        """Return `num_frames` frames, `stride` apart; past the end `boundary` decides.
+
+        Raises:
+            ConfigError: an argument is out of range, or the video ends early.
+            OpenError, DecodeError: the file has changed, or is damaged there.
+        """
+        check_integers(0, start=start)
+        check_integers(1, num_frames=num_frames, stride=stride)
+        return self._clip(clip_indices(len(self), start, num_frames, stride, boundary))
+
+    def at(self, seconds: Seconds | Iterable[Seconds]) -> Clip:
+        """Return the frame that is shown at a time, or at each of several; times as `pts_seconds`.
+
+        Raises:
+            ConfigError: nothing is shown then; says from when until when something is.
+            OpenError, DecodeError: the file has changed, or is damaged there.
+        """
+        is_one = isinstance(seconds, str) or not isinstance(seconds, Iterable)
+        times: Iterable[object] = [seconds] if is_one else seconds  # type: ignore[assignment]
+        return self._clip(shown_at(self.index, times))
+
+    def between(
+        self, start: Seconds, stop: Seconds | None = None, *, fps: Seconds | None = None
+    ) -> Clip:
+        """Return the frames that are shown in [start, stop) seconds; stop None: to the end.
+
+        With `fps`, those shown at start, start + 1 / fps, ...: as many in any video, whatever its
+        rate. Raises as `at` does.
+        """
+        return self._clip(shown_between(self.index, start, stop, fps))
+
+    @cached_property
+    def metadata(self) -> VideoMetadata:
+        """What is known of the video: rate, times, bit rate, pixel aspect, colour, streams.
+
+        Read once, in some 5 ms.
+
+        Raises:
+            OpenError: the file has changed, or is gone.
+        """
+        return read_metadata(self.index)
+
+    @property
+    def counters(self) -> DecodeCounters:
+        """What decoding cost so far, in this process."""
+        return self._pool.counters
+
+    def close(self) -> None:
+        """Release the file and the codec. What was read stays; nothing more can be."""
+        with self._lock:
+            self._is_closed = True
+            self._pool.close()
+
+    def _numbers(self, indices: object) -> NDArray[np.int64]:
+        """Return indices counted from the start, int64 [N]."""
+        try:
+            found = np.asarray(indices)
+        except (ValueError, TypeError):
+            found = np.zeros(())  # of no shape or place: refused as no list
+        if found.shape == (0,):
+            return np.zeros(0, np.int64)
+        if found.ndim != 1 or found.dtype.kind not in "iu":
+            raise ConfigError(
+                f"frames of {self.index.source} are asked for by an integer, a slice or a list of "
+                f"integers, got {str(indices)[:80]!r}"
+            )
+        total = len(self)
+        for wrong in found[(found < -total) | (found >= total)]:
+            raise _NoFrameError(
+                f"frame {wrong} was asked of {self.index.source}, which has {total} frames "
+                f"(0 to {total - 1})"
+            )
+        return np.where(found < 0, found + total, found).astype(np.int64)
+
+    def _clip(self, wanted: NDArray[np.int64]) -> Clip:
+        frames, concealed = self._frames(wanted)
+        index = self.index
+        return Clip(
+            frames=frames,
+            index=wanted,
+            pts=index.pts[wanted],
+            time_base=index.info.time_base,
+            frame_rate=index.frame_rate,
+            source=str(index.source),
+            original_size=index.info.upright_size,
+            is_concealed=np.isin(wanted, list(concealed)),
+        )
+
+    def _frames(self, wanted: NDArray[np.int64]) -> tuple[Array, frozenset[int]]:
+        """Return frames [N, H, W, 3], and which of them are concealed."""
+        self._check(len(wanted))
+        different, place = np.unique(wanted, return_inverse=True)
+        if not len(wanted):
+            return np.empty(self._array_shape(0), self._shape.dtype), frozenset()
+        jobs = [
+            DecodeJob(
+                stretch.wanted,
+                goes_on=not (self._is_read_once and stretch.wanted[-1] == different[-1]),
+                conceals=self._conceals,
+            )
+            for stretch in stretches(0, self.index, different)
+        ]
+        with self._lock:
+            if self._is_closed:
+                raise ConfigError(f"the reader of {self.index.source} is closed; open it again")
+            frames, concealed = read_whole(self._pool.decoder(self.index), jobs)
+        is_as_asked = np.array_equal(place, np.arange(len(wanted)))
+        return frames if is_as_asked else frames[place], concealed
+
+    def _array_shape(self, count: int) -> tuple[int, ...]:
+        size = self._shape.output_size(self.index.info.upright_size)
+        return (count, *self._shape.array_shape(size))
+
+    def _check(self, count: int) -> None:
+        needed = prod(self._array_shape(count)) * np.dtype(self._shape.dtype).itemsize
+        if needed > self._budget:
+            raise ConfigError(
+                f"frames of {self.index.source} were asked for, {count} at once, which take "
+                f"{needed:,} bytes, more than the memory budget of {self._budget:,}; "
+                "ask for fewer at a time, give a size, or raise memory_budget"
+            )
+
+    def __repr__(self) -> str:
+        index, info = self.index, self.index.info
+        height, width = info.upright_size
+        return (
+            f"<VideoReader of {index.source}: {len(index)} frames of {height}x{width} "
+            f"(height x width), {info.codec}, {index.duration_seconds:.3f} s"
+            f"{', closed' if self._is_closed else ''}>"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _source(video: Video) -> Source:
+    if isinstance(video, bytes | bytearray | memoryview) or hasattr(video, "read"):
+        return HeldSource.holding(video)  # type: ignore[arg-type]
+    if not isinstance(video, Source | str | os.PathLike):
+        raise ConfigError(
+            "a video is opened by its path, its bytes or a file object, got "
+            f"{type(video).__name__}; for many videos use a loader, or open each"
+        )
+    return Source.of(video)
+
+
+def _checked(wanted: slice) -> slice:
+    for each in (wanted.start, wanted.stop, wanted.step):
+        if each is not None and not hasattr(each, "__index__"):
+            raise ConfigError(f"a slice of frames has integers, got {each!r}; at() takes seconds")
+    if wanted.step is not None and operator.index(wanted.step) == 0:
+        raise ConfigError("the step of a slice of frames cannot be 0")
+    return wanted

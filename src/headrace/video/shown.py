@@ -1,0 +1,105 @@
+"""Which frames of a stream are shown at times in seconds, exactly."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.video.stream_index import StreamIndex
+from headrace.video.timebase import exact_number
+
+Seconds = Fraction | float | str
+"""A time as it is written: 1.5, "3/2", or exactly, as a Fraction. It counts as `pts_seconds`: not
+from the first frame, but from where the file's own times begin."""
+
+_WRITTEN = Fraction(1, 10**6)
+"""Seconds by which a time may be off that was written as a decimal: 1/3 as 0.333333."""
+_FINE_TICKS = 4
+"""Where a frame is shown for so many ticks, its time may have been rounded to one."""
+_MOST_FRAMES = 1 << 26
+
+
+def shown_range(index: StreamIndex) -> tuple[Fraction, Fraction]:
+    """Return [start, stop) of the seconds in which a stream shows something."""
+    end = int(index.pts[-1]) + max(1, int(index.duration[-1]))
+    return int(index.pts[0]) * index.info.time_base, end * index.info.time_base
+
+
+def shown_at(index: StreamIndex, seconds: Iterable[object]) -> NDArray[np.int64]:
+    """Return the frame that is shown at each of some times, int64 of as many.
+
+    Containers round times to ticks, so a frame counts as shown from a microsecond before its time
+    on, and from one tick before if it is shown for four or more.
+
+    Raises:
+        ConfigError: one is no number, or nothing is shown then.
+    """
+    ticks = [_tick(index, exact_number("seconds", each)) for each in seconds]
+    return np.array([index.index_at(tick) for tick in ticks], np.int64)
+
+
+def shown_between(
+    index: StreamIndex, start: object, stop: object | None, fps: object | None
+) -> NDArray[np.int64]:
+    """Return the frames shown in [start, stop) seconds, int64; stop None: to the end.
+
+    With `fps`, those shown at start, start + 1 / fps, ..., whatever the rate of the video: a frame
+    may come twice, or not at all.
+
+    Raises:
+        ConfigError: something is no number, nothing lies between, or it is not all shown.
+    """
+    first, shown_until = exact_number("start", start), shown_range(index)[1]
+    end = shown_until if stop is None else exact_number("stop", stop)
+    if first >= end:
+        raise ConfigError(
+            f"start must lie before stop, got {float(first):g} and {float(end):g} s "
+            f"of {index.source}"
+        )
+    begin = index.index_at(_tick(index, first))
+    if end > shown_until + _early(index):
+        raise _not_shown(index, end)
+    if fps is None:
+        # A frame that begins at `stop`, but for rounding, is no part.
+        behind = -(-(end - _early(index)) // index.info.time_base)
+        last = int(np.searchsorted(index.pts, int(behind), "left")) - 1
+        return np.arange(begin, max(begin, last) + 1, dtype=np.int64)
+    rate = exact_number("fps", fps)
+    if rate <= 0:
+        raise ConfigError(f"fps must be above 0, got {fps!r}")
+    count = -((first - end) * rate // 1)  # rounded up
+    if count > _MOST_FRAMES:
+        raise ConfigError(
+            f"{float(rate):g} frames a second from {float(first):g} to {float(end):g} s are "
+            f"{count:,}; ask for fewer than {_MOST_FRAMES:,}"
+        )
+    return shown_at(index, (first + k / rate for k in range(int(count))))
+
+
+def _early(index: StreamIndex) -> Fraction:
+    span = int(index.pts[-1] - index.pts[0]) + int(index.duration[-1])
+    is_fine = span >= _FINE_TICKS * len(index)
+    return max(_WRITTEN, index.info.time_base) if is_fine else _WRITTEN
+
+
+def _tick(index: StreamIndex, seconds: Fraction) -> int:
+    """Return the tick of a time.
+
+    Raises:
+        ConfigError: nothing is shown then.
+    """
+    start, stop = shown_range(index)
+    early = _early(index)
+    if not start - early <= seconds < stop:
+        raise _not_shown(index, seconds)
+    return int((seconds + early) // index.info.time_base)
+
+
+def _not_shown(index: StreamIndex, seconds: Fraction) -> ConfigError:
+    start, stop = shown_range(index)
+    return ConfigError(
+        f"{float(seconds):g} s was asked of {index.source}, which shows frames from "
+        f"{float(start):g} s until {float(stop):g} s"
+    )

@@ -1,0 +1,198 @@
+"""Pictures in order, with a rate, are a video to all that reads videos."""
+
+import shutil
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import headrace
+from headrace.errors import ConfigError, DecodeError, OpenError
+from headrace.sampling.frames import InOrder
+from headrace.testing.synth import KINDS, write_clip
+from headrace.video.image_sequence import ImageSequence
+
+SIZE = (36, 52)
+COUNT = 24
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def picture(number: int, size: tuple[int, int] = SIZE) -> np.ndarray:
+    return np.random.default_rng(number).integers(0, 256, (*size, 3), np.uint8)
+
+
+def save(path, number, **options) -> None:
+    path.parent.mkdir(exist_ok=True, parents=True)
+    Image.fromarray(picture(number)).save(path, **options)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Losslessly, number 7 on, in a folder whose name means something to FFmpeg."""
+    folder = tmp_path / "50% [of] {all}*"
+    for number in range(COUNT):
+        save(folder / f"{number + 7:05d}.png", number)
+    return folder
+
+
+@pytest.fixture
+def expected():
+    return np.stack([picture(number) for number in range(COUNT)])
+
+
+@pytest.mark.parametrize("name", ["", "%05d.png"])
+def test_pictures_come_as_they_are_in_order_at_their_rate(folder, expected, name):
+    with headrace.open(ImageSequence(folder / name, rate=12.5)) as reader:
+        assert np.array_equal(reader[:], expected)
+        assert reader.index.frame_rate == Fraction(25, 2)
+        assert reader.at(1.0).index.tolist() == [12]
+        assert reader.read([3, 0]).pts_seconds.tolist() == [0.24, 0.0]
+        assert reader.metadata.container == "image2"
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "webp", "bmp", "tif", "tiff", "JPEG"])
+def test_other_kinds_of_pictures_are_read(tmp_path, suffix):
+    smooth = np.full((*SIZE, 3), 90, np.uint8)
+    for number in range(3):
+        Image.fromarray(smooth + 40 * number).save(tmp_path / f"{number}.{suffix}")
+    with headrace.open(ImageSequence(tmp_path, rate=10)) as reader:
+        assert np.abs(reader[[2, 0]].astype(int) - [[[[170]]], [[[90]]]]).max() <= 3
+
+
+def test_sixteen_bits_of_a_picture_are_kept(tmp_path):
+    levels = np.arange(36 * 52, dtype=np.uint16).reshape(SIZE) * 33
+    Image.fromarray(levels).save(tmp_path / "0.png")
+    with headrace.open(ImageSequence(tmp_path, rate=1), dtype="uint16") as reader:
+        assert len(np.unique(reader[0][..., 0])) > 1800
+
+
+def test_any_picture_is_decoded_alone(folder, expected):
+    with headrace.open(ImageSequence(folder, rate=10)) as reader:
+        wanted = [20, 3, 11]
+        assert np.array_equal(reader[wanted], expected[wanted])
+        assert reader.counters.frames_decoded == 3
+
+
+def test_pictures_that_are_alike_are_told_apart_by_their_times(tmp_path):
+    for number in range(COUNT):
+        save(tmp_path / "same" / f"{number:03d}.png", number // 8)
+    with headrace.open(ImageSequence(tmp_path / "same", rate=10)) as reader:
+        for wanted in (20, 12, 4, 13):
+            assert np.array_equal(reader[wanted], picture(wanted // 8))
+        assert reader.counters.opens == 1
+
+
+def test_numbers_need_no_leading_zeros_in_a_pattern(tmp_path):
+    for number in range(12):
+        save(tmp_path / "plain" / f"frame{number}.png", number)
+    with headrace.open(ImageSequence(tmp_path / "plain" / "frame%d.png", rate=10)) as reader:
+        assert np.array_equal(reader[11], picture(11))
+
+
+def test_loaders_take_them_beside_videos(folder, tmp_path, expected):
+    video = write_clip(tmp_path / "clip", replace(KINDS["h264"], size=SIZE))
+    videos = [ImageSequence(folder, rate=10), video]
+    with headrace.FrameLoader(
+        videos, batch_size=8, size=None, sampling=InOrder(), workers=2, persistent=False
+    ) as loader:
+        batches = list(loader)
+    frames, of = torch.cat([b.frames for b in batches]), torch.cat([b.video for b in batches])
+    assert np.array_equal(frames[of == 0].movedim(1, -1).numpy(), expected)
+    assert int((of == 1).sum()) == 48
+
+
+def test_datasets_and_read_frames_take_them(folder, expected):
+    frames = ImageSequence(folder / "%05d.png", rate=10)
+    with headrace.FrameDataset([frames], size=None) as dataset:
+        assert np.array_equal(dataset[9]["frame"].movedim(0, -1).numpy(), expected[9])
+    found = [batch.frames for batch in headrace.read_frames([frames], workers=2)]
+    assert np.array_equal(np.concatenate(found), expected)
+
+
+def test_a_rate_is_part_of_what_an_index_is_known_by(folder):
+    for rate in (10, 20, 10):
+        with headrace.open(ImageSequence(folder, rate=rate)) as reader:
+            assert reader.index.frame_rate == rate
+
+
+def test_a_moved_folder_is_the_same_set(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "other" / folder.name)
+    sums = [
+        headrace.FrameDataset([ImageSequence(each, rate=10)]).checksum
+        for each in (folder, tmp_path / "other" / folder.name)
+    ]
+    assert sums[0] == sums[1]
+
+
+def test_a_picture_that_is_added_is_noticed(folder):
+    with headrace.open(ImageSequence(folder, rate=10)) as reader:
+        reader[0]
+        save(folder / "00099.png", 0)
+        with pytest.raises(OpenError, match="has changed since it was indexed"):
+            reader[1]
+    with headrace.open(ImageSequence(folder, rate=10)) as reader:
+        assert len(reader) == COUNT + 1
+
+
+def test_a_damaged_picture_is_named(tmp_path):
+    for number in range(6):
+        save(tmp_path / "jpegs" / f"{number}.jpg", number)
+    bad = tmp_path / "jpegs" / "3.jpg"
+    bad.write_bytes(bad.read_bytes()[:400])
+    with headrace.open(ImageSequence(tmp_path / "jpegs", rate=10)) as reader:
+        with pytest.raises(DecodeError) as caught:
+            reader[:]
+        assert caught.value.missing == (3,)
+        assert reader[4].shape == (*SIZE, 3)
+
+
+def test_pictures_of_several_sizes_need_one(tmp_path):
+    for number, size in enumerate([(20, 30), (30, 20)]):
+        (tmp_path / "sizes").mkdir(exist_ok=True)
+        Image.fromarray(picture(number, size)).save(tmp_path / "sizes" / f"{number}.png")
+    frames = ImageSequence(tmp_path / "sizes", rate=1)
+    with headrace.open(frames) as reader, pytest.raises(DecodeError, match="give a size"):
+        reader[:]
+    with headrace.open(frames, size=(16, 16), fit="contain") as reader:
+        assert reader[:].shape == (2, 16, 16, 3)
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "message"),
+    [
+        ([], "", "no picture in it"),
+        (["a.txt"], "", "no picture in it"),
+        (["1.jpg", "2.png"], "", r"pictures of several kinds \(\.jpg \.png\)"),
+        (["9.jpg", "10.jpg"], "", r"the order .* is not certain.*%d\.jpg"),
+        (["1.jpg", "3.jpg"], "%d.jpg", "number 2 is missing between 1 and 3"),
+        (["1.jpg"], "%05d.jpg", "no file is named like that"),
+        (["1.txt"], "%d.txt", "pictures are named"),
+        (["1.jpg"], "missing/%d.jpg", "no such file or directory; give a folder of pictures"),
+    ],
+)
+def test_what_is_no_sequence_is_refused(tmp_path, names, given, message):
+    for name in names:
+        (tmp_path / name).write_bytes(b"\xff\xd8\xff")
+    with pytest.raises(OpenError, match=message):
+        headrace.open(ImageSequence(tmp_path / given, rate=10))
+
+
+@pytest.mark.parametrize(
+    ("path", "rate", "message"),
+    [
+        ("frames", 0, "rate must be above 0"),
+        ("frames", "fast", "rate must be a finite number"),
+        ("%d_%d.jpg", 10, "has one number"),
+        ("%s.jpg", 10, "has one number"),
+    ],
+)
+def test_arguments_are_checked(path, rate, message):
+    with pytest.raises(ConfigError, match=message):
+        ImageSequence(path, rate=rate)
