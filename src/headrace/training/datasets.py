@@ -114,8 +114,7 @@ class VideoDataset(ItemDataset[ClipItem]):
             ConfigError: an argument is out of range, or a video is too short for a clip.
             OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
         """
-        check_integers(1, clip_len=clip_len, stride=stride)
-        _check_start(start)
+        _check_clip(clip_len, stride, start)
         super().__init__(
             files,
             FrameShape(size=size, fit=fit, interpolation=interpolation),
@@ -201,7 +200,8 @@ class VideoDataset(ItemDataset[ClipItem]):
         )
 
 
-def _check_start(start: object) -> None:
+def _check_clip(clip_len: int, stride: int, start: object) -> None:
+    check_integers(1, clip_len=clip_len, stride=stride)
     if start != "random" and not isinstance(start, int | np.integer):
         raise ConfigError(f"start must be an index of a frame, or 'random', got {start!r}")
 
