@@ -1,5 +1,6 @@
 """What was asked of an output folder: a folder holds the answer to one request."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -42,6 +43,16 @@ class Request:
     def text(self) -> str:
         """Return it as JSON."""
         return json.dumps({"version": _VERSION, **asdict(self)}, indent=1) + "\n"
+
+    @property
+    def digest(self) -> str:
+        """`sha256:…` of what two requests that go together have in common.
+
+        Sizes and times of files are not in it: one that could not be opened may be there later.
+        """
+        videos = [(video.name, video.path) for video in self.videos]
+        text = json.dumps([self.kind, dict(self.asked), videos], sort_keys=True)
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
     @classmethod
     def parse(cls, text: str) -> "Request":

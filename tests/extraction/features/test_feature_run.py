@@ -62,6 +62,19 @@ def without_times(found: list[dict]) -> list[dict]:
     return [{name: row[name] for name in row if name not in times} for row in found]
 
 
+def test_a_video_that_can_be_opened_later_is_added_to_what_is_there(clips, store, tmp_path):
+    late, out = tmp_path / "late", tmp_path / "out"
+    extract([clips[0], late], out, store)
+    before = rows(out)
+    assert {row["video"] for row in before} == {"clip0"}
+    late.write_bytes(clips[1].read_bytes())
+    extracted = extract([clips[0], late], out, store)
+    assert not list(out.glob("*.damaged"))
+    assert {row["video"] for row in rows(out)} == {"clip0", "late"}
+    assert [row for row in rows(out) if row["video"] == "clip0"] == before
+    assert extracted.session.outcome == "complete"
+
+
 def test_each_sample_gives_a_feature_and_what_is_lost_is_named(clips, store, tmp_path):
     out = tmp_path / "out"
     extracted = extract(clips, out, store)

@@ -1,6 +1,5 @@
 """Features of videos: what may be asked, and what of it decides what comes out."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -147,7 +146,7 @@ def table_facts(options: FeatureOptions, request: Request, facts: FeatureFacts) 
         clip_len=None if clip is None else clip.num_frames,
         stride=None if clip is None else clip.stride,
         sampling=str(options.sampling.selection),
-        request=f"sha256:{hashlib.sha256(request.text().encode()).hexdigest()}",
+        request=request.digest,
     )
 
 
