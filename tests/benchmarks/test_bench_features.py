@@ -35,24 +35,26 @@ def test_a_second_run_finds_the_folder_of_the_first(monkeypatch):
     rows = {row.way: row for row in contest(ASKED, 2, ask)}
     assert [row.way for row in rows.values() if row.failure] == ["one_by_one"]
     assert all(len(row.repeats) == 2 for row in rows.values() if not row.failure)
-    ways = [(way, cache) for way, cache, _ in told[:7]]
+    ways = [(way, cache) for way, cache, _ in told[:9]]
     assert ways == [
         ("bare", "none"),
+        ("bare", "none"),
         ("one_by_one", "none"),
+        ("headrace", "none"),
         ("headrace", "none"),
         ("headrace", "sqlite"),
         ("headrace", "sqlite"),
         ("headrace", "redis"),
         ("headrace", "redis"),
     ]
-    folders = [folder for *_, folder in told[:7]]
-    assert folders[3] == folders[4] != folders[5] == folders[6]
+    folders = [folder for *_, folder in told[:9]]
+    assert folders[5] == folders[6] != folders[7] == folders[8]
 
 
 def _result(others, **seconds):
     rows = tuple(
         FeatureRow(
-            way=way.replace("_again", ", again"),
+            way=way.replace("_again", ", again").replace("_quarter", ", a quarter"),
             repeats=(Repeat(wall_seconds=s, cpu_seconds=1.0, others_cpu_seconds=others),),
         )
         for way, s in seconds.items()
@@ -62,9 +64,13 @@ def _result(others, **seconds):
 
 
 def test_the_bars_are_judged():
-    text = features(_result(0.0, bare=9.0, none=10.0, sqlite_again=0.25))
+    seconds = {"bare": 9.0, "bare_quarter": 3.0, "none": 10.0, "none_quarter": 4.0}
+    text = features(_result(0.0, **seconds, sqlite_again=0.25))
     assert "| **headrace**, no cache | 10.0 (10.0–10.0) | 0.90 (0.90–0.90) |" in text
-    assert "Bar of 0.95 **not held** (0.90); bar of 20 held (40.00)." in text
+    assert (
+        "Further videos beside the loop's: 1.00 (1.00–1.00) times as fast, bar of 0.95 held; the "
+        "second run from SQLite: 40.00 (40.00–40.00) times as fast, bar of 20 held." in text
+    )
 
 
 def test_a_disturbed_machine_gives_no_verdict():
