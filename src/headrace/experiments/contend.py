@@ -203,5 +203,9 @@ def fastest(rows: Sequence[Ranked]) -> Ranked:
 
 
 def as_fast(rows: Sequence[Ranked]) -> list[Ranked]:
-    """Return the fastest row and those within 5 % of it, in their order."""
-    return [row for row in rows if row.rate.median >= ALIKE * fastest(rows).rate.median]
+    """Return the fastest row and those that cannot be told from it, in their order.
+
+    These are within 5 % of it, or as close as the turns of one row differ.
+    """
+    alike = min(ALIKE, 1 - max(row.rate.share for row in rows))
+    return [row for row in rows if row.rate.median >= alike * fastest(rows).rate.median]

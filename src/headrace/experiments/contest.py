@@ -144,7 +144,7 @@ class Ranking:
 
     @property
     def alike(self) -> list[str]:
-        """The ways within 5 % of the best, in their order."""
+        """The ways that cannot be told from the best, in their order: see `as_fast`."""
         return [row.way for row in as_fast(self.rows)]
 
     @property
