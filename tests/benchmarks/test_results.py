@@ -26,6 +26,7 @@ KEPT: dict[str, type[Result]] = {
     "draws": DrawsResult,
     "extract": TimedResult,
     "extract_memory": MemoryResult,
+    "first_batch": TimedResult,
     "live": LiveResult,
     "observe": TimedResult,
     "overhead": OverheadResult,
