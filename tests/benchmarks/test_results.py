@@ -6,6 +6,7 @@ import pytest
 from benchmarks.bench_before import BeforeResult
 from benchmarks.bench_correlation import CorrelationResult
 from benchmarks.bench_extract_memory import MemoryResult
+from benchmarks.bench_features import FeaturesResult
 from benchmarks.bench_overhead import OverheadResult
 from benchmarks.bench_plan import PlanResult
 from benchmarks.bench_predictions import PredictionsResult
@@ -26,6 +27,7 @@ KEPT: dict[str, type[Result]] = {
     "draws": DrawsResult,
     "extract": TimedResult,
     "extract_memory": MemoryResult,
+    "features": FeaturesResult,
     "first_batch": TimedResult,
     "live": LiveResult,
     "observe": TimedResult,
