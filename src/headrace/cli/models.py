@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from headrace.models.listing import ListedModel
-    from headrace.preprocess.spec import InputSpec, PrepLevel
+    from headrace.preprocess.spec import InputSpec
 
 _DEFAULT: Final = "mobilenet_v2"
 """What `headrace run` runs where no model is named."""
@@ -80,6 +80,7 @@ def _calls(model: "ListedModel") -> dict[str, list[str]]:
     from typing import get_args
 
     from headrace.preprocess.operations import operations
+    from headrace.preprocess.spec import PrepLevel
 
     return {
         level: [operation.call for operation in operations(level, model.input)]
