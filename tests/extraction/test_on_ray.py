@@ -15,12 +15,13 @@ import sys
 import tempfile
 from collections import Counter
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
 import pytest
 
-from extraction import ray_cluster, ray_run
+from extraction import ray_run
 from headrace.runtime.lock import file_lock
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -35,7 +36,7 @@ class Machines:
 
     def __init__(self, folder: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, ray_cluster.__file__],
+            [sys.executable, Path(__file__).with_name("ray_cluster.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
