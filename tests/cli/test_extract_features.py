@@ -94,6 +94,10 @@ def test_what_did_not_come_is_named_and_the_exit_code_tells(extract, clip, tmp_p
         (("--clip-len", 30, "--model", "own_mean:build"), "has 24 frames, and a clip of 30"),
         (("--every", 1, "--model", "a:b", "--device", "tpu"), "device must be cpu, cuda"),
         (("--every", 1, "--model", "a:b", "--batch-size", "x"), "a number >= 1, or auto"),
+        (
+            ("--every", 1, "--model", "a:b", "--batch-size", "x", "--ray", "127.0.0.1:1"),
+            "a number >= 1, or auto",
+        ),
         (("--every", 1, "--model", "a:b", "--batch-size", 0), "batch_size must be an integer >= 1"),
         (("--every", 1, "--model", "a:b", "--cache", "redis://:pw@h:x"), "cannot be understood"),
         (("--every", 1, "--model", "a:b", "rtsp://camera/1"), "features are extracted from files"),

@@ -8,7 +8,14 @@ import sys
 
 from ray.cluster_utils import Cluster
 
-MACHINE = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
+MACHINE = {
+    "num_cpus": 1,
+    "object_store_memory": 80 << 20,
+    # Processes that no test needs.
+    "include_dashboard": False,
+    "include_log_monitor": False,
+    "no_monitor": True,
+}
 
 
 def main() -> None:

@@ -1,9 +1,11 @@
 """Has a cluster do chunks, in a process of its own: what Ray leaves open ends with it.
 
 Its argument is JSON: address, folder, chunks, stall_seconds. It prints what came of it as JSON.
+SIGTERM interrupts it, as a command of ours.
 """
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -19,7 +21,13 @@ from headrace.extraction.workers import Work, work_through
 def main() -> None:
     asked = json.loads(sys.argv[1])
     ledger, todo = Ledger(Path(asked["folder"])), asked["chunks"]
-    done_now, said = [], []
+    done_now, said, handlers = [], [], set()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def done_here(chunk):
+        done_now.append(chunk)
+        handlers.add(signal.getsignal(signal.SIGTERM))
+
     with ledger.held(Request(kind="squares", asked={}, videos=())):
         done = ledger.done(todo)
         work = Work(
@@ -33,7 +41,7 @@ def main() -> None:
             work,
             {name: told for name, told in todo.items() if name not in done},
             on_said=lambda worker, chunk, what: said.append(what),
-            on_done=done_now.append,
+            on_done=done_here,
             run=on_ray(RaySettings(address=asked["address"])),
         )
     came = {
@@ -42,6 +50,7 @@ def main() -> None:
         "were_done": sorted(done),
         "done": done_now,
         "said": said,
+        "hears_sigterm": handlers == {signal.default_int_handler},
     }
     sys.stdout.write(json.dumps(came))
 

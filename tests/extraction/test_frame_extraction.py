@@ -274,6 +274,13 @@ def test_pytorch_is_not_loaded():
     assert done.stdout == "False\n"
 
 
+def test_a_worker_loads_nothing_of_models_reports_and_tables():
+    code = "import headrace.extraction.frame_worker, headrace.extraction.indexing, sys; "
+    code += "print({'torch', 'plotly', 'pyarrow', 'pandas', 'jinja2'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 def test_a_full_disk_ends_it_and_leaves_no_half_picture(clips, store, tmp_path):
     out = tmp_path / "out"
     extracted = extract(clips, out, store, extracting.runs_out_of_room, workers=1)

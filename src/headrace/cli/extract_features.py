@@ -26,14 +26,17 @@ def extract_features(**typed: Any) -> None:
     from headrace.video.manifest import find_videos
 
     refuse_streams(typed["sources"], "features")
+    sources, model, sampling = find_videos(typed["sources"]), _model(typed), _sampling(typed)
+    numerics, effort = _numerics(typed), _effort(typed["batch_size"])
+    # After all that can be refused at once: joining a cluster takes seconds.
     cluster = _cluster(typed["ray"], typed["device"], typed["workers"])
     options = FeatureOptions(
-        sources=tuple(map(str, find_videos(typed["sources"]))),
-        model=_model(typed),
+        sources=tuple(map(str, sources)),
+        model=model,
         out=typed["out"],
-        sampling=_sampling(typed),
-        numerics=_numerics(typed),
-        effort=_effort(typed["batch_size"]),
+        sampling=sampling,
+        numerics=numerics,
+        effort=effort,
         workers=typed["workers"] if cluster is None else None,
         ray=cluster,
         cache=typed["cache"],

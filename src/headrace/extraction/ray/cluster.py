@@ -1,10 +1,11 @@
 """A Ray cluster, joined for the time of a run."""
 
 import logging
+import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Final
 
 import ray
@@ -64,7 +65,8 @@ def _join(address: str) -> None:
     try:
         if address != AUTO:
             _knock(address)
-        ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
+        with _keeping_sigterm():
+            ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
     except (ConnectionError, TimeoutError) as error:
         found = (
             "no Ray cluster runs on this machine"
@@ -76,7 +78,25 @@ def _join(address: str) -> None:
         ) from error
     except (RuntimeError, ValueError, OSError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise ConfigError(f"--ray {address}: the cluster cannot be joined: {reason}") from error
+        raise ConfigError(
+            f"--ray {address}: the cluster cannot be joined: {reason}; check the address, and that "
+            "all machines have the same versions of Ray and Python"
+        ) from error
+
+
+@contextmanager
+def _keeping_sigterm() -> Iterator[None]:
+    """Let SIGTERM be heard by who heard it before.
+
+    Ray takes it for itself: the process would end there and then, and nothing done were kept.
+    """
+    heard = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        # Outside the main thread Ray leaves it alone, too; what C handles cannot be put back.
+        with suppress(ValueError, TypeError):
+            signal.signal(signal.SIGTERM, heard)
 
 
 def _knock(address: str) -> None:
