@@ -52,6 +52,7 @@ def test_features_of_a_model_of_ones_own_then_from_the_cache_then_nothing_to_do(
     asked = (clip, "--every", 6, "--model", "own_mean:build")
     code, said, err = extract(*asked)
     assert (code, err) == (0, "")
+    assert "packets" not in said, "nobody counted them"
     assert said.endswith(
         f"Features: 4 in {out}\nTable: {out}/features-00000.parquet\nReport: {out}/report.html\n"
     )
@@ -65,6 +66,7 @@ def test_features_of_a_model_of_ones_own_then_from_the_cache_then_nothing_to_do(
     code, said, _ = extract(*asked, "--dry-run", out="third")
     assert "Dry run: 4 features of 1 video, 3 float32 each" in said
     assert "Chunks: 1; 0 are done, 1 are in the cache" in said
+    assert said.endswith("Time: not estimated, nothing is left to compute\n")
     assert not (tmp_path / "third").exists()
 
 

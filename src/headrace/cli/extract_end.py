@@ -14,6 +14,8 @@ from headrace.cli.stopping import Ending
 
 if TYPE_CHECKING:
     from headrace.extraction.attempt import Extracted
+    from headrace.profiling.session import Session
+    from headrace.report.losses import LostRow
 
 NOT_ALL = 3
 """Exit code when some of what was asked for did not come: it is named."""
@@ -84,18 +86,15 @@ def conclude(
 
 def _write(extracted: "Extracted", out: Path, words: Words, *, as_json: bool) -> None:
     """Write the folder's record, and print it."""
-    from headrace.errors import ConfigError
     from headrace.report.folder import REPORT
     from headrace.report.text import render_text
 
     try:
         session = keep(extracted.session, out, is_quiet=as_json)
-    except ConfigError as error:
-        if extracted.session.outcome != "failed":
+    except typer.Exit:
+        if extracted.session.outcome == "complete":
             raise
-        # What it failed of is likely the same, and comes first.
-        print(f"headrace: {error}", file=sys.stderr)
-        return
+        return  # what is done already is said next
     if as_json:
         print(session.model_dump_json())
         return
@@ -125,6 +124,13 @@ def _name_the_lost(extracted: "Extracted", words: Words) -> None:
     print(f"headrace: {', and '.join(filter(None, parts))}:", file=sys.stderr)
     found = lost_rows(lost)
     for row in found[:_SHOWN]:
-        print(printable(f"  {row.what}: {row.cause}"), file=sys.stderr)
+        print(printable(f"  {row.what}{_of(row, extracted.session)}: {row.cause}"), file=sys.stderr)
     if len(found) > _SHOWN:
         print(f"  and {len(found) - _SHOWN} more; session.json names all", file=sys.stderr)
+
+
+def _of(row: "LostRow", session: "Session") -> str:
+    """Return which video a row is of, where that is not clear without it."""
+    source = "" if row.is_video else session.inputs[row.input].path
+    is_clear = len(session.inputs) == 1 or source in row.cause  # as an empty one is
+    return "" if is_clear else f" of {Path(source).name}"

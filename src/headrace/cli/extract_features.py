@@ -179,7 +179,7 @@ def _print_forecast(prepared: "FeatureExtraction", *, as_json: bool) -> None:
         f"Chunks: {found.chunks:,}; {found.done:,} are done, {found.cached:,} are in the cache"
     )
     if found.seconds is None:
-        why = "the rest is done" if not found.missing else "no sample could be computed"
+        why = "nothing is left to compute" if not found.missing else "no sample could be computed"
         print(f"Time: not estimated, {why}")
     else:
         print(

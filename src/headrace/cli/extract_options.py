@@ -6,8 +6,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from headrace.cli.cache import CACHE_OPTION
-
 
 @dataclass(frozen=True, kw_only=True)
 class WhichFlags:
@@ -112,7 +110,14 @@ class ModelFlags:
             metavar="N|auto", help="Samples that a model takes at a time; auto measures it."
         ),
     ] = "16"
-    cache: Annotated[str, CACHE_OPTION] = "sqlite"
+    cache: Annotated[
+        str,
+        typer.Option(
+            envvar="HEADRACE_CACHE",
+            metavar="sqlite|PATH|redis://HOST|none",
+            help="Where results are kept for other runs; a password is safest in the environment.",
+        ),
+    ] = "sqlite"
 
 
 @dataclass(frozen=True, kw_only=True)

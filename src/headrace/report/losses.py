@@ -18,6 +18,10 @@ class LostRow:
     cause: str
     frames: int
     """How many it stands for."""
+    input: int
+    """Place of their video among the inputs."""
+    is_video: bool
+    """A whole video, which is not among the inputs if it could not be opened."""
 
 
 def lost_rows(lost: Sequence[LostFrame]) -> list[LostRow]:
@@ -46,4 +50,11 @@ def _row(group: Sequence[LostFrame]) -> LostRow:
     else:
         what = f"frames {count(first.index)} to {count(last.index)}"
     at = "" if first.pts_seconds is None else f"{first.pts_seconds:.3f} s"
-    return LostRow(what=what, at=at, cause=first.cause, frames=len(group))
+    return LostRow(
+        what=what,
+        at=at,
+        cause=first.cause,
+        frames=len(group),
+        input=first.input,
+        is_video=first.index is None,
+    )

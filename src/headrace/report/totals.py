@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Final
 
-from headrace.profiling.inputs import NOT_COUNTED
 from headrace.profiling.metrics import STABILITY_SECONDS, Metrics
 from headrace.profiling.session import Session
 from headrace.profiling.stages import Role
@@ -149,7 +148,7 @@ def _decoding(session: Session, metrics: Metrics) -> Iterator[Total]:
             value=f"{metrics.amplification:.2f}",
             reading=f"1 is ideal; {counted(decode.frames_decoded, 'frame')} decoded",
         )
-    if decode != NOT_COUNTED:
+    if decode.packets_read or decode.opens:
         yield Total(
             label="Read",
             value=megabytes(decode.bytes_read),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from headrace.cache.redis_store import RedisStore
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
 from headrace.extraction.features import chunks
@@ -118,6 +119,26 @@ def kills_the_server(argument, send):
         os.kill(int(os.environ["SERVER"]), signal.SIGKILL)
 
     do_features(argument, send, at_the_second_video(kill))
+
+
+def finds_the_server_slow(argument, send):
+    """It stops answering in mid-run. Nobody waits two seconds for an answer here."""
+
+    def stop():
+        os.kill(int(os.environ["SERVER"]), signal.SIGSTOP)
+
+    be_impatient()
+    do_features(argument, send, at_the_second_video(stop))
+
+
+def impatient(argument, send):
+    be_impatient()
+    do_features(argument, send, Arithmetic)
+
+
+def be_impatient(setitem=dict.__setitem__):
+    """Wait a moment only for the answer of a server."""
+    setitem(RedisStore.__init__.__kwdefaults__, "timeout_seconds", 0.1)
 
 
 def runs_out_of_room(argument, send):

@@ -16,6 +16,8 @@ from headrace.models.threads import operation_threads
 from headrace.sampling.selection import selection_of
 
 CPU = Numerics()
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+"""What another size of batch may move a feature by: other kernels sum in another order."""
 
 
 def sampling(frames="every 3", num_frames=None, stride=1):

@@ -11,6 +11,7 @@ import torch
 
 from extraction.features.running import (
     CPU,
+    TOLERANCE,
     by_video,
     chunks_of,
     expected,
@@ -28,8 +29,6 @@ from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 
 LENGTHS, SIZES = (31, 17, 24), ((96, 128), (96, 128), (64, 80))
-TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
-"""What another size of batch may move a feature by: other kernels sum in another order."""
 
 
 @pytest.fixture(scope="module")

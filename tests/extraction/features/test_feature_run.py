@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -223,6 +224,11 @@ def test_a_cached_result_is_the_fresh_one(clips, store, tmp_path):
     ("settings", "function", "words"),
     [
         (("maxmemory-policy allkeys-lru", 'save ""'), "kills_the_server", "the cache failed"),
+        (
+            ("maxmemory 9mb", "maxmemory-policy allkeys-lru", 'save ""'),
+            "finds_the_server_slow",
+            "did not answer in time",
+        ),
         (("maxmemory 1mb", "maxmemory-policy noeviction"), "arithmetic", "noeviction"),
     ],
 )
@@ -238,6 +244,24 @@ def test_whatever_becomes_of_the_server_the_features_are_the_same(
     assert extracted.session.outcome == "complete"
     found = [{**row, "content": None} for row in without_times(rows(tmp_path / "out"))]
     assert found == without_times(rows(tmp_path / "none"))
+
+
+def test_a_server_that_does_not_answer_at_all_costs_one_warning(
+    clips, store, tmp_path, monkeypatch
+):
+    feature_workers.be_impatient(monkeypatch.setitem)
+    with redis_server(tmp_path) as server:
+        server.process.send_signal(signal.SIGSTOP)
+        told = []
+        planning = feature_workers.planned(
+            clips, tmp_path / "out", store, feature_workers.impatient, cache=server.url, workers=2
+        )
+        extracted = planning.run(on_warning=told.append)
+    [warning] = told
+    assert "did not answer in time; the run goes on" in warning
+    assert [note for note in extracted.session.notes if "cache failed" in note] == told
+    assert extracted.session.outcome == "complete"
+    assert features(tmp_path / "out") == SAMPLES
 
 
 def test_a_password_of_the_cache_stands_nowhere(clips, store, tmp_path):

@@ -56,7 +56,7 @@ def _of_own(
     if module is None and loaded.version is None:
         uncached = (
             f"{spec.build} gives no nn.Module and has no attribute version, so its results cannot "
-            "be told from those of another: they are not kept in the cache"
+            "be told from those of another; give it one, a text that you change when it changes"
         )
     files = _files_of(spec, module)
     return FeatureFacts(
