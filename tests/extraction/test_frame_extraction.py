@@ -192,10 +192,10 @@ def test_what_is_done_is_not_done_again(undisturbed, clips, store):
     [
         (
             "crashes_at_the_second_video",
-            "its decoder crashed: the process ended by signal 11",
+            "working on it crashed: the process ended by signal 11",
             True,
         ),
-        ("hangs_at_the_second_video", "its decoder hung: nothing came for 1 s", False),
+        ("hangs_at_the_second_video", "working on it hung: nothing came for 1 s", False),
         ("fails_at_the_second_video", "working on it failed: ZeroDivisionError: no such number", 0),
     ],
 )
@@ -427,7 +427,7 @@ def test_a_forecast_goes_on_without_a_sample_that_ends_its_process(clips, store,
     found = prepared.forecast(extracting.crashes_at_the_first_sample)
     assert (found.frames, found.samples) == (4, 3)
     assert found.failures == (
-        f"a sample of {clips[0]}, frame 0, could not be made: its decoder crashed: "
+        f"a sample of {clips[0]}, frame 0, could not be made: working on it crashed: "
         "the process ended by signal 11",
     )
     assert found.num_bytes > 0

@@ -32,7 +32,7 @@ def test_workers_scan_what_the_store_does_not_know(clips, tmp_path):
 def test_a_single_new_video_that_ends_its_worker_ends_nothing_else(clips, tmp_path):
     function = extracting.crashes_at_a_scan_of_five_frames
     [crashed] = indexed(clips[:1], IndexStore(tmp_path / "store"), function)
-    assert "its decoder crashed: the process ended by signal 11" in str(crashed)
+    assert "working on it crashed: the process ended by signal 11" in str(crashed)
 
 
 def test_a_video_that_ends_its_workers_is_named_and_the_others_are_indexed(clips, tmp_path):
@@ -40,7 +40,7 @@ def test_a_video_that_ends_its_workers_is_named_and_the_others_are_indexed(clips
     crashed, index = indexed(clips, IndexStore(tmp_path / "store"), function)
     assert isinstance(crashed, OpenError)
     assert str(crashed) == (
-        f"cannot open {clips[0]}: its decoder crashed: the process ended by signal 11; "
+        f"cannot open {clips[0]}: working on it crashed: the process ended by signal 11; "
         "leave it out, or copy it again"
     )
     assert len(index) == 6

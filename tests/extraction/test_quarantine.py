@@ -4,7 +4,7 @@ import pytest
 
 from headrace.extraction.quarantine import Quarantine
 
-WHY = "its decoder crashed"
+WHY = "working on it crashed"
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def through(tmp_path):
         (
             working.begins_all_then_dies_of_the_second,
             2,
-            "its decoder crashed: the process ended by signal 11",
+            "working on it crashed: the process ended by signal 11",
         ),
         (working.dies_in_the_model, 1, "the model on it crashed: the process ended by signal 6"),
         (working.runs_out_of_memory, 1, "memory ran out while it was worked on"),

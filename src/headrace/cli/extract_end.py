@@ -62,13 +62,17 @@ def conclude(
     extracted: "Extracted", out: Path, words: Words, ending: Ending, *, as_json: bool
 ) -> None:
     """Say how it went; end with the exit code that tells."""
+    from headrace.report.numbers import counted
+
     session, nouns = extracted.session, f"{words.noun}s"
     is_new = extracted.came > extracted.were_there
     if session.outcome == "complete" and not is_new and extracted.were_there:
         if as_json:
             print(session.model_dump_json())
         else:
-            print(f"Nothing to do: {extracted.were_there} {nouns} are in {out} already")
+            are = "is" if extracted.were_there == 1 else "are"
+            there = counted(extracted.were_there, words.noun)
+            print(f"Nothing to do: {there} {are} in {out} already")
     else:
         _write(extracted, out, words, as_json=as_json)
     kept = f"{extracted.came} of {extracted.wanted} {nouns} are done in {out}"

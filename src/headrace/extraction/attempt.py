@@ -10,6 +10,7 @@ from headrace.extraction.ledger import Ledger
 from headrace.extraction.recorder import Listening, Recorder
 from headrace.extraction.request import Request
 from headrace.extraction.workers import WorkOutcome
+from headrace.profiling.findings.finding import counted
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance, Scalar
 from headrace.profiling.session import Outcome, Session
@@ -205,4 +206,5 @@ def startup_parts(seconds: Mapping[str, float | None]) -> tuple[StartUpPart, ...
 
 
 def _were_there(came: int, noun: str) -> tuple[str, ...]:
-    return (f"{came} {noun}s were there already, from earlier runs",) if came else ()
+    were = "was" if came == 1 else "were"
+    return (f"{counted(came, noun)} {were} there already, from earlier runs",) if came else ()

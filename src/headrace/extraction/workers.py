@@ -221,7 +221,7 @@ def _call(work: Work, worker: str, chunks: Mapping[str, Json]) -> Call:
 
 
 def _reason(ending: Ending, work: Work, *, is_read: bool) -> str:
-    what = "the model on it" if is_read else "its decoder"
+    what = "the model on it" if is_read else "working on it"
     if has_stalled(ending.tail):
         return f"{what} hung: nothing came for {work.stall_seconds:g} s"
     if ending.exit_code == _KILLED:
