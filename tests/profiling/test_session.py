@@ -112,7 +112,7 @@ def test_the_layout_does_not_change_unnoticed() -> None:
     fields = set(json.loads(record(steps=1).model_dump_json()))
     assert fields == {
         *("version", "kind", "provenance", "setup", "startup", "others_cpu_share", "alternatives"),
-        *("usage", "training"),
+        *("usage", "training", "workers"),
         *(
             "inputs",
             "items",
