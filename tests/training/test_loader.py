@@ -170,7 +170,7 @@ def test_what_is_in_order_or_was_asked_to_begins_again(loader):
 
 
 def test_an_epoch_that_was_left_early_costs_nothing_twice(loader):
-    each = loader(sampling=Permutation(), persistent=False)
+    each = loader(sampling=Permutation(), persistent=False, lookahead=1000)
     for _ in range(4):
         list(islice(each, 3))
     assert each.epoch == 1

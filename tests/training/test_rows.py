@@ -101,7 +101,7 @@ def test_rows_are_the_same_whatever_the_plan_and_are_resumed_to_the_sample(
 
 def test_a_frame_in_two_rows_is_decoded_once(videos, options):
     rows = [{"path": videos[1], "start_seconds": k / 100} for k in range(10)]
-    options = {**options, "persistent": False}
+    options = {**options, "persistent": False, "lookahead": 1000}
     with FrameLoader(Manifest.of_rows(rows), sampling=InOrder(), **options) as loader:
         delivered = sum(len(batch) for batch in loader)
         assert loader.statistics.frames_decoded == 25

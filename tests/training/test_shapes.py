@@ -77,7 +77,7 @@ def test_datasets_fit_frames(videos, expected):
     with headrace.FrameDataset(videos, **SHAPE) as frames:
         assert torch.equal(frames[50]["frame"], expected[1][2])
     with headrace.VideoDataset(videos, clip_len=3, stride=1, start=5, **SHAPE) as clips:
-        assert torch.equal(clips[0], expected[0][5:8])
+        assert torch.equal(clips[0]["frames"], expected[0][5:8])
 
 
 def test_read_frames_fits_frames(videos, expected):
