@@ -1,5 +1,9 @@
 """Files: whole, or what was there before."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from headrace.errors import ConfigError
@@ -45,4 +49,49 @@ def test_what_a_killed_process_leaves_is_no_file_of_that_name(tmp_path, monkeypa
     monkeypatch.setattr(type(path), "replace", killed)
     with pytest.raises(KeyboardInterrupt):
         write_bytes_whole(path, b"whole")
-    assert list(tmp_path.iterdir()) == [partial_of(path)]
+    [left] = tmp_path.iterdir()
+    assert left.match(partial_of(Path("*")).name)
+    monkeypatch.undo()
+    write_bytes_whole(path, b"whole")  # what was left is in nobody's way
+    assert path.read_bytes() == b"whole"
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from headrace.text_file import write_whole
+
+print(flush=True)
+sys.stdin.readline()
+for _ in range(300):
+    write_whole(Path(sys.argv[1]), sys.argv[2] * int(sys.argv[3]))
+"""
+
+
+def test_processes_that_write_one_file_at_once_leave_it_whole(tmp_path):
+    """As ranks do; a reader between sees one text or the other, to its end."""
+    path = tmp_path / "index.json"
+    texts = [("a", 100_000), ("b", 30_000)]
+    write_whole(path, "a" * 100_000)
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path), letter, str(times)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for letter, times in texts
+    ]
+    for writer in writers:
+        writer.stdout.readline()
+    for writer in writers:
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        seen.add(path.read_text())
+    for writer in writers:
+        writer.communicate()
+        assert writer.returncode == 0
+    assert seen <= {letter * times for letter, times in texts}
+    assert list(tmp_path.iterdir()) == [path]

@@ -2,6 +2,7 @@
 
 HeadraceError(Exception)
 ├─ ConfigError(HeadraceError, ValueError)     the caller asked for something impossible
+│  └─ NoLengthError(ConfigError, TypeError)   the length of what never ends was asked for
 ├─ BackendError(HeadraceError, RuntimeError)  a backend or an extra is missing or unfit
 ├─ MediaError(HeadraceError)                  one source is bad; the only kind a policy may skip
 │  ├─ OpenError                               it cannot be opened as video
@@ -25,8 +26,18 @@ class HeadraceError(Exception):
         return _again, (type(self), self.args, vars(self))
 
 
+def in_words(error: BaseException) -> str:
+    """Return an error of somebody else's in one line: its kind, and the first line it says."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}"
+
+
 class ConfigError(HeadraceError, ValueError):
     """The caller asked for something impossible; the message says what is possible."""
+
+
+class NoLengthError(ConfigError, TypeError):
+    """The length of what never ends was asked for; a TypeError, as Python has it then."""
 
 
 class BackendError(HeadraceError, RuntimeError):

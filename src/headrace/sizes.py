@@ -1,8 +1,9 @@
 """Sizes in bytes and spans of time, as people write them, and counts."""
 
 import re
-from math import inf
-from numbers import Integral
+from math import inf, isnan
+from numbers import Integral, Real
+from typing import TypeGuard
 
 from headrace.errors import ConfigError
 
@@ -67,3 +68,32 @@ def check_counts(least: int, most: int, **numbers: object) -> None:
         check_integers(least, **{name: value})
         if isinstance(value, Integral) and int(value) > most:
             raise ConfigError(f"{name} must be at most {most:,}, got {value}")
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether it is a real number: no NaN, no True or False, and no text."""
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, Real) and not isnan(value)
+
+
+def check_numbers(least: float, **numbers: object) -> None:
+    """Check that each is a number from `least` up, such as a tolerance.
+
+    Raises:
+        ConfigError: one is not; says which, and what it is.
+    """
+    for name, value in numbers.items():
+        if not (is_number(value) and value >= least):
+            raise ConfigError(f"{name} must be a number >= {least:g}, got {value!r}")
+
+
+def check_switches(**switches: object) -> None:
+    """Check that each is True or False.
+
+    Raises:
+        ConfigError: one is not, such as "no", which would count as True; says which.
+    """
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} must be True or False, got {value!r}")

@@ -99,7 +99,7 @@ def on_stand_in(tmp_path_factory):
     environment = {"LD_LIBRARY_PATH": str(driver), "STAND_IN_PICTURES": str(work / "pictures")}
     run = subprocess.run(
         [sys.executable, "-m", "decode.stand_in.parity", work, *KINDS_OF_STAND_IN],
-        env={**os.environ, **environment, "PYTHONPATH": str(tests)},
+        env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join([str(tests), *sys.path])},
         stdout=subprocess.PIPE,
         check=True,
     )
@@ -110,6 +110,11 @@ def on_stand_in(tmp_path_factory):
 @pytest.mark.parametrize("kind", KINDS_OF_STAND_IN)
 def test_frames_that_come_down_are_found_in_order_and_after_seeks(on_stand_in, kind, shape):
     assert on_stand_in[f"{kind}, {shape}"] == "equal"
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_STAND_IN)
+def test_frames_that_stay_are_found_in_order_and_after_seeks(on_stand_in, kind):
+    assert on_stand_in[f"{kind}, kept"] == "equal"
 
 
 @pytest.mark.parametrize("reader", ["CameraLoader", "CameraStreamDataset, spawned"])
@@ -154,6 +159,14 @@ def test_an_ffmpeg_without_nvdec_is_refused(scanned, monkeypatch):
     monkeypatch.setattr(nvdec, "hwdevices_available", lambda: ["drm"])
     with pytest.raises(BackendError, match="built without CUDA; install PyAV as a wheel"):
         frames_of(scanned("h264"), gpu=0)
+
+
+def test_what_comes_down_is_counted_in_bytes(scanned):
+    index = scanned("h264")
+    frames = list(read_frames(str(index.source)))[:2]
+    found = Nvdec(0, index)
+    found.check(0, None, frames)
+    assert found.brought_down_bytes == sum(p.buffer_size for f in frames for p in f.planes)
 
 
 @needs_gpu

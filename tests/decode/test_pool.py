@@ -1,14 +1,13 @@
 """A few decoders stay open, the least used is closed first, and none is shared by processes."""
 
-import os
 import pickle
-import signal
 
 import numpy as np
 import psutil
 import pytest
 
 from decode.linear import linear_frames
+from forked import in_a_fork
 from headrace.decode.pool import DecoderPool
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.errors import ConfigError
@@ -19,7 +18,6 @@ from headrace.video.stream_index import StreamIndex
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 SHAPE = FrameShape(size=(32, 32))
-HANG_SECONDS = 30
 
 
 @pytest.fixture
@@ -31,19 +29,6 @@ def indexes(tmp_path):
 def first_frame(pool, index):
     [(_, frame)] = pool.decoder(index).run(DecodeJob((0,)))
     return frame
-
-
-def in_a_fork(check):
-    """Return whether `check` holds in a forked child; one that hangs is ended."""
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(HANG_SECONDS)
-        holds = False
-        try:
-            holds = bool(check())
-        finally:
-            os._exit(0 if holds else 1)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def open_paths():
@@ -141,3 +126,12 @@ def test_a_pool_sent_to_another_process_arrives_empty_with_its_bound(indexes):
             for index in indexes:
                 first_frame(received, index)
             assert len({str(index.source) for index in indexes} & set(open_paths())) == 2
+
+
+def test_a_reader_that_asks_for_another_shape_is_given_it(indexes):
+    job = DecodeJob((0,))
+    with DecoderPool(SHAPE) as pool:
+        for size in [(32, 32), (16, 24), (16, 24), (32, 32)]:
+            [(_, frame)] = pool.decoder(indexes[0], "a", FrameShape(size=size)).run(job)
+            assert frame.shape == (*size, 3)
+        assert pool.counters.opens == 3

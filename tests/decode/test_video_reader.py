@@ -223,6 +223,11 @@ def test_a_file_object_that_gives_more_than_it_is_asked_for_does_no_harm(path, r
         (lambda reader: reader[[0.5]], "a list of integers"),
         (lambda reader: reader[[[1], [2, 3]]], "a list of integers"),
         (lambda reader: reader[[True, False]], "a list of integers"),
+        (lambda reader: reader[True], "a list of integers, got 'True'"),
+        (lambda reader: reader[np.True_], "a list of integers"),
+        (lambda reader: reader[torch.tensor(1.0)], "a list of integers"),
+        (lambda reader: reader[np.zeros(48, bool)], "a list of integers"),
+        (lambda reader: reader.at(torch.zeros(2, 2)), "finite number"),
         (lambda reader: reader[0:2.5], r"got 2\.5; at\(\) takes seconds"),
         (lambda reader: reader[::0], "cannot be 0"),
         (lambda reader: reader.at(9), "9 s was asked of .* from 0 s until 1.6 s"),
@@ -236,8 +241,22 @@ def test_a_file_object_that_gives_more_than_it_is_asked_for_does_no_harm(path, r
     ],
 )
 def test_what_cannot_be_given_is_refused(reader, ask, message):
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match=message) as caught:
         ask(reader)
+    assert "\n" not in str(caught.value)
+
+
+def test_times_may_be_those_of_a_batch(reader):
+    shown = reader[[3, 41]]
+    for times in (
+        reader.read([3, 41]).pts_seconds,
+        torch.from_numpy(reader.read([3, 41]).pts_seconds),
+        np.array([0.1, 41 / 30], np.float32),
+        torch.tensor([0.1, 41 / 30]),
+    ):
+        assert np.array_equal(reader.at(times).frames, shown)
+        assert np.array_equal(reader.at(times[1]).frames, shown[1:])
+    assert len(reader.at(np.array([])).frames) == 0
 
 
 @pytest.mark.parametrize("wanted", [48, -49, [3, 48]])

@@ -62,11 +62,47 @@ def count_of_whole(*bad):
     return count
 
 
-def test_frames_are_counted_by_the_first_camera_that_can_be_read(folder):
+@pytest.mark.parametrize(
+    ("counted", "frames"),
+    [(None, {"day": 8, "night": 9}), ("front", {"day": 7, "night": 9})],
+)
+def test_a_clip_has_as_many_frames_as_its_longest_camera_or_as_one_by_name(folder, counted, frames):
     (folder / "videos" / "night" / "front.mp4").unlink()
-    found = CameraLayout.of_folders([folder / "videos"], count_of_whole("day/front", "day/left"))
-    assert {clip.name: clip.num_frames for clip in found.clips} == {"day": 9, "night": 8}
+    count = count_of_whole("day/right")
+    found = CameraLayout.of_folders([folder / "videos"], count, counted=counted)
+    assert {clip.name: clip.num_frames for clip in found.clips} == frames
     assert found.left_out == ()
+
+
+def test_frames_cannot_be_counted_of_a_camera_that_is_not_read(folder):
+    with pytest.raises(ConfigError, match="counted of camera rear, and there is front, left"):
+        CameraLayout.of_folders([folder / "videos"], len, ["front", "left"], counted="rear")
+
+
+def test_cameras_may_be_videos_of_any_kind(folder):
+    night = folder / "videos" / "night"
+    (night / "left.mp4").rename(night / "left.mkv")
+    (night / "rear.MOV").touch()
+    found = CameraLayout.of_folders([folder / "videos"], lambda file: 5)
+    assert found.cameras == ("front", "left", "rear", "right")
+    day, dark = found.clips
+    assert [dark.file(camera).name for camera in found.cameras] == [
+        *("front.mp4", "left.mkv", "rear.MOV", "right.mp4"),
+    ]
+    assert (day.file("left").name, day.file("rear").name) == ("left.mp4", "rear.mp4")
+
+
+def test_two_files_of_one_camera_are_refused_by_name(folder):
+    night = folder / "videos" / "night"
+    (night / "left.mkv").touch()
+    with pytest.raises(
+        ConfigError, match=r"night/left\.mkv and .*/night/left\.mp4 are both of camera left; move"
+    ):
+        CameraLayout.of_folders([folder / "videos"], lambda file: 5)
+    path = index_of(folder, {"videos": {"night": 5}})
+    with pytest.raises(ConfigError, match="both of camera left"):
+        CameraLayout.read(path)
+    assert CameraLayout.read(path, ["front"]).cameras == ("front",)
 
 
 def test_a_clip_that_cannot_be_read_does_not_keep_others_from_being_written(folder):
@@ -74,7 +110,7 @@ def test_a_clip_that_cannot_be_read_does_not_keep_others_from_being_written(fold
     found = CameraLayout.of_folders([folder / "videos"], count_of_whole(*bad))
     assert [clip.name for clip in found.left_out] == ["day"]
     found.write(folder / "index.json")
-    assert json.loads((folder / "index.json").read_text()) == {"videos": {"night": 7}}
+    assert json.loads((folder / "index.json").read_text()) == {"videos": {"night": 9}}
 
 
 def test_if_nothing_can_be_read_every_file_is_named(folder):
@@ -86,7 +122,9 @@ def test_if_nothing_can_be_read_every_file_is_named(folder):
 
 def test_an_index_that_cannot_be_written_is_an_error(folder):
     found = CameraLayout.of_folders([folder / "videos"], count_of_whole())
-    with pytest.raises(ConfigError, match=r"cannot write .*gone.*; give another path"):
+    with pytest.raises(
+        ConfigError, match=r"cannot write .*gone.*: no such file or directory; give a folder"
+    ):
         found.write(folder / "gone" / "index.json")
 
 
@@ -148,3 +186,21 @@ def test_an_index_in_a_folder_that_is_a_link_is_read_from_there(folder):
 def test_a_name_too_long_for_a_folder_is_refused(folder):
     with pytest.raises(ConfigError, match="which is no folder inside its video_dir"):
         CameraLayout.read(index_of(folder, {"videos": {"x" * 300: 5}}))
+
+
+def test_an_index_file_that_cannot_be_finished_stays_what_it_was(folder, monkeypatch):
+    found = CameraLayout.of_folders([folder / "videos"], lambda file: 5)
+    path = folder / "index.json"
+    found.write(path)
+    before = path.read_text()
+
+    def cut_off(self, content):
+        with self.open("wb") as file:
+            file.write(content[:3])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(path), "write_bytes", cut_off)
+    with pytest.raises(ConfigError, match=r"cannot write .*index.json: no space left"):
+        CameraLayout.of_folders([folder / "videos"], lambda file: 7).write(path)
+    assert path.read_text() == before
+    assert sorted(each.name for each in folder.iterdir()) == ["index.json", "videos"]

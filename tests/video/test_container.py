@@ -113,5 +113,5 @@ def test_a_chosen_stream_is_the_one_read(tmp_path):
     path = write_streams(tmp_path / "two", clips)
     assert len(StreamIndex.scan(Source(path, stream=0))) == 5
     assert len(StreamIndex.scan(Source(path, stream=1))) == 9
-    with pytest.raises(OpenError, match=r"stream 7 was asked for, its video streams are \[0, 1\]"):
+    with pytest.raises(OpenError, match=r"stream 7 was asked for; its video streams are 0 or "):
         StreamIndex.scan(Source(path, stream=7))

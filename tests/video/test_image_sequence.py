@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import headrace
 from headrace.errors import ConfigError, DecodeError, OpenError
 from headrace.sampling.frames import InOrder
 from headrace.testing.synth import KINDS, write_clip
-from headrace.video.image_sequence import ImageSequence
+from headrace.video.image_sequence import ImageSequence, is_pattern, without_number
 
 SIZE = (36, 52)
 COUNT = 24
@@ -196,3 +197,23 @@ def test_what_is_no_sequence_is_refused(tmp_path, names, given, message):
 def test_arguments_are_checked(path, rate, message):
     with pytest.raises(ConfigError, match=message):
         ImageSequence(path, rate=rate)
+
+
+@pytest.mark.parametrize(
+    ("path", "called"),
+    [
+        ("frames/left_%05d.jpg", "frames/left"),
+        ("frames/%05d.jpg", "frames"),
+        ("frames/%03d_cam.png", "frames/cam"),
+        ("frames/film.mp4", "frames/film.mp4"),
+    ],
+)
+def test_a_pattern_is_called_after_its_words_or_its_folder(path, called):
+    assert without_number(Path(path)) == Path(called)
+
+
+def test_a_file_that_is_there_is_no_pattern(tmp_path):
+    path = tmp_path / "film-%05d.mp4"
+    assert is_pattern(path)
+    path.touch()
+    assert not is_pattern(path)

@@ -38,7 +38,8 @@ def test_ten_thousand_links_are_found(tmp_path):
         ("LIST.CSV", "\ufeffvideo\na.mp4\ndeep/b.mp4\n/elsewhere/c.mp4\n"),
         ("list.csv", "a.mp4,1\ndeep/b.mp4,2\n/elsewhere/c.mp4,3\n"),
         ("list.txt", "a.mp4 1\ndeep/b.mp4\tlong jump 7\n/elsewhere/c.mp4  2\n"),
-        ("list.jsonl", '{"file": "a.mp4"}\n"deep/b.mp4"\n\n{"path": "/elsewhere/c.mp4"}\n'),
+        ("list.tsv", "file\tlabel\na.mp4\t1\ndeep/b.mp4\t2\n/elsewhere/c.mp4\t3\n"),
+        ("list.jsonl", '{"path": "a.mp4"}\n"deep/b.mp4"\n\n{"path": "/elsewhere/c.mp4"}\n'),
     ],
 )
 def test_a_list_names_videos_from_where_it_lies(tmp_path, name, text):
@@ -62,11 +63,16 @@ def test_a_path_may_hold_blanks_with_and_without_a_label(tmp_path):
     ("name", "content", "said"),
     [
         ("list.txt", b"\n", "lists no video"),
-        ("list.csv", b"name,label\na.mp4,1\n", "no column path, video, file or filename"),
-        ("list.jsonl", b"{a}\n", "a line that is no JSON"),
-        ("list.jsonl", b'{"n": 1}\n', "no column path"),
-        ("list.txt", b"\xff\xfe\x00", "cannot read"),
-        ("list.csv", b"x" * 200_000, "is no CSV behind line 0: field larger"),
+        (
+            "list.csv",
+            b"name,label\na.mp4,1\n",
+            "one column of paths, called .*; it has name",
+        ),
+        ("list.csv", b"label,path\n1,a.mp4\n2,\n", "line 3 of .* names no video"),
+        ("list.jsonl", b"{a}\n", "line 1 of .* is no JSON"),
+        ("list.jsonl", b'{"n": 1}\n', "one column of paths"),
+        ("list.txt", b"\xff\xfe\x00", "no text in UTF-8"),
+        ("list.csv", b"x" * 200_000, "line 1 of .* is no CSV: field larger"),
     ],
 )
 def test_a_list_that_cannot_be_read_is_refused(tmp_path, name, content, said):
@@ -86,3 +92,13 @@ def test_hidden_files_and_folders_named_like_videos_are_none(tmp_path):
         (tmp_path / name).touch()
     expected = ["a.mp4", "folder.mp4/c.mov", "raw.h265"]
     assert find_videos([tmp_path]) == [tmp_path / name for name in expected]
+
+
+def test_proxies_beside_their_originals_are_no_further_videos_unless_they_are_named(tmp_path):
+    for name in ("a.mp4", "proxies/videos/a.mp4", "proxies/.extraction/chunks/0.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    proxy = tmp_path / "proxies" / "videos" / "a.mp4"
+    assert find_videos([tmp_path]) == [tmp_path / "a.mp4"]
+    assert find_videos([tmp_path / "proxies"]) == [proxy]
+    assert find_videos([tmp_path / "proxies" / "videos"]) == [proxy]

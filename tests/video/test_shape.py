@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
+from headrace.video.fitting import Fitting
 from headrace.video.shape import Crop, FrameShape, Orientation
 
 ORIENTATIONS = [Orientation(t, h, v) for t in (False, True) for h in (False, True) for v in (0, 1)]
@@ -41,6 +42,12 @@ def test_turning_clockwise_moves_the_left_column_to_the_top():
     frame = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
     turned = Orientation(True, True, False).upright(frame)
     assert turned[..., 0].tolist() == [[3, 0], [4, 1], [5, 2]]
+
+
+@pytest.mark.parametrize("turn", ORIENTATIONS)
+def test_an_upright_frame_becomes_again_what_was_stored(turn):
+    frame = np.arange(12, dtype=np.uint8).reshape(2, 6, 1)
+    assert np.array_equal(turn.stored(turn.upright(frame)), frame)
 
 
 @pytest.mark.parametrize("turn", ORIENTATIONS)
@@ -80,3 +87,49 @@ def test_a_crop_outside_the_frame_is_refused():
 def test_an_empty_size_is_refused(size):
     with pytest.raises(ConfigError, match=r"size is \(height, width\)"):
         FrameShape(size=size)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: FrameShape(crop=(0, 0, 5, 5)), r"crop must be a Crop\(top=.*, got \(0, 0, 5, 5\)"),
+        (
+            lambda: Crop(top=0.5, left=0, height=5, width=5),
+            r"top must be an int.*, got 0\.5",
+        ),
+        (lambda: Crop(top=0, left="1", height=5, width=5), "left must be an integer"),
+        (lambda: Crop(top=0, left=0, height=0, width=5), "height must be an integer >= 1, got 0"),
+        (
+            lambda: Crop(top=0, left=0, height=5, width=None),
+            "width must be .*, got None",
+        ),
+    ],
+)
+def test_what_is_no_crop_is_refused(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("scaled", "offset"),
+    [((4, 6), (0, 0)), ((4, 6), (-1, 2)), ((2, 3), (1, 1)), ((9, 9), (-3, -2)), ((9, 9), (2, -9))],
+)
+def test_a_picture_lies_where_its_fitting_says_and_the_rest_is_black(scaled, offset):
+    pixels = np.arange(1, 1 + scaled[0] * scaled[1], dtype=np.uint8).reshape(scaled)
+    expected = np.zeros((4, 6), np.uint8)
+    for row in range(4):
+        for column in range(6):
+            there = row - offset[0], column - offset[1]
+            if 0 <= there[0] < scaled[0] and 0 <= there[1] < scaled[1]:
+                expected[row, column] = pixels[there]
+    out = np.full((4, 6), 99, np.uint8)
+    Fitting(size=(4, 6), scaled=scaled, offset=offset).place(pixels, out)
+    assert np.array_equal(out, expected)
+
+
+def test_a_fitting_needs_its_own_size():
+    fitting = Fitting(size=(4, 6), scaled=(8, 6))
+    assert FrameShape(size=(4, 6), fit=fitting).fitting((80, 60)) is fitting
+    for wrong in ({}, {"size": (6, 4)}, {"size": (4, 6), "layout": "yuv420"}):
+        with pytest.raises(ConfigError, match="needs that size"):
+            FrameShape(fit=fitting, **wrong)

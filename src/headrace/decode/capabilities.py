@@ -1,9 +1,13 @@
 """What a backend can decode on a kind of device: a value, asked before anything is opened."""
 
 from dataclasses import dataclass
+from typing import get_args
 
 from headrace.decode.decoding import Decoding
+from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import BackendError
+from headrace.video.entry import Trust
+from headrace.video.shape import FrameShape, PixelType
 from headrace.video.stream_index import StreamIndex
 
 
@@ -19,18 +23,36 @@ class Capabilities:
     """(height, width) that a stored frame may have at most."""
     has_interlaced: bool = True
     """Whether it decodes frames of two fields."""
+    containers: tuple[str, ...] | None = None
+    """Names of container formats, as FFmpeg calls them."""
+    goes_by_packets: bool = False
+    """Whether it finds frames by what the container says of packets, and by nothing else: their
+    times must tell which frames there are, and each keyframe must be enough to begin at."""
+    has_mirrored: bool = True
+    """Whether it decodes video that a player mirrors; all turn it."""
+    pixel_types: tuple[PixelType, ...] = get_args(PixelType)
+    """Types of the numbers that it gives."""
     can_keep_on_device: bool = False
     """Whether frames may stay on a device that decoded them; on the CPU they always do."""
 
-    def check(self, decoding: Decoding, index: StreamIndex) -> None:
-        """Do nothing if a video can be decoded that way.
+    def check(
+        self, decoding: Decoding, index: StreamIndex, shape: FrameShape | None = None
+    ) -> None:
+        """Do nothing if a video can be decoded that way, into that shape.
 
         Raises:
             BackendError: it cannot be; says what can.
         """
+        if isinstance(index, ProxyIndex):
+            if decoding.gpu is not None or decoding.backend != "pyav":
+                raise BackendError(
+                    f"{_named(decoding)} was asked for to decode the proxy of {index.source}; "
+                    f"proxies are decoded on the CPU, by PyAV: {_cure(decoding)}"
+                )
+            return
         asked = f"{_named(decoding)} was asked for to decode {index.source}"
-        is_kept = decoding.keeps_on_device and decoding.gpu is not None
-        if is_kept and not self.can_keep_on_device:
+        self._check_way(asked, _cure(decoding), index, shape)
+        if decoding.stays_on_gpu and not self.can_keep_on_device:
             raise BackendError(
                 f"{asked} and to keep its frames there, which the backend {decoding.backend} "
                 "cannot; leave keeps_on_device out, and frames come as arrays"
@@ -49,8 +71,24 @@ class Capabilities:
             fields = ", interlaced" if info.is_interlaced else ""
             raise BackendError(
                 f"{asked}, which is {info.codec} in {info.pixel_format}{size}{fields}; it is asked "
-                f"for {self._words()}; leave gpu out, or encode the file anew"
+                f"for {self._words()}; {_cure(decoding)}, or encode the file anew"
             )
+
+    def _check_way(
+        self, asked: str, cure: str, index: StreamIndex, shape: FrameShape | None
+    ) -> None:
+        """Refuse a file whose frames are not found that way, or not shown as asked for."""
+        why = None
+        if not _is_in(index.info.container, self.containers):
+            why = f"frames are not found again in the container {index.info.container}"
+        elif self.goes_by_packets:
+            why = _needs_more_than_packets(index)
+        if why is None and index.info.orientation.is_mirrored and not self.has_mirrored:
+            why = "it is to be mirrored, which it would not be"
+        if why is None and shape is not None and shape.dtype not in self.pixel_types:
+            why = f"{shape.dtype} was asked for, and it gives {', '.join(self.pixel_types)}"
+        if why is not None:
+            raise BackendError(f"{asked}: {why}; {cure}, and PyAV decodes it")
 
     def _words(self) -> str:
         formats, codecs = self.pixel_formats, self.codecs
@@ -63,8 +101,26 @@ class Capabilities:
         return ", ".join(words)
 
 
+def _needs_more_than_packets(index: StreamIndex) -> str | None:
+    """Return why packets alone do not lead to the right frames; None where they do."""
+    if index.counted_by != "packets":
+        return "its packets do not tell which frames there are"
+    if index.problems:
+        return index.problems[0]
+    if index.gop_trust.min() < Trust.ANNOUNCED:
+        return "a keyframe of it is not certain to be a place to begin at"
+    if len(index.told) or index.is_told_once:
+        return "it changes on the way how it is to be decoded"
+    return None
+
+
 def _named(decoding: Decoding) -> str:
-    return "the CPU" if decoding.gpu is None else f"GPU {decoding.gpu}"
+    device = "the CPU" if decoding.gpu is None else f"GPU {decoding.gpu}"
+    return device if decoding.backend == "pyav" else f"{decoding.backend} on {device}"
+
+
+def _cure(decoding: Decoding) -> str:
+    return f"leave {'gpu' if decoding.backend == 'pyav' else 'backend'} out"
 
 
 def _is_in(name: str, names: tuple[str, ...] | None) -> bool:

@@ -15,7 +15,7 @@ from headrace.decode.video_reader import VideoReader
 from headrace.sampling.boundary import Boundary
 from headrace.video.frames import Clip
 from headrace.video.shape import FrameShape
-from headrace.video.source import Source
+from headrace.video.source import Source, Stream
 
 
 def read_clip(
@@ -28,14 +28,15 @@ def read_clip(
     boundary: Boundary = "error",
     on_error: Literal["raise", "conceal"] = "raise",
     decoding: Decoding = ON_CPU,
+    stream: Stream | None = None,
 ) -> NDArray[np.uint8]:
     """Return a clip as uint8 [T, H, W, 3] in [0, 255], RGB, upright.
 
     Frame k of the clip is frame `start + k * stride` of the video, in presentation order; 1 means
     consecutive. `size` is (height, width), None the video's own, which must be one for the whole
     clip. With `on_error="conceal"` damaged frames come as FFmpeg shows them. `decoding` is what
-    decodes, and where. `load_clip` also tells which frames are damaged, indices, times and the
-    frame rate.
+    decodes, and where. `stream` is which video stream, as `headrace.open` has it. `load_clip` also
+    tells which frames are damaged, indices, times and the frame rate.
 
     Raises:
         BackendError: such video cannot be decoded that way.
@@ -52,6 +53,7 @@ def read_clip(
         boundary=boundary,
         on_error=on_error,
         decoding=decoding,
+        stream=stream,
     )
     return clip.frames
 
@@ -66,6 +68,7 @@ def load_clip(
     boundary: Boundary = "error",
     on_error: Literal["raise", "conceal"] = "raise",
     decoding: Decoding = ON_CPU,
+    stream: Stream | None = None,
     store: IndexStore | None = None,
 ) -> Clip:
     """Return a clip with indices, presentation times and the video's frame rate.
@@ -76,7 +79,7 @@ def load_clip(
     """
     check_on_error(on_error, ("raise", "conceal"))
     reader = VideoReader(
-        open_index(filename, store),
+        open_index(Source.of(filename, stream), store),
         FrameShape(size=size),
         conceals=on_error == "conceal",
         memory_budget=sys.maxsize,

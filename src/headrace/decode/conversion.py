@@ -7,8 +7,9 @@ from typing import Generic, Protocol
 
 from av.video.frame import VideoFrame
 
-from headrace.decode.pixels import Out, Pixels, Stack
-from headrace.errors import DecodeError
+from headrace.decode.pixels import Out, Pixels, Stack, Writer
+from headrace.errors import ConfigError, DecodeError
+from headrace.video.shape import FrameShape, Orientation
 
 
 class Converter(Protocol[Pixels]):
@@ -51,13 +52,45 @@ class Conversion(Generic[Pixels]):
         """Return a frame converted, in its place; None if it cannot be, and a note in `refused`."""
         slot, out, converter = self._slots[number], self._out, self._converter
         try:
-            if isinstance(out, Stack):
-                place: Pixels | None = out.place(slot, converter.shape_of(frame), converter.new)
+            if isinstance(out, Writer):
+                pixels: Pixels = out.write(slot, frame)
+            elif isinstance(out, Stack):
+                place = out.place(slot, converter.shape_of(frame), converter.new)
+                pixels = converter.convert(frame, place)
             else:
-                place = None if out is None else out[slot]
-            pixels: Pixels = converter.convert(frame, place)
+                pixels = converter.convert(frame, None if out is None else out[slot])
         except DecodeError as error:
             self.refused[number] = error
             return None
         self.refused.pop(number, None)
         return pixels
+
+
+def output_size(
+    frame: VideoFrame, shape: FrameShape, orientation: Orientation, source: str
+) -> tuple[int, int]:
+    """Return (height, width) of what a frame becomes.
+
+    Raises:
+        DecodeError: the crop does not lie inside the frame, as the stream changes its size.
+    """
+    upright = orientation.upright_size((frame.height, frame.width))
+    try:
+        return shape.output_size(upright)
+    except ConfigError as error:
+        raise DecodeError(
+            f"a frame of {source} cannot be cropped: {error}", source=source, pts=frame.pts
+        ) from error
+
+
+def size_has_changed(
+    frame: VideoFrame, source: str, before: Sequence[int], size: Sequence[int]
+) -> DecodeError:
+    """Return the error of a frame that comes in another (height, width) than those before."""
+    return DecodeError(
+        f"frames of {source} change their size on the way: from {'x'.join(map(str, before))} to "
+        f"{'x'.join(map(str, size))} (height x width); give a size, so that all become equal, or "
+        "ask for frames of one size at a time",
+        source=source,
+        pts=frame.pts,
+    )

@@ -7,6 +7,7 @@ import numpy as np
 from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
+from headrace.decode.conversion import output_size, size_has_changed
 from headrace.decode.pixels import Array
 from headrace.decode.resize import resized
 from headrace.decode.yuv420 import Yuv420Packer
@@ -29,7 +30,8 @@ class FrameConverter:
     def __init__(self, shape: FrameShape, orientation: Orientation, source: str) -> None:
         self._shape = shape
         self._orientation = orientation
-        self._source = source
+        self.source = source
+        """What frames are of, in messages."""
         self._scaler = VideoReformatter()
         self._packer = Yuv420Packer()
         # Numbers of any width go through what is typed for 8 bits.
@@ -37,20 +39,8 @@ class FrameConverter:
         self._format = "rgb24" if shape.dtype == "uint8" else _RGB_16
 
     def output_size(self, frame: VideoFrame) -> tuple[int, int]:
-        """Return (height, width) of the result.
-
-        Raises:
-            DecodeError: the crop does not lie inside the frame, as the stream changes its size.
-        """
-        upright = self._orientation.upright_size((frame.height, frame.width))
-        try:
-            return self._shape.output_size(upright)
-        except ConfigError as error:
-            raise DecodeError(
-                f"a frame of {self._source} cannot be cropped: {error}",
-                source=self._source,
-                pts=frame.pts,
-            ) from error
+        """Return (height, width) of the result. Raises as the function of that name does."""
+        return output_size(frame, self._shape, self._orientation, self.source)
 
     def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
         """Return the shape of the array that a frame becomes. Raises as `output_size` does."""
@@ -74,24 +64,18 @@ class FrameConverter:
             out = self.new(expected)
         elif out.dtype != self._dtype:
             raise ConfigError(
-                f"frames of {self._source} are {self._dtype}, and were to be written to memory of "
+                f"frames of {self.source} are {self._dtype}, and were to be written to memory of "
                 f"{out.dtype}; give memory of their type"
             )
         elif out.shape != expected:
-            raise DecodeError(
-                f"frames of {self._source} change their size on the way: from "
-                f"{'x'.join(map(str, out.shape[:2]))} to {size[0]}x{size[1]} (height x width); "
-                "give a size, so that all become equal, or ask for frames of one size at a time",
-                source=self._source,
-                pts=frame.pts,
-            )
+            raise size_has_changed(frame, self.source, out.shape[:2], size)
         try:
             self._write(frame, out)
         except (av.error.FFmpegError, ValueError) as error:
             raise DecodeError(
-                f"a frame of {self._source} cannot be converted from {frame.format.name}, colour "
+                f"a frame of {self.source} cannot be converted from {frame.format.name}, colour "
                 f"matrix {int(frame.colorspace)}: {error}; encode the file anew with other colours",
-                source=self._source,
+                source=self.source,
                 pts=frame.pts,
             ) from error
         return out

@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 from headrace.errors import BackendError, ConfigError
 
-Backend = Literal["pyav"]
-"""Decoding backends there are."""
+Backend = Literal["pyav", "torchcodec"]
+"""Decoding backends there are; `torchcodec` is the package of that name, an extra."""
 
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 """Their names."""
@@ -15,9 +15,10 @@ BACKENDS: tuple[Backend, ...] = get_args(Backend)
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """How videos are decoded; the same for all that opens them. Frames are equal bit by bit.
+    """How videos are decoded; the same for all that opens them.
 
-    `Decoding()` decodes on the CPU, `Decoding.on_gpu(0)` on the first GPU.
+    `Decoding()` decodes on the CPU, `Decoding.on_gpu(0)` on the first GPU: equal bit by bit.
+    `Decoding(backend="torchcodec")` gives the same frames within `decode.tolerance`.
 
     Raises:
         BackendError: there is no such backend.
@@ -30,7 +31,9 @@ class Decoding:
     """Where: `cpu`, or `cuda:N`, an NVIDIA GPU by its number, as torch counts those that
     CUDA_VISIBLE_DEVICES leaves."""
     keeps_on_device: bool = False
-    """Whether frames stay on the device, as tensors; else they come down to the CPU, as arrays."""
+    """Whether frames stay on the device, as tensors, which `open_device_decoder` gives; else they
+    come down to the CPU, as arrays. Their RGB is made there, within a few grey levels of the CPU's:
+    see `TensorConverter`."""
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -62,6 +65,23 @@ class Decoding:
         """Number of the GPU; None: the CPU decodes."""
         _, is_numbered, number = self.device.partition(":")
         return int(number) if is_numbered else None
+
+    @property
+    def stays_on_gpu(self) -> bool:
+        """Whether frames stay on a GPU; on the CPU they always do."""
+        return self.keeps_on_device and self.gpu is not None
+
+    def check_comes_down(self) -> None:
+        """Do nothing unless frames stay on a GPU, where arrays are wanted.
+
+        Raises:
+            BackendError: they do.
+        """
+        if self.stays_on_gpu:
+            raise BackendError(
+                f"frames were to stay on {self.device}, and are given as arrays on the CPU here; "
+                "open_device_decoder gives them there; or leave keeps_on_device out"
+            )
 
 
 ON_CPU = Decoding()

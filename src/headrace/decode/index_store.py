@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import platformdirs
+from numpy.typing import NDArray
 
 from headrace.errors import CacheError
 from headrace.video.packets import StreamInfo
@@ -19,7 +20,7 @@ from headrace.video.source import Fingerprint, Source
 from headrace.video.stream_index import CountBy, StreamIndex
 from headrace.video.verdicts import VERDICT, Verdicts
 
-VERSION = 2
+VERSION = 3
 """Raised whenever an index of the same file would come out different; older entries are rebuilt."""
 
 _FRAMES = ("pts", "duration", "ordinal", "is_droppable")
@@ -69,11 +70,7 @@ class IndexStore:
             self.counters.misses += 1
             return StreamIndex.scan(source)
         found = self.find(source)
-        if found is not None:
-            self.counters.hits += 1
-            return found
-        self.counters.misses += 1
-        return self._scanned(source, None)
+        return self.scan(source) if found is None else found
 
     def find(self, source: Source) -> StreamIndex | None:
         """Return the index of `source` from disk; None where it is not known. Never scans.
@@ -82,10 +79,17 @@ class IndexStore:
             OpenError: it cannot be opened as a file.
         """
         try:
-            return _read(self.entry(source), source, source.fingerprint())
+            found = _read(self.entry(source), source, source.fingerprint())
         except CacheError:
             self.counters.damaged += 1
             return None
+        self.counters.hits += found is not None
+        return found
+
+    def scan(self, source: Source) -> StreamIndex:
+        """Scan `source` anew, and keep what was found. Raises as `load` does."""
+        self.counters.misses += 1
+        return self._scanned(source, None)
 
     def verify(self, source: Source) -> StreamIndex:
         """Scan `source` anew by decoding all of it, and keep what was found of each frame.
@@ -129,31 +133,47 @@ def _read(path: Path, source: Source, fingerprint: Fingerprint) -> StreamIndex |
             header = json.loads(bytes(stored["header"]))
             if header["key"] != _key(fingerprint):
                 return None
-            arrays = {name: stored[name] for name in _ARRAYS}
-            for table, names in (("frames", _FRAMES), ("gops", _GOPS)):
-                for name, column in zip(names, stored[table], strict=True):
-                    arrays[name] = column.astype(_TYPES.get(name, np.int64), copy=False)
-            known = stored.get(_VERDICTS)
-            if known is not None and (known.dtype, len(known)) != (VERDICT, len(arrays["pts"])):
-                raise ValueError("its verdicts are not those of its frames")
-            facts = {**header["index"], "problems": tuple(header["index"]["problems"])}
-            return StreamIndex(
-                source=source,
-                fingerprint=fingerprint,
-                info=_info(header["info"]),
-                verdicts=Verdicts(len(arrays["pts"]), known),
-                kept_in=path,
-                **arrays,
-                **facts,
-            )
+            return replace(index_of(stored, header, source), kept_in=path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise CacheError(f"index entry {path} cannot be read: {error}") from error
 
 
-def _write(path: Path, index: StreamIndex) -> None:
+def index_of(stored: Any, header: dict[str, Any], source: Source) -> StreamIndex:
+    """Return the index that `arrays_of` put away.
+
+    Args:
+        stored: Its arrays, by name.
+        header: Its header, parsed.
+        source: The video it is of; it is not looked at.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is something else.
+    """
+    arrays = {name: stored[name] for name in _ARRAYS}
+    for table, names in (("frames", _FRAMES), ("gops", _GOPS)):
+        for name, column in zip(names, stored[table], strict=True):
+            arrays[name] = column.astype(_TYPES.get(name, np.int64), copy=False)
+    known = stored.get(_VERDICTS)
+    if known is not None and (known.dtype, len(known)) != (VERDICT, len(arrays["pts"])):
+        raise ValueError("its verdicts are not those of its frames")
+    facts = {**header["index"], "problems": tuple(header["index"]["problems"])}
+    key = header["key"]
+    return StreamIndex(
+        source=source,
+        fingerprint=Fingerprint(size=key["size"], mtime_ns=key["mtime_ns"]),
+        info=_info(header["info"]),
+        verdicts=Verdicts(len(arrays["pts"]), known),
+        **arrays,
+        **facts,
+    )
+
+
+def arrays_of(index: StreamIndex, **facts: Any) -> dict[str, NDArray[Any]]:
+    """Return an index as named arrays, a header among them; `facts`, as JSON has them, go there."""
     header = {
+        **facts,
         "key": _key(index.fingerprint),
         "info": _plain_info(index.info),
         "index": {
@@ -170,11 +190,15 @@ def _write(path: Path, index: StreamIndex) -> None:
         arrays[table] = np.stack([getattr(index, name).astype(np.int64) for name in names])
     if index.verdicts.table is not None:
         arrays[_VERDICTS] = index.verdicts.table
+    return {"header": text, **arrays}
+
+
+def _write(path: Path, index: StreamIndex) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             try:
-                np.savez(file, allow_pickle=False, header=text, **arrays)
+                np.savez(file, allow_pickle=False, **arrays_of(index))
                 file.close()
                 Path(file.name).replace(path)
             except BaseException:

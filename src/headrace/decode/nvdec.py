@@ -1,7 +1,8 @@
-"""NVDEC: FFmpeg's decoders on an NVIDIA GPU, whose frames come down to the CPU.
+"""NVDEC: FFmpeg's decoders on an NVIDIA GPU, whose frames come down to the CPU or stay there.
 
 Not yet run on a GPU by us. What FFmpeg and this file do there was run with a stand-in for the
-driver: tests/decode/test_nvdec.py. So each decoder holds a picture against the CPU's.
+driver: tests/decode/test_nvdec.py. What PyTorch does with frames that stay was run on the CPU only.
+So each decoder holds a picture against the CPU's. `pytest -k gpu` does all of it on a GPU.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
 from headrace.errors import BackendError
+from headrace.runtime.forks import check_cuda_after_fork
 from headrace.video.codec import (
     CODECS_MADE_ANEW,
     VideoPacket,
@@ -37,6 +39,7 @@ CAPABILITIES = Capabilities(
     pixel_formats=("yuv420p", "yuvj420p", "yuv420p10le"),
     # Of two fields one is no picture to hold against the CPU's.
     has_interlaced=False,
+    can_keep_on_device=True,
 )
 """What GPUs are asked for; which of it they decode, and up to which size, depends on the GPU."""
 
@@ -46,18 +49,22 @@ class Nvdec:
 
     _stream: VideoStream
 
-    def __init__(self, gpu: int, index: StreamIndex) -> None:
+    def __init__(self, gpu: int, index: StreamIndex, *, keeps_frames: bool = False) -> None:
         """Touch no GPU yet.
 
         Args:
             gpu: Its number, as torch counts those that CUDA_VISIBLE_DEVICES leaves.
             index: The frames there are, of what GPUs are asked for: see `CAPABILITIES`.
+            keeps_frames: Whether frames stay on the GPU; else they come down.
         """
         self._gpu = gpu
+        self._keeps_frames = keeps_frames
         self._index = index
         self._converter = VideoReformatter()
         self._keyframes: dict[int, VideoPacket] = {}
         self._needs_check = True
+        self.brought_down_bytes = 0
+        """Of the frames that came down so far, as they lie in main memory."""
 
     @property
     def _asked(self) -> str:
@@ -67,8 +74,10 @@ class Nvdec:
         """Return a new codec of the stream, on the GPU.
 
         Raises:
-            BackendError: there is no such GPU, or FFmpeg has no such codec for it.
+            BackendError: there is no such GPU, or FFmpeg has no such codec for it; or this process
+                was forked from one that uses CUDA.
         """
+        check_cuda_after_fork(self._asked)
         self._stream = stream
         self._keyframes.clear()
         if "cuda" not in hwdevices_available():
@@ -83,7 +92,9 @@ class Nvdec:
                     "cuda",
                     self._gpu,
                     allow_software_fallback=False,
-                    options={"current_ctx": "1"},
+                    # The latter PyAV would set for frames that stay; FFmpeg takes one of the two.
+                    options={"current_ctx": "1", "primary_ctx": "0"},
+                    is_hw_owned=self._keeps_frames,
                 )
                 codec = new_codec(stream, gpu)
         except (av.error.FFmpegError, RuntimeError, AssertionError) as error:
@@ -101,18 +112,20 @@ class Nvdec:
         return codec
 
     def check(self, ordinal: int, packet: VideoPacket | None, frames: list[VideoFrame]) -> None:
-        """Check frames that came down after `packet` went in.
+        """Check frames that came out after `packet` went in.
 
         All must be as large as the stream began. FFmpeg rounds odd sizes up, and does not always
         follow a stream that changes its size. And the first keyframe must be the CPU's, bit by bit:
         FFmpeg forgets what is cropped on the left or above, and codecs before H.264 leave rounding
-        to the decoder. It costs one picture on the CPU for each decoder.
+        to the decoder. It costs one picture on the CPU for each decoder; that one is brought down
+        also where frames stay.
 
         Raises:
             BackendError: they are not.
         """
         info = self._index.info
         for frame in frames:
+            self.brought_down_bytes += 0 if _is_on_gpu(frame) else _bytes_of(frame)
             if (frame.width, frame.height) != (info.width, info.height):
                 raise BackendError(
                     f"GPU {self._gpu} gives pictures of {frame.width}x{frame.height} of "
@@ -137,14 +150,19 @@ class Nvdec:
             self._keyframes.clear()
             return
 
+    def delivered(self, frame: VideoFrame) -> VideoFrame:
+        """Return a frame as converters take it: on the GPU, or in the CPU's pixel format."""
+        return frame if self._keeps_frames else self.planar(frame)
+
     def planar(self, frame: VideoFrame) -> VideoFrame:
-        """Return a frame that came down in the pixel format that the CPU decodes into, bit by bit.
+        """Return a frame on the CPU, in the pixel format that it decodes into, bit by bit.
 
         swscale takes other paths for other formats: pixels would differ by rounding.
         """
         if frame.format.name == self._index.info.pixel_format:
             return frame
         planar = self._converter.reformat(frame, format=self._index.info.pixel_format, threads=1)
+        self.brought_down_bytes += _bytes_of(planar) if _is_on_gpu(frame) else 0
         # reformat names another matrix of the same numbers.
         planar.colorspace = frame.colorspace
         planar.color_range = frame.color_range
@@ -185,6 +203,14 @@ def context_of_torch(gpu: int) -> Iterator[None]:
     with torch.cuda.device(gpu):
         torch.zeros(1, device="cuda")
         yield
+
+
+def _is_on_gpu(frame: VideoFrame) -> bool:
+    return frame.format.name == "cuda"
+
+
+def _bytes_of(frame: VideoFrame) -> int:
+    return sum(plane.buffer_size for plane in frame.planes)
 
 
 def _is_same(found: VideoFrame, expected: VideoFrame) -> bool:

@@ -1,17 +1,28 @@
 """Opening a video for decoding: its index, then a decoder of the chosen backend."""
 
 import os
+from typing import TYPE_CHECKING
 
-from headrace.decode import nvdec
+from headrace.decode import nvdec, torchcodec_file
+from headrace.decode.by_torchcodec import TorchcodecDecoder
 from headrace.decode.capabilities import Capabilities
-from headrace.decode.decoding import Decoding
+from headrace.decode.colours import colour_is_left
+from headrace.decode.decoding import BACKENDS, Backend, Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import Decoder
+from headrace.decode.proxy_codecs import ProxyCodecs
+from headrace.decode.proxy_decoder import ProxyDecoder
+from headrace.decode.proxy_index import ProxyIndex
 from headrace.decode.pyav import PyavDecoder
+from headrace.errors import BackendError
+from headrace.video.proxy_source import ProxySource
 from headrace.video.shape import FrameShape
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
+
+if TYPE_CHECKING:
+    import torch
 
 
 def open_index(
@@ -23,12 +34,34 @@ def open_index(
         OpenError: it cannot be opened as video.
         ScanError: no frame can be found in it.
     """
-    return (store or IndexStore()).load(Source.of(source))
+    source = Source.of(source)
+    if isinstance(source, ProxySource):
+        return ProxyIndex.of(source)
+    return (store or IndexStore()).load(source)
 
 
 def capabilities_of(decoding: Decoding) -> Capabilities:
-    """Return what can be decoded that way; the CPU decodes all that FFmpeg has a decoder for."""
+    """Return what can be decoded that way; PyAV on the CPU: all that FFmpeg has a decoder for.
+
+    Raises:
+        BackendError: the backend is not installed, or not usable here.
+    """
+    if decoding.backend == "torchcodec":
+        torchcodec_file.check_installed()
+        return torchcodec_file.CAPABILITIES
     return Capabilities() if decoding.gpu is None else nvdec.CAPABILITIES
+
+
+def usable_backends() -> dict[Backend, str | None]:
+    """Return each backend, and why it cannot be used here: None where it can. Imports them."""
+    found: dict[Backend, str | None] = {}
+    for backend in BACKENDS:
+        try:
+            capabilities_of(Decoding(backend=backend))
+            found[backend] = None
+        except BackendError as error:
+            found[backend] = str(error)
+    return found
 
 
 def open_decoder(
@@ -38,6 +71,7 @@ def open_decoder(
     *,
     gpu: int | None = None,
     store: IndexStore | None = None,
+    codecs: ProxyCodecs | None = None,
 ) -> Decoder[Array]:
     """Return a decoder of `source`, for one thread; the caller closes it.
 
@@ -49,14 +83,78 @@ def open_decoder(
         decoding: What decodes, and where; None: PyAV, on the CPU.
         gpu: Short for `Decoding.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes.
         store: Where indexes are kept; None means the user's cache folder.
+        codecs: Shared by the decoders of proxies in this thread; None: it has its own.
 
     Raises:
-        BackendError: such video cannot be decoded that way.
+        BackendError: such video cannot be decoded that way, or the backend is not installed; or
+            frames were to stay on a GPU.
         ConfigError: both `decoding` and `gpu` are given.
         OpenError: it cannot be opened as video.
         ScanError: no frame can be found in it.
     """
     decoding = Decoding.chosen(decoding, gpu)
+    decoding.check_comes_down()
     index = source if isinstance(source, StreamIndex) else open_index(source, store)
-    capabilities_of(decoding).check(decoding, index)
+    capabilities_of(decoding).check(decoding, index, shape)
+    if isinstance(index, ProxyIndex):
+        return ProxyDecoder(index, shape, codecs)
+    if decoding.backend == "torchcodec":
+        return TorchcodecDecoder(index, shape, decoding)
     return PyavDecoder(index, shape, decoding)
+
+
+def open_device_decoder(
+    source: StreamIndex | Source | str | os.PathLike[str],
+    shape: FrameShape | None = None,
+    decoding: Decoding | None = None,
+    *,
+    store: IndexStore | None = None,
+) -> "Decoder[torch.Tensor]":
+    """Return a decoder whose frames are tensors on the GPU that decodes them; for one thread.
+
+    Frames are uint8 [H, W, 3] in [0, 255], RGB, upright, each in memory of its own, and ready for
+    what the thread that runs the decoder asks of its CUDA stream next. No GPU has run this yet.
+    On the CPU the same tensors are made, for comparison.
+
+    Args:
+        source: The video, or its index.
+        shape: What frames are made into, RGB of 8 bits; None keeps them as they are.
+        decoding: As in `Decoding(device="cuda:0", keeps_on_device=True)`, which is also what
+            None means.
+        store: Where indexes are kept; None means the user's cache folder.
+
+    Raises:
+        BackendError: such video cannot be decoded that way, or made into that shape; or frames were
+            to come down, which `open_decoder` does.
+        OpenError: it cannot be opened as video.
+        ScanError: no frame can be found in it.
+    """
+    from headrace.decode.tensor_convert import TensorConverter
+
+    decoding = decoding or Decoding(device="cuda:0", keeps_on_device=True)
+    if not decoding.keeps_on_device:
+        raise BackendError(
+            f"open_device_decoder leaves frames on {decoding.device}, and they were to come down; "
+            "give keeps_on_device=True, or take open_decoder"
+        )
+    if decoding.backend != "pyav":
+        raise BackendError(
+            f"open_device_decoder was to decode by {decoding.backend}, which gives arrays; leave "
+            "the backend out"
+        )
+    index = source if isinstance(source, StreamIndex) else open_index(source, store)
+    if isinstance(index, ProxyIndex):
+        raise BackendError(
+            f"frames of {index.source} were to be tensors on {decoding.device}, and a proxy gives "
+            "arrays; leave the proxies out"
+        )
+    shape = shape or FrameShape()
+    capabilities_of(decoding).check(decoding, index, shape)
+    converter = TensorConverter(
+        shape,
+        index.info.orientation,
+        str(index.source),
+        decoding.device,
+        colour_is_left=colour_is_left(index.info.codec),
+    )
+    return PyavDecoder(index, shape, decoding, converter)

@@ -20,6 +20,7 @@ from headrace.video.codec import (
     prepare,
 )
 from headrace.video.entry import Trust
+from headrace.video.left_over import Told, plain_codec, spoiling
 from headrace.video.stream_index import StreamIndex
 
 
@@ -55,7 +56,13 @@ class Passage:
         """Whether the last stretch ended before its end."""
 
     def stretch(
-        self, gop: int, wanted: list[int], *, skips: bool, goes_on: bool
+        self,
+        gop: int,
+        wanted: list[int],
+        *,
+        skips: bool,
+        goes_on: bool,
+        following: int | None = None,
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Decode from the keyframe of `gop`; yield (index, frame) of the wanted ones, in order.
 
@@ -68,11 +75,13 @@ class Passage:
             wanted: Indices, ascending, none twice, none before `gop`.
             skips: Whether to leave out frames that nobody wants and nothing refers to.
             goes_on: Whether a stretch may follow that reads on.
+            following: The first frame that it wants, if that is known.
         """
         left, last = set(wanted), wanted[-1]
         unsettled: list[int] = []
         self.doubted, self.is_broken = None, False
         end = None if goes_on else self._end_of(wanted)
+        until = last if following is None else following
         if not self._reaches(gop, wanted):
             self._enter(gop)
         while True:
@@ -90,7 +99,7 @@ class Passage:
             is_past = not left or bool(self._ready)
             if self._is_drained or (is_past and not unsettled):
                 return
-            if not self._advance(left, last, end, skips=skips):
+            if not self._advance(left, until, end, skips=skips):
                 self.lose()
                 self.is_broken = True
                 return
@@ -178,7 +187,8 @@ class Passage:
         context = new_codec(stream)
         if self._reorder_depth > context.reorder_depth:
             context.reorder_depth = self._reorder_depth
-        return PlainCodec(context, doubled)
+        told = Told(stream, self._feed.first, self._index.told_before_packet)
+        return plain_codec(context, doubled, told)
 
     def _drop_codec(self) -> None:
         if self._codec is not None:
@@ -195,7 +205,7 @@ class Passage:
             return None
         return int(self._index.ordinal[wanted].max()) + 1
 
-    def _advance(self, left: set[int], last: int, end: int | None, *, skips: bool) -> bool:
+    def _advance(self, left: set[int], until: int, end: int | None, *, skips: bool) -> bool:
         """Send one packet, or drain the codec; return whether what comes may be believed."""
         feed = self._feed
         ordinal = feed.next_ordinal
@@ -205,7 +215,7 @@ class Passage:
             self._is_drained = True
             self._is_at_end = ordinal != end or ordinal == self._index.packets
             return self._decode(None, self._index.packets - 1 if ordinal is None else ordinal - 1)
-        if skips and self._may_withhold(ordinal, left, last):
+        if (skips and self._may_withhold(ordinal, left, until)) or self._spoils(ordinal):
             self._withheld.add(self._index.number_of(ordinal))
             return True
         return self._decode(packet, ordinal)
@@ -253,12 +263,22 @@ class Passage:
             return None
         return None if index.verdicts.knows(number) else number
 
-    def _may_withhold(self, ordinal: int, left: set[int], last: int) -> bool:
-        """Return whether a packet need not be decoded to deliver `left` up to `last`.
+    def _spoils(self, ordinal: int) -> bool:
+        """Return whether a packet is known to be damaged, and is left out for those behind it."""
+        if self._index.verdicts.table is None:
+            return False
+        number = self._index.number_of(ordinal)
+        if number < 0 or not self._index.verdicts.is_damaged(number):
+            return False
+        is_droppable = self._index.is_droppable[number]
+        return bool(spoiling(self._index.info.codec, [ordinal], lambda _: bool(is_droppable)))
 
-        Frames after `last` are decoded all the same: the stretch that follows goes on from here.
+    def _may_withhold(self, ordinal: int, left: set[int], until: int) -> bool:
+        """Return whether a packet need not be decoded to deliver `left`.
+
+        From `until` on frames are decoded all the same: the stretch that follows goes on from here.
         """
         number = self._index.number_of(ordinal)
-        if number < 0 or number >= last or number in left:
+        if number < 0 or number >= until or number in left:
             return False
         return bool(self._index.is_droppable[number])

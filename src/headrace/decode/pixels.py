@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import torch
+    from av.video.frame import VideoFrame
 
 Array = NDArray[np.uint8]
 """Pixels on the CPU: uint8."""
@@ -52,6 +54,18 @@ class Stack(Generic[Pixels]):
         return place
 
 
-Out: TypeAlias = Pixels | Sequence[Pixels] | Stack[Pixels]
+class Writer(ABC, Generic[Pixels]):
+    """An `Out` that makes the pixels of each frame itself, and keeps them where it likes."""
+
+    @abstractmethod
+    def write(self, number: int, frame: VideoFrame) -> Pixels:
+        """Return what was made of frame `number` of the job; it may come again.
+
+        Raises:
+            DecodeError: it cannot be made into what is asked for.
+        """
+
+
+Out: TypeAlias = Pixels | Sequence[Pixels] | Stack[Pixels] | Writer[Pixels]
 """Where frames are written: uint8 [wanted, H, W, 3], or one uint8 [H, W, 3] for each of them; or a
-stack, where their size is not known before."""
+stack, where their size is not known before; or a writer, where one becomes several."""

@@ -9,11 +9,12 @@ from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, Decoder
-from headrace.errors import BackendError
+from headrace.decode.proxy_codecs import ProxyCodecs
 from headrace.sizes import check_integers
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
+_Asked = tuple[StreamIndex, FrameShape]
 _OPTIONS = ("_shape", "_max_open", "_keeps_codecs", "_decoding")
 
 
@@ -52,7 +53,6 @@ class DecoderPool:
         self._max_open = max_open
         self._keeps_codecs = keeps_codecs
         self._decoding = decoding
-        self._home = os.getpid()
         self._start_empty()
 
     @property
@@ -61,24 +61,23 @@ class DecoderPool:
         self._leave_inherited()
         return sum((each.counters for each in tuple(self._open.values())), self._closed)
 
-    def decoder(self, index: StreamIndex, reader: Hashable = None) -> Decoder[Array]:
+    def decoder(
+        self, index: StreamIndex, reader: Hashable = None, shape: FrameShape | None = None
+    ) -> Decoder[Array]:
         """Return the decoder of a video; valid until the next call, when its codec may rest.
 
         Whoever reads streams in several places names each `reader`: it has a decoder of its own,
         of the video that it read last.
 
-        Raises:
-            BackendError: it is to decode on a GPU, in a process that was forked.
+        Args:
+            index: The video.
+            reader: Who reads it.
+            shape: What frames are made into; None: what the pool was made with.
         """
         self._leave_inherited()
-        gpu = self._decoding.gpu
-        if gpu is not None and self._home != os.getpid():
-            raise BackendError(
-                f"GPU {gpu} was asked for in a process that was forked, where CUDA does not work; "
-                "start workers anew: DataLoader(..., multiprocessing_context='spawn')"
-            )
         key = id(index) if reader is None else reader
-        if key in self._open and self._open[key].index is not index:
+        asked = index, shape or self._shape
+        if key in self._open and not _is_same(asked, self._asked[key]):
             self._close(key)
         last = next(reversed(self._open), key)
         if last != key and not self._keeps_codecs:
@@ -86,7 +85,8 @@ class DecoderPool:
         if key not in self._open:
             while len(self._open) >= self._max_open:
                 self._close(next(iter(self._open)))
-            self._open[key] = open_decoder(index, self._shape, self._decoding)
+            self._open[key] = open_decoder(*asked, self._decoding, codecs=self._codecs)
+            self._asked[key] = asked
         self._open.move_to_end(key)
         return self._open[key]
 
@@ -107,9 +107,11 @@ class DecoderPool:
         self._leave_inherited()
         for key in tuple(self._open):
             self._close(key)
+        self._codecs.clear()
 
     def _close(self, key: Hashable) -> None:
         decoder = self._open.pop(key)
+        del self._asked[key]
         decoder.close()
         self._closed += decoder.counters
 
@@ -117,12 +119,14 @@ class DecoderPool:
         """Start empty in a process that was forked from the one that opened the decoders."""
         if self._pid != os.getpid():
             # Kept: freeing one may wait for threads of FFmpeg that were not forked.
-            self._start_empty((*self._inherited, *self._open.values()))
+            self._start_empty((*self._inherited, *self._open.values(), self._codecs))
 
-    def _start_empty(self, inherited: tuple[Decoder[Array], ...] = ()) -> None:
+    def _start_empty(self, inherited: tuple[object, ...] = ()) -> None:
         self._pid = os.getpid()
         self._open: OrderedDict[Hashable, Decoder[Array]] = OrderedDict()
+        self._asked: dict[Hashable, _Asked] = {}
         self._closed = DecodeCounters()
+        self._codecs = ProxyCodecs()
         self._inherited = inherited
 
     def __enter__(self) -> "DecoderPool":
@@ -136,5 +140,8 @@ class DecoderPool:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._home = os.getpid()
         self._start_empty()
+
+
+def _is_same(one: _Asked, other: _Asked) -> bool:
+    return one[0] is other[0] and one[1] == other[1]

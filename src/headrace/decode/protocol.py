@@ -39,6 +39,9 @@ class DecodeJob:
     goes_on: bool = True
     """Whether a job may follow that reads on from here. If not, what the codec holds back is asked
     for at once, and no frame behind the last is decoded."""
+    following: int | None = None
+    """The first frame that the job which reads on wants, if that is known: those before it that no
+    other refers to are not decoded."""
     conceals: bool = False
     """Whether damaged frames are delivered too, as FFmpeg shows them, behind the others."""
 

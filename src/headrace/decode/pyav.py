@@ -68,7 +68,11 @@ class PyavDecoder(Generic[Pixels]):
     ) -> None:
         """Open nothing yet; `converter` makes the pixels, arrays unless it is given."""
         self._index = index
-        self._nvdec = None if decoding.gpu is None else Nvdec(decoding.gpu, index)
+        self._nvdec = (
+            None
+            if decoding.gpu is None
+            else Nvdec(decoding.gpu, index, keeps_frames=decoding.keeps_on_device)
+        )
         self._shape = shape or FrameShape()
         self._counters = DecodeCounters()
         upright = index.info.orientation
@@ -93,6 +97,11 @@ class PyavDecoder(Generic[Pixels]):
     def counters(self) -> DecodeCounters:
         """What decoding cost so far."""
         return self._counters
+
+    @property
+    def brought_down_bytes(self) -> int:
+        """Bytes of the frames that came down from a GPU so far; 0 where the CPU decodes."""
+        return 0 if self._nvdec is None else self._nvdec.brought_down_bytes
 
     @property
     def concealed(self) -> frozenset[int]:
@@ -162,7 +171,7 @@ class PyavDecoder(Generic[Pixels]):
                     break  # Another thread has found out meanwhile that it is damaged.
                 due = iter(wanted)
                 came: deque[tuple[int, Pixels | None]] = deque()
-                for found, frame in self._by(gop, wanted, skips=skips, goes_on=job.goes_on):
+                for found, frame in self._by(gop, wanted, job, skips=skips):
                     if found != next(due) or not self._is_right(found, frame):
                         # Another way brings this one, or the one that is lost before it.
                         passage.lose()
@@ -196,13 +205,15 @@ class PyavDecoder(Generic[Pixels]):
             yield number, pixels
 
     def _by(
-        self, gop: int, wanted: list[int], *, skips: bool, goes_on: bool
+        self, gop: int, wanted: list[int], job: DecodeJob, *, skips: bool
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Yield what decoding from a GOP on gives of `wanted`."""
-        stretch = self._passage.stretch(gop, wanted, skips=skips, goes_on=goes_on)
+        stretch = self._passage.stretch(
+            gop, wanted, skips=skips, goes_on=job.goes_on, following=job.following
+        )
         try:
             for number, frame in stretch:
-                yield number, frame if self._nvdec is None else self._nvdec.planar(frame)
+                yield number, frame if self._nvdec is None else self._nvdec.delivered(frame)
         except WrongPacketError:
             # The feed reads in order from now on; what came before is decoded again.
             self._passage.lose()
@@ -249,7 +260,10 @@ class PyavDecoder(Generic[Pixels]):
     def _is_right(self, number: int, frame: VideoFrame) -> bool:
         """Return whether a picture is that of the plain decode, as far as one is known."""
         verdicts = self._index.verdicts
-        return not verdicts.knows(number) or not verdicts.differs(number, digest_of(frame))
+        if not verdicts.knows(number):
+            return True
+        picture = frame if self._nvdec is None else self._nvdec.planar(frame)
+        return not verdicts.differs(number, digest_of(picture))
 
     def _is_fine_on_the_cpu(self, number: int) -> bool:
         with closing(PyavDecoder(self._index, self._shape)) as other:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from math import prod
-from typing import Any, BinaryIO, Literal, Self, TypeAlias
+from typing import Any, BinaryIO, Literal, Self, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from headrace.video.held import HeldSource
 from headrace.video.metadata import VideoMetadata, read_metadata
 from headrace.video.shape import Crop, FrameShape, Interpolation, PixelType
 from headrace.video.shown import Seconds, shown_at, shown_between
-from headrace.video.source import Source
+from headrace.video.source import Source, Stream
 from headrace.video.stream_index import StreamIndex
 
 Video: TypeAlias = Source | str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
@@ -42,6 +42,7 @@ class _NoFrameError(ConfigError, IndexError):
 def open(  # which is how one says it: headrace.open("a.mp4")
     video: Video,
     *,
+    stream: Stream | None = None,
     size: tuple[int, int] | None = None,
     fit: Fit = "stretch",
     interpolation: Interpolation = "area",
@@ -63,6 +64,9 @@ def open(  # which is how one says it: headrace.open("a.mp4")
     Args:
         video: A path; or the bytes of a video file, or a file object open for reading in binary
             mode that can seek, of which nothing is kept.
+        stream: Which stream of the file, where it has more than one video: the number among all of
+            its streams, as FFmpeg and torchcodec count, or "v:1", the second of its video streams.
+            None takes the one that FFmpeg calls best.
         size: (height, width) of the frames; None keeps that of the video, or of the crop.
         fit: Where `size` has another aspect ratio: `stretch`, `cover` (cut what reaches beyond) or
             `contain` (all of it, on black).
@@ -82,7 +86,7 @@ def open(  # which is how one says it: headrace.open("a.mp4")
     check_on_error(on_error, ("raise", "conceal"))
     shape = FrameShape(size=size, crop=crop, fit=fit, interpolation=interpolation, dtype=dtype)
     budget = parse_bytes(memory_budget)
-    index = open_index(_source(video), store)
+    index = open_index(Source.of(_source(video), stream), store)
     shape.output_size(index.info.upright_size)  # refuses a crop that lies outside
     return VideoReader(
         index, shape, conceals=on_error == "conceal", memory_budget=budget, decoding=decoding
@@ -125,7 +129,8 @@ class VideoReader:
         Raises:
             BackendError: such video cannot be decoded that way.
         """
-        capabilities_of(decoding).check(decoding, index)
+        decoding.check_comes_down()
+        capabilities_of(decoding).check(decoding, index, shape)
         self.index = index
         """The frames there are, when each is shown, and where decoding may start."""
         self._shape = shape
@@ -150,11 +155,12 @@ class VideoReader:
                 frames take more than the memory budget; or the reader is closed.
             OpenError, DecodeError: the file has changed, or is damaged there.
         """
-        if not isinstance(wanted, slice) and hasattr(wanted, "__index__") and not np.ndim(wanted):
-            frame: Array = self._frames(self._numbers([operator.index(wanted)]))[0][0]
-            return frame
         if isinstance(wanted, slice):
             return self._frames(np.arange(len(self))[_checked(wanted)])[0]
+        number = _index_of(wanted)
+        if number is not None:
+            frame: Array = self._frames(self._numbers([number]))[0][0]
+            return frame
         return self._frames(self._numbers(wanted))[0]
 
     def __iter__(self) -> Iterator[Array]:
@@ -182,13 +188,13 @@ class VideoReader:
     def at(self, seconds: Seconds | Iterable[Seconds]) -> Clip:
         """Return the frame that is shown at a time, or at each of several; times as `pts_seconds`.
 
+        Arrays and tensors, such as those of a batch, are times too.
+
         Raises:
             ConfigError: nothing is shown then; says from when until when something is.
             OpenError, DecodeError: the file has changed, or is damaged there.
         """
-        is_one = isinstance(seconds, str) or not isinstance(seconds, Iterable)
-        times: Iterable[object] = [seconds] if is_one else seconds  # type: ignore[assignment]
-        return self._clip(shown_at(self.index, times))
+        return self._clip(shown_at(self.index, _times(seconds)))
 
     def between(
         self, start: Seconds, stop: Seconds | None = None, *, fps: Seconds | None = None
@@ -233,7 +239,7 @@ class VideoReader:
         if found.ndim != 1 or found.dtype.kind not in "iu":
             raise ConfigError(
                 f"frames of {self.index.source} are asked for by an integer, a slice or a list of "
-                f"integers, got {str(indices)[:80]!r}"
+                f"integers, got {' '.join(str(indices).split())[:80]!r}"
             )
         total = len(self)
         for wrong in found[(found < -total) | (found >= total)]:
@@ -316,6 +322,26 @@ def _source(video: Video) -> Source:
             f"{type(video).__name__}; for many videos use a loader, or open each"
         )
     return Source.of(video)
+
+
+def _index_of(wanted: object) -> int | None:
+    """Return the one index that is asked for; None: it is none, or several."""
+    if isinstance(wanted, bool | np.bool_) or not isinstance(wanted, SupportsIndex):
+        return None
+    try:
+        return None if np.ndim(wanted) else operator.index(wanted)  # type: ignore[arg-type]
+    except TypeError:  # a tensor or a NumPy scalar that is no integer
+        return None
+
+
+def _times(seconds: object) -> list[object]:
+    if isinstance(seconds, np.ndarray):
+        return list(seconds.ravel() if seconds.ndim < 2 else seconds)
+    if hasattr(seconds, "tolist"):  # a tensor, or a NumPy scalar
+        seconds = seconds.tolist()
+    if isinstance(seconds, str) or not isinstance(seconds, Iterable):
+        return [seconds]
+    return list(seconds)
 
 
 def _checked(wanted: slice) -> slice:

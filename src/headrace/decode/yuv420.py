@@ -2,16 +2,16 @@
 
 import numpy as np
 from av.video.frame import VideoFrame
-from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
+from av.video.reformatter import ColorRange, VideoReformatter
 from numpy.typing import NDArray
 
+from headrace.decode.colours import matrix_and_range
 from headrace.video.fitting import Fitting
 from headrace.video.planes import rows_of
 from headrace.video.shape import TAG_BYTES, Orientation
 
 _AREA, _BICUBIC, _ROUNDED = 0x20, 0x4, 0x40000
 """swscale flags: with the last, a frame is on average as bright as one that went to RGB at once."""
-_UNTAGGED = 2
 _BLACK, _GREY = 16, 128
 """Of limited range: no brightness; and no colour."""
 
@@ -34,7 +34,7 @@ class Yuv420Packer:
         out: NDArray[np.uint8],
     ) -> None:
         """Write `frame` to `out`, uint8 [packed bytes], upright, as it fits; all sides are even."""
-        matrix, span = _matrix_and_range(frame)
+        matrix, span = matrix_and_range(frame)
         height, width = orientation.upright_size(fitting.scaled)
         shrinks = height <= frame.height and width <= frame.width
         scaled = self._scaler.reformat(
@@ -84,15 +84,3 @@ class Yuv420Unpacker:
             threads=1,
         )
         out[...] = rgb.to_ndarray()
-
-
-def _matrix_and_range(frame: VideoFrame) -> tuple[int, int]:
-    """Return the codes of a frame's own tags; untagged means BT.601 limited, as in FFmpeg."""
-    if frame.format.is_rgb:
-        return Colorspace.ITU601, ColorRange.MPEG
-    matrix = int(frame.colorspace)
-    is_full = frame.color_range == ColorRange.JPEG or frame.format.name.startswith("yuvj")
-    return (
-        Colorspace.ITU601 if matrix == _UNTAGGED else matrix,
-        ColorRange.JPEG if is_full else ColorRange.MPEG,
-    )

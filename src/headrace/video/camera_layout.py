@@ -1,33 +1,31 @@
 """CameraLayout: clips of several cameras, `<video_dir>/<clip>/<camera>.mp4`, and their index.
 
-Or `<video_dir>/<clip>/<camera>/`, folders of pictures.
+Or `.mkv`, or named like another video; or `<video_dir>/<clip>/<camera>/`, folders of pictures.
 """
 
 import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path, PurePosixPath
-from typing import Annotated
-
-from pydantic import Field, TypeAdapter, ValidationError
+from typing import Any
 
 from headrace.errors import ConfigError, MediaError
-from headrace.video.image_sequence import ImageSequence
+from headrace.text_file import write_whole
+from headrace.video.image_sequence import ImageSequence, Rate, source_at
 from headrace.video.source import Source
+from headrace.video.suffixes import is_video_name
 
 _LARGEST_BYTES = 1 << 28
 _LONGEST_NAME = 255
+_LONGEST_SHOWN = 40
 _SUFFIX = ".mp4"
-_FILES = f"[!.]*{_SUFFIX}"
+"""Of a camera that is not there."""
+_NEEDS_RATE = "; folders of pictures are read with a rate (picture_rate=, --rate)"
+_SHOWN = "[!.]*"
 """Not those that macOS hides beside them."""
-_FOLDERS = "[!.]*"
 
-Rate = Fraction | float | str
-"""Pictures per second of media time: 10, 12.5, "30000/1001"."""
-
-_CONTENT = TypeAdapter(dict[str, dict[str, Annotated[int, Field(ge=1, le=1 << 31)]]])
+_MOST_FRAMES = 1 << 31
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +35,7 @@ class CameraClip:
     video_dir: Path
     name: str
     num_frames: int
-    """As the index file says; 0 where no camera can be read."""
+    """As the index file says, of one of its cameras; 0 where none can be read."""
     picture_rate: Rate | None = None
     """Of cameras that are folders of pictures; None where they are files."""
 
@@ -47,21 +45,37 @@ class CameraClip:
         return self.video_dir / self.name
 
     def file(self, camera: str) -> Path:
-        """Return the file of a camera, or its folder, whether or not it is there."""
-        return self.folder / (f"{camera}{_SUFFIX}" if self.picture_rate is None else camera)
+        """Return the file of a camera, or its folder; `<camera>.mp4` if it is not there."""
+        if self.picture_rate is not None:
+            return self.folder / camera
+        usual = self.folder / f"{camera}{_SUFFIX}"
+        if usual.exists():
+            return usual
+        return next((file for file in self._files() if file.stem == camera), usual)
 
     def source(self, camera: str) -> Source:
         """Return where the frames of a camera come from."""
-        file = self.file(camera)
-        if self.picture_rate is None:
-            return Source(file)
-        return ImageSequence(file, rate=self.picture_rate)
+        return source_at(self.file(camera), rate=self.picture_rate)
 
     def found(self) -> set[str]:
         """Return the names of the cameras that are there."""
         if self.picture_rate is None:
-            return {file.stem for file in self.folder.glob(_FILES)}
-        return {each.name for each in self.folder.glob(_FOLDERS) if each.is_dir()}
+            return {file.stem for file in self._files()}
+        return {each.name for each in self.folder.glob(_SHOWN) if each.is_dir()}
+
+    def check_files(self, cameras: Iterable[str]) -> None:
+        """Refuse two files of one camera, such as a.mp4 and a.mkv: ConfigError."""
+        if self.picture_rate is not None:
+            return
+        files = sorted(self._files())
+        for camera in cameras:
+            those = [file for file in files if file.stem == camera]
+            if len(those) > 1:
+                named = " and ".join(map(str, those))
+                raise ConfigError(f"{named} are both of camera {camera}; move one of them away")
+
+    def _files(self) -> list[Path]:
+        return [file for file in self.folder.glob(_SHOWN) if is_video_name(file.name)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +88,12 @@ class CameraLayout:
     """Their names: of all files there are, in alphabetical order; or as they were asked for."""
     left_out: tuple[CameraClip, ...] = ()
     """Folders that `of_folders` found and no camera of which can be read."""
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Every camera of every clip, whether or not it is there, clip by clip."""
+        clips = (*self.clips, *self.left_out)
+        return tuple(clip.source(camera) for clip in clips for camera in self.cameras)
 
     @classmethod
     def read(
@@ -120,8 +140,9 @@ class CameraLayout:
         cameras: Iterable[str] | None = None,
         *,
         picture_rate: Rate | None = None,
+        counted: str | None = None,
     ) -> "CameraLayout":
-        """Look for clips in folders; a clip has as many frames as its first camera that has any.
+        """Look for clips in folders; a clip has as many frames as its longest camera.
 
         Cameras that are missing or damaged do not end it, see `headrace.camera_problems`; clips
         of which none can be read are in `left_out`.
@@ -133,9 +154,11 @@ class CameraLayout:
                 without it.
             cameras: As for `read`.
             picture_rate: As for `read`.
+            counted: The camera that says how many frames a clip has, where it can be read.
 
         Raises:
-            ConfigError: there is no such folder, or no clip in it, or none that can be read.
+            ConfigError: there is no such folder, or no clip in it, or none that can be read; or no
+                camera of the name `counted`.
         """
         names = None if cameras is None else tuple(cameras)
         folders = [Path(each) for each in video_dirs]
@@ -147,29 +170,41 @@ class CameraLayout:
             raise ConfigError(
                 f"no clip was found in {', '.join(map(str, folders)) or 'no folder'}: a clip is a "
                 f"folder of {_kind(picture_rate)} inside the one that is given"
+                + (_NEEDS_RATE if picture_rate is None else "")
             )
         there = _cameras(unread, names)
+        if counted is not None and counted not in there:
+            raise ConfigError(
+                f"frames are to be counted of camera {counted}, and there is {', '.join(there)}"
+            )
         errors: list[MediaError] = []
-        counted = [_counted(clip, there, count_frames, errors) for clip in unread]
-        clips = tuple(clip for clip in counted if clip.num_frames)
+        found = [_counted(clip, there, counted, count_frames, errors) for clip in unread]
+        clips = tuple(clip for clip in found if clip.num_frames)
         if not clips:
             said = "\n".join(map(str, errors))
             raise ConfigError(f"no camera of {len(unread)} clips can be read:\n{said}")
-        left_out = tuple(clip for clip in counted if not clip.num_frames)
+        left_out = tuple(clip for clip in found if not clip.num_frames)
         return cls(clips=clips, cameras=there, left_out=left_out)
+
+    def check_clips(self, what: str, names: Iterable[object] | None) -> None:
+        """Refuse names of clips that are not there, for which `what` is listed: ConfigError."""
+        unknown = set(names or ()).difference(clip.name for clip in self.clips)
+        if unknown:
+            count = "a clip that is" if len(unknown) == 1 else f"{len(unknown)} clips that are"
+            raise ConfigError(
+                f"{what} are listed for {count} not there, such as {min(unknown, key=repr)!r}; "
+                f"clips are named like {self.clips[0].name!r}"
+            )
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the index file, for `read`; each video_dir relative to it.
 
+        Ranks may write it at the same time: who reads it meanwhile finds a whole one.
+
         Raises:
             ConfigError: it cannot be written.
         """
-        try:
-            Path(path).write_text(self.to_json(Path(path).parent), encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write {path}: {error.strerror}; give another path"
-            ) from error
+        write_whole(Path(path), self.to_json(Path(path).parent))
 
     def to_json(self, folder: Path) -> str:
         """Return the text of an index file that will lie in `folder`."""
@@ -182,22 +217,35 @@ class CameraLayout:
         return json.dumps(content, indent=1) + "\n"
 
 
+def camera_names(text: str | None) -> list[str] | None:
+    """Return the names in "front, left", as they are typed; None, for all cameras, stays so."""
+    return None if text is None else [*filter(None, map(str.strip, text.split(",")))]
+
+
 def _counted(
     clip: CameraClip,
     cameras: tuple[str, ...],
+    counted: str | None,
     count_frames: Callable[[Path], int],
     errors: list[MediaError],
 ) -> CameraClip:
-    """Return `clip` with the frames of its first camera that can be read; why others cannot."""
-    for camera in cameras:
+    """Return `clip` with the frames of the camera `counted`, or of its longest that can be read."""
+    most = 0
+    for camera in cameras if counted is None else (counted, *cameras):
         try:
             source = clip.source(camera)
-            if isinstance(source, ImageSequence):
-                return replace(clip, num_frames=len(source.pictures))
-            return replace(clip, num_frames=count_frames(source.path))
+            count = (
+                len(source.pictures)
+                if isinstance(source, ImageSequence)
+                else count_frames(source.path)
+            )
         except MediaError as error:
             errors.append(error)
-    return clip
+            continue
+        if camera == counted:
+            return replace(clip, num_frames=count)
+        most = max(most, count)
+    return replace(clip, num_frames=most)
 
 
 def _content(path: Path) -> dict[str, dict[str, int]]:
@@ -209,19 +257,34 @@ def _content(path: Path) -> dict[str, dict[str, int]]:
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}; give a camera index") from error
     try:
-        return _CONTENT.validate_python(json.loads(text, object_pairs_hook=_once), strict=True)
+        content: dict[str, dict[str, int]] = json.loads(text, object_pairs_hook=_once)
+        _check_content(content)
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"{path} is no camera index, which reads like {wants}: {_reason(error)}"
+            f"{path} is no camera index, which reads like {wants}: {error}"
         ) from error
+    return content
 
 
-def _reason(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return f"JSON: {error}"
-    first = error.errors()[0]
-    where = " -> ".join(map(str, first["loc"]))
-    return f"{where or 'JSON'}: {first['msg']}"
+def _check_content(content: Any) -> None:
+    """Refuse what is no `{video_dir: {clip: frame_count}}`: ValueError."""
+    if not isinstance(content, dict):
+        raise ValueError(f"it is {_shown(content)}, no object")
+    for folder, counts in content.items():
+        if not isinstance(counts, dict):
+            raise ValueError(f"{folder} is {_shown(counts)}, no object")
+        for name, count in counts.items():
+            if type(count) is not int or not 1 <= count <= _MOST_FRAMES:
+                raise ValueError(
+                    f"{folder} -> {name} has {_shown(count)} frames; "
+                    f"it must be a whole number from 1 to {_MOST_FRAMES}"
+                )
+
+
+def _shown(value: object) -> str:
+    """Return the beginning of what was read: it may be megabytes."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _check_clips(clips: tuple[CameraClip, ...], path: Path) -> None:
@@ -253,12 +316,21 @@ def _cameras(clips: tuple[CameraClip, ...], asked: Iterable[str] | None) -> tupl
     """Return the cameras asked for, or all that any clip has, by name."""
     found = set().union(*(clip.found() for clip in clips))
     if not found:
+        has_folders = any(each.is_dir() for each in clips[0].folder.glob(_SHOWN))
+        needs_rate = clips[0].picture_rate is None and has_folders
         raise ConfigError(
             f"no camera was found: there are no {_kind(clips[0].picture_rate)} in "
             f"{clips[0].folder}, nor in the folder of any other clip"
+            + (_NEEDS_RATE if needs_rate else "")
         )
-    if asked is None:
-        return tuple(sorted(found))
+    names = tuple(sorted(found)) if asked is None else _asked(asked, found)
+    for clip in clips:
+        clip.check_files(names)
+    return names
+
+
+def _asked(asked: Iterable[str], found: set[str]) -> tuple[str, ...]:
+    """Return the names that are asked for; refuse those that no clip has."""
     names = tuple(asked)
     if isinstance(asked, str) or not names or len(set(names)) != len(names):
         raise ConfigError(f"cameras must be a list of different names, not empty; got {asked!r}")
@@ -280,12 +352,15 @@ def _clips_in(video_dir: Path, *, picture_rate: Rate | None) -> list[CameraClip]
         ]
         return [clip for clip in clips if clip.found()]
     except OSError as error:
-        raise ConfigError(f"cannot read folder {video_dir}: {error.strerror}") from error
+        raise ConfigError(
+            f"cannot read folder {video_dir}: {error.strerror}; give one "
+            "whose sub-folders are clips"
+        ) from error
 
 
 def _check_rate(picture_rate: Rate | None) -> None:
     if picture_rate is not None:
-        ImageSequence(Path("camera"), rate=picture_rate)  # refuses what is no rate
+        source_at("camera", rate=picture_rate)  # refuses what is no rate
 
 
 def _kind(picture_rate: Rate | None) -> str:

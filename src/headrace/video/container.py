@@ -6,6 +6,7 @@ of frames is bounded before any memory is taken for them.
 """
 
 import errno
+from typing import Any
 
 import av
 from av.container import InputContainer
@@ -14,7 +15,7 @@ from av.video.stream import VideoStream
 
 from headrace.errors import ConfigError, OpenError
 from headrace.video.door import at_the_door, describe
-from headrace.video.source import Source
+from headrace.video.source import Source, Stream
 
 MAX_PIXELS = 1 << 27
 """Largest frame that is decoded: 134 megapixels, four times 7680x4320."""
@@ -83,8 +84,9 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
 
 def _choose_stream(container: InputContainer, source: Source) -> VideoStream:
     videos = [s for s in container.streams.video if not _is_cover_art(s)]
-    if source.stream is not None:
-        videos = [s for s in videos if s.index == source.stream]
+    if source.stream_in_file is not None:
+        number = _number_of(container, source.stream_in_file)
+        videos = [s for s in videos if s.index == number]
     if not videos:
         raise OpenError(_no_video(container, source), source=str(source))
     best = container.streams.best("video")
@@ -110,14 +112,45 @@ def _no_video(container: InputContainer, source: Source) -> str:
     kinds = [s.type for s in container.streams]
     found = ", ".join(f"{kinds.count(k)} {k}" for k in dict.fromkeys(kinds)) or "no stream at all"
     if source.stream is not None:
-        numbers = [s.index for s in container.streams.video if not _is_cover_art(s)]
+        number = _number_of(container, source.stream)
+        asked = next(
+            (f", which is {_described(s)}" for s in container.streams if s.index == number), ""
+        )
+        of_video = enumerate(container.streams.video)
+        readable = [
+            f'{s.index} or "v:{place}" ({_described(s)})'
+            for place, s in of_video
+            if not _is_cover_art(s)
+        ]
         return (
-            f"cannot open {source}: video stream {source.stream} was asked for, its video "
-            f"streams are {numbers or 'none'} ({found}); choose one of those"
+            f"cannot open {source}: video stream {source.stream} was asked for{asked}; its video "
+            f"streams are {', '.join(readable) or 'none'}, among {found}; choose one of those"
         )
     if any(_is_cover_art(s) for s in container.streams.video):
         found += ", the video being cover art"
     return f"cannot open {source}: it has no video stream ({found}); give a file with video"
+
+
+def _number_of(container: InputContainer, stream: Stream) -> int:
+    """Return the number of a stream among all of a file; one that it has not, if it has not."""
+    if isinstance(stream, int):
+        return stream
+    place = int(stream.removeprefix("v:"))
+    numbers = [s.index for s in container.streams.video]
+    return numbers[place] if place < len(numbers) else -1
+
+
+def _described(stream: Any) -> str:
+    """Return what a stream of any kind is; of some FFmpeg knows no codec."""
+    codec = getattr(stream, "codec_context", None)
+    said = f"{stream.type or 'data'}"
+    if codec is not None and codec.name:
+        said += f" in {codec.name}"
+    if isinstance(stream, VideoStream):
+        if _is_cover_art(stream):
+            return "a picture that is attached, such as cover art"
+        said += f", {stream.width}x{stream.height}"
+    return said
 
 
 def _is_cover_art(stream: VideoStream) -> bool:

@@ -1,10 +1,15 @@
 """How a picture of one aspect ratio is made to fill a size of another, as a value."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+_Pixels = TypeVar("_Pixels", NDArray[np.uint8], "torch.Tensor")
 
 Fit = Literal["stretch", "cover", "contain"]
 """`stretch` fills the size and gives up the aspect ratio. `cover` keeps it and fills the size: what
@@ -56,15 +61,16 @@ class Fitting:
             offset=(top // 2, left // 2),
         )
 
-    def place(self, pixels: NDArray[np.uint8], out: NDArray[np.uint8], black: int = 0) -> None:
+    def place(self, pixels: _Pixels, out: _Pixels, black: int = 0) -> None:
         """Write the scaled picture, [scaled, ...], where it belongs in `out`, [size, ...]."""
-        if self.scaled == self.size:
+        if self.scaled == self.size and not any(self.offset):
             out[...] = pixels
             return
-        if self.scaled[0] < self.size[0] or self.scaled[1] < self.size[1]:
+        sides = [*zip(self.offset, self.scaled, self.size, strict=True)]
+        if any(offset > 0 or offset + side < whole for offset, side, whole in sides):
             out[...] = black
         to, cut = [], []
-        for offset, side, whole in zip(self.offset, self.scaled, self.size, strict=True):
+        for offset, side, whole in sides:
             to.append(slice(max(0, offset), min(whole, offset + side)))
             cut.append(slice(max(0, -offset), min(side, whole - offset)))
         out[tuple(to)] = pixels[tuple(cut)]

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from headrace.errors import ConfigError, OpenError
-from headrace.video.source import Fingerprint, Source
+from headrace.video.source import Fingerprint, Source, Stream
 from headrace.video.timebase import exact_number
 
 _SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"])
 _NUMBER = re.compile(r"%(0?)(\d*)d")
 _SPECIAL = re.compile(r"([*?\[\]{}\\~])")
 _MOST_PER_SECOND = 10_000
+
+Rate = Fraction | float | str
+"""Pictures per second of media time: 10, 12.5, "30000/1001"."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,14 @@ class ImageSequence(Source):
         ConfigError: the rate is no number above 0, or the pattern none.
     """
 
-    rate: Fraction | float | str = field(kw_only=True)
-    """Pictures per second of media time: 10, 12.5, "30000/1001"."""
+    rate: Rate = field(kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.stream is not None:
+            raise ConfigError(
+                f"pictures have no streams to choose from, and stream {self.stream!r} was asked "
+                f"for of {self.path}; leave it out"
+            )
         object.__setattr__(self, "path", Path(self.path))
         rate = exact_number("rate", self.rate).limit_denominator(1 << 16)
         if not 0 < rate <= _MOST_PER_SECOND:
@@ -128,9 +135,10 @@ class ImageSequence(Source):
                 return known
             names = sorted(entry.name for entry in os.scandir(folder) if entry.name[0] != ".")
         except OSError as error:
+            own = "; a video has a rate of its own, so give none" if folder.is_file() else ""
             raise self._cannot_open(
                 f"{(error.strerror or str(error)).lower()}; give a folder of pictures, or a "
-                "pattern such as frames/%05d.jpg"
+                f"pattern such as frames/%05d.jpg{own}"
             ) from error
         names = self._numbered(names) if self._number is not None else self._named(names)
         found = tuple(folder / name for name in names)
@@ -185,6 +193,41 @@ class ImageSequence(Source):
 
     def _cannot_open(self, why: str) -> OpenError:
         return OpenError(f"cannot open the pictures {self}: {why}", source=str(self))
+
+
+def source_at(
+    path: str | os.PathLike[str], *, rate: Rate | None = None, stream: Stream | None = None
+) -> Source:
+    """Return the video at a path: a file, or, with a rate, pictures in order.
+
+    Raises:
+        ConfigError: the rate or the stream is none, or they do not go together.
+    """
+    if rate is None:
+        return Source.of(path, stream)
+    return ImageSequence(Path(path), stream, rate=rate)
+
+
+def rate_of(source: Source) -> str | None:
+    """Return the rate that `source_at` makes the same source of; None of a file."""
+    return str(source.rate) if isinstance(source, ImageSequence) else None
+
+
+def is_pattern(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path that names no file reads like a pattern of pictures."""
+    return _NUMBER.search(Path(path).name) is not None and not Path(path).exists()
+
+
+def without_number(path: Path) -> Path:
+    """Return what a pattern is called after: frames/left_%05d.jpg frames/left, %05d.jpg its folder.
+
+    Another path stays as it is.
+    """
+    found = _NUMBER.search(path.name)
+    if found is None:
+        return path
+    name = (path.name[: found.start()] or path.stem[found.end() :]).strip("_-. ")
+    return path.with_name(name) if name else path.parent
 
 
 def _by_number(name: str) -> list[tuple[int, int, str]]:

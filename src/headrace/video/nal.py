@@ -1,27 +1,21 @@
-"""What a packet's own bytes say before it is decoded: frames nothing refers to, frames never shown.
+"""The parts of a packet, as its own bytes part them: NAL units, parameter sets, picture headers.
 
-Only what the bitstream states is used: `nal_ref_idc` of H.264 (ITU-T H.264, 7.4.1), the sub-layer
-non-reference types of HEVC (ITU-T H.265, table 7-1), `show_frame` of VP8 (RFC 6386, 9.1) and VP9
-(VP9 bitstream specification, 7.2), `picture_coding_type` of MPEG-1 and 2 (ISO/IEC 13818-2, 6.3.9),
-`vop_coding_type` of MPEG-4 (ISO/IEC 14496-2, 6.3.5).
+Sources: ITU-T H.264, 7.4.1; ITU-T H.265, table 7-1; VP9 bitstream specification, 6.2; ISO/IEC
+13818-2, 6.3.9; ISO/IEC 14496-2, 6.3.5.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-_H264_SLICES = frozenset((1, 2, 3, 4, 5))
-_SETS = {"h264": (7, 8, 13, 15), "hevc": (33, 32, 34)}
+H264_SLICES = frozenset((1, 2, 3, 4, 5))
+SETS = {"h264": (7, 8, 13, 15), "hevc": (33, 32, 34)}
 """Types of parameter sets, that of the sequence first."""
-_HEVC_NON_REFERENCE = frozenset((0, 2, 4, 6, 8, 10, 12, 14))
-_HEVC_RANDOM_ACCESS = frozenset(range(16, 24))
+HEVC_RANDOM_ACCESS = frozenset(range(16, 24))
+HEVC_SLICES: Final = 32
+"""Types below are slices."""
 _MPEG4_PICTURE = b"\x00\x00\x01\xb6"
 _START_CODE = b"\x00\x00\x01"
 MPEG_PICTURE = b"\x00\x00\x01\x00"
-WITH_SETS = frozenset(_SETS)
-"""Codecs whose packets may tell parameter sets."""
-HIDING = frozenset(["vp8", "vp9"])
-"""Codecs with frames that are decoded and never shown, packets of their own."""
-_I_PICTURE, _B_PICTURE = 1, 3
 _MPEG_SEQUENCE = b"\x00\x00\x01\xb3"
 _SETUP_BYTES = 4096
 """Within which a keyframe has said what it is."""
@@ -49,30 +43,7 @@ def length_size(codec: str, extradata: bytes | None) -> int:
     return 0
 
 
-def is_droppable(codec: str, packet: memoryview, nal_length_size: int) -> bool:
-    """Return whether no other frame refers to this packet's frame, as far as its header tells.
-
-    A False is always safe. HEVC with temporal layers is never called droppable: there, a
-    sub-layer non-reference frame may still serve a higher layer.
-    """
-    if codec == "h264":
-        if nal_length_size and len(packet) > nal_length_size:
-            first = packet[nal_length_size]
-            if first & 0x1F in _H264_SLICES:
-                return first >> 5 & 3 == 0  # as most packets begin
-        for header in units(packet, nal_length_size):
-            if header[0] & 0x1F in _H264_SLICES:
-                return header[0] >> 5 & 3 == 0
-    elif codec == "hevc":
-        for header in units(packet, nal_length_size):
-            kind, temporal_id = header[0] >> 1 & 0x3F, (header[1] & 7) - 1
-            if kind < 32:
-                return kind in _HEVC_NON_REFERENCE and temporal_id == 0
-    # Not of MPEG-4: a packet of its may hold a second picture, which others refer to.
-    return codec != "mpeg4" and _picture_type(codec, packet) == _B_PICTURE
-
-
-def _picture_type(codec: str, packet: memoryview) -> int:
+def picture_type(codec: str, packet: memoryview) -> int:
     """Return the type of the first picture of MPEG-1, 2 or 4, as MPEG-1 and 2 number them; or 0."""
     if codec in ("mpeg1video", "mpeg2video"):
         data = bytes(packet[:_SETUP_BYTES])
@@ -83,35 +54,6 @@ def _picture_type(codec: str, packet: memoryview) -> int:
         at = data.find(_MPEG4_PICTURE)
         return (data[at + 4] >> 6) + 1 if 0 <= at < len(data) - 4 else 0
     return 0
-
-
-def is_keyframe(codec: str, packet: memoryview, nal_length_size: int, said: bool) -> bool:
-    """Return whether decoding can start at this packet; `said` is the container's own flag.
-
-    The flag is believed where FFmpeg's parser has corrected it. For others it repeats what the
-    container's table says, and such tables lie: there the picture's own type decides.
-    """
-    if codec == "hevc":
-        kinds = [header[0] >> 1 & 0x3F for header in units(packet, nal_length_size)]
-        return any(kind in _HEVC_RANDOM_ACCESS for kind in kinds)
-    if codec == "vp9":
-        return vp9_header(packet).is_key
-    if codec in ("mpeg1video", "mpeg2video", "mpeg4"):
-        return _picture_type(codec, packet) == _I_PICTURE
-    return said
-
-
-def is_hidden(codec: str, packet: memoryview) -> bool:
-    """Return whether the packet holds a frame that is decoded and never shown (VP8, VP9)."""
-    if len(packet) == 0:
-        return False
-    first = packet[0]
-    if codec == "vp8":
-        return first >> 4 & 1 == 0
-    if codec == "vp9":
-        is_superframe = packet[-1] >> 5 == 0b110
-        return not is_superframe and not vp9_header(packet).is_shown
-    return False
 
 
 def vp9_header(packet: memoryview) -> Vp9Header:
@@ -171,15 +113,11 @@ def parameter_sets(codec: str, packet: memoryview, nal_length_size: int) -> list
     """Return the parameter sets that stand before the first slice of a packet: H.264 and HEVC."""
     found: list[ParameterSet] = []
     is_h264 = codec == "h264"
-    if nal_length_size and len(packet) > nal_length_size:
-        first = packet[nal_length_size]
-        if first & 0x1F in _H264_SLICES if is_h264 else first >> 1 & 0x3F < 32:
-            return found  # as most packets begin
     for unit in units(packet, nal_length_size):
         kind = unit[0] & 0x1F if is_h264 else unit[0] >> 1 & 0x3F
-        if kind in _H264_SLICES if is_h264 else kind < 32:
+        if kind in H264_SLICES if is_h264 else kind < HEVC_SLICES:
             break
-        if kind not in _SETS[codec]:
+        if kind not in SETS[codec]:
             continue
         data = bytes(unit)
         if nal_length_size:
@@ -187,7 +125,7 @@ def parameter_sets(codec: str, packet: memoryview, nal_length_size: int) -> list
         else:
             end = data.find(_START_CODE)
             data = _START_CODE + (data if end < 0 else data[:end].rstrip(b"\0"))
-        found.append(ParameterSet(kind == _SETS[codec][0], data))
+        found.append(ParameterSet(kind == SETS[codec][0], data))
     return found
 
 
@@ -200,7 +138,7 @@ def preamble(codec: str, packet: memoryview, nal_length_size: int) -> bytes | No
         said = b""
         for unit in units(packet, nal_length_size):
             kind = unit[0] & 0x1F if codec == "h264" else unit[0] >> 1 & 0x3F
-            if (1 <= kind <= 5) if codec == "h264" else kind < 32:
+            if (1 <= kind <= 5) if codec == "h264" else kind < HEVC_SLICES:
                 break
             if nal_length_size:
                 said += len(unit).to_bytes(nal_length_size, "big") + bytes(unit)

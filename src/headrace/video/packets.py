@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,8 @@ from headrace.video import nal
 from headrace.video.codec import first_frame, frame_alone, prepare
 from headrace.video.container import open_container
 from headrace.video.door import at_the_door, describe
-from headrace.video.entry import Trust, trust
+from headrace.video.entry import trust
+from headrace.video.glance import DROPPABLE, HIDDEN, KEYFRAME, MAY_TELL, glance_of
 from headrace.video.shape import Orientation
 from headrace.video.source import Source
 
@@ -108,11 +110,19 @@ class PacketTable:
         return len(self.pts)
 
 
+_ROW = struct.Struct("=8q")
+"""(pts, dts, duration, position, signature, flags, trust, what was in force before) of a packet.
+Packed at once: as tuples they took twice the time."""
+_DISCARDED = 16
+"""Beside the flags of `glance`: an edit list hides the packet."""
+
+
 @dataclass(eq=False)
 class _Found:
-    rows: list[tuple[int, ...]] = field(default_factory=list)
-    """(pts, dts, duration, is keyframe, is shown, is droppable, signature, position, trust, what
-    was in force before it)."""
+    rows: bytearray = field(default_factory=bytearray)
+    """A `_ROW` for each packet."""
+    count: int = 0
+    """Packets so far."""
     is_told_once: bool = False
     setups: set[bytes] = field(default_factory=set)
     sets: dict[bytes, None] = field(default_factory=dict)
@@ -138,7 +148,7 @@ def read_packets(source: Source) -> PacketTable:
         found = _Found()
         reorder_depth = int(stream.codec_context.reorder_depth)
         first = _read(container, stream, found)
-        if not found.rows:
+        if not found.count:
             raise ScanError(
                 f"cannot index {source}: its video stream holds no packet; "
                 "the file is cut off or only a header",
@@ -146,27 +156,28 @@ def read_packets(source: Source) -> PacketTable:
             )
         if first is None:
             raise ScanError(
-                f"cannot index {source}: none of its first {len(found.rows)} packets gives "
+                f"cannot index {source}: none of its first {found.count} packets gives "
                 f"a frame ({stream.codec_context.name}); the file is damaged or encrypted",
                 source=str(source),
             )
-        columns = np.array(found.rows, np.int64).T
+        columns = np.frombuffer(found.rows, np.int64).reshape(found.count, -1).T.copy()
+        pts, dts, duration, position, signature, flags, believed, state = columns
         info = _describe_stream(container, stream, first)
         if not info.orientation.is_exact:
             found.problems.append("display matrix is not a right angle: no turn is applied")
         return PacketTable(
             info=info,
-            pts=columns[0],
-            dts=columns[1],
-            duration=columns[2],
-            is_keyframe=columns[3].astype(np.bool_),
-            is_shown=columns[4].astype(np.bool_),
-            is_droppable=columns[5].astype(np.bool_),
-            signature=columns[6],
-            position=columns[7],
-            trust=columns[8].astype(np.uint8),
+            pts=pts,
+            dts=dts,
+            duration=duration,
+            is_keyframe=flags & KEYFRAME > 0,
+            is_shown=flags & (HIDDEN | _DISCARDED) == 0,
+            is_droppable=flags & DROPPABLE > 0,
+            signature=signature,
+            position=position,
+            trust=believed.astype(np.uint8),
             told=b"".join(chain.from_iterable(found.states)),
-            told_range=_told_ranges(found)[columns[9]],
+            told_range=_told_ranges(found)[state],
             is_told_once=found.is_told_once,
             is_set_up_anew=len(found.setups) > 1,
             reorder_depth=reorder_depth,
@@ -178,9 +189,11 @@ def _read(container: InputContainer, stream: VideoStream, found: _Found) -> Vide
     """Read every packet into `found`; return the first frame, if one can be decoded."""
     context = stream.codec_context
     prepare(context)
+    # Of the first frame only its kind is wanted, not its pixels.
+    context.options = {**context.options, "skip_loop_filter": "all"}
     codec, is_intra_only = context.codec.canonical_name, bool(context.codec.intra_only)
     prefix = nal.length_size(codec, context.extradata)
-    may_hide, has_sets = codec in nal.HIDING, codec in nal.WITH_SETS
+    glance, pack = glance_of(codec, prefix), _ROW.pack
     first: VideoFrame | None = None
     try:
         for packet in container.demux(stream):
@@ -188,38 +201,37 @@ def _read(container: InputContainer, stream: VideoStream, found: _Found) -> Vide
                 first = first or first_frame(context, None)
                 continue
             data = memoryview(packet)
-            is_keyframe = nal.is_keyframe(codec, data, prefix, packet.is_keyframe)
-            believed = Trust.DOUBTFUL
-            if is_keyframe:
+            flags = glance(data, packet.is_keyframe)
+            believed = 0
+            if flags & KEYFRAME:
                 believed = trust(codec, data, prefix, is_intra_only=is_intra_only)
                 if (setup := nal.setup(codec, data)) is not None:
                     found.setups.add(setup)
                 found.is_told_once |= packet.has_sidedata("new_extradata")
+            if packet.is_discard:
+                flags |= _DISCARDED
             pts, dts, position = packet.pts, packet.dts, packet.pos
-            found.rows.append(
-                (
-                    NO_PTS if pts is None else pts,
-                    NO_PTS if dts is None else dts,
-                    packet.duration or 0,
-                    is_keyframe,
-                    not packet.is_discard and not (may_hide and nal.is_hidden(codec, data)),
-                    nal.is_droppable(codec, data, prefix),
-                    signature_of(data),
-                    -1 if position is None else position,
-                    believed,
-                    found.state,
-                )
+            found.rows += pack(
+                NO_PTS if pts is None else pts,
+                NO_PTS if dts is None else dts,
+                packet.duration or 0,
+                -1 if position is None else position,
+                signature_of(data),
+                flags,
+                believed,
+                found.state,
             )
-            if has_sets and (sets := nal.parameter_sets(codec, data, prefix)):
-                _tell(sets, found)
+            found.count += 1
+            if flags & MAY_TELL:
+                _tell(nal.parameter_sets(codec, data, prefix), found)
             if packet.is_corrupt:
                 found.problems.append("some packets are marked damaged or cut off")
-            if first is None and len(found.rows) == 1:
+            if first is None and found.count == 1:
                 first = frame_alone(context, packet)
             if first is None:
                 first = first_frame(context, packet)
     except av.error.FFmpegError as error:
-        found.problems.append(f"reading stops at packet {len(found.rows)}: {describe(error)}")
+        found.problems.append(f"reading stops at packet {found.count}: {describe(error)}")
         first = first or first_frame(context, None)
     return first
 
@@ -231,8 +243,8 @@ def _tell(sets: Sequence[nal.ParameterSet], found: _Found) -> None:
         found.sets[unit] = None
         if is_sequence:
             found.setups.add(unit)
-    in_force = tuple(found.sets) if len(found.rows) > 1 else ()
-    if len(found.rows) == 1:
+    in_force = tuple(found.sets) if found.count > 1 else ()
+    if found.count == 1:
         found.sets.clear()  # The first packet is told to every codec in any case.
     found.states.setdefault((), 0)
     if len(found.states) >= _MOST_STATES:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 from av.video.frame import PictureType
@@ -14,7 +15,8 @@ from headrace.errors import ScanError
 from headrace.video.codec import PlainCodec, Shown, VideoPacket, packets_of, prepare
 from headrace.video.container import open_container
 from headrace.video.door import at_the_door
-from headrace.video.packets import NO_PTS
+from headrace.video.left_over import plain_codec, spoiling, told_of_packets
+from headrace.video.packets import NO_PTS, PacketTable
 from headrace.video.planes import digest_of
 from headrace.video.source import Source
 
@@ -48,29 +50,46 @@ class Reference:
     """Ordinals of packets that brought two frames; the first is told as of the packet before."""
 
 
-def read_reference(source: Source, *, twice: bool) -> Reference:
+def read_reference(source: Source, table: PacketTable, *, twice: bool) -> Reference:
     """Decode a whole stream plainly, and take each picture's checksum.
 
     Twice, or of `ENDS_EARLY`: pictures that come out otherwise when frames are held longer are
     reported as damaged.
-    Cost: decodes every frame, or twice; converts none.
+    Cost: decodes every frame, or twice; converts none. A damaged H.264 stream once more for each
+    time that damage is met in frames that no other refers to.
 
     Raises:
         OpenError: it cannot be opened as video.
         ScanError: something below fails on it.
     """
-    found, codec = _read(source, held=0)
-    if not twice and codec not in ENDS_EARLY:
+    found = _read_spared(source, table, held=0)
+    if not twice and table.info.codec not in ENDS_EARLY:
         return found
-    again, _ = _read(source, held=HELD_FRAMES)
+    again = _read_spared(source, table, held=HELD_FRAMES)
     if len(again.digest) != len(found.digest):
         return found
     unlike = found.ordinal[again.digest != found.digest].tolist()
     return replace(found, reported=found.reported | set(unlike))
 
 
-def _read(source: Source, *, held: int) -> tuple[Reference, str]:
-    """Return what comes out, while the last `held` frames are kept, and the codec's name."""
+def _read_spared(source: Source, table: PacketTable, *, held: int) -> Reference:
+    """Return what comes out, the damaged pictures left out that would spoil those behind them."""
+    found = _read(source, table, held=held)
+    left_out: frozenset[int] = frozenset()
+    while spoilt := spoiling(table.info.codec, found.reported, table.is_droppable.item) - left_out:
+        left_out |= spoilt
+        spared = _read(source, table, held=held, left_out=left_out)
+        digest = found.digest.copy()
+        _, ours, theirs = np.intersect1d(found.ordinal, spared.ordinal, return_indices=True)
+        digest[ours] = spared.digest[theirs]
+        found = replace(found, digest=digest, reported=found.reported | spared.reported)
+    return found
+
+
+def _read(
+    source: Source, table: PacketTable, *, held: int, left_out: Collection[int] = ()
+) -> Reference:
+    """Return what comes out of all packets but those, while the last `held` frames are kept."""
     container, stream = open_container(source)
     kept_frames: deque[Shown] = deque(maxlen=held)
     rows: list[tuple[int, int]] = []
@@ -78,28 +97,31 @@ def _read(source: Source, *, held: int) -> tuple[Reference, str]:
     is_b: list[bool] = []
     reported: set[int] = set()
     with container, at_the_door(ScanError, source, "decode"):
-        codec = PlainCodec(prepare(stream.codec_context))
-        packets = enumerate(packets_of(container, stream, source))
-        for shown in plain_decode(codec, packets, reported):
+        packets = packets_of(container, stream, source)
+        first = next(packets)
+        told = None if table.is_told_once else told_of_packets(stream, first, table)
+        codec = plain_codec(prepare(stream.codec_context), told=told)
+        numbered = enumerate(chain([first], packets))
+        sent = ((ordinal, packet) for ordinal, packet in numbered if ordinal not in left_out)
+        for shown in plain_decode(codec, sent, reported):
             kept_frames.append(shown)
             pts = shown.frame.pts
             rows.append((shown.ordinal, NO_PTS if pts is None else pts))
             is_b.append(is_unreferenced(codec, shown))
             digests.append(digest_of(shown.frame))
-    table = np.array(rows, np.int64).reshape(-1, 2)
-    doubled = _part_doubles(table)
-    _, first = np.unique(table[:, 0], return_index=True)
-    kept = np.sort(first)
-    kept = kept[table[kept, 0] >= 0]
-    found = Reference(
-        ordinal=table[kept, 0],
-        pts=table[kept, 1],
+    rows_found = np.array(rows, np.int64).reshape(-1, 2)
+    doubled = _part_doubles(rows_found)
+    _, first_of = np.unique(rows_found[:, 0], return_index=True)
+    kept = np.sort(first_of)
+    kept = kept[rows_found[kept, 0] >= 0]
+    return Reference(
+        ordinal=rows_found[kept, 0],
+        pts=rows_found[kept, 1],
         digest=np.array(digests, np.uint32)[kept],
         is_unreferenced=np.array(is_b, np.bool_)[kept],
         reported=frozenset(reported),
         doubled=doubled,
     )
-    return found, stream.codec_context.codec.canonical_name
 
 
 def _part_doubles(table: NDArray[np.int64]) -> tuple[int, ...]:

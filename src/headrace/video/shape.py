@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.sizes import check_counts
 from headrace.video.fitting import Fit, Fitting
 
 Layout = Literal["rgb", "yuv420"]
@@ -27,6 +28,8 @@ FFmpeg converts: white of the usual limited range comes as 65283."""
 TAG_BYTES = 2
 """At the end of a frame in `yuv420`."""
 
+_MOST_PIXELS = 1 << 31
+"""Of a side: more than any frame has."""
 _FIXED_POINT_ONE = 1 << 16
 
 
@@ -40,10 +43,8 @@ class Crop:
     width: int
 
     def __post_init__(self) -> None:
-        if self.top < 0 or self.left < 0 or self.height < 1 or self.width < 1:
-            raise ConfigError(
-                f"a crop needs top and left >= 0 and height and width >= 1, got {self}"
-            )
+        check_counts(0, _MOST_PIXELS, top=self.top, left=self.left)
+        check_counts(1, _MOST_PIXELS, height=self.height, width=self.width)
 
 
 def _is_pair(size: object) -> bool:
@@ -68,8 +69,9 @@ class FrameShape:
     """Part of the upright frame to keep; None keeps all of it."""
     layout: Layout = "rgb"
     """How its pixels lie in memory; `yuv420` needs a size."""
-    fit: Fit = "stretch"
-    """What becomes of the aspect ratio where a size has another."""
+    fit: Fit | Fitting = "stretch"
+    """What becomes of the aspect ratio where a size has another; or where exactly the picture lies
+    in a result of that size."""
     interpolation: Interpolation = "area"
     """How pictures are resized."""
     dtype: PixelType = "uint8"
@@ -82,11 +84,16 @@ class FrameShape:
             ("interpolation", Interpolation),
             ("dtype", PixelType),
         ):
-            if getattr(self, name) not in get_args(choices):
+            is_placed = name == "fit" and isinstance(self.fit, Fitting)
+            if not is_placed and getattr(self, name) not in get_args(choices):
                 raise ConfigError(
                     f"{name} must be one of {', '.join(get_args(choices))}, "
                     f"got {getattr(self, name)!r}"
                 )
+        if self.crop is not None and not isinstance(self.crop, Crop):
+            raise ConfigError(
+                f"crop must be a Crop(top=, left=, height=, width=), got {self.crop!r}"
+            )
         if self.size is not None and not _is_pair(self.size):
             raise ConfigError(f"size is (height, width), both integers >= 1, got {self.size!r}")
         if self.layout == "yuv420" and (self.size is None or any(side % 2 for side in self.size)):
@@ -99,6 +106,8 @@ class FrameShape:
 
     def _check_together(self) -> None:
         """Refuse what is no choice together: ConfigError."""
+        if isinstance(self.fit, Fitting) and (self.size != self.fit.size or self.layout != "rgb"):
+            raise ConfigError(f"a fit of {self.fit.size} needs that size, and RGB, got {self.size}")
         if self.size is None and self.fit != "stretch":
             raise ConfigError(
                 f"fit={self.fit!r} needs a size to fit into; give size=(height, width)"
@@ -122,6 +131,10 @@ class FrameShape:
             return (height * width * 3 // 2 + TAG_BYTES,)
         return height, width, 3
 
+    def frame_bytes(self, size: tuple[int, int]) -> int:
+        """Return the bytes of the array of a frame whose (height, width) comes out as `size`."""
+        return math.prod(self.array_shape(size)) * np.dtype(self.dtype).itemsize
+
     def output_size(self, upright: tuple[int, int]) -> tuple[int, int]:
         """Return (height, width) of the result for an upright frame of that (height, width).
 
@@ -143,6 +156,8 @@ class FrameShape:
 
     def fitting(self, upright: tuple[int, int]) -> Fitting:
         """Return how an upright frame, whose crop was cut, is scaled and laid into the result."""
+        if isinstance(self.fit, Fitting):
+            return self.fit
         return Fitting.of(
             upright,
             upright if self.size is None else self.size,
@@ -217,6 +232,14 @@ class Orientation:
         if self.is_flipped_vertically:
             frame = frame[::-1]
         return frame
+
+    def stored(self, upright: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return a view of an upright frame [H, W, ...] as it was stored: `upright` undone."""
+        if self.is_flipped_vertically:
+            upright = upright[::-1]
+        if self.is_flipped_horizontally:
+            upright = upright[:, ::-1]
+        return upright.swapaxes(0, 1) if self.is_transposed else upright
 
     def stored_crop(self, crop: Crop, stored: tuple[int, int]) -> Crop:
         """Return where `crop` of the upright frame lies in a frame stored as (height, width)."""

@@ -8,16 +8,12 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.video.stream_index import StreamIndex
-from headrace.video.timebase import exact_number
+from headrace.video.timebase import early_seconds, exact_number
 
 Seconds = Fraction | float | str
 """A time as it is written: 1.5, "3/2", or exactly, as a Fraction. It counts as `pts_seconds`: not
 from the first frame, but from where the file's own times begin."""
 
-_WRITTEN = Fraction(1, 10**6)
-"""Seconds by which a time may be off that was written as a decimal: 1/3 as 0.333333."""
-_FINE_TICKS = 4
-"""Where a frame is shown for so many ticks, its time may have been rounded to one."""
 _MOST_FRAMES = 1 << 26
 
 
@@ -25,6 +21,15 @@ def shown_range(index: StreamIndex) -> tuple[Fraction, Fraction]:
     """Return [start, stop) of the seconds in which a stream shows something."""
     end = int(index.pts[-1]) + max(1, int(index.duration[-1]))
     return int(index.pts[0]) * index.info.time_base, end * index.info.time_base
+
+
+def first_at(index: StreamIndex, seconds: Fraction) -> int:
+    """Return the first frame that does not begin before a time, by the rule of `shown_at`.
+
+    As many as there are, where all begin before it.
+    """
+    tick = -(-(seconds - _early(index)) // index.info.time_base)
+    return int(np.searchsorted(index.pts, int(tick), "left"))
 
 
 def shown_at(index: StreamIndex, seconds: Iterable[object]) -> NDArray[np.int64]:
@@ -63,9 +68,7 @@ def shown_between(
         raise _not_shown(index, end)
     if fps is None:
         # A frame that begins at `stop`, but for rounding, is no part.
-        behind = -(-(end - _early(index)) // index.info.time_base)
-        last = int(np.searchsorted(index.pts, int(behind), "left")) - 1
-        return np.arange(begin, max(begin, last) + 1, dtype=np.int64)
+        return np.arange(begin, max(begin + 1, first_at(index, end)), dtype=np.int64)
     rate = exact_number("fps", fps)
     if rate <= 0:
         raise ConfigError(f"fps must be above 0, got {fps!r}")
@@ -79,9 +82,8 @@ def shown_between(
 
 
 def _early(index: StreamIndex) -> Fraction:
-    span = int(index.pts[-1] - index.pts[0]) + int(index.duration[-1])
-    is_fine = span >= _FINE_TICKS * len(index)
-    return max(_WRITTEN, index.info.time_base) if is_fine else _WRITTEN
+    ticks = int(index.pts[-1] - index.pts[0]) + int(index.duration[-1])
+    return early_seconds(len(index), ticks, index.info.time_base)
 
 
 def _tick(index: StreamIndex, seconds: Fraction) -> int:

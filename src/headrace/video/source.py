@@ -2,15 +2,22 @@
 
 import hashlib
 import os
+import re
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from headrace.errors import OpenError
+from headrace.errors import ConfigError, OpenError
 from headrace.sizes import check_integers
 
 _CONTENT_SAMPLE_BYTES = 1 << 16
+_OF_VIDEOS = re.compile(r"v:(0|[1-9]\d{0,3})", re.ASCII)
+
+_MOST_DIGITS = 4
+
+Stream = int | str
+"""Which stream of a file: 2, the number among all of them; or "v:1", among its video streams."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +36,43 @@ class Source:
 
     path: Path
     """A string is one, too, whatever characters it holds."""
-    stream: int | None = None
-    """Number of the video stream among all streams; None takes the one FFmpeg calls best."""
+    stream: Stream | None = None
+    """Which stream of the file: its number among all of them, audio and data too, as FFmpeg and
+    torchcodec count; or "v:1", the second of its video streams. None takes the one that FFmpeg
+    calls best."""
 
     @classmethod
-    def of(cls, source: "Source | str | os.PathLike[str]") -> "Source":
-        """Return `source` as a Source; a string is a path, whatever characters it holds."""
-        return source if isinstance(source, Source) else cls(Path(source))
+    def of(
+        cls, source: "Source | str | os.PathLike[str]", stream: Stream | None = None
+    ) -> "Source":
+        """Return `source` as a Source; a string is a path, whatever characters it holds.
+
+        Raises:
+            ConfigError: it is none of these; or `stream` is none, or another one than the source
+                says.
+        """
+        if not isinstance(source, Source | str | os.PathLike):
+            raise ConfigError(f"a video is named by its path, got {type(source).__name__}")
+        found = source if isinstance(source, Source) else cls(Path(source))
+        return found if stream is None else found.with_stream(stream)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))
-        check_integers(0, stream=self.stream)
+        object.__setattr__(self, "stream", _stream(self.stream))
+
+    def with_stream(self, stream: Stream) -> "Source":
+        """Return the same file with one of its streams.
+
+        Raises:
+            ConfigError: `stream` is none, or another one than the source says.
+        """
+        found = replace(self, stream=stream)
+        if self.stream not in (None, found.stream):
+            raise ConfigError(
+                f"stream {found.stream} was asked for of {self}, whose Source says stream "
+                f"{self.stream}; leave out one of the two"
+            )
+        return found
 
     def __str__(self) -> str:
         return str(self.path)
@@ -53,6 +86,11 @@ class Source:
     def key(self) -> bytes:
         """What its index is known by: where it lies, and which stream is meant."""
         return os.fsencode(self.path.absolute()) + f"#{self.stream}".encode()
+
+    @property
+    def stream_in_file(self) -> Stream | None:
+        """Which stream of the file that FFmpeg opens."""
+        return self.stream
 
     @property
     def demuxer(self) -> str | None:
@@ -116,6 +154,22 @@ class Source:
         except OSError as error:
             raise OpenError(f"cannot read {self}: {_reason(error)}", source=str(self)) from error
         return digest.hexdigest()
+
+
+def _stream(stream: Stream | None) -> Stream | None:
+    """Return which stream is meant; a number may come as text, as commands and tables have it."""
+    if isinstance(stream, str | bool):
+        text = str(stream)
+        if _OF_VIDEOS.fullmatch(text):
+            return text
+        if not (text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS):
+            raise ConfigError(
+                "stream must be the number of a stream among all of its file, such as 1, or "
+                f'"v:1", the second of its video streams, got {stream!r}'
+            )
+        return int(stream)
+    check_integers(0, stream=stream)
+    return None if stream is None else int(stream)
 
 
 def _reason(error: OSError) -> str:

@@ -104,7 +104,7 @@ class StreamIndex:
             ordinal = shown[np.argsort(table.pts[shown], kind="stable")]
             return _build(source, fingerprint, table, ordinal, table.pts[ordinal], "packets")
         is_doubtful = bool((table.trust[table.is_keyframe] == Trust.DOUBTFUL).any())
-        reference = read_reference(source, twice=count_by == "decode")
+        reference = read_reference(source, table, twice=count_by == "decode")
         if reference.reported:
             damage = f"damage is reported at {len(reference.reported)} of {len(table)} packets"
             table = replace(table, problems=(*table.problems, damage))
@@ -122,6 +122,16 @@ class StreamIndex:
     def num_gops(self) -> int:
         """Number of GOPs."""
         return len(self.gop_start)
+
+    @property
+    def original_size(self) -> tuple[int, int]:
+        """(height, width) of upright frames of the video, where it is read from a proxy too."""
+        return self.info.upright_size
+
+    @property
+    def decoded_gop_lengths(self) -> NDArray[np.int64]:
+        """int64: presented frames of each GOP that is decoded: those of the proxy, if of one."""
+        return self.gop_lengths
 
     def gop_of(self, index: int) -> int:
         """Return the number of the GOP that frame `index` is decoded from."""
@@ -148,6 +158,14 @@ class StreamIndex:
         """Return the parameter sets a codec must be told that begins at a GOP."""
         first, stop = self.gop_told[gop]
         return self.told[first:stop].tobytes()
+
+    def told_before_packet(self, ordinal: int) -> bytes | None:
+        """Return the parameter sets in force before a packet; None where no GOP begins at it, or
+        no codec can be made anew.
+        """
+        gop = self.gop_of_ordinal(ordinal)
+        is_known = not self.is_told_once and gop >= 0 and self.gop_ordinal[gop] == ordinal
+        return self.told_before(gop) if is_known else None
 
     def number_of(self, ordinal: int) -> int:
         """Return the index of the frame that packet becomes; -1 for none, or past the index."""

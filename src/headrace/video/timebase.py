@@ -8,6 +8,11 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 
+_WRITTEN = Fraction(1, 10**6)
+"""Seconds by which a time may be off that was written as a decimal: 1/3 as 0.333333."""
+_FINE_TICKS = 4
+"""Where frames are shown for so many ticks, their times may have been rounded to one."""
+
 
 def to_seconds(ticks: int, time_base: Fraction) -> Fraction:
     """Return `ticks` as exact seconds.
@@ -30,6 +35,22 @@ def to_ticks(seconds: Fraction | float | int, time_base: Fraction) -> int:
     """
     exact = Fraction(seconds) / time_base
     return exact.numerator // exact.denominator
+
+
+def early_seconds(num_frames: int, ticks: int, time_base: Fraction) -> Fraction:
+    """Return how long before its time a frame counts as shown, in seconds.
+
+    Containers round times to ticks, Matroska to milliseconds, so that frames of 60 a second come
+    17, 16, 17 ms apart. So it is one tick where frames are shown for four or more, and in any case
+    a microsecond, as times are written as decimals.
+
+    Args:
+        num_frames: How many frames there are.
+        ticks: How long all of them are shown.
+        time_base: Seconds per tick.
+    """
+    is_fine = ticks >= _FINE_TICKS * num_frames
+    return max(_WRITTEN, time_base) if is_fine else _WRITTEN
 
 
 def format_rate(rate: Fraction | None) -> str:

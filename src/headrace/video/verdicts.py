@@ -16,6 +16,15 @@ VERDICT = np.dtype([("state", "u1"), ("digest", "<u4")])
 """Of one frame."""
 
 
+class Sound(NamedTuple):
+    """How far into a GOP a plain decode went without a fault."""
+
+    stop: int
+    """Index behind the last frame of which that is known."""
+    is_all: bool = False
+    """Whether a fault was found behind it, so that there is no more."""
+
+
 class Verdicts:
     """Frame by frame: good, with the digest of its picture; damaged; or nothing known.
 
@@ -27,6 +36,9 @@ class Verdicts:
         self._num_frames = num_frames
         self.table = table
         """What is known, [frames] of `VERDICT`; None: nothing."""
+        self.sound: dict[tuple[str, int], Sound] = {}
+        """Device and GOP → how far a plain decode of this process went without a fault. Found out
+        for backends that tell of none; nothing of it is kept."""
 
     def knows(self, number: int) -> bool:
         """Return whether a plain decode has been by at frame `number`."""

@@ -15,15 +15,18 @@ import torch
 from torch.utils.data import DataLoader
 
 from decode import stand_in
+from decode.brings_down import open_decoder_of_kept
 from decode.stand_in.failures import failures
 from headrace.decode import nvdec
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
-from headrace.decode.protocol import DecodeJob
+from headrace.decode.pixels import Array
+from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import HeadraceError
 from headrace.testing.synth import KINDS, write_clip
-from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
+from headrace.training.cameras.datasets import CameraStreamDataset
 from headrace.training.cameras.loader import CameraLoader
+from headrace.training.cameras.stream_sampler import CameraStreamSampler
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
@@ -43,6 +46,7 @@ def main() -> None:
         stand_in.learn(index, work / "pictures")
         for name, shape in stand_in.SHAPES.items():
             found[f"{kind}, {name}"] = outcome(lambda i=index, s=shape: is_equal(i, s))
+        found[f"{kind}, kept"] = outcome(lambda i=index: is_equal(i, FrameShape(), is_kept=True))
     found |= failures(work)
     layout = write_layout(work / "videos")
     for clip in layout.clips:
@@ -63,7 +67,7 @@ def outcome(compare: Callable[[], bool]) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-def is_equal(index: StreamIndex, shape: FrameShape) -> bool:
+def is_equal(index: StreamIndex, shape: FrameShape, *, is_kept: bool = False) -> bool:
     """Compare all frames in order, then twenty jobs that seek or read on."""
     chance = random.Random(len(index))
     jobs = [DecodeJob(tuple(range(len(index))), goes_on=False)]
@@ -71,17 +75,16 @@ def is_equal(index: StreamIndex, shape: FrameShape) -> bool:
         count = min(len(index), chance.randint(1, 6))
         wanted = sorted(chance.sample(range(len(index)), count))
         jobs.append(DecodeJob(tuple(wanted), goes_on=chance.random() < 0.5))
-    expected, found = (decoded(index, shape, jobs, gpu) for gpu in (None, 0))
+    opened = open_decoder_of_kept(index, shape) if is_kept else open_decoder(index, shape, gpu=0)
+    expected, found = (decoded(each, jobs) for each in (open_decoder(index, shape), opened))
     return [n for n, _ in expected] == [n for n, _ in found] and all(
         np.array_equal(a, b) for (_, a), (_, b) in zip(expected, found, strict=True)
     )
 
 
-def decoded(
-    index: StreamIndex, shape: FrameShape, jobs: list[DecodeJob], gpu: int | None
-) -> list[tuple[int, np.ndarray]]:
+def decoded(opened: Decoder[Array], jobs: list[DecodeJob]) -> list[tuple[int, Array]]:
     """Return (number, pixels) of all frames of all jobs."""
-    with closing(open_decoder(index, shape, gpu=gpu)) as decoder:
+    with closing(opened) as decoder:
         return [(number, pixels) for job in jobs for number, pixels in decoder.run(job)]
 
 
@@ -100,7 +103,7 @@ def is_dataset_equal(layout: CameraLayout, store: IndexStore) -> bool:
     loaders = []
     for gpu in (None, 0):
         cameras = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=gpu, store=store)
-        sampler = CameraStreamSampler(cameras, group_num=2, num_workers=2)
+        sampler = CameraStreamSampler(cameras, group_num=2, num_workers=2, interleaved=True)
         loaders.append(
             DataLoader(
                 cameras,

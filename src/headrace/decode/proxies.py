@@ -1,0 +1,175 @@
+"""Proxies: the small copies that `headrace proxy` made, found by the videos that they stand for."""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import takewhile
+from pathlib import Path, PurePath
+
+from headrace.decode.proxy_rows import ProxyRow, read_rows
+from headrace.errors import ConfigError, OpenError
+from headrace.video.proxy_source import ProxySource
+from headrace.video.source import Fingerprint, Source
+
+_NAMED = 3
+"""Videos without a proxy that a message names."""
+
+
+class Proxies:
+    """A folder that `headrace proxy VIDEOS -o FOLDER` wrote; loaders take what it gives.
+
+        proxies = headrace.Proxies("proxies")
+        FrameLoader(proxies.all(videos), size=(256, 256))
+
+    Each is a `Source` that keeps the path of its original: frames, times, labels, samples and
+    states are those of the originals, and only the pictures are the proxy's. The folder may lie on
+    a machine where the originals do not.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Read the list of a folder; looks at no proxy.
+
+        Raises:
+            ConfigError: it is no such folder.
+        """
+        if not isinstance(folder, str | os.PathLike):
+            raise ConfigError(
+                f"a folder of proxies is named by its path, got {type(folder).__name__}"
+            )
+        self.folder = Path(folder)
+        """Where they lie."""
+        self._rows = tuple(read_rows(self.folder))
+        for row in self._rows:
+            _check(row, self.folder)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[ProxySource]:
+        """Yield `videos`, so that a loader of all of them takes this as it is."""
+        return iter(self.videos)
+
+    def __repr__(self) -> str:
+        return f"Proxies({str(self.folder)!r}: {len(self)} videos)"
+
+    @property
+    def videos(self) -> list[ProxySource]:
+        """All of them, in the order in which the originals were given; looks at no original."""
+        return [self._source(Path(row.path), row) for row in self._rows]
+
+    def of(self, video: Source | str | os.PathLike[str]) -> ProxySource:
+        """Return the proxy of a video, which keeps its path.
+
+        It is found by the absolute path of the original, or by as much of the end of the path as
+        is enough to tell it from the others. Where the original exists it must still be the one
+        that the proxy was made of: by size and time of change, or by its content.
+
+        Raises:
+            ConfigError: it has no proxy here.
+            OpenError: the original has changed since.
+        """
+        return self.all([video])[0]
+
+    def all(self, videos: Iterable[Source | str | os.PathLike[str]]) -> list[ProxySource]:
+        """Return the proxies of videos, in their order; looks at each original that is there.
+
+        Raises:
+            ConfigError: some have no proxy here: says how many, and names the first.
+            OpenError: an original has changed since.
+        """
+        if isinstance(videos, str | bytes | os.PathLike | Source):
+            raise ConfigError(
+                f"videos must be a list of paths, got one path, {str(videos)!r}; "
+                "of(video) gives the proxy of one"
+            )
+        if not isinstance(videos, Iterable):
+            raise ConfigError(f"videos must be a list of paths, got {type(videos).__name__}")
+        given = [Source.of(video) for video in videos]
+        rows = [self._row(source) for source in given]
+        without = [str(source) for source, row in zip(given, rows, strict=True) if row is None]
+        if without:
+            more = ", ..." if len(without) > _NAMED else ""
+            raise ConfigError(
+                f"{len(without)} of {len(given)} videos have no proxy in {self.folder}, which has "
+                f"those of {len(self)}: {', '.join(without[:_NAMED])}{more}; make "
+                "them in another folder: headrace proxy VIDEOS -o OTHER, and join what both give"
+            )
+        found = []
+        for source, row in zip(given, rows, strict=True):
+            assert row is not None
+            _check_unchanged(source, row)
+            found.append(self._source(source.path, row))
+        return found
+
+    def _source(self, path: Path, row: ProxyRow) -> ProxySource:
+        proxy = self.folder / row.proxy
+        return ProxySource(
+            path,
+            row.stream,
+            proxy=proxy,
+            entry=proxy.with_suffix(".npz"),
+            proxy_bytes=row.bytes,
+            known=_fingerprint(row),
+        )
+
+    def _row(self, source: Source) -> ProxyRow | None:
+        """Return the line of a video, if there is one that is certainly meant."""
+        path = source.path.absolute()
+        rows = self._by_name.get(path.name, []) if type(source) in (Source, ProxySource) else []
+        rows = [row for row in rows if row.stream == source.stream]
+        exact = [row for row in rows if row.path == str(path)]
+        if exact or not rows:
+            return exact[0] if exact else None
+        common = [_common_parts(path, PurePath(row.path)) for row in rows]
+        best = max(common)
+        return rows[common.index(best)] if common.count(best) == 1 else None
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[ProxyRow]]:
+        found: defaultdict[str, list[ProxyRow]] = defaultdict(list)
+        for row in self._rows:
+            found[PurePath(row.path).name].append(row)
+        return found
+
+
+def _check(row: ProxyRow, folder: Path) -> None:
+    """Refuse a line that leads out of its folder, or has no sizes: ConfigError."""
+    proxy = PurePath(row.proxy)
+    is_inside = not proxy.is_absolute() and ".." not in proxy.parts
+    sizes = (row.bytes, row.fingerprint.get("size"), row.fingerprint.get("mtime_ns"))
+    if not is_inside or not all(isinstance(each, int) for each in sizes):
+        raise ConfigError(
+            f"the list in {folder} says what cannot be of {row.name}: proxy {row.proxy!r}, "
+            f"{row.bytes} bytes, original {dict(row.fingerprint)}; make the proxies again"
+        )
+
+
+def _fingerprint(row: ProxyRow) -> Fingerprint:
+    return Fingerprint(row.fingerprint["size"], row.fingerprint["mtime_ns"])
+
+
+def _check_unchanged(source: Source, row: ProxyRow) -> None:
+    """Refuse a proxy whose original is here and is another by now: OpenError."""
+    if not source.path.exists():
+        return
+    original = Source(source.path, source.stream)
+    if original.fingerprint() == _fingerprint(row) or original.content_id() == row.content:
+        return
+    raise OpenError(
+        f"{source} is not the video that its proxy {row.proxy} was made of, {row.path}: it has "
+        "changed since, or is another of the same name; make its proxy in another folder: headrace "
+        f"proxy {source.path} -o OTHER",
+        source=str(source),
+    )
+
+
+def _common_parts(one: PurePath, other: PurePath) -> int:
+    """Return how many parts of two paths are the same, counted from their ends."""
+    pairs = zip(reversed(one.parts), reversed(other.parts), strict=False)
+    return sum(1 for _ in takewhile(_is_same, pairs))
+
+
+def _is_same(pair: tuple[str, str]) -> bool:
+    return pair[0] == pair[1]

@@ -1,0 +1,231 @@
+"""Decoding a proxy without a demuxer: packets are read where its table says they are."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import BinaryIO, cast
+
+import numpy as np
+from av.packet import Packet
+from av.video.frame import VideoFrame
+
+from headrace.decode.conversion import Conversion
+from headrace.decode.pixels import Array, Out
+from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.decode.proxy_codecs import ProxyCodec, ProxyCodecs
+from headrace.decode.proxy_index import ProxyIndex
+from headrace.errors import DecodeError, OpenError
+from headrace.video.codec import VideoPacket
+from headrace.video.door import at_the_door
+from headrace.video.proxy_source import AGAIN
+from headrace.video.shape import FrameShape
+
+
+class ProxyDecoder:
+    """Decodes jobs of one proxy: a `Decoder`. Not thread-safe: one per thread.
+
+    Each GOP of the proxy is decoded up to its last wanted frame; the file is open during a job
+    only. Frames are equal, bit for bit, to those of a plain decode of the proxy. Those that are
+    damaged in the original are lost, or concealed, as they are there.
+    """
+
+    def __init__(
+        self, index: ProxyIndex, shape: FrameShape | None = None, codecs: ProxyCodecs | None = None
+    ) -> None:
+        """Open nothing yet; `codecs` are those of this thread, its own unless they are given.
+
+        Raises:
+            ConfigError: the shape is to keep an aspect ratio that the proxy has lost.
+        """
+        self._index = index
+        self._shape = shape or FrameShape()
+        index.check_fit(self._shape.fit)
+        self._codecs = codecs or ProxyCodecs()
+        self._is_owner = codecs is None
+        self._counters = DecodeCounters()
+        self._concealed: set[int] = set()
+
+    @property
+    def index(self) -> ProxyIndex:
+        """The frames there are."""
+        return self._index
+
+    @property
+    def shape(self) -> FrameShape:
+        """What each frame is made into."""
+        return self._shape
+
+    @property
+    def counters(self) -> DecodeCounters:
+        """What decoding cost so far."""
+        return self._counters
+
+    @property
+    def concealed(self) -> frozenset[int]:
+        """Indices of those frames of the last job that are damaged and were delivered anyway."""
+        return frozenset(self._concealed)
+
+    def run(self, job: DecodeJob, out: Out[Array] | None = None) -> Iterator[tuple[int, Array]]:
+        """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
+        with at_the_door(DecodeError, self._index.source, "decode"):
+            yield from self._run(job, out)
+
+    def rest(self) -> None:
+        """Release the codec, unless others share it."""
+        if self._is_owner:
+            self._codecs.clear()
+
+    def close(self) -> None:
+        """Release the codec, unless others share it; no file is open between jobs."""
+        self.rest()
+
+    def _run(self, job: DecodeJob, out: Out[Array] | None) -> Iterator[tuple[int, Array]]:
+        index = self._index
+        index.check(job.wanted[0])
+        index.check(job.wanted[-1])
+        self._concealed.clear()
+        codec = self._codecs.of(index.table, self._shape)
+        codec.converter.source = str(index.source)
+        conversion: Conversion[Array] = Conversion(codec.converter, job.wanted, out)
+        lost = index.lost.intersection(job.wanted)
+        wanted = [each for each in job.wanted if job.conceals or each not in lost]
+        damaged: list[int] = []
+        late: list[tuple[int, Array]] = []
+        with self._opened(job.wanted[0]) as file:
+            for number, frame in self._found(file, codec, wanted, damaged):
+                if (pixels := conversion.pixels(number, frame)) is None:
+                    continue
+                self._counters.frames_delivered += 1
+                if number in lost:
+                    self._concealed.add(number)
+                    late.append((number, pixels))
+                else:
+                    yield number, pixels
+        yield from late
+        lost -= self._concealed
+        if damaged or lost or conversion.refused:
+            raise self._missing(damaged, lost, conversion.refused)
+
+    def _found(
+        self, file: BinaryIO, codec: ProxyCodec, wanted: Sequence[int], damaged: list[int]
+    ) -> Iterator[tuple[int, VideoFrame]]:
+        """Yield the wanted frames in order; add those that do not come to `damaged`."""
+        keyframes = self._index.keyframes
+        gops = keyframes[np.searchsorted(keyframes, wanted, "right") - 1].tolist()
+        for gop, places in groupby(range(len(wanted)), gops.__getitem__):
+            due = [wanted[place] for place in places]
+            for number, frame in self._decoded(file, codec, gop, due[-1]):
+                while due and due[0] < number:
+                    damaged.append(due.pop(0))
+                if due and due[0] == number:
+                    yield due.pop(0), frame
+            damaged.extend(due)
+
+    def _decoded(
+        self, file: BinaryIO, codec: ProxyCodec, gop: int, last: int
+    ) -> Iterator[tuple[int, VideoFrame]]:
+        """Yield the frames of a GOP up to `last` that come out undamaged, from where it stands."""
+        begin = gop
+        if codec.at is not None and codec.at[0] is self and gop < codec.at[1] <= last:
+            begin = codec.at[1]
+        elif codec.at is None or codec.at[0] is not self or codec.at[1] != gop:
+            codec.codec.context.flush_buffers()
+            self._counters.seeks += 1
+        codec.at = None
+        came = begin - 1
+        for number, packet in self._packets(file, begin, last):
+            for shown in codec.codec.decode(number, packet).shown:
+                self._counters.frames_decoded += 1
+                if not self._is_right(shown.frame, shown.ordinal, came):
+                    return
+                came = shown.ordinal
+                yield came, shown.frame
+        if came == last:
+            codec.at = (self, last + 1)
+            return
+        for shown in codec.codec.decode(last, None).shown:
+            self._counters.frames_decoded += 1
+            if not self._is_right(shown.frame, shown.ordinal, came):
+                return
+            came = shown.ordinal
+            yield came, shown.frame
+
+    def _is_right(self, frame: VideoFrame, number: int, before: int) -> bool:
+        """Return whether a frame is the one behind `before`, whole, and of the proxy's size."""
+        size = (frame.height, frame.width)
+        return number == before + 1 and not frame.is_corrupt and size == self._index.table.size
+
+    def _packets(self, file: BinaryIO, first: int, last: int) -> Iterator[tuple[int, VideoPacket]]:
+        """Yield frame and packet of [first, last], up to the first that is not as it was made."""
+        table, counters = self._index.table, self._counters
+        part = slice(first, last + 1)
+        offsets, sizes = table.offsets[part], table.sizes[part]
+        begin, stop = int(offsets[0]), int(offsets[-1] + sizes[-1])
+        is_whole = bool((offsets[1:] == offsets[:-1] + sizes[:-1]).all())
+        read = os.pread(file.fileno(), stop - begin, begin) if is_whole else b""
+        rows = zip(offsets.tolist(), sizes.tolist(), table.checksums[part].tolist(), strict=True)
+        for number, (offset, size, checksum) in enumerate(rows, first):
+            if is_whole:
+                data = read[offset - begin : offset - begin + size]
+            else:
+                data = os.pread(file.fileno(), size, offset)
+            if len(data) != size or zlib.crc32(data) != checksum:
+                return
+            counters.packets_read += 1
+            counters.bytes_read += size
+            yield number, cast(VideoPacket, Packet(data))
+
+    def _opened(self, wanted: int) -> BinaryIO:
+        """Open the proxy for a job.
+
+        Raises:
+            OpenError: it is gone, or is not the one that was made.
+        """
+        index = self._index
+        source, path = index.proxy, index.proxy.proxy
+        what = f"frame {wanted} of {source} was asked for (at {index.seconds(wanted):.3f} s)"
+        pts = int(index.pts[wanted])
+        try:
+            file = path.open("rb", buffering=0)
+        except OSError as error:
+            raise OpenError(
+                f"cannot open the proxy {path}: {(error.strerror or str(error)).lower()}; {what}; "
+                f"{AGAIN}",
+                source=str(source),
+                pts=pts,
+            ) from error
+        self._counters.opens += 1
+        found = os.fstat(file.fileno()).st_size
+        if found != source.proxy_bytes:
+            file.close()
+            raise OpenError(
+                f"the proxy {path} is not the one that was made: it had {source.proxy_bytes} "
+                f"bytes, now {found}; {what}; {AGAIN}",
+                source=str(source),
+                pts=pts,
+            )
+        return cast(BinaryIO, file)
+
+    def _missing(
+        self, damaged: Sequence[int], lost: frozenset[int], refused: dict[int, DecodeError]
+    ) -> DecodeError:
+        index, missing = self._index, sorted({*damaged, *lost, *refused})
+        first = missing[0]
+        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        why = "the file was damaged there when its proxy was made; skip such frames"
+        if damaged:
+            why = f"its proxy {index.proxy.proxy} is damaged; {AGAIN}"
+        said = (
+            str(next(iter(refused.values())))
+            if refused
+            else (
+                f"frame {first}{others} of {index.source} cannot be decoded "
+                f"(at {index.seconds(first):.3f} s): {why}"
+            )
+        )
+        return DecodeError(
+            said, source=str(index.source), pts=int(index.pts[first]), missing=missing
+        )

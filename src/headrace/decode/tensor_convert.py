@@ -1,0 +1,272 @@
+"""One decoded PyAV frame into upright RGB in PyTorch, on the device that its planes lie on.
+
+Run on the CPU by our tests; no GPU has run it yet.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from av.video.frame import VideoFrame
+
+from headrace.decode.colours import Colours, colours, matrix_and_range
+from headrace.decode.conversion import output_size, size_has_changed
+from headrace.decode.resampling import (
+    Taps,
+    antialiased_cubic,
+    antialiased_linear,
+    area,
+    cubic,
+    linear,
+)
+from headrace.decode.tensor_planes import Planes, planes_of
+from headrace.errors import BackendError, ConfigError, HeadraceError
+from headrace.video.shape import Crop, FrameShape, Orientation
+
+_Kernel = Callable[[int, int, float], Taps]
+_Asked = tuple[_Kernel, int, int, float]
+_WHOLE_RGB: dict[str, _Kernel] = {"bilinear": antialiased_linear, "bicubic": antialiased_cubic}
+
+
+class TensorConverter:
+    """Converts frames of one stream to tensors: a `Converter`. Not thread-safe: one per decoder.
+
+    Takes YUV 4:2:0 of 8 or 10 bits (NV12, P010, or three planes), on its device or on the CPU.
+    Matrix, range, crop, size, fit, interpolation and turn mean what they mean to `FrameConverter`;
+    all is computed in float32, by the formulas of ITU-T H.273, and rounded once. Cost: up to 75
+    bytes of memory, while it is made, for each pixel of the frame, or of a larger picture.
+
+    Pictures differ from those of swscale, which makes them on the CPU and rounds on the way: by at
+    most 5 grey levels and 2.2 on average; smaller ones of an odd width by at most 1. In noise that
+    is made larger swscale also clips on the way, which is up to 46.
+
+    Colour, at half the resolution, is made larger as swscale does it. At full size, in 8 bits and
+    an even number of rows, four pixels share theirs. Else it is resized by itself, by averages or
+    straight lines; and where the width is even, two pixels side by side share theirs.
+    """
+
+    def __init__(
+        self,
+        shape: FrameShape,
+        orientation: Orientation,
+        source: str,
+        device: torch.device | str = "cpu",
+        *,
+        colour_is_left: bool = True,
+    ) -> None:
+        """Touch no GPU yet.
+
+        Args:
+            shape: What frames are made into.
+            orientation: How they are turned for that.
+            source: What they are of, in messages.
+            device: Where tensors are made; frames lie there, or on the CPU.
+            colour_is_left: Where the colour of two pixels side by side lies, which counts where
+                it is not shared as it is: at the left one, or in the middle of both.
+
+        Raises:
+            BackendError: the shape is one that only the CPU makes.
+        """
+        for asked, only in ((shape.layout, "rgb"), (shape.dtype, "uint8")):
+            if asked != only:
+                raise BackendError(
+                    f"frames of {source} were asked for on {device} as {asked}; there they come as "
+                    f"{only}: leave keeps_on_device out"
+                )
+        self._shape = shape
+        self._orientation = orientation
+        self._source = source
+        self._device = torch.device(device)
+        self._shift = 0.25 if colour_is_left else 0.0
+        self._taps: dict[_Asked, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
+        """Return the shape of the tensor that a frame becomes.
+
+        Raises:
+            DecodeError: the crop does not lie inside the frame, as the stream changes its size.
+        """
+        return *output_size(frame, self._shape, self._orientation, self._source), 3
+
+    def new(self, shape: tuple[int, ...]) -> torch.Tensor:
+        """Return a tensor of `shape` on the device, of any content.
+
+        Raises:
+            BackendError: the device has no such memory left.
+        """
+        with self._errors():
+            return torch.empty(shape, dtype=torch.uint8, device=self._device)
+
+    def convert(self, frame: VideoFrame, out: torch.Tensor | None) -> torch.Tensor:
+        """Return `frame` as uint8 [H, W, 3] in [0, 255], RGB, written into `out` if it is given.
+
+        On a GPU it is done when this thread's CUDA stream is; the frame may be let go at once.
+
+        Raises:
+            BackendError: its pixels or colours are none that are converted on a device; or PyTorch
+                fails there, as for lack of memory.
+            ConfigError: `out` is no tensor of uint8 on the device.
+            DecodeError: it does not fit `out`, as frames of this stream change their size.
+        """
+        expected = self.shape_of(frame)
+        if out is None:
+            out = self.new(expected)
+        self._check(out)
+        if tuple(out.shape) != expected:
+            raise size_has_changed(frame, self._source, tuple(out.shape[:2]), expected[:2])
+        with self._errors(), planes_of(frame, self._device, self._source) as planes:
+            self._write(planes, self._colours(frame, planes.bits), out)
+        return out
+
+    def _check(self, out: object) -> None:
+        if not isinstance(out, torch.Tensor):
+            found = type(out).__name__
+        elif out.dtype != torch.uint8 or out.device != self._device:
+            found = f"{str(out.dtype).removeprefix('torch.')} on {out.device}"
+        else:
+            return
+        raise ConfigError(
+            f"frames of {self._source} are tensors of uint8 on {self._device}, and were to be "
+            f"written to memory of {found}; give a tensor of their type, there"
+        )
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Name what PyTorch raises as of the device: no file is to blame for it."""
+        try:
+            yield
+        except HeadraceError:
+            raise
+        except (RuntimeError, TypeError, ValueError) as error:
+            reason = str(error).partition("\n")[0][:200]
+            raise BackendError(
+                f"frames of {self._source} cannot be made into tensors on {self._device}: "
+                f"{reason}; if memory is short, read fewer files or frames at a time, or smaller "
+                "ones; or leave keeps_on_device out"
+            ) from error
+
+    def _colours(self, frame: VideoFrame, bits: int) -> Colours:
+        matrix, span = matrix_and_range(frame)
+        found = colours(matrix, span, bits)
+        if found is None:
+            raise BackendError(
+                f"frames of {self._source} have colour matrix {matrix}; on a device those of "
+                "BT.601, BT.709, BT.2020, FCC and SMPTE 240M become RGB: leave keeps_on_device out"
+            )
+        return found
+
+    def _write(self, planes: Planes, numbers: Colours, out: torch.Tensor) -> None:
+        shape, turn = self._shape, self._orientation
+        size = _size(planes.y)
+        picture: torch.Tensor | None = None
+        if shape.crop is not None:
+            picture = _cut(self._rgb(planes, numbers, size), turn.stored_crop(shape.crop, size))
+            size = _size(picture)
+        fitting = shape.fitting(turn.upright_size(size))
+        stored = turn.upright_size(fitting.scaled)
+        if shape.interpolation != "area":
+            picture = self._rgb(planes, numbers, size) if picture is None else picture
+            picture = self._resized(picture, stored, _WHOLE_RGB[shape.interpolation])
+        elif picture is None:
+            picture = self._rgb(planes, numbers, stored)
+        else:
+            shrinks = stored[0] <= size[0] and stored[1] <= size[1]
+            picture = self._resized(picture, stored, area if shrinks else cubic)
+        fitting.place(_upright(picture, turn).movedim(0, -1), out)
+
+    def _rgb(self, planes: Planes, numbers: Colours, size: tuple[int, int]) -> torch.Tensor:
+        """Return a picture of YUV in the stored direction, uint8 [3, *size]."""
+        height, width = size
+        whole = _size(planes.y)
+        shrinks = height <= whole[0] and width <= whole[1]
+        kernel = area if shrinks else cubic
+        y = self._along(planes.y, -1, width, kernel)
+        y = self._along(y, -2, height, kernel)
+        step = 2
+        if size == whole and planes.bits == 8 and height % 2 == 0:
+            uv = planes.uv.repeat_interleave(2, -2)
+        else:
+            step = 2 - width % 2
+            uv = self._colour_along(planes.uv, -1, width // step, kernel, self._shift)
+            uv = self._colour_along(uv, -2, height, kernel)
+        u, v = (uv - numbers.grey).repeat_interleave(step, -1)[..., :width]
+        grey = (y - numbers.black).mul_(numbers.luma)
+        rgb = grey.new_empty((3, height, width))
+        torch.add(grey, v, alpha=numbers.red_by_v, out=rgb[0])
+        torch.add(grey, u, alpha=numbers.green_by_u, out=rgb[1]).add_(v, alpha=numbers.green_by_v)
+        torch.add(grey, u, alpha=numbers.blue_by_u, out=rgb[2])
+        return _bytes(rgb)
+
+    def _resized(
+        self, picture: torch.Tensor, size: tuple[int, int], kernel: _Kernel
+    ) -> torch.Tensor:
+        """Return uint8 [3, H, W] as [3, *size], rounded after each side, as Pillow does."""
+        for side, length in ((-1, size[1]), (-2, size[0])):
+            if picture.shape[side] != length:
+                picture = _bytes(self._along(picture.to(torch.float32), side, length, kernel))
+        return picture
+
+    def _colour_along(
+        self,
+        samples: torch.Tensor,
+        side: int,
+        length: int,
+        kernel: _Kernel,
+        shift: float = 0,
+    ) -> torch.Tensor:
+        grows = kernel is area and length >= samples.shape[side]
+        return self._along(samples, side, length, linear if grows else kernel, shift)
+
+    def _along(
+        self,
+        samples: torch.Tensor,
+        side: int,
+        length: int,
+        kernel: _Kernel,
+        shift: float = 0,
+    ) -> torch.Tensor:
+        """Return float32 samples with another length of one side, the last or the one before."""
+        before = samples.shape[side]
+        if before == length and not shift:
+            return samples
+        key = kernel, before, length, shift
+        if key not in self._taps:
+            taps = kernel(before, length, shift)
+            self._taps[key] = (
+                torch.from_numpy(taps.index).to(self._device),
+                torch.from_numpy(taps.weights).to(self._device, torch.float32),
+            )
+        index, weights = self._taps[key]
+        # Gathered and summed, not multiplied as matrices, which may be TF32 on a GPU.
+        if side == -1:
+            return (samples[..., index] * weights).sum(-1)
+        return (samples[..., index, :] * weights[..., None]).sum(-2)
+
+
+def _size(picture: torch.Tensor) -> tuple[int, int]:
+    height, width = picture.shape[-2:]
+    return height, width
+
+
+def _bytes(samples: torch.Tensor) -> torch.Tensor:
+    """Return samples rounded, which are used up."""
+    return samples.round_().clamp_(0, 255).to(torch.uint8)
+
+
+def _cut(picture: torch.Tensor, crop: Crop) -> torch.Tensor:
+    return picture[:, crop.top :, crop.left :][:, : crop.height, : crop.width]
+
+
+def _upright(picture: torch.Tensor, turn: Orientation) -> torch.Tensor:
+    """Return [3, H, W] turned upright."""
+    if turn.is_transposed:
+        picture = picture.swapaxes(-1, -2)
+    sides = [
+        side
+        for side, is_flipped in (
+            (-1, turn.is_flipped_horizontally),
+            (-2, turn.is_flipped_vertically),
+        )
+        if is_flipped
+    ]
+    return picture.flip(sides) if sides else picture

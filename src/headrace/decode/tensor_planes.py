@@ -1,0 +1,77 @@
+"""The planes of a decoded frame as tensors, where they lie: on the CPU, or on an NVIDIA GPU."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from av.video.frame import VideoFrame
+from torch.utils.dlpack import from_dlpack
+
+from headrace.errors import BackendError
+
+_BITS: Final = {"nv12": 8, "yuv420p": 8, "yuvj420p": 8, "p010le": 10, "yuv420p10le": 10}
+"""Pixel formats of 4:2:0 that are taken, as FFmpeg calls them, and the bits of their numbers."""
+_SHIFTED: Final = {"p010le": 64}
+"""P010 has its ten bits at the top of sixteen."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Planes:
+    """One picture in YUV 4:2:0, its numbers as they are stored, in float32, which holds them."""
+
+    y: torch.Tensor
+    """float32 [H, W]: brightness."""
+    uv: torch.Tensor
+    """float32 [2, ceil(H / 2), ceil(W / 2)]: the two differences of colour."""
+    bits: int
+    """Of the numbers: 8 or 10."""
+
+
+@contextmanager
+def planes_of(frame: VideoFrame, device: torch.device, source: str) -> Iterator[Planes]:
+    """Give the planes of a frame on a device; the caller's work on them begins inside.
+
+    They are taken by DLPack without a copy; rows may be padded, which is a stride. What is copied
+    to float32 here is read by the work of this thread's CUDA stream. PyAV does not let streams wait
+    for each other, so that is done here: FFmpeg decodes on the default stream of the GPU; ours
+    waits for that, and that for ours before FFmpeg can use the memory for a later frame.
+    (`record_stream` would do nothing: it leaves out memory that is not PyTorch's own.)
+
+    Raises:
+        BackendError: frames are stored otherwise.
+    """
+    stored = (frame.sw_format or frame.format).name
+    if stored not in _BITS:
+        raise BackendError(
+            f"frames of {source} are stored as {stored}; on a device {', '.join(_BITS)} become "
+            "RGB: leave keeps_on_device out"
+        )
+    is_on_gpu = frame.sw_format is not None
+    ours = torch.cuda.current_stream(device) if is_on_gpu else None
+    decoding = torch.cuda.default_stream(device) if is_on_gpu else None
+    if ours is not None and decoding is not None and ours != decoding:
+        ours.wait_stream(decoding)
+    try:
+        yield _planes(frame, stored, device, source)
+    finally:
+        if ours is not None and decoding is not None and ours != decoding:
+            decoding.wait_stream(ours)
+
+
+def _planes(frame: VideoFrame, stored: str, device: torch.device, source: str) -> Planes:
+    # By capsule: torch.from_dlpack itself would name a stream, which PyAV refuses.
+    y, *colour = (from_dlpack(plane.__dlpack__()) for plane in frame.planes)
+    half = ((frame.height + 1) // 2, (frame.width + 1) // 2)
+    if colour[0].shape[:2] != half:
+        raise BackendError(
+            f"frames of {source} are {frame.height}x{frame.width} (height x width) in {stored}, "
+            "whose last row or column of colour PyAV leaves out where a side is odd: leave "
+            "keeps_on_device out"
+        )
+    first, *others = (each.to(device).to(torch.float32) for each in (y, *colour))
+    uv = torch.stack(others) if len(others) > 1 else others[0].movedim(-1, 0)
+    if (scale := _SHIFTED.get(stored)) is not None:
+        first, uv = first / scale, uv / scale
+    return Planes(y=first, uv=uv, bits=_BITS[stored])

@@ -1,0 +1,46 @@
+"""A folder of proxies for tests: unlike originals, two of one shape, in each codec."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from extraction.proxies.proxying import make
+from headrace.decode.proxies import Proxies
+from headrace.decode.proxy_rows import read_rows
+from headrace.testing.synth import SynthClip, write_clip
+
+CODECS = ("h264", "hevc", "av1", "mjpeg")
+CLIPS = {
+    "a": SynthClip(num_frames=40, size=(96, 128), gop=17, b_frames=2),
+    "b": SynthClip(num_frames=29, size=(96, 128), gop=29, frame_rate=Fraction(30)),
+    "c": SynthClip(codec="mpeg4", num_frames=23, size=(80, 64), gop=10),
+}
+
+
+def write_originals(folder: Path) -> list[Path]:
+    """Write three videos: a and b have the same shape."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return [write_clip(folder / name, clip) for name, clip in CLIPS.items()]
+
+
+def made_proxies(videos: list[Path], out: Path, store: Path, **given) -> Proxies:
+    """Make the proxies of videos and open them."""
+    gop = 1 if given.get("codec") == "mjpeg" else 8
+    make(videos, out, store, **{"size": "64", "gop": gop, **given})
+    return Proxies(out)
+
+
+def rows_of(proxies: Proxies):
+    """Return the lines of the list, in order."""
+    return list(read_rows(proxies.folder))
+
+
+def random_jobs(frames: int, count: int = 12) -> list[tuple[int, ...]]:
+    """Return what jobs of a video may want: one frame, several, all."""
+    draws = np.random.default_rng(7)
+    jobs = [
+        tuple(sorted(draws.choice(frames, int(draws.integers(1, 9)), replace=False).tolist()))
+        for _ in range(count)
+    ]
+    return [*jobs, tuple(range(frames)), (frames - 1,), (0,)]
