@@ -163,7 +163,10 @@ def test_weights_belong_to_the_videos_that_were_given():
         ({"num_frames": 4.5}, "num_frames must be an integer >= 1, got 4.5"),
         ({"stride": 1.5}, "stride must be an integer >= 1, got 1.5"),
         ({"boundary": "drop"}, f"boundary must be one of {', '.join(BOUNDARIES)}, got 'drop'"),
-        ({"weights": {"a.mp4": 1}}, "weights must be a list of numbers, .* got dict"),
+        (
+            {"weights": "even"},
+            "weights must be numbers, .* or a mapping .* 'even'",
+        ),
         ({"weights": ("1", "much")}, "each of weights must be a finite number, .* got 'much'"),
         ({"weights": ()}, "weights must be finite, at least 0 and not all 0"),
         ({"num_frames": None}, "num_frames must be an integer >= 1, got None"),

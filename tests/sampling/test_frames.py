@@ -69,9 +69,9 @@ def test_weights_by_length_are_a_plain_permutation_again():
 
 @pytest.mark.parametrize("sampler", [Uniform, Permutation])
 def test_what_is_impossible_is_refused(sampler):
-    with pytest.raises(ConfigError, match="over must be frames, seconds, videos, a tuple"):
+    with pytest.raises(ConfigError, match="over must be frames, seconds, videos, weights"):
         sampler(over="gop")
-    with pytest.raises(ConfigError, match="one weight is needed for each of 12 videos, got 2"):
+    with pytest.raises(ConfigError, match="needed for each of 12 videos or rows, got 2"):
         sampler(over=(1.0, 2.0)).order(uneven(), 0)
 
 

@@ -21,7 +21,7 @@ def test_long_gops_that_do_not_fit_are_worth_copying():
     assert found.after >= 1.5 * found.before
     assert found.amplification_after < found.amplification_before
     # Bytes of a frame are 3000, so it has 1000 pixels.
-    assert found.disk_bytes == 4000 * 250 * 1000 * 0.022
+    assert found.disk_bytes == 4000 * 250 * 1000 * 0.028
     assert found.epochs == pytest.approx(found.seconds / (1e6 / found.before - 1e6 / found.after))
 
 

@@ -42,7 +42,7 @@ BUILT_IN: list[Sampler] = [
 ]
 
 
-@pytest.mark.parametrize("sampler", BUILT_IN, ids=repr)
+@pytest.mark.parametrize("sampler", BUILT_IN, ids=lambda each: each.traits.identity)
 def test_traits_say_what_orders_show(sampler):
     timed = Population.of([np.array([5, 9, 2]), np.array([30])], [np.ones(16), np.ones(30)])
     population = timed if sampler.traits.needs_durations else POPULATION
@@ -82,7 +82,7 @@ def test_a_plain_class_with_two_members_is_a_sampler():
         ({"traits": lambda self: TRAITS, "order": 3}, "must be SamplerTraits, got method; a prop"),
         ({"traits": {"identity": "mine"}, "order": 3}, "must be SamplerTraits, got dict"),
     ],
-    ids=str,
+    ids=["no member", "no traits", "no order", "an order of 3", "a method", "a dict"],
 )
 def test_what_lacks_something_is_refused_by_name(members, said):
     with pytest.raises(ConfigError, match=said):
@@ -107,7 +107,7 @@ def test_a_seed_is_refused_by_a_random_sampler_that_takes_none(asked):
     assert isinstance(adapted(Mine(), use), Mine)
 
 
-@pytest.mark.parametrize("identity", ["", None, repr(object())], ids=str)
+@pytest.mark.parametrize("identity", ["", None, repr(object())], ids=["", "None", "address"])
 def test_an_identity_is_the_same_in_the_next_run(identity):
     with pytest.raises(ConfigError, match="a text that is the same in the next run, got"):
         replace(TRAITS, identity=identity)

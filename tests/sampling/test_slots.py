@@ -138,9 +138,30 @@ def test_a_shuffled_epoch_shows_other_sequences_side_by_side():
 
 
 def test_a_shuffled_epoch_gives_the_longest_sequence_to_other_slots():
-    """Of each group to the first, so that the groups have as many."""
-    plans = [schedule([90, 4, 3], 6, group=2, shuffle=True).plan(epoch) for epoch in range(20)]
-    assert {plan.ends.index(90) for plan in plans} == {0, 2, 4}
+    plans = [schedule([90, 4, 3], 6, group=2, shuffle=True).plan(epoch) for epoch in range(40)]
+    assert {plan.ends.index(90) for plan in plans} == set(range(6))
+    for plan in plans:  # The groups have as many.
+        assert [sum(map(len, plan.sequences[k : k + 2])) for k in (0, 2, 4)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("slots", "group"), [(4, 4), (4, 2), (4, 1), (6, 3)])
+def test_a_shuffled_run_shows_every_slot_about_as_many_sequences(slots, group):
+    """Six sequences of which two are as long as a slot's share, in eight epochs of 200 seeds."""
+    lengths, epochs, seeds = [3, 4, 2, 3, 5, 2], 8, 200
+    times = np.zeros((slots, len(lengths)), np.int64)
+    fewest = len(lengths)
+    for seed in range(seeds):
+        seen = [set() for _ in range(slots)]
+        for epoch in range(epochs):
+            plan = schedule(lengths, slots, group=group, shuffle=True, seed=seed).plan(epoch)
+            assert plan.num_steps == (5 if slots <= 4 else max(lengths))
+            for slot, mine in enumerate(plan.sequences):
+                seen[slot].update(mine.tolist())
+                times[slot, mine] += 1
+        fewest = min(fewest, *map(len, seen))
+    assert fewest >= 2
+    even = seeds * epochs / slots  # of 1,600: five standard deviations of a fair coin are below 90
+    assert np.abs(times - even).max() < 100
 
 
 def test_what_a_tail_does_is_counted():

@@ -3,12 +3,12 @@
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sampling.population import Population
 
 _GOLDEN = (5**0.5 - 1) / 2
 """Its multiples, modulo 1, fill the unit interval evenly from the first one on."""
@@ -16,6 +16,14 @@ _WIDENING = 4
 """Times by which a window that begins narrow widens each time as many requests passed as it began
 with. Less, and GOPs are decoded again and again until it is wide; more, and the batches that come
 next wait for later ones."""
+
+
+class Gops(Protocol):
+    """What says which frames are decoded together, such as a `Population`."""
+
+    def gop_of(self, frame_ids: NDArray[np.int64], /) -> NDArray[np.int64]:
+        """Return the id of the GOP each frame belongs to; same shape."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +50,7 @@ class PlannedBatch:
 
 def look_ahead(
     batches: Iterable[NDArray[np.int64]],
-    population: Population,
+    population: Gops,
     *,
     lookahead: int,
     capacity: int,
@@ -56,8 +64,8 @@ def look_ahead(
     At first all GOPs come up together, and so they would again a window later, and for ever: the
     work would come in waves. Therefore the first decoding of a GOP takes only a part of the window,
     another part for each, unless the window holds all there is. A window that begins narrow has
-    little decoded for later batches at first, so that the first batch does not wait for it; what a
-    GOP's part is, it has by and by.
+    little decoded for later batches at first, so that the first batch does not wait for it; a GOP
+    is then decoded some times more until its part is over, and the work is as even behind it.
     `sampling.costs.lookahead_cost` tells the cost. Reads `lookahead` requests ahead, through the
     borders of epochs where `batches` goes on; some microseconds and 200 bytes a request.
 
@@ -111,7 +119,7 @@ class _Window:
     def __init__(
         self,
         batches: Iterable[NDArray[np.int64]],
-        population: Population,
+        population: Gops,
         lookahead: int,
         first: int,
     ) -> None:
@@ -123,10 +131,8 @@ class _Window:
         self._passed = 0
         self._batches_read = 0
         self._requests_read = 0
-        self._numbers: dict[int, int] = {}
-        """GOP that was decoded before → how many had been by then, itself included."""
-        self._met: set[int] = set()
-        """GOPs that had their part of the window."""
+        self._first_ends: dict[int, float] = {}
+        """GOP that was decoded → the place where its first part of the window ends."""
         self._read_batches: deque[NDArray[np.int64]] = deque()
         self._outside: deque[_Request] = deque()
         self._inside: deque[_Request] = deque()
@@ -153,16 +159,15 @@ class _Window:
     def for_the_same_decoding(self, due: _Request) -> list[_Request]:
         """Return the requests, in order, that a decoding for `due` is to serve with it."""
         requests = self.waiting[due.gop]
-        if due.gop in self._met:
+        if due.gop not in self._first_ends:
+            if not self._outside and not self._read():
+                return requests
+            part = (len(self._first_ends) + 1) * _GOLDEN % 1
+            self._first_ends[due.gop] = due.place + self._lookahead * part
+        end = self._first_ends[due.gop]
+        if due.place > end:
             return requests
-        if not self._outside and not self._read():
-            self._met.add(due.gop)
-            return requests
-        number = self._numbers.setdefault(due.gop, len(self._numbers) + 1)
-        part = self._lookahead * (number * _GOLDEN % 1)
-        if part <= self._width:
-            self._met.add(due.gop)
-        return [request for request in requests if request.place <= due.place + part]
+        return [request for request in requests if request.place <= end]
 
     def forget_served(self, gop: int) -> None:
         """Let go of the requests for `gop` that are served."""

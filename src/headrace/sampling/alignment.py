@@ -9,7 +9,7 @@ from headrace.errors import ConfigError
 
 Sync = Literal["index", "nearest", "previous"]
 """What belongs together: frames of the same `index`; the one `nearest` in time to a frame of the
-first camera; or the latest one that is not after it, as a live system would have it."""
+reference; or the latest one that is not after it, as a live system would have it."""
 
 OnMissing = Literal["raise", "drop", "mask", "repeat"]
 """What happens where a camera has no frame: an error, the moment is left out for all cameras, the

@@ -15,7 +15,8 @@ from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.sampler import SamplerTraits, SamplerUse
-from headrace.sampling.visits import Visits, Weights, weights_of, weights_opened
+from headrace.sampling.visits import Visits
+from headrace.sampling.weights import Weights, checked_weights, opened_weights, weights_in_order
 from headrace.sizes import check_counts
 
 EachOnce = Literal["videos", "starts"]
@@ -51,14 +52,15 @@ class RandomClips:
     short are left out. `pad`: they give one clip, from the first frame, whose last frame is
     repeated. `repeat_last` or `wrap`: a clip may start at any frame and does this at the end.
     Frames that are repeated are marked in `Batch.is_pad`."""
-    weights: Weights = None
+    weights: Weights | None = None
     """How often each video comes, beside the others: as its share of an epoch says, rounded up or
     down. None: each once. `Manifest.weights` and `Manifest.balanced` give such."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fps", self.shape.fps)
-        object.__setattr__(self, "weights", weights_of(self.weights))
+        if self.weights is not None:
+            object.__setattr__(self, "weights", checked_weights("weights", self.weights))
         if not 0 <= self.temporal_jitter < self.stride:
             raise ConfigError(
                 f"temporal_jitter must be at least 0 and below the stride, {self.stride}, "
@@ -95,7 +97,7 @@ class RandomClips:
 
     def adapt(self, use: SamplerUse) -> Self:
         """Return this with the seed asked for, and the weights of the videos that were opened."""
-        weights = weights_opened(self.weights, use)
+        weights = opened_weights("weights", self.weights, use)
         return replace(self, seed=use.seed_for(self.seed), weights=weights)
 
     def order(self, population: Population, epoch: int) -> Order:
@@ -122,7 +124,8 @@ class RandomClips:
         )
 
     def _by_video(self, starts: NDArray[np.int64], epoch: int) -> "_Starts":
-        visits = Visits.shuffled(np.flatnonzero(starts), self.weights, seed=self.seed, epoch=epoch)
+        weights = weights_in_order(self.weights, len(starts))
+        visits = Visits.shuffled(np.flatnonzero(starts), weights, seed=self.seed, epoch=epoch)
         draws = self._draws(epoch, Purpose.START)
 
         def at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

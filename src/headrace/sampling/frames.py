@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.sampling.feistel import Feistel
-from headrace.sampling.line import Over, check_over, line_of, over_opened
+from headrace.sampling.line import Over, checked_over, line_of, over_opened
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
@@ -56,7 +56,7 @@ class Uniform:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_over(self.over)
+        object.__setattr__(self, "over", checked_over(self.over))
 
     @property
     def traits(self) -> SamplerTraits:
@@ -108,7 +108,7 @@ class Permutation:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_over(self.over)
+        object.__setattr__(self, "over", checked_over(self.over))
 
     @property
     def traits(self) -> SamplerTraits:

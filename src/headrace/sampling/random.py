@@ -31,6 +31,7 @@ class Purpose(IntEnum):
     DUMMY_LABEL = 10
     SEGMENT = 11
     TRANSFORM = 20
+    AUGMENT = 24
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Reencode: what copies with short GOPs, at the size of the model, would cost and gain."""
+"""Reencode: what proxies, with short GOPs at the size of the model, would cost and gain."""
 
 from dataclasses import dataclass, replace
 
@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 from headrace.sampling.costs import DecodeCost, lookahead_cost, lookahead_for
 from headrace.sampling.strategies import Budget, Strategy
 
-SHORT_GOP = 12
-"""Frames: half of it is decoded for one frame, and files are a third larger than with long GOPs."""
+SHORT_GOP = 8
+"""Frames: some four are decoded for one; longer GOPs are smaller, and dearer to enter."""
 
-_BYTES_PER_PIXEL = 0.022
-"""libx264 veryfast, crf 20, 256x256, GOP 12 without B-frames: 8 real clips, 0.0216."""
+_BYTES_PER_PIXEL = 0.028
+"""libx264 veryfast, crf 20, 256x256, GOP 8 without B-frames: real clips, 0.0282."""
+_ENTERING_SECONDS = 0.0003
+"""Taken, not measured by itself: to enter a GOP of a proxy, no file is probed and no codec made."""
 _DEARER_SMALL = 2.0
 """Decoding costs more for each pixel of a small frame: 2.7 ns at 256x256, 1.5 ns at 720p."""
 _ENCODING = 4.0
@@ -34,7 +36,7 @@ class Reencode:
     before: float
     """Frames per second now."""
     after: float
-    """Frames per second from the copies; a seek is taken to cost what it costs now."""
+    """Frames per second from the copies, read as proxies: no file is probed."""
     amplification_before: float
     """Frames decoded per frame delivered now."""
     amplification_after: float
@@ -67,7 +69,12 @@ def reencode(
     frames = int(gop_lengths.sum())
     small = budget.frame_bytes / 3
     decoding = speed.seconds_per_decoded * min(1.0, _DEARER_SMALL * small / pixels)
-    faster = replace(speed, seconds_per_decoded=decoding, droppable_share=0.0)
+    faster = replace(
+        speed,
+        seconds_per_decoded=decoding,
+        seconds_per_seek=min(speed.seconds_per_seek, _ENTERING_SECONDS),
+        droppable_share=0.0,
+    )
     cost = _cost_of_copies(frames, budget)
     before, after = now.frames_per_second, faster.throughput(cost)
     encoding = speed.seconds_per_decoded + speed.seconds_per_delivered + _ENCODING * decoding

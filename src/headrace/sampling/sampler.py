@@ -35,6 +35,8 @@ class SamplerTraits:
     """Whether it asks for `Population.shown_until`, which takes 8 bytes a frame."""
     frames_needed: int = 1
     """Frames that each video must have."""
+    spans_videos: bool = False
+    """Whether a clip may have frames of several videos, as a window of several cameras has."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.identity, str) or not self.identity or _ADDRESS in self.identity:
@@ -172,7 +174,7 @@ def check_samples(frames: NDArray[np.int64], sampler: Sampler, population: Popul
             f"{_name(sampler)} gives frame {frames.max() if frames.min() >= 0 else frames.min()}; "
             f"frame ids are at least 0 and below {population.num_frames}, through all videos"
         )
-    if frames.ndim == 1:
+    if frames.ndim == 1 or sampler.traits.spans_videos:
         return
     video = population.video_of(frames[:, 0])
     first = population.video_start[video][:, None]

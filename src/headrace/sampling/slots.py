@@ -1,53 +1,36 @@
 """Slots: which sequence is read at which place of the batch, from its first frame to its last."""
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, repeat
-from typing import Literal, get_args
+from itertools import chain, count, repeat
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.sampling.endless import EndlessPlan
 from headrace.sampling.feistel import Feistel
 from headrace.sampling.random import Draws, Purpose
+from headrace.sampling.tail import Tail, TailCounts
 from headrace.sizes import check_integers
-
-Tail = Literal["pad", "drop", "refill"]
-"""What happens at the end of an epoch, when some slots have nothing left to read: `pad` leaves them
-empty, so that each frame comes exactly once; `drop` ends the epoch with the first of them; `refill`
-lets them read sequences again, so that every batch is full."""
 
 EMPTY = -1
 
+ORDER = 2
+"""Raised whenever an epoch of the same seed would come in another order, so that a state of before
+is refused."""
+
 _COARSE_BITS = 3
 """Lengths that agree in so many leading bits differ by less than a quarter, and count as equal."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TailCounts:
-    """What the end of an epoch does to some slots, in moments: one slot in one step."""
-
-    empty: int = 0
-    """Nothing is left to read: `pad`."""
-    repeated: int = 0
-    """Read again: `refill`."""
-    dropped: int = 0
-    """Never read: `drop`. Counted with the last step."""
-
-    def __add__(self, other: "TailCounts") -> "TailCounts":
-        return TailCounts(
-            empty=self.empty + other.empty,
-            repeated=self.repeated + other.repeated,
-            dropped=self.dropped + other.dropped,
-        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SlotPlan:
     """What every slot reads in one epoch."""
 
+    epoch: int
     num_steps: int
     """Batches of the epoch; the same for every rank."""
     sequences: tuple[NDArray[np.int64], ...]
@@ -65,6 +48,10 @@ class SlotPlan:
             return EMPTY, EMPTY
         place = int(np.searchsorted(self.starts[slot], step, side="right")) - 1
         return int(self.sequences[slot][place]), step - int(self.starts[slot][place])
+
+    def epoch_at(self, slot: int, step: int) -> int:
+        """Return the epoch whose order the sequence there is of: this one."""
+        return self.epoch
 
     def tail(self, slots: Iterable[int], start: int, stop: int) -> TailCounts:
         """Return what the tail does to `slots` in the steps [start, stop), at most `num_steps`."""
@@ -86,12 +73,12 @@ class SlotSchedule:
 
     So slots end at most one sequence apart, and as the short ones come last, mostly much nearer. A
     slot stays with one rank and one decoder, which lets every frame be decoded once. Of slots with
-    as much to read, the first of each group come first, so that groups have as many.
+    as much to read, one of each group comes first, so that groups have as many.
 
     A slot reads its sequences in the order given, or in another random one for each epoch. Lengths
     that differ by less than a quarter count as equal in dealing; that order decides among them, and
-    another one among slots with as much to read. So a shuffled epoch also has other sequences side
-    by side, on other ranks.
+    another one among slots with as much to read, and among those of a group. So a shuffled epoch
+    also has other sequences side by side, in other slots, on other ranks.
     """
 
     lengths: NDArray[np.int64]
@@ -120,12 +107,15 @@ class SlotSchedule:
                 "tail"
             )
 
-    def plan(self, epoch: int) -> SlotPlan:
-        """Return what the slots read in `epoch`. Takes microseconds for each sequence."""
+    def plan(self, epoch: int) -> SlotPlan | EndlessPlan:
+        """Return what the slots read in `epoch`. Takes microseconds for each sequence.
+
+        Where the tail is `endless`: from its order on, for ever.
+        """
+        if self.tail == "endless":
+            return EndlessPlan(lengths=self.lengths, queue=self._queue(epoch), slots=self.slots)
         order = self._order(len(self.lengths), epoch, Purpose.SHUFFLE)
-        turns = self._order(self.slots, epoch, Purpose.SLOT)
-        free = [(0, slot % self.group, turns[slot], slot) for slot in range(self.slots)]
-        heapq.heapify(free)
+        free = self._free(epoch)
         dealt: list[list[int]] = [[] for _ in free]
         place = {sequence: k for k, sequence in enumerate(order)}
         for sequence in sorted(order, key=self._coarse, reverse=True):
@@ -143,12 +133,30 @@ class SlotSchedule:
         sequences = tuple(np.array(mine, np.int64) for mine in dealt)
         lengths = [self.lengths[mine] for mine in sequences]
         return SlotPlan(
+            epoch=epoch,
             num_steps=num_steps,
             sequences=sequences,
             starts=tuple(np.cumsum(mine) - mine for mine in lengths),
             ends=ends,
             due=due,
         )
+
+    def _queue(self, first_epoch: int) -> Iterator[tuple[int, int]]:
+        """Yield (epoch, sequence): all sequences of one epoch after the other, in its order."""
+        for epoch in count(first_epoch):
+            for sequence in self._order(len(self.lengths), epoch, Purpose.SHUFFLE):
+                yield epoch, sequence
+
+    def _free(self, epoch: int) -> list[tuple[int, int, int, int]]:
+        """Return a heap of all slots: (steps dealt, place in its group, turn, slot)."""
+        turns = self._order(self.slots, epoch, Purpose.SLOT)
+        free = []
+        for first in range(0, self.slots, self.group):
+            mine = range(first, min(first + self.group, self.slots))
+            by_turn = sorted(mine, key=turns.__getitem__) if self.shuffle else mine
+            free += [(0, place, turns[slot], slot) for place, slot in enumerate(by_turn)]
+        heapq.heapify(free)
+        return free
 
     def _order(self, size: int, epoch: int, purpose: Purpose) -> list[int]:
         places = np.arange(size)

@@ -13,7 +13,8 @@ from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.sampler import SamplerTraits, SamplerUse
-from headrace.sampling.visits import Visits, Weights, weights_of, weights_opened
+from headrace.sampling.visits import Visits
+from headrace.sampling.weights import Weights, checked_weights, opened_weights, weights_in_order
 from headrace.sizes import check_counts
 
 Place = Literal["random", "middle", "ends"]
@@ -45,7 +46,7 @@ class SpreadClips:
     moments as far apart, from the first frame to the last."""
     shuffle: bool = True
     """Whether videos come in random order, another one each epoch; else video after video."""
-    weights: Weights = None
+    weights: Weights | None = None
     """As for `RandomClips`; they need `shuffle`."""
     seed: int = 0
 
@@ -62,7 +63,8 @@ class SpreadClips:
             raise ConfigError(
                 f"place must be one of {', '.join(get_args(Place))}, got {self.place!r}"
             )
-        object.__setattr__(self, "weights", weights_of(self.weights))
+        if self.weights is not None:
+            object.__setattr__(self, "weights", checked_weights("weights", self.weights))
         if self.weights is not None and not self.shuffle:
             raise ConfigError("weights need shuffle=True; without it each video comes once")
 
@@ -80,7 +82,7 @@ class SpreadClips:
     def adapt(self, use: SamplerUse) -> Self:
         """Return this with the seed asked for, and the weights of the videos that were opened."""
         seed = use.seed_for(self.seed) if self._is_random else self.seed
-        return replace(self, seed=seed, weights=weights_opened(self.weights, use))
+        return replace(self, seed=seed, weights=opened_weights("weights", self.weights, use))
 
     def order(self, population: Population, epoch: int) -> Order:
         """Return the order of one epoch: as many slots as videos.
@@ -92,7 +94,8 @@ class SpreadClips:
         videos = np.arange(population.num_videos)
         visits = Visits(length=len(videos), at=lambda slots: slots)
         if self.shuffle:
-            visits = Visits.shuffled(videos, self.weights, seed=self.seed, epoch=epoch)
+            weights = weights_in_order(self.weights, len(videos))
+            visits = Visits.shuffled(videos, weights, seed=self.seed, epoch=epoch)
         draws = Draws(seed=self.seed, epoch=epoch, purpose=Purpose.SEGMENT)
 
         def clips_at(slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -8,15 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.video.timebase import exact_number
+from headrace.video.timebase import early_seconds, exact_number
 
 Seconds = tuple[Fraction, ...]
 """Times from one frame on, in seconds; below 0: before it."""
 
-_WRITTEN = Fraction(1, 10**6)
-"""Seconds by which a time may be off that was written as a decimal: -1/30 as -0.033333."""
-_FINE_TICKS = 4
-"""Where a frame is shown for so many ticks, its time may have been rounded to one."""
 _MOST_SECONDS = 10**9
 """With any time base, ticks of so many seconds fit 64 bits."""
 
@@ -25,9 +21,8 @@ _MOST_SECONDS = 10**9
 class FrameTimes:
     """When the frames of one video, or of a part of it, are shown.
 
-    Containers round times to ticks, Matroska to milliseconds, so that frames of 60 a second come
-    17, 16, 17 ms apart. Therefore a frame counts as shown from one tick before its time on, if it
-    is shown for four or more, and from a microsecond before it in any case.
+    A frame counts as shown from a microsecond before its time on, and from one tick before if it is
+    shown for four or more, since containers round times to ticks.
     """
 
     pts: NDArray[np.int64]
@@ -47,12 +42,16 @@ class FrameTimes:
 
     def ticks_after(self, seconds: Seconds) -> NDArray[np.int64]:
         """Return `seconds` in ticks, int64 of as many: to be added to the pts of a frame."""
-        return _ticks(seconds, self.time_base, self.slack_ticks > 0)
+        return _ticks(seconds, self.time_base, self._early)
 
     @property
     def slack_ticks(self) -> int:
         """By how many ticks the time of a frame may have been rounded."""
-        return int(self.end - int(self.pts[0]) >= _FINE_TICKS * len(self.pts))
+        return int(self._early >= self.time_base)
+
+    @property
+    def _early(self) -> Fraction:
+        return early_seconds(len(self.pts), self.end - int(self.pts[0]), self.time_base)
 
     def shown_at(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which frame is shown at each of `ticks`; the first before, the last behind all."""
@@ -87,8 +86,7 @@ def seconds_of(name: str, values: object) -> Seconds:
 
 
 @lru_cache(maxsize=256)
-def _ticks(seconds: Seconds, time_base: Fraction, is_fine: bool) -> NDArray[np.int64]:
-    early = max(_WRITTEN, time_base) if is_fine else _WRITTEN
+def _ticks(seconds: Seconds, time_base: Fraction, early: Fraction) -> NDArray[np.int64]:
     ticks = np.array([(each + early) // time_base if each else 0 for each in seconds], np.int64)
     ticks.setflags(write=False)
     return ticks
