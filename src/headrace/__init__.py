@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from headrace.decode.clips import load_clip, read_clip
     from headrace.decode.decoding import Decoding
     from headrace.decode.index_store import IndexStore
-    from headrace.decode.open import open_decoder, open_index
+    from headrace.decode.open import open_decoder, open_device_decoder, open_index
     from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+    from headrace.decode.proxies import Proxies
     from headrace.decode.video_reader import VideoReader, open
     from headrace.errors import (
         BackendError,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         DecodeError,
         HeadraceError,
         MediaError,
+        NoLengthError,
         OpenError,
         ScanError,
         StageError,
@@ -41,21 +43,35 @@ if TYPE_CHECKING:
     from headrace.sampling.bursts import Bursts
     from headrace.sampling.clips import RandomClips, UniformClips
     from headrace.sampling.frames import InOrder, Permutation, Uniform
+    from headrace.sampling.moments import Moments
     from headrace.sampling.order import Order
     from headrace.sampling.population import Population
     from headrace.sampling.sampler import AdaptableSampler, Sampler, SamplerTraits, SamplerUse
     from headrace.sampling.spread import SpreadClips
     from headrace.training.batch import Batch
+    from headrace.training.cameras.alignment import Alignment, CameraClock
+    from headrace.training.cameras.augment import ClipAugment
     from headrace.training.cameras.batch import CameraBatch
-    from headrace.training.cameras.camera_set import Alignment, CameraClock, camera_problems
-    from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
+    from headrace.training.cameras.camera_times import CameraTimes
+    from headrace.training.cameras.datasets import CameraStreamDataset
     from headrace.training.cameras.loader import CameraLoader
+    from headrace.training.cameras.metadata import ClipMoment
+    from headrace.training.cameras.moment_table import MomentTable
+    from headrace.training.cameras.nuscenes import NuScenes
+    from headrace.training.cameras.problems import camera_problems
+    from headrace.training.cameras.slot_memory import SlotMemory
     from headrace.training.cameras.statistics import CameraStatistics
+    from headrace.training.cameras.stream_sampler import CameraStreamSampler
+    from headrace.training.cameras.view import CameraView
+    from headrace.training.cameras.windows.batch import CameraWindowBatch
+    from headrace.training.cameras.windows.loader import CameraWindowLoader
+    from headrace.training.cameras.windows.statistics import CameraWindowStatistics
     from headrace.training.clip_loader import ClipLoader
     from headrace.training.datasets import FrameDataset, VideoDataset
     from headrace.training.epoch_sampler import EpochSampler
     from headrace.training.loader import FrameLoader
     from headrace.training.manifest.manifest import Manifest
+    from headrace.training.sheet.contact_sheet import ContactSheet
     from headrace.training.statistics import LoaderStatistics
     from headrace.training.transforms import WithSample
     from headrace.video.camera_layout import CameraLayout
@@ -73,22 +89,30 @@ __version__ = _version("headrace")
 
 _HOMES = {
     "AdaptableSampler": "sampling.sampler",
-    "Alignment": "training.cameras.camera_set",
+    "Alignment": "training.cameras.alignment",
     "Around": "sampling.around",
     "BackendError": "errors",
     "Batch": "training.batch",
     "Bursts": "sampling.bursts",
     "CacheError": "errors",
     "CameraBatch": "training.cameras.batch",
-    "CameraClock": "training.cameras.camera_set",
+    "CameraClock": "training.cameras.alignment",
     "CameraLayout": "video.camera_layout",
     "CameraLoader": "training.cameras.loader",
     "CameraStatistics": "training.cameras.statistics",
     "CameraStreamDataset": "training.cameras.datasets",
-    "CameraStreamSampler": "training.cameras.datasets",
+    "CameraStreamSampler": "training.cameras.stream_sampler",
+    "CameraTimes": "training.cameras.camera_times",
+    "CameraView": "training.cameras.view",
+    "CameraWindowBatch": "training.cameras.windows.batch",
+    "CameraWindowLoader": "training.cameras.windows.loader",
+    "CameraWindowStatistics": "training.cameras.windows.statistics",
     "Clip": "video.frames",
+    "ClipAugment": "training.cameras.augment",
     "ClipLoader": "training.clip_loader",
+    "ClipMoment": "training.cameras.metadata",
     "ConfigError": "errors",
+    "ContactSheet": "training.sheet.contact_sheet",
     "Crop": "video.shape",
     "DecodeCounters": "decode.protocol",
     "DecodeError": "errors",
@@ -110,17 +134,23 @@ _HOMES = {
     "Loss": "video.loss",
     "Manifest": "training.manifest.manifest",
     "MediaError": "errors",
+    "MomentTable": "training.cameras.moment_table",
+    "Moments": "sampling.moments",
+    "NoLengthError": "errors",
+    "NuScenes": "training.cameras.nuscenes",
     "Observation": "watching.observation",
     "OpenError": "errors",
     "Order": "sampling.order",
     "Permutation": "sampling.frames",
     "Population": "sampling.population",
+    "Proxies": "decode.proxies",
     "RandomClips": "sampling.clips",
     "Sampler": "sampling.sampler",
     "SamplerTraits": "sampling.sampler",
     "SamplerUse": "sampling.sampler",
     "ScanError": "errors",
     "Session": "profiling.session",
+    "SlotMemory": "training.cameras.slot_memory",
     "Source": "video.source",
     "SpreadClips": "sampling.spread",
     "StageError": "errors",
@@ -131,13 +161,14 @@ _HOMES = {
     "VideoMetadata": "video.metadata",
     "VideoReader": "decode.video_reader",
     "WithSample": "training.transforms",
-    "camera_problems": "training.cameras.camera_set",
+    "camera_problems": "training.cameras.problems",
     "find_videos": "video.manifest",
     "live": "runs.live.loop",
     "load_clip": "decode.clips",
     "observe": "watching.observation",
     "open": "decode.video_reader",
     "open_decoder": "decode.open",
+    "open_device_decoder": "decode.open",
     "open_index": "decode.open",
     "read_clip": "decode.clips",
     "read_features": "extraction.features.feature_set",
@@ -159,9 +190,17 @@ __all__ = [
     "CameraStatistics",
     "CameraStreamDataset",
     "CameraStreamSampler",
+    "CameraTimes",
+    "CameraView",
+    "CameraWindowBatch",
+    "CameraWindowLoader",
+    "CameraWindowStatistics",
     "Clip",
+    "ClipAugment",
     "ClipLoader",
+    "ClipMoment",
     "ConfigError",
+    "ContactSheet",
     "Crop",
     "DecodeCounters",
     "DecodeError",
@@ -183,17 +222,23 @@ __all__ = [
     "Loss",
     "Manifest",
     "MediaError",
+    "MomentTable",
+    "Moments",
+    "NoLengthError",
+    "NuScenes",
     "Observation",
     "OpenError",
     "Order",
     "Permutation",
     "Population",
+    "Proxies",
     "RandomClips",
     "Sampler",
     "SamplerTraits",
     "SamplerUse",
     "ScanError",
     "Session",
+    "SlotMemory",
     "Source",
     "SpreadClips",
     "StageError",
@@ -211,6 +256,7 @@ __all__ = [
     "observe",
     "open",
     "open_decoder",
+    "open_device_decoder",
     "open_index",
     "read_clip",
     "read_features",
@@ -232,7 +278,11 @@ sys.modules[__name__].__class__ = _Root
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'headrace' has no attribute {name!r}")
-    found = getattr(import_module(f"headrace.{_HOMES[name]}"), name)
+    try:
+        found = getattr(import_module(f"headrace.{_HOMES[name]}"), name)
+    except ImportError:
+        import_module("headrace.profiling.extras").check_run(f"headrace.{name}")
+        raise
     globals()[name] = found
     return found
 

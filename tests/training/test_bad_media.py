@@ -16,6 +16,7 @@ from headrace.testing.damage import damage_packets, truncate
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.clip_loader import ClipLoader
 from headrace.training.datasets import FrameDataset, VideoDataset
+from headrace.training.epoch_sampler import EpochSampler
 from headrace.training.loader import FrameLoader
 from headrace.training.ranks import Opened
 from training.videos import SIZE, PlainFrames, contents
@@ -128,7 +129,7 @@ def test_ranks_compare_what_they_left_out_where_they_may_differ(
         if is_asked:
             asked.append((opened.checksum, opened.left_out))
 
-    monkeypatch.setattr("headrace.training.loader.agreement", agreement)
+    monkeypatch.setattr("headrace.training.planned.agreement", agreement)
     replicas = {"num_replicas": 1} if "rank" in options else {}
     each = loader(videos if "on_error" in options else videos[:1], **options, **replicas)
     assert asked == ([(each.state_dict()["checksum"], 1)] if is_asked else [])
@@ -174,6 +175,7 @@ def test_a_video_that_went_is_listed_as_one(loader, folder, tmp_path):
     each = loader(paths, lookahead=1, on_error="skip")
     next(iter(each))
     changed(tmp_path / "1.mp4")
+    list(each)  # where much was read ahead, it may have been good
     list(each)
     [bad] = each.quarantined
     assert (bad.source, bad.index) == (str(paths[1]), None)
@@ -199,7 +201,10 @@ def test_another_file_is_not_taken_for_a_quarantine_list(loader, videos, tmp_pat
 
 
 def changed(path):
-    path.write_bytes(path.read_bytes() + b"\0" * 64)
+    """Put another file in its place at one moment, since a thread may be about to read it."""
+    other = path.with_suffix(".other")
+    other.write_bytes(path.read_bytes() + b"\0" * 64)
+    other.replace(path)
 
 
 @pytest.mark.parametrize("change", [changed, lambda path: path.unlink()], ids=["changed", "gone"])
@@ -235,8 +240,9 @@ def test_nothing_but_bad_frames_is_an_error(loader, folder, tmp_path):
     each = loader([path], on_error="skip", lookahead=1)
     next(iter(each))
     (tmp_path / "only.mp4").unlink()
+    epochs = (batch for _ in range(2) for batch in each)  # the rest of one was perhaps read ahead
     with pytest.raises(ConfigError, match="40 of 40 frames are bad"):
-        list(each)
+        list(epochs)
 
 
 def test_a_clip_with_a_bad_frame_is_replaced_as_a_whole(videos, store):
@@ -266,6 +272,7 @@ def test_a_file_that_was_replaced_during_training_is_not_bad_in_the_next_run(
     each = loader([path, other], **options)
     next(iter(each))
     changed(tmp_path / "1.mp4")
+    list(each)
     list(each)
     assert each.statistics.frames_quarantined == 40
     again = loader([path, other], **options)
@@ -310,6 +317,12 @@ def test_a_list_that_cannot_be_written_is_said_at_once(loader, folder, tmp_path)
 def test_weights_are_those_of_the_videos_that_can_be_read(loader, videos):
     each = loader(videos, on_error="skip", sampling=Uniform(over=(0.0, 5.0, 1.0, 0.0)))
     assert {video for batch in each for video in batch.video.tolist()} == {2}
+
+
+def test_weights_of_a_sampler_are_those_of_the_videos_that_a_dataset_opened(videos, store):
+    with FrameDataset(videos, SIZE, on_error="skip", store=store) as frames:
+        sampler = EpochSampler(frames, sampling=Uniform(over=(0.0, 5.0, 1.0, 0.0)))
+        assert {frames[place]["video"] for place in [*sampler][:8]} == {2}
 
 
 @pytest.mark.parametrize("workers", [0, 2])

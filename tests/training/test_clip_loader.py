@@ -50,6 +50,14 @@ def test_an_epoch_of_random_clips_takes_each_video_once(videos, store):
         assert sorted(v for batch in loader for v in batch.video.tolist()) == [0, 1, 2, 3]
 
 
+def test_a_batch_that_no_epoch_fills_holds_all_of_it(videos, store):
+    """As the whole set is one batch for an evaluation: 4 videos, 3 clips of each."""
+    clips = UniformClips(num_clips=3, num_frames=5)
+    with ClipLoader(videos, clips=clips, batch_size=99, size=SIZE, store=store) as loader:
+        [batch] = loader
+    assert sorted(batch.video.tolist()) == [each for each in range(4) for _ in range(3)]
+
+
 def test_a_clip_that_is_longer_than_a_video_names_it_and_says_what_is_possible(videos, store):
     message = r"a clip needs 31 frames, .*video-3\.mp4 has 18 \(and 2 more are .* choose"
     with pytest.raises(ConfigError, match=message):

@@ -30,7 +30,9 @@ class _Hanging:
 def test_a_worker_that_hangs_is_named_with_its_file_and_left_behind(videos, store, monkeypatch):
     release, open_decoder = threading.Event(), decoding.open_decoder
     monkeypatch.setattr(
-        decoding, "open_decoder", lambda *each: _Hanging(open_decoder(*each), release)
+        decoding,
+        "open_decoder",
+        lambda *each, **options: _Hanging(open_decoder(*each, **options), release),
     )
     options = {"batch_size": 4, "size": SIZE, "store": store, "workers": 1}
     before = set(threading.enumerate())

@@ -19,6 +19,7 @@ from headrace.testing.synth import write_clip
 from headrace.training.datasets import FrameDataset
 from headrace.training.epoch_sampler import EpochSampler
 from headrace.training.loader import FrameLoader
+from headrace.training.manifest.manifest import Manifest
 from training.videos import CLIPS, SIZE
 
 POPULATION = Population.of([np.array([5, 9, 2]), np.array([30]), np.array([4, 4, 3])])
@@ -144,6 +145,21 @@ def test_an_epoch_over_seconds_needs_no_more_than_the_dataset(videos, store):
 def test_samplers_of_clips_are_refused():
     with pytest.raises(ConfigError, match="gives single frames, and RandomClips"):
         EpochSampler(POPULATION, RandomClips(num_frames=2))
+
+
+@pytest.mark.parametrize("frames", [None, Manifest.of_rows([{"path": "a.mp4"}]), ["a.mp4"]])
+def test_what_holds_no_frames_is_refused(frames):
+    with pytest.raises(ConfigError, match="samples a FrameDataset, or a Population, got"):
+        EpochSampler(frames)
+
+
+@pytest.mark.parametrize("state", [None, "slot", [("epoch", 1)]])
+def test_what_is_no_state_is_refused(state):
+    with pytest.raises(ConfigError, match="a state is a dict, as state_dict"):
+        EpochSampler(POPULATION).load_state_dict(state)
+    nowhere = {**EpochSampler(POPULATION).state_dict(), "epoch": None}
+    with pytest.raises(ConfigError, match="epoch must be an integer >= 0, got None"):
+        EpochSampler(POPULATION).load_state_dict(nowhere)
 
 
 @pytest.mark.parametrize("other", [Permutation(seed=1), Uniform()])

@@ -4,7 +4,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
@@ -44,7 +44,7 @@ def epochs(batch_size=4, *, rank=0, ranks=1, drop_last=False, bad=()):
 
 
 @given(
-    batch_size=st.integers(1, 4),
+    batch_size=st.integers(1, 40),
     ranks=st.integers(1, 4),
     drop_last=st.booleans(),
     slot=st.integers(0, 16),
@@ -52,6 +52,7 @@ def epochs(batch_size=4, *, rank=0, ranks=1, drop_last=False, bad=()):
 def test_ranks_step_together_and_end_where_the_next_epoch_begins(
     batch_size, ranks, drop_last, slot
 ):
+    assume(batch_size <= 17 // ranks or not drop_last)
     start = Position(epoch=3, place=slot)
     steps = [
         list(epochs(batch_size, rank=r, ranks=ranks, drop_last=drop_last).steps(start, 4))
@@ -103,7 +104,29 @@ def test_only_bad_frames_are_an_error():
         epochs(bad=tuple(range(17))).samples(0, np.arange(3))
 
 
-@pytest.mark.parametrize("drop_last", [False, True])
-def test_a_batch_that_no_epoch_fills_is_refused(drop_last):
-    with pytest.raises(ConfigError, match="at most 8 are possible"):
-        epochs(10, ranks=2, drop_last=drop_last).num_steps()
+@pytest.mark.parametrize("ranks", [1, 2, 20])
+def test_a_batch_that_no_epoch_fills_holds_all_of_it(ranks):
+    """Each rank has one batch, equally large, and each sample counts once."""
+    whole = [list(epochs(40, rank=rank, ranks=ranks).steps(Position(), 2)) for rank in range(ranks)]
+    for epoch in range(2):
+        steps = [of_rank[epoch] for of_rank in whole]
+        assert {step.after for step in steps} == {Position(epoch=epoch + 1)}
+        assert {len(step.slots) for step in steps} == {-(-17 // ranks)}
+        counted = np.concatenate([step.frames[~step.is_repeated] for step in steps])
+        assert sorted(counted) == list(range(17))
+
+
+def test_what_is_left_of_an_epoch_is_one_batch_of_a_larger_size():
+    begun = next(epochs(4).steps(Position()))
+    left, following = islice(epochs(40).steps(begun.after), 2)
+    assert left.slots.tolist() == list(range(4, 17))
+    assert following.slots.tolist() == list(range(17))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "do"), [(2, "ask for a batch_size of at most 8"), (18, "ask for fewer ranks")]
+)
+def test_dropping_smaller_batches_leaves_one_or_is_refused(ranks, do):
+    with pytest.raises(ConfigError, match=f"17 samples .* none is left; {do}, or leave out drop"):
+        epochs(10, ranks=ranks, drop_last=True).num_steps()
+    assert epochs(8, ranks=2, drop_last=True).num_steps() == 1

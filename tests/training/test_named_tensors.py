@@ -27,6 +27,14 @@ def test_what_is_an_attribute_is_an_item_too(batch):
         batch.label  # noqa: B018
 
 
+def test_a_number_in_brackets_is_told_what_to_ask(batch):
+    with pytest.raises(KeyError, match=r"by name: frames, video; batch\.sample\(0\) gives one"):
+        batch[0]
+    with pytest.raises(KeyError, match="label"):
+        batch["label"]
+    assert batch.get(0) is None
+
+
 def test_its_length_is_the_number_of_samples(batch):
     assert len(batch) == 2
     assert len(NamedTensors()) == 0

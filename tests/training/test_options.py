@@ -5,6 +5,7 @@ import inspect
 import pytest
 
 from headrace.training.cameras.loader import CameraLoader
+from headrace.training.cameras.windows.loader import CameraWindowLoader
 from headrace.training.clip_loader import ClipLoader
 from headrace.training.loader import FrameLoader
 
@@ -29,6 +30,7 @@ SAMPLES = {
     "size": (256, 256),
     "fit": "stretch",
     "interpolation": "area",
+    "dtype": "uint8",
     "hold": "rgb",
     "seed": None,
     "drop_last": False,
@@ -43,8 +45,12 @@ CAMERAS = {
     "size": None,
     "fit": "stretch",
     "interpolation": "area",
+    "view": None,
+    "augment": None,
     "ragged": None,
     "alignment": None,
+    "metadata": None,
+    "moments": None,
     "tail": "pad",
     "seq_split": 1,
     "shuffle": False,
@@ -52,10 +58,31 @@ CAMERAS = {
     "num_of_file": None,
     "on_error": "raise",
 }
+WINDOWS = {
+    **SAMPLES,
+    "batch_size": 1,
+    "size": None,
+    "view": None,
+    "augment": None,
+    "metadata": None,
+    "num_moments": None,
+    "stride": None,
+    "delta_seconds": None,
+    "tolerance_ms": 50.0,
+    "moments": None,
+    "keys": None,
+    "boundary": "pad",
+    "sampling": None,
+    "weights": None,
+    "class_balance": None,
+    "cameras": None,
+    "alignment": None,
+}
 LOADERS = [
     (FrameLoader, "videos", {**SAMPLES, "batch_size": 128, "sampling": None}),
     (ClipLoader, "videos", {**SAMPLES, "batch_size": 8, "clips": None}),
     (CameraLoader, "layout", CAMERAS),
+    (CameraWindowLoader, "layout", WINDOWS),
 ]
 
 

@@ -6,7 +6,8 @@ from torch import distributed
 
 from headrace.runtime.processes import run_together
 from headrace.training.ranks import agreement, shard_of
-from training.rank_tasks import RankTask, ask_rank
+from training.cameras.clips import write_layout
+from training.rank_tasks import CamerasTask, RankTask, ask_rank, open_cameras
 
 
 def _ask(folder, opened):
@@ -45,3 +46,16 @@ def test_where_one_rank_fails_the_others_are_told_and_do_not_wait(tmp_path):
     (_, _, first), (_, _, second) = _ask(tmp_path, [(7, 0), (None, 0)])
     assert first.startswith("rank 1 could not make a loader")
     assert second == "nothing to read"
+
+
+@pytest.mark.skipif(not distributed.is_gloo_available(), reason="this torch has no gloo")
+def test_a_rank_that_cannot_open_its_cameras_does_not_leave_the_others_waiting(tmp_path):
+    write_layout(tmp_path / "videos", {"a": 3}).write(tmp_path / "index.json")
+    (tmp_path / "nothing").mkdir()
+    tasks = [
+        CamerasTask(f"file://{tmp_path}/rendezvous", rank, folder)
+        for rank, folder in enumerate((tmp_path, tmp_path / "nothing"))
+    ]
+    first, second = run_together(open_cameras, tasks, timeout_seconds=120)[0]
+    assert first.startswith("rank 1 could not make a loader")
+    assert second.startswith("cannot read ")

@@ -1,20 +1,23 @@
 """Rows of a manifest are sampled as videos are: exactly, resumable, with what is said of them."""
 
 import csv
+from fractions import Fraction
 from itertools import islice
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from headrace import Around, ClipLoader, FrameLoader, Manifest, RandomClips, SpreadClips
 from headrace.errors import ConfigError, MediaError
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.clips import UniformClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
-from headrace.training.datasets import FrameDataset
+from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.row_set import RowSet
 from headrace.training.video_set import VideoSet
+from headrace.video.image_sequence import ImageSequence
 from training.videos import SIZE, contents
 
 SEGMENTS = [
@@ -130,7 +133,7 @@ def test_rows_that_are_too_short_are_skipped_and_told(manifest, options):
     with ClipLoader(manifest, clips=clips, **{**options, "batch_size": 1}) as loader:
         assert loader.too_short == (4,)
         assert sorted(int(batch.row) for batch in loader) == [0, 1, 2, 3, 5]
-    with pytest.raises(ConfigError, match=r"row 4 of .*rows\.csv \(.*video-0\.mp4\) shows 0\.0"):
+    with pytest.raises(ConfigError, match=r"line 6 of .*rows\.csv \(.*video-0\.mp4\) shows 0\.0"):
         ClipLoader(manifest, clips=RandomClips(num_frames=5, fps=10), **options)
 
 
@@ -218,9 +221,9 @@ def test_ranks_share_the_rows(manifest, options):
     assert sorted(came) == list(range(6))
 
 
-def test_a_manifest_is_for_loaders(manifest, store):
-    with pytest.raises(ConfigError, match=r"for FrameLoader and ClipLoader; .* manifest\.videos"):
-        FrameDataset(manifest, store=store)
+def test_a_manifest_is_for_loaders_and_datasets(manifest, store):
+    with pytest.raises(ConfigError, match=r"loaders and datasets of frames .* manifest\.videos"):
+        VideoSet.open(manifest, store=store)
 
 
 def test_a_column_that_is_not_there_is_an_attribute_error(videos, options):
@@ -235,3 +238,72 @@ def test_a_time_that_was_written_as_a_decimal_is_that_of_its_frame(videos, optio
     with FrameLoader(Manifest.of_rows(rows), sampling=InOrder(stride=99), **options) as loader:
         first = [int(index) for batch in loader for index in batch.index]
     assert first == list(range(24))
+
+
+def test_weights_by_path_are_those_of_all_rows_of_a_video(manifest, videos, options):
+    weights = {videos[0]: 1, videos[1]: 0, str(videos[2]): 6, videos[3]: 0}
+    by_row = [weights.get(path, weights.get(str(path))) for path in manifest.videos]
+    in_order = [by_row[video] for video in manifest.video]
+    for by_path, by_place in (
+        (RandomClips(num_frames=1, weights=weights), RandomClips(num_frames=1, weights=in_order)),
+        (
+            SpreadClips(num_segments=2, weights=weights),
+            SpreadClips(num_segments=2, weights=in_order),
+        ),
+    ):
+        with (
+            ClipLoader(manifest, clips=by_path, **options) as one,
+            ClipLoader(manifest, clips=by_place, **options) as other,
+        ):
+            assert facts(one) == facts(other)
+    by_path, by_place = Uniform(over=weights), Uniform(over=in_order)
+    with (
+        FrameLoader(manifest, sampling=by_path, **options) as one,
+        FrameLoader(manifest, sampling=by_place, **options) as other,
+    ):
+        assert facts(one) == facts(other)
+
+
+def test_rows_may_be_of_pictures_in_place_of_files(tmp_path, videos, store):
+    for number in range(6):
+        Image.new("RGB", (16, 16), (40 * number,) * 3).save(tmp_path / f"{number}.png")
+    pictures = ImageSequence("%d.png", rate=10)
+    rows = [
+        {"path": pictures, "label": "a", "start_seconds": 0.2},
+        {"path": videos[0], "label": "b"},
+    ]
+    manifest = Manifest.of_rows(rows, folder=tmp_path)
+    assert {str(each) for each in manifest.split(0.5)[0].videos} <= set(map(str, manifest.videos))
+    sampling = Uniform(over={ImageSequence(tmp_path / "%d.png", rate=10): 1, videos[0]: 0})
+    with FrameLoader(
+        manifest, sampling=sampling, batch_size=20, size=(8, 8), store=store
+    ) as loader:
+        batch = next(iter(loader))
+    assert set(batch.row.tolist()) == {0}
+    assert set(batch.index.tolist()) == {2, 3, 4, 5}
+    assert batch.frames[:, 0, 0, 0].tolist() == (40 * batch.index).tolist()
+
+
+def test_rows_that_follow_each_other_are_cut_where_times_were_rounded_to_milliseconds(
+    tmp_path, store
+):
+    video = write_clip(
+        tmp_path / "clip", SynthClip(container="mkv", num_frames=60, frame_rate=Fraction(60))
+    )
+    for cut in range(1, 60):
+        written = f"{cut / 60:.6f}"
+        rows = [{"path": video, "end_seconds": written}, {"path": video, "start_seconds": written}]
+        with FrameLoader(
+            Manifest.of_rows(rows), sampling=InOrder(), batch_size=60, size=(8, 8), store=store
+        ) as loader:
+            batch = next(iter(loader))
+        assert batch.index.tolist() == list(range(60))
+        assert batch.row.tolist() == [0] * cut + [1] * (60 - cut)
+
+
+def test_fewer_rows_than_a_batch_are_one(manifest, options):
+    with ClipLoader(manifest, clips=UniformClips(num_clips=1, num_frames=1), **options) as each:
+        rows = [row for batch in each for row in batch.row.tolist()]
+    options["batch_size"] = 64
+    with ClipLoader(manifest, clips=UniformClips(num_clips=1, num_frames=1), **options) as each:
+        assert [batch.row.tolist() for batch in each] == [rows]

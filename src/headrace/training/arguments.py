@@ -48,7 +48,7 @@ def takes(
 
 def _parameters(options: type) -> list[inspect.Parameter]:
     """Return the arguments of a dataclass: its own first, then those it inherits."""
-    declared = [name for each in options.__mro__ for name in vars(each).get("__annotations__", {})]
+    declared = [name for each in options.__mro__ for name in inspect.get_annotations(each)]
     found = inspect.signature(options).parameters.values()
     return sorted(found, key=lambda each: (each.kind, declared.index(each.name)))
 

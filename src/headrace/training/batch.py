@@ -1,6 +1,6 @@
 """What a loader hands to the training loop."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -8,7 +8,12 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.training.named_tensors import NamedTensors
+from headrace.training.sheet.contact_sheet import ContactSheet
+from headrace.training.sheet.look import Look
+from headrace.training.sheet.of_batch import sheet_of_batch
+from headrace.training.sheet.told import Told
 from headrace.training.video_set import VideoSet
+from headrace.video.frames import Clip
 
 
 class Batch(NamedTensors):
@@ -18,10 +23,10 @@ class Batch(NamedTensors):
     """
 
     frames: torch.Tensor
-    """uint8 [N, 3, H, W], or [N, T, 3, H, W] of clips; [0, 255], RGB, upright; on the loader's
-    device; what `transform` and `batch_transform` made of it, where there are any. Colour is
-    innermost in memory (`torch.channels_last`), as decoders give it and convolutions like it. Owned
-    by the caller."""
+    """uint8 [N, 3, H, W], or [N, T, 3, H, W] of clips; [0, 255], RGB, upright; or uint16 in
+    [0, 65535], where `dtype` asked for it; on the loader's device; what `transform` and
+    `batch_transform` made of it, where there are any. Colour is innermost in memory
+    (`torch.channels_last`), as decoders give it and convolutions like it. Owned by the caller."""
     video: torch.Tensor
     """int64 [N]: place of each sample's video in the list that was given."""
     index: torch.Tensor
@@ -55,6 +60,7 @@ class Batch(NamedTensors):
         is_pad: NDArray[np.bool_],
         row: NDArray[np.int64] | None = None,
         columns: Mapping[str, torch.Tensor | list[str]] | None = None,
+        classes: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Self:
         """Return the batch of `frames`, ids int64 [N] or [N, T] in `videos`, as `pictures`."""
         video, index = videos.population.locate(frames)
@@ -71,4 +77,59 @@ class Batch(NamedTensors):
             is_pad=torch.from_numpy(is_pad),
             row=torch.from_numpy(number.copy() if row is None else row),
             **(columns or {}),
+        ).tell(
+            Told(
+                videos=tuple(str(videos.indexes[each].source) for each in place.tolist()),
+                classes=classes or {},
+            )
         )
+
+    @classmethod
+    def of_clip(cls, clip: Clip) -> Self:
+        """Return frames that were read by hand as a batch of one clip, to show or for a model.
+
+            headrace.Batch.of_clip(reader.between(0.5, 1.5, fps=6)).show()
+
+        It has `frames`, uint8 (uint16 as they were read) [1, T, 3, H, W] in the memory of the clip,
+        `index`, `pts_seconds` and `is_concealed`.
+        """
+        return cls(
+            frames=torch.from_numpy(clip.frames).movedim(-1, -3)[None],
+            index=torch.from_numpy(clip.index)[None],
+            pts_seconds=torch.from_numpy(clip.pts_seconds)[None],
+            is_concealed=torch.from_numpy(clip.is_concealed)[None],
+        )
+
+    def show(
+        self,
+        samples: int | Sequence[int] | None = None,
+        *,
+        frames: int = 8,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> ContactSheet:
+        """Return the pictures in a grid, clips as rows of frames in time; a notebook shows it.
+
+            batch.show()
+            batch.show(samples=[3, 7], mean=MEAN, std=STD).save("batch.png")
+
+        Below each stand its video, place, time and label; frames that are padded, repeated or
+        concealed have a border and say so. A sheet has at most 1280 x 4096 pixels, and says what
+        was left out. Large pictures become a whole number of times smaller, small ones larger.
+
+        Bytes and 16-bit pictures are shown as they are, as are floats in [0, 1] or [0, 255]. Floats
+        that were normalised come back with the `mean` and `std` they were normalised with; without
+        these, the least value of all that is shown becomes black and the largest white.
+
+        Args:
+            samples: How many, from the first on, or which places; None: 32 frames, or 8 clips.
+            frames: Of each clip, at most 16: evenly from its first to its last.
+            mean: Of each channel, of pictures in [0, 1].
+            std: Likewise.
+
+        Raises:
+            ConfigError: there are no such samples, or transforms have made of `frames` what is no
+                picture of 1 or 3 channels.
+        """
+        look = Look(samples=samples, frames=frames, mean=mean, std=std)
+        return sheet_of_batch(self, self._told, look)

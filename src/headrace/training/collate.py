@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.runtime.forks import check_cuda_after_fork
 from headrace.training.devices import check_device
 from headrace.training.named_tensors import NamedTensors
 from headrace.training.transforms import (
@@ -48,15 +49,26 @@ class Collate:
         """Return pixels [..., H, W, 3] as [..., 3, H, W], or each of a list of them.
 
         They share the memory of `pixels`, which become their own, unless they are pinned or moved.
+
+        Raises:
+            BackendError: CUDA is needed, in a process that was forked from one that uses it.
         """
         if isinstance(pixels, list):
             return [[self.pictures(each) for each in row] for row in pixels]
+        self._check_fork()
         pictures = torch.from_numpy(pixels).movedim(-1, -3)
         if self.pin_memory:
             pictures = pictures.pin_memory()
         if self.device is not None:
             pictures = pictures.to(self.device, non_blocking=self.pin_memory)
         return pictures
+
+    def _check_fork(self) -> None:
+        """Do nothing if batches can go where they are to, as far as forks go: BackendError."""
+        is_cuda = self.device is not None and torch.device(self.device).type == "cuda"
+        if self.pin_memory or is_cuda:
+            where = self.device if is_cuda else "page-locked memory"
+            check_cuda_after_fork(f"batches were to go to {where}")
 
     def transformed(self, batch: _Batch, seeds: Callable[[], Iterable[int]]) -> _Batch:
         """Return a batch whose `frames` are transformed; the very one, if nothing is asked for.

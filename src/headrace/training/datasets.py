@@ -1,9 +1,8 @@
 """Map-style datasets for a stock DataLoader: clips of videos, and single frames of all of them."""
 
-import os
 import warnings
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypedDict
+from collections.abc import Sequence
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -16,46 +15,17 @@ from headrace.errors import ConfigError, MediaError
 from headrace.sampling.boundary import Boundary, clip_indices, clip_span
 from headrace.sampling.population import Population
 from headrace.sampling.random import Draws, Purpose
+from headrace.sampling.sampler import SamplerUse
 from headrace.sizes import check_integers
 from headrace.training.item_reading import ItemDataset, shared
+from headrace.training.items import ClipItem, FrameItem
+from headrace.training.sampled_set import Given
 from headrace.training.transforms import Transform, transformed_each, transformed_one
 from headrace.video.fitting import Fit
-from headrace.video.shape import FrameShape, Interpolation
-from headrace.video.source import Source
+from headrace.video.shape import FrameShape, Interpolation, PixelType
 
 _FEW_SINGLE_FRAMES = 64
 """Frames asked for one by one, before it is said what that costs."""
-
-
-class FrameItem(TypedDict):
-    """One frame and where it is from."""
-
-    frame: Any
-    """uint8 [3, H, W] in [0, 255], RGB, upright; or what `transform` made of it."""
-    video: int
-    """Place of the video in the list that was given."""
-    index: int
-    """Place of the frame in presentation order."""
-    pts_seconds: float
-    """Presentation time of the frame."""
-    is_concealed: bool
-    """It is damaged, and shown as FFmpeg shows it: only with `on_error="conceal"`."""
-
-
-class ClipItem(TypedDict):
-    """A clip of T frames and where it is from."""
-
-    frames: Any
-    """uint8 [T, 3, H, W] in [0, 255], RGB, upright, colour innermost in memory; or what `transform`
-    made of it."""
-    video: int
-    """Place of the video in the list that was given."""
-    index: torch.Tensor
-    """int64 [T]: place of each frame in presentation order."""
-    pts_seconds: torch.Tensor
-    """float64 [T]: presentation time of each frame."""
-    is_concealed: torch.Tensor
-    """bool [T]: as `FrameItem` has it."""
 
 
 class VideoDataset(ItemDataset[ClipItem]):
@@ -72,7 +42,7 @@ class VideoDataset(ItemDataset[ClipItem]):
 
     def __init__(
         self,
-        files: Iterable[Source | str | os.PathLike[str]],
+        files: Given,
         clip_len: int = 16,
         stride: int = 2,
         transform: Transform | None = None,
@@ -80,6 +50,7 @@ class VideoDataset(ItemDataset[ClipItem]):
         size: tuple[int, int] | None = None,
         fit: Fit = "stretch",
         interpolation: Interpolation = "area",
+        dtype: PixelType = "uint8",
         start: int | Literal["random"] = "random",
         boundary: Boundary = "error",
         on_error: OnError = "raise",
@@ -91,15 +62,15 @@ class VideoDataset(ItemDataset[ClipItem]):
         """Open the index of every video; decodes nothing yet.
 
         Args:
-            files: Paths of the videos.
+            files: Paths of the videos; or a `Manifest`, whose rows are clipped as videos are.
             clip_len: Frames of a clip, T.
             stride: From one frame of a clip to the next; 1 means consecutive.
-            transform: Called with each clip, or `WithSample`. What it draws follows from (seed,
-                epoch, i), as the start of the clip does.
+            transform: Called with each clip, or `WithSample`; its chance is of (seed, epoch, i).
             size: (height, width) of the frames; None keeps each video's own, and a batch then
                 needs videos of one size, or a transform that makes them equal.
             fit: Where `size` has another aspect ratio: `stretch`, `cover` or `contain`.
             interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
+            dtype: `uint8`, or `uint16` for video of more than 8 bits.
             start: Index of the first frame, the same for every video and epoch, or `random`.
             boundary: What happens where a video ends before its clip: see `clip_indices`.
             on_error: What bad media does. With `skip`, a video that cannot be opened is left out,
@@ -117,7 +88,7 @@ class VideoDataset(ItemDataset[ClipItem]):
         _check_clip(clip_len, stride, start)
         super().__init__(
             files,
-            FrameShape(size=size, fit=fit, interpolation=interpolation),
+            FrameShape(size=size, fit=fit, interpolation=interpolation, dtype=dtype),
             transform,
             on_error=on_error,
             seed=seed,
@@ -128,25 +99,28 @@ class VideoDataset(ItemDataset[ClipItem]):
         self._clip_len, self._stride, self._start = clip_len, stride, start
         self._boundary: Boundary = boundary
         self._visits = shared(torch.zeros(len(self), dtype=torch.int64))
-        shortest = int(self._videos.population.frames_per_video.argmin())
-        self.clip_indices(shortest)
+        self.clip_indices(int(self._sampled.population.frames_per_video.argmin()))
 
     def __len__(self) -> int:
-        """How many videos there are."""
-        return len(self._videos.indexes)
+        """How many videos there are, or rows."""
+        return self._sampled.population.num_videos
 
     def clip_indices(self, video: int) -> NDArray[np.int64]:
-        """Return the frames that make the clip of a video when it is asked for next, int64 [T]."""
-        index = self._videos.indexes[video]
+        """Return the frames that make the clip of a video when it is asked for next, int64 [T].
+
+        Those of a row are counted from its first.
+        """
+        population = self._sampled.population
+        length = int(population.frames_per_video[video])
         start = self._start
         if start == "random":
             draws = Draws(seed=self._seed, epoch=self._epoch_of(video), purpose=Purpose.START)
-            starts = max(1, len(index) - clip_span(self._clip_len, self._stride) + 1)
+            starts = max(1, length - clip_span(self._clip_len, self._stride) + 1)
             start = int(draws.integers(video, starts))
         try:
-            return clip_indices(len(index), start, self._clip_len, self._stride, self._boundary)
+            return clip_indices(length, start, self._clip_len, self._stride, self._boundary)
         except ConfigError as error:
-            raise ConfigError(f"no clip of {index.source}: {error}") from error
+            raise ConfigError(f"no clip of {population.name(video)}: {error}") from error
 
     def __getitem__(self, video: int) -> ClipItem:
         """Return the clip of a video.
@@ -177,27 +151,32 @@ class VideoDataset(ItemDataset[ClipItem]):
 
     def _clip(self, asked: int) -> ClipItem:
         """Return the clip of a video as it was decoded, or that of one which stands in for it."""
-        video, attempt = asked, 0
+        row, attempt = asked, 0
         while True:
-            wanted = self.clip_indices(video)
+            places = self._sampled.population.frame_ids(np.array(row), self.clip_indices(row))
+            videos, wanted = self._videos.population.locate(self._sampled.frames_of(places))
+            video = int(videos[0])
             different, place = np.unique(wanted, return_inverse=True)
             try:
                 pixels, concealed = self._read(video, different)
                 break
             except MediaError as error:
                 self._lost(video, different, error)
-                video = self._substitute(asked, attempt, len(self))
+                row = self._substitute(asked, attempt, len(self))
                 attempt += 1
         if len(different) < len(wanted):
             pixels, concealed = pixels[place], concealed[place]
-        seconds = self._videos.pts_seconds(np.full_like(wanted, video), wanted)
-        return ClipItem(
-            frames=torch.from_numpy(pixels).movedim(-1, -3),
-            video=int(self._videos.number[video]),
-            index=torch.from_numpy(wanted),
-            pts_seconds=torch.from_numpy(seconds),
-            is_concealed=torch.from_numpy(concealed),
-        )
+        seconds = self._videos.pts_seconds(videos, wanted)
+        [said] = self._sampled.said(places[:1])
+        item = {
+            **said,
+            "frames": torch.from_numpy(pixels).movedim(-1, -3),
+            "video": int(self._videos.number[video]),
+            "index": torch.from_numpy(wanted),
+            "pts_seconds": torch.from_numpy(seconds),
+            "is_concealed": torch.from_numpy(concealed),
+        }
+        return cast(ClipItem, item)
 
 
 def _check_clip(clip_len: int, stride: int, start: object) -> None:
@@ -221,7 +200,7 @@ class FrameDataset(ItemDataset[FrameItem]):
 
     def __init__(
         self,
-        videos: Iterable[Source | str | os.PathLike[str]],
+        videos: Given,
         size: tuple[int, int] | None = (256, 256),
         transform: Transform | None = None,
         *,
@@ -229,6 +208,7 @@ class FrameDataset(ItemDataset[FrameItem]):
         seed: int = 0,
         fit: Fit = "stretch",
         interpolation: Interpolation = "area",
+        dtype: PixelType = "uint8",
         decoding: Decoding = ON_CPU,
         store: IndexStore | None = None,
         max_open: int = 16,
@@ -236,10 +216,12 @@ class FrameDataset(ItemDataset[FrameItem]):
         """Open the index of every video; decodes nothing yet.
 
         Args:
-            videos: Paths of the videos.
+            videos: Paths of the videos; or a `Manifest`, whose rows stand in place of videos, and
+                whose columns come with each item.
             size: (height, width) of the frames; None keeps each video's own.
             fit: Where `size` has another aspect ratio: `stretch`, `cover` or `contain`.
             interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
+            dtype: `uint8`, or `uint16` for video of more than 8 bits.
             transform: Called with each frame, uint8 [3, H, W], or `WithSample`. What it draws from
                 PyTorch, NumPy or `random` follows from (seed, epoch, frame) once `set_epoch` was
                 called, as `EpochSampler` does; before, chance is that of the process.
@@ -258,7 +240,7 @@ class FrameDataset(ItemDataset[FrameItem]):
         """
         super().__init__(
             videos,
-            FrameShape(size=size, fit=fit, interpolation=interpolation),
+            FrameShape(size=size, fit=fit, interpolation=interpolation, dtype=dtype),
             transform,
             on_error=on_error,
             seed=seed,
@@ -266,30 +248,34 @@ class FrameDataset(ItemDataset[FrameItem]):
             store=store,
             max_open=max_open,
         )
+        if "frame" in self._sampled.columns:
+            raise ConfigError(
+                "the manifest has a column 'frame', which is what a FrameDataset calls the pixels; "
+                "rename it"
+            )
         self._single = self._decoded_for_single = 0
         self._is_warned = False
 
     @property
     def population(self) -> Population:
         """Which video each frame id belongs to, and where GOPs begin."""
-        return self._videos.population
+        return self._sampled.population
 
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Of the videos that could be opened, as they were given."""
-        return tuple(str(index.source) for index in self._videos.indexes)
+    def use(self, *, batch_size: int | None, ranks: int) -> SamplerUse:
+        """Return what a sampler of its frames is used for; arguments as for `SamplerUse`."""
+        return self._sampled.use(batch_size=batch_size, ranks=ranks)
 
     def timed_population(self) -> Population:
         """Return the population with durations, to sample uniformly in time; 8 bytes a frame."""
-        return self._videos.timed_population()
+        return self._sampled.timed_population()
 
     @property
     def checksum(self) -> int:
         """A number that other videos, or another order of them, are most unlikely to share."""
-        return self._videos.checksum
+        return self._sampled.checksum
 
     def __len__(self) -> int:
-        """How many frames all videos have."""
+        """How many frames all videos have, or all rows: one that lies in two counts twice."""
         return self.population.num_frames
 
     def __getitem__(self, frame: int) -> FrameItem:
@@ -324,8 +310,9 @@ class FrameDataset(ItemDataset[FrameItem]):
         for frame in wanted[(wanted < 0) | (wanted >= len(self))]:
             raise IndexError(f"frame {frame} was asked for, there are {len(self)}")
         wanted = wanted.astype(np.int64)
-        given, pictures = self._pictures(wanted)
-        video, index = self.population.locate(given)
+        places, given, pictures = self._pictures(wanted)
+        video, index = self._videos.population.locate(given)
+        said = self._sampled.said(places)
         seconds = self._videos.pts_seconds(video, index)
         is_repeated = len(np.unique(given)) < len(given)
         items = []
@@ -333,15 +320,15 @@ class FrameDataset(ItemDataset[FrameItem]):
             pixels, is_concealed = pictures[frame]
             # No two items share memory: a transform may work in place.
             pixels = pixels.copy() if is_repeated else pixels
-            items.append(
-                FrameItem(
-                    frame=torch.from_numpy(pixels).movedim(-1, -3),
-                    video=int(self._videos.number[video[place]]),
-                    index=int(index[place]),
-                    pts_seconds=float(seconds[place]),
-                    is_concealed=is_concealed,
-                )
-            )
+            item = {
+                **said[place],
+                "frame": torch.from_numpy(pixels).movedim(-1, -3),
+                "video": int(self._videos.number[video[place]]),
+                "index": int(index[place]),
+                "pts_seconds": float(seconds[place]),
+                "is_concealed": is_concealed,
+            }
+            items.append(cast(FrameItem, item))
         return self._transformed(items, wanted)
 
     def _transformed(self, items: list[FrameItem], asked: NDArray[np.int64]) -> list[FrameItem]:
@@ -363,17 +350,21 @@ class FrameDataset(ItemDataset[FrameItem]):
 
     def _pictures(
         self, asked: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], dict[int, tuple[NDArray[np.uint8], bool]]]:
-        """Return the ids given for those asked for, and the pixels of each and if it is damaged."""
-        given, found = asked.copy(), dict[int, tuple[NDArray[np.uint8], bool]]()
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, tuple[NDArray[np.uint8], bool]]]:
+        """Return the ids given for those asked for, and of which frames of the videos they are.
+
+        And, of each of these, the pixels and if it is damaged.
+        """
+        places, found = asked.copy(), dict[int, tuple[NDArray[np.uint8], bool]]()
         attempt, bad = 0, set[int]()
         while True:
+            given = self._sampled.frames_of(places)
             bad |= self._decode(np.setdiff1d(given, [*found]), found)
-            places = [place for place, frame in enumerate(given.tolist()) if frame in bad]
-            if not places:
-                return given, found
-            for place in places:
-                given[place] = self._substitute(int(asked[place]), attempt, len(self))
+            lost = [place for place, frame in enumerate(given.tolist()) if frame in bad]
+            if not lost:
+                return places, given, found
+            for place in lost:
+                places[place] = self._substitute(int(asked[place]), attempt, len(self))
             attempt += 1
 
     def _decode(
@@ -381,7 +372,7 @@ class FrameDataset(ItemDataset[FrameItem]):
     ) -> set[int]:
         """Put `frames`, ascending, none twice, into `found`, and return those that are bad."""
         bad = set[int]()
-        video, index = self.population.locate(frames)
+        video, index = self._videos.population.locate(frames)
         for each in np.unique(video).tolist():
             ids, wanted = frames[video == each], index[video == each]
             while len(wanted):

@@ -1,5 +1,6 @@
 """From GOP jobs to frames that are held until their batch is due."""
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -8,13 +9,18 @@ from numpy.typing import NDArray
 
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.open import open_decoder
-from headrace.decode.pixels import Array
+from headrace.decode.pixels import Array, Out
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.decode.proxy_codecs import ProxyCodecs
+from headrace.decode.proxy_index import ProxyIndex
 from headrace.decode.reading import read
+from headrace.decode.several import SeveralShapes
 from headrace.errors import MediaError
 from headrace.planning.lookahead import GopJob
 from headrace.runtime.shelf import Shelf
+from headrace.sampling.population import Population
 from headrace.training.frame_buffers import FrameBuffers
+from headrace.training.pictures import Framing, Framings, Pictures
 from headrace.training.video_set import VideoSet
 from headrace.video.shape import FrameShape
 
@@ -24,9 +30,9 @@ class Decoded:
     """What became of a job: each of its frames is in one of the two."""
 
     frames: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
-    """Frame id → the frame, in the layout of the shape."""
+    """Id → the frame, in the layout of the shape. Ids are those of `Pictures`."""
     failures: dict[int, MediaError] = field(default_factory=dict)
-    """Frame id → why there is no such frame."""
+    """Id → why there is no such frame."""
     concealed: set[int] = field(default_factory=set)
     """Ids of those among `frames` that are damaged, and shown as FFmpeg shows them."""
 
@@ -46,6 +52,7 @@ class JobDecoder:
         *,
         conceals: bool = False,
         decoding: Decoding = ON_CPU,
+        framings: Framings | None = None,
     ) -> None:
         """Open nothing yet.
 
@@ -55,18 +62,27 @@ class JobDecoder:
             max_open: Files that stay open between jobs.
             conceals: Whether damaged frames are delivered as FFmpeg shows them.
             decoding: What decodes, and where.
+            framings: How frames become pictures of that size, by video and by sample; None: all by
+                the shape.
         """
         assert shape.size is not None
         self.shape = shape
         self.max_open = max_open
         self.conceals = conceals
         self.size = shape.size
-        self.buffers = FrameBuffers(shape.array_shape(shape.size))
+        self.buffers = FrameBuffers(shape.array_shape(shape.size), shape.dtype)
         """Where frames come from; give them back when they are done with."""
+        self.pictures = Pictures(videos=videos, framings=framings)
+        """What the ids in jobs mean."""
         self._videos = videos
         self._decoding = decoding
         self._idle: Shelf[int, Decoder[Array]] = Shelf(max_open)
         self._spent: list[DecodeCounters] = []
+
+    @property
+    def population(self) -> Population:
+        """The frames of the videos by the GOPs that jobs are of."""
+        return self._videos.decoded_population
 
     @property
     def counters(self) -> DecodeCounters:
@@ -82,43 +98,68 @@ class JobDecoder:
         """Return what a job is about, for a message."""
         if not isinstance(job, GopJob):
             return "a batch"
-        video, first = self._videos.population.locate(np.array(job.frames[0]))
-        source = self._videos.indexes[int(video)].source
-        return f"{len(job.frames)} frames of {source} (from frame {int(first)})"
+        frames = np.unique(self.pictures.frames(np.array(job.frames, np.int64)))
+        videos, indices = self._videos.population.locate(frames)
+        source = self._videos.indexes[int(videos[0])].source
+        return f"{len(frames)} frames of {source} (from frame {int(indices[0])})"
 
     def worker(self) -> Callable[[GopJob], Decoded]:
         """Return a function that decodes jobs; for one thread, as it counts without a lock."""
-        spent = DecodeCounters()
+        spent, codecs = DecodeCounters(), ProxyCodecs()
         self._spent.append(spent)
 
         def decode(job: GopJob) -> Decoded:
-            done, cost = self._decode(job)
+            done, cost = self._decode(job, codecs)
             spent.count(cost)
             return done
 
         return decode
 
-    def _decode(self, job: GopJob) -> tuple[Decoded, DecodeCounters]:
-        videos, indices = self._videos.population.locate(np.array(job.frames, np.int64))
-        video = int(videos[0])
+    def _decode(self, job: GopJob, codecs: ProxyCodecs) -> tuple[Decoded, DecodeCounters]:
+        ids = np.array(job.frames, np.int64)
+        videos, numbers = self._videos.population.locate(self.pictures.frames(ids))
+        video, indices = int(videos[0]), numbers.tolist()
+        framings = [self.pictures.framing(video, each) for each in job.frames]
         buffers = [self.buffers.take() for _ in job.frames]
-        decoder = self._idle.take(video) or open_decoder(
-            self._videos.indexes[video], self.shape, self._decoding
-        )
-        wanted = DecodeJob(tuple(indices.tolist()), goes_on=False, conceals=self.conceals)
-        reading = read(decoder, wanted, buffers)
+        opened = self._videos.indexes[video]
+        is_proxy = isinstance(opened, ProxyIndex)  # nothing of it stays open, and it opens at once
+        held = None if is_proxy else self._idle.take(video)
+        shape = self.shape if framings[0] is None else framings[0].shape
+        decoder = held or open_decoder(opened, shape, self._decoding, codecs=codecs)
+        wanted = DecodeJob(tuple(sorted({*indices})), goes_on=False, conceals=self.conceals)
+        reading = read(decoder, wanted, _places(decoder, indices, framings, buffers))
         done = Decoded()
-        for frame, index, buffer in zip(job.frames, wanted.wanted, buffers, strict=True):
+        each_one = zip(job.frames, indices, framings, buffers, strict=True)
+        for picture, index, framing, buffer in each_one:
             if index in reading.came:
-                done.frames[frame] = buffer
+                if framing is not None:
+                    framing.finish(buffer)
+                done.frames[picture] = buffer
                 if index in reading.concealed:
-                    done.concealed.add(frame)
+                    done.concealed.add(picture)
             elif reading.error is not None:
-                done.failures[frame] = reading.error
+                done.failures[picture] = reading.error
                 self.buffers.give(buffer)
-        if done.failures:
+        if done.failures or is_proxy:
             decoder.close()
         else:
             decoder.rest()
             self._idle.put(video, decoder)
         return done, reading.cost
+
+
+def _places(
+    decoder: Decoder[Array],
+    indices: list[int],
+    framings: list[Framing | None],
+    buffers: list[Array],
+) -> Out[Array]:
+    """Return where the frames of a job are written: each in its buffer, or in several."""
+    several: defaultdict[int, list[tuple[FrameShape, Array]]] = defaultdict(list)
+    for index, framing, buffer in zip(indices, framings, buffers, strict=True):
+        if framing is None:
+            return buffers
+        several[index].append((framing.shape, buffer))
+    if all(len(each) == 1 and each[0][0] == decoder.shape for each in several.values()):
+        return [several[each][0][1] for each in sorted(several)]
+    return SeveralShapes(decoder.index, [several[each] for each in sorted(several)])

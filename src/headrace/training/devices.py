@@ -2,6 +2,8 @@
 
 import torch
 
+from headrace.decode.decoding import Decoding
+from headrace.decode.open import capabilities_of
 from headrace.errors import BackendError, ConfigError
 from headrace.sizes import check_integers
 
@@ -25,6 +27,17 @@ def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
                 f"pin_memory=True was asked for, which is for copying to a GPU, and torch finds "
                 f"none; leave it out ({_first_line(error)})"
             ) from error
+
+
+def check_decoding(decoding: Decoding) -> None:
+    """Check that what decodes is here: its backend, and its GPU. CUDA is not started.
+
+    Raises:
+        BackendError: it is not; or frames were to stay on the GPU.
+    """
+    decoding.check_comes_down()
+    check_gpu(decoding.gpu)
+    capabilities_of(decoding)
 
 
 def check_gpu(gpu: int | None) -> None:

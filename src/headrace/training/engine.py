@@ -40,9 +40,12 @@ class Samples:
     drawn: NDArray[np.int64]
     """int64 [N]: the slot that each sample was drawn for: its own, but for substitutes."""
     pixels: NDArray[np.uint8]
-    """uint8 [N, H, W, 3], or [N, T, H, W, 3]; owned by the caller."""
+    """uint8 (or uint16) [N, H, W, 3], or [N, T, H, W, 3]; owned by the caller. Black where lost."""
     is_concealed: NDArray[np.bool_]
     """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it."""
+    is_lost: NDArray[np.bool_]
+    """bool [N], or [N, T]: the frame is bad, and the sample is delivered without it; only where bad
+    ones are masked."""
 
 
 class Engine:
@@ -56,6 +59,7 @@ class Engine:
         *,
         workers: int,
         skip_bad: bool,
+        masks_bad: bool = False,
         stall_seconds: float | None,
         clock: Clock,
     ) -> None:
@@ -67,6 +71,7 @@ class Engine:
         self._window = window
         self._workers = workers
         self._skip_bad = skip_bad
+        self._masks_bad = masks_bad
         self._stall_seconds = stall_seconds
         self._unpacker = Yuv420Unpacker()
         self._steps: deque[Step] = deque()
@@ -84,7 +89,7 @@ class Engine:
         """Yield the samples of every step, in order, while decoding runs ahead.
 
         Raises:
-            MediaError: a frame that is due is bad, and bad ones are not to be skipped.
+            MediaError: a frame that is due is bad, and bad ones are neither skipped nor masked.
             StageError: a worker hangs.
         """
         streams = ordered_streams(
@@ -125,7 +130,7 @@ class Engine:
         """
         plan = look_ahead(
             self._requests(steps),
-            self._epochs.population,
+            self._decoder.pictures,
             lookahead=self._window.lookahead,
             capacity=self._window.later_frames,
             first=self._window.first,
@@ -139,15 +144,21 @@ class Engine:
     def _requests(self, steps: Iterable[Step]) -> Iterator[NDArray[np.int64]]:
         for step in steps:
             self._steps.append(step)
-            yield step.frames
+            yield self._decoder.pictures.ids(step, step.frames)
 
     def _hold(self, decoded: Decoded) -> None:
         self._held.update(decoded.frames)
         self._failed.update(decoded.failures)
         self._concealed |= decoded.concealed
-        if self._skip_bad:
-            for frame, error in decoded.failures.items():
-                self._epochs.quarantine.add(frame, error)
+        if self._skip_bad or self._masks_bad:
+            self._note(decoded)
+
+    def _note(self, decoded: Decoded) -> None:
+        """List the frames that could not be decoded."""
+        ids = np.array([*decoded.failures], np.int64)
+        frames = self._decoder.pictures.frames(ids).tolist()
+        for frame, error in zip(frames, decoded.failures.values(), strict=True):
+            self._epochs.quarantine.add(frame, error)
 
     def _release(self, frames: tuple[int, ...]) -> None:
         self._concealed.difference_update(frames)
@@ -159,25 +170,41 @@ class Engine:
         self.room.give(len(frames))
 
     def _samples(self, step: Step, decode: Callable[[GopJob], Decoded]) -> Samples:
-        frames, drawn = step.frames, step.drawn
+        frames, drawn, pictures = step.frames, step.drawn, self._decoder.pictures
+        ids = pictures.ids(step, frames)
         substitutes: dict[int, NDArray[np.uint8]] = {}
-        failed = next((each for each in frames.ravel().tolist() if each in self._failed), None)
-        if failed is not None:
+        failed = next((each for each in ids.ravel().tolist() if each in self._failed), None)
+        if failed is not None and not self._masks_bad:
             if not self._skip_bad:
                 raise self._failed[failed]
             frames, drawn, substitutes = self._substitute(step, decode)
+            ids = pictures.ids(step, frames)
         shape = (*self._decoder.size, 3)
-        pixels = self._batches.take((*frames.shape, *shape))
-        for row, frame in zip(pixels.reshape(-1, *shape), frames.ravel().tolist(), strict=True):
-            held = self._held[frame] if frame in self._held else substitutes[frame]
-            if self._decoder.shape.layout == "yuv420":
-                self._unpacker.unpack(held, row)
+        pixels = self._batches.take((*frames.shape, *shape), self._decoder.shape.dtype)
+        is_lost = np.isin(ids, list(self._failed))
+        rows = pixels.reshape(-1, *shape)
+        for row, each, lost in zip(rows, ids.ravel().tolist(), is_lost.ravel(), strict=True):
+            if lost:
+                row[...] = 0
             else:
-                row[...] = held
+                self._write(self._held[each] if each in self._held else substitutes[each], row)
         for buffer in substitutes.values():
             self._decoder.buffers.give(buffer)
-        concealed = np.isin(frames, list(self._concealed))
-        return Samples(step=step, frames=frames, drawn=drawn, pixels=pixels, is_concealed=concealed)
+        return Samples(
+            step=step,
+            frames=frames,
+            drawn=drawn,
+            pixels=pixels,
+            is_concealed=np.isin(ids, list(self._concealed)),
+            is_lost=is_lost,
+        )
+
+    def _write(self, held: NDArray[np.uint8], row: NDArray[np.uint8]) -> None:
+        """Write a frame that was held where it belongs in a batch."""
+        if self._decoder.shape.layout == "yuv420":
+            self._unpacker.unpack(held, row)
+        else:
+            row[...] = held
 
     def _substitute(
         self, step: Step, decode: Callable[[GopJob], Decoded]
@@ -189,17 +216,17 @@ class Engine:
         found: dict[int, NDArray[np.uint8]] = {}
         while True:
             frames, drawn = self._epochs.samples(step.epoch, step.slots)
-            left = set(frames.ravel().tolist()) - self._held.keys() - found.keys()
+            ids = self._decoder.pictures.ids(step, frames)
+            left = set(ids.ravel().tolist()) - self._held.keys() - found.keys()
             if not left:
                 return frames, drawn, found
             for batch in look_ahead(
                 [np.array(sorted(left), np.int64)],
-                self._epochs.population,
+                self._decoder.pictures,
                 lookahead=len(left),
                 capacity=0,
             ):
                 for job in batch.jobs:
                     decoded = decode(job)
                     found.update(decoded.frames)
-                    for frame, error in decoded.failures.items():
-                        self._epochs.quarantine.add(frame, error)
+                    self._note(decoded)

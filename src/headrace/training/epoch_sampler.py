@@ -55,20 +55,18 @@ class EpochSampler(data.Sampler[int]):
                 two frames of a burst.
 
         Raises:
-            ConfigError: `sampling` gives clips, or does not suit these videos or batches; or there
-                is no such rank.
+            ConfigError: `frames` is neither, `sampling` gives clips, or does not suit these videos
+                or batches; or there is no such rank.
         """
         check_integers(1, batch_size=batch_size)
+        if not isinstance(frames, FrameDataset | Population):
+            raise ConfigError(
+                f"an EpochSampler samples a FrameDataset, or a Population, got "
+                f"{type(frames).__name__}; FrameLoader takes a Manifest or a list of videos"
+            )
         self._frames = frames if isinstance(frames, FrameDataset) else None
         self._shard = shard_of(rank, num_replicas, drop_last=drop_last)
-        population = frames if isinstance(frames, Population) else frames.population
-        use = SamplerUse(
-            videos=np.arange(population.num_videos),
-            videos_given=population.num_videos,
-            paths=() if self._frames is None else self._frames.paths,
-            batch_size=batch_size,
-            ranks=self._shard.ranks,
-        )
+        use = _use_of(frames, batch_size=batch_size, ranks=self._shard.ranks)
         self._sampling = adapted(Permutation() if sampling is None else sampling, use)
         traits = self._sampling.traits
         if traits.num_frames is not None:
@@ -163,3 +161,10 @@ class EpochSampler(data.Sampler[int]):
             "frames": self._population.num_frames,
             "checksum": zlib.crc32(self._sampling.traits.identity.encode(), self._videos),
         }
+
+
+def _use_of(frames: FrameDataset | Population, *, batch_size: int | None, ranks: int) -> SamplerUse:
+    if isinstance(frames, FrameDataset):
+        return frames.use(batch_size=batch_size, ranks=ranks)
+    videos = np.arange(frames.num_videos)
+    return SamplerUse(videos=videos, videos_given=len(videos), batch_size=batch_size, ranks=ranks)

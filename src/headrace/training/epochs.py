@@ -47,23 +47,33 @@ class Epochs:
     batch_size: int
     shard: Shard
     drop_last: bool
+    replaces_bad: bool = True
+    """Whether another sample takes the place of one with a frame that is known to be bad."""
 
     def __post_init__(self) -> None:
         check_integers(1, batch_size=self.batch_size)
         check_order(self.order(0), self.sampling, self.population)
 
+    @property
+    def largest_step(self) -> int:
+        """Samples of the largest batch: an epoch that has fewer than `batch_size` is one batch."""
+        return min(self.batch_size, self.shard.count(len(self.order(0))))
+
     def num_steps(self, slot: int = 0) -> int:
         """Return how many steps an epoch has from `slot` on.
 
         Raises:
-            ConfigError: a batch is larger than a whole epoch.
+            ConfigError: a batch is larger than a whole epoch, and `drop_last` leaves out
+                smaller ones.
         """
         length = len(self.order(0))
-        if self.batch_size > self.shard.count(length):
+        share = self.shard.count(length)
+        if self.drop_last and self.batch_size > share:
+            fewer = f"a batch_size of at most {share}" if share else "fewer ranks"
             raise ConfigError(
                 f"a batch of {self.batch_size} on each of {self.shard.ranks} ranks is more than "
-                f"the {length} samples of an epoch; at most {length // self.shard.ranks} are "
-                "possible"
+                f"the {length} samples of an epoch, and drop_last leaves out smaller ones, so that "
+                f"none is left; ask for {fewer}, or leave out drop_last"
             )
         samples = self.shard.count(length, slot)
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
@@ -94,6 +104,8 @@ class Epochs:
         order = self.order(epoch)
         frames, drawn = order.at(slots), slots.copy()
         check_samples(frames, self.sampling, self.population)
+        if not self.replaces_bad:
+            return frames, drawn
         for attempt in range(ATTEMPTS):
             bad = self.quarantine.is_bad(frames).reshape(len(slots), -1).any(axis=1)
             if not bad.any():

@@ -1,7 +1,5 @@
 """Frames of one video for an item of a dataset, and what is done about bad ones."""
 
-import os
-from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -19,11 +17,10 @@ from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.substitutes import ATTEMPTS
 from headrace.sizes import check_integers
 from headrace.training.decoding_dataset import DecodingDataset
-from headrace.training.devices import check_gpu
+from headrace.training.devices import check_decoding
+from headrace.training.sampled_set import Given, SampledSet
 from headrace.training.transforms import Transform, check_transforms
-from headrace.training.video_set import VideoSet
 from headrace.video.shape import FrameShape
-from headrace.video.source import Source
 
 _Item = TypeVar("_Item")
 
@@ -39,7 +36,7 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
 
     def __init__(
         self,
-        videos: Iterable[Source | str | os.PathLike[str]],
+        videos: Given,
         shape: FrameShape,
         transform: Transform | None,
         *,
@@ -52,19 +49,21 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         check_on_error(on_error)
         check_transforms(transform)
         check_integers(0, seed=seed)
-        check_gpu(decoding.gpu)
+        check_decoding(decoding)
         super().__init__(DecoderPool(shape, max_open, decoding=decoding))
         self._transform = transform
         self._on_error: OnError = on_error
         self._seed = seed
-        self._videos = VideoSet.open(videos, skip_bad=on_error != "raise", store=store)
+        self._sampled = SampledSet.open(videos, skip_bad=on_error != "raise", store=store)
+        self._videos = self._sampled.videos
+        self._videos.check_fit(shape.fit)
         # Shared memory, so that workers that live on are told of a new epoch as well.
         self._epoch = shared(torch.full((), _NO_EPOCH, dtype=torch.int64))
 
     @property
     def left_out(self) -> tuple[MediaError, ...]:
-        """Why videos that cannot be opened are left out; each error names its file."""
-        return self._videos.left_out
+        """Why videos that cannot be opened, and rows without a frame, are left out."""
+        return self._sampled.left_out
 
     def set_epoch(self, epoch: int) -> None:
         """Draw by the chance of another epoch from now on, in workers too."""

@@ -1,9 +1,11 @@
 """NamedTensors: tensors by name, in the form that every trainer takes as it is."""
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import torch
+
+from headrace.training.sheet.told import NOTHING_TOLD, Told
 
 
 class NamedTensors(dict[str, Any]):
@@ -13,6 +15,9 @@ class NamedTensors(dict[str, Any]):
     it as it is, move it and give back the same kind. `len` is the number of samples, not that of
     the names.
     """
+
+    _told: Told = NOTHING_TOLD
+    """Names for a reader, beside the entries: no trainer moves, gathers or passes them on."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -24,6 +29,19 @@ class NamedTensors(dict[str, Any]):
 
     def __setattr__(self, name: str, value: object) -> None:
         self[name] = value
+
+    def __missing__(self, key: object) -> NoReturn:
+        if isinstance(key, str):
+            raise KeyError(key)
+        what = type(self).__name__.lower()
+        raise KeyError(
+            f"a {what} is a dict by name: {', '.join(self)}; {what}.sample(0) gives one sample"
+        )
+
+    def tell(self, told: Told) -> Self:
+        """Return this batch, which `show` describes in these words."""
+        self.__dict__["_told"] = told
+        return self
 
     def __len__(self) -> int:
         sized = (each for each in self.values() if isinstance(each, list) or _is_of_many(each))
@@ -59,7 +77,9 @@ class NamedTensors(dict[str, Any]):
         return self._each(torch.Tensor.pin_memory)
 
     def _each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Self:
-        return type(self)({name: _changed(value, change) for name, value in self.items()})
+        made = type(self)({name: _changed(value, change) for name, value in self.items()})
+        made.__dict__.update(self.__dict__)
+        return made
 
 
 def _is_of_many(value: object) -> bool:

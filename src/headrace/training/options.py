@@ -8,9 +8,9 @@ from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.sizes import check_integers
+from headrace.sizes import check_integers, check_switches
 from headrace.training.collate import Collate
-from headrace.training.devices import check_gpu
+from headrace.training.devices import check_decoding
 from headrace.training.resumable import LeftEarly, check_left_early
 from headrace.training.transforms import BatchTransform, Transform
 
@@ -23,7 +23,8 @@ class LoaderOptions:
     wait for it (`ranks.agreement`).
 
     Args:
-        decoding: What decodes, and where; None: PyAV, on the CPU. Frames are the same bit by bit.
+        decoding: What decodes, and where; None: PyAV, on the CPU. Frames are the same, by PyAV bit
+            by bit.
         gpu: Short for `Decoding.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes. Frames
             come down to the CPU; `device` moves batches.
         workers: Decoding threads, each with a decoder of its own; None means one for each core
@@ -70,19 +71,20 @@ class LoaderOptions:
         """Return what decodes.
 
         Raises:
-            BackendError: the GPU is not here.
+            BackendError: the backend or the GPU is not here; or frames were to stay on it.
             ConfigError: it is no number of one, or both `decoding` and `gpu` are given.
         """
         if self.gpu is not None:
             check_integers(0, gpu=self.gpu)
         decoding = Decoding.chosen(self.decoding, self.gpu)
-        check_gpu(decoding.gpu)
+        check_decoding(decoding)
         return decoding
 
     def check(self) -> None:
-        """Refuse what is out of range, or no choice: ConfigError; a GPU that is not here."""
+        """Refuse what is out of range, or no choice: ConfigError; what decodes and is not here."""
         check_integers(1, workers=self.workers)
         check_left_early(self.left_early)
+        check_switches(pin_memory=self.pin_memory)
         self.decoder()
 
     def num_threads(self) -> int:

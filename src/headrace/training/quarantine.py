@@ -10,12 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
+from headrace.training.blame import blamed, file_read, files_behind, version_of
 from headrace.training.video_set import VideoSet
 from headrace.video.loss import Loss
-from headrace.video.source import Fingerprint, Source
+from headrace.video.source import Fingerprint, Source, Stream
 
 _BEGINNING = '{"source"'
 """Of every entry."""
+
+_Places = dict[tuple[str, Stream | None], list[tuple[int, Source]]]
+"""Path and stream of a file → the videos that it is behind, each with the file as a source."""
 
 
 class Quarantine:
@@ -42,8 +46,8 @@ class Quarantine:
         if path is not None:
             self._read(path)
         self._sort()
-        for error in videos.left_out:
-            self._write_left_out(error)
+        for source, error in zip(videos.refused, videos.left_out, strict=True):
+            self._write_left_out(file_read(source), error)
 
     def __len__(self) -> int:
         """How many frames are bad, those of bad videos included."""
@@ -86,8 +90,8 @@ class Quarantine:
         else:
             self._bad_videos[video] = str(error)
         self._sort()
-        index = self._videos.indexes[video]
-        self._write(index.source, index.fingerprint, indices, error)
+        for each in blamed(self._videos.indexes[video], indices):
+            self._write(each.source, each.fingerprint, each.frames, error)
 
     def _sort(self) -> None:
         """Make what `is_bad` asks; whole arrays are put in place at once, for other threads."""
@@ -98,8 +102,7 @@ class Quarantine:
         self._sorted_videos, self._sorted_frames = videos, frames
         self._count = int(single.sum() + population.frames_per_video[videos].sum())
 
-    def _write_left_out(self, error: MediaError) -> None:
-        source = Source.of(error.source)
+    def _write_left_out(self, source: Source, error: MediaError) -> None:
         try:
             fingerprint = source.fingerprint()
         except OpenError:
@@ -148,10 +151,11 @@ class Quarantine:
             raise ConfigError(
                 f"cannot use {path} as a quarantine list: {error}; name another file"
             ) from error
-        places: dict[tuple[str, int | None], list[int]] = {}
+        places: _Places = {}
         for place, index in enumerate(self._videos.indexes):
-            key = str(index.source.path.absolute()), index.source.stream
-            places.setdefault(key, []).append(place)
+            for source in files_behind(index):
+                key = str(source.path.absolute()), source.stream
+                places.setdefault(key, []).append((place, source))
         for number, line in enumerate(lines, 1):
             try:
                 entry = _entry(line)
@@ -163,15 +167,14 @@ class Quarantine:
                     "name another file, or delete it"
                 ) from error
 
-    def _honour(
-        self, entry: dict[str, Any], places: dict[tuple[str, int | None], list[int]]
-    ) -> None:
+    def _honour(self, entry: dict[str, Any], places: _Places) -> None:
         frames, kind, why = entry["frames"], entry["kind"], str(entry["error"])
         if frames is None:
             self._listed.add(_key(entry))
-        for video in places.get((entry["source"], entry["stream"]), []):
+        known = Fingerprint(entry["size"], entry["mtime_ns"])
+        for video, source in places.get((entry["source"], entry["stream"]), []):
             index = self._videos.indexes[video]
-            if asdict(index.fingerprint) != {name: entry[name] for name in ("size", "mtime_ns")}:
+            if version_of(index, source) != known:
                 continue
             if frames is not None:
                 first = int(self._videos.population.video_start[video])

@@ -1,8 +1,8 @@
 """RowSet: the rows of a manifest on the videos that could be opened."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 import torch
@@ -15,10 +15,8 @@ from headrace.sampling.sampler import Sampler, SamplerUse, adapted, check_order
 from headrace.sampling.times import FrameTimes
 from headrace.training.manifest.manifest import Manifest
 from headrace.training.video_set import VideoSet, population_for
+from headrace.video.shown import first_at
 from headrace.video.stream_index import StreamIndex
-
-_WRITTEN = Fraction(1, 10**6)
-"""Seconds by which a time may be off that was written as a decimal."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,11 +67,37 @@ class RowSet:
         Raises:
             ConfigError: it is no sampler, or of no such use, or cannot sample from such rows.
         """
-        use = replace(use, videos=self.rows.number, videos_given=len(self.manifest))
-        found = adapted(sampler, use)
+        found = adapted(sampler, self.use(use))
         population = population_for(found.traits, self.rows)
         check_order(found.order(population, 0), found, population)
         return RowSampler(sampler=found, rows=self.rows, population=population)
+
+    def decoded_gop_lengths(self, videos: VideoSet) -> NDArray[np.int64]:
+        """Return the frames of each GOP that is decoded, as far as it lies in a row; int64."""
+        decoded, rows = videos.decoded_population, self.rows
+        if decoded is videos.population:
+            return rows.population.gop_lengths
+        ends = rows.first + rows.population.frames_per_video
+        inside = np.searchsorted(decoded.gop_start, [rows.first + 1, ends]).T.tolist()
+        parts = zip(rows.first, ends, inside, strict=True)
+        return np.concatenate(
+            [
+                np.diff(decoded.gop_start[slice(*places)], prepend=first, append=end)
+                for first, end, places in parts
+            ]
+        )
+
+    def use(self, use: SamplerUse) -> SamplerUse:
+        """Return a use of the videos as one of these rows."""
+        return replace(
+            use,
+            videos=self.rows.number,
+            videos_given=len(self.manifest),
+            paths=tuple(
+                str(self.manifest.videos[self.manifest.video[row]])
+                for row in self.rows.number.tolist()
+            ),
+        )
 
     def columns(self, rows: NDArray[np.int64]) -> Mapping[str, torch.Tensor | list[str]]:
         """Return what the manifest says of rows: numbers as tensors, texts as lists."""
@@ -99,10 +123,11 @@ class _Part:
     def of(cls, manifest: Manifest, row: int, video: int, videos: VideoSet) -> "_Part":
         index = videos.indexes[video]
         start, end = manifest.segments[row]
-        stop_tick = None if end is None else _tick(end, index)
-        first = int(np.searchsorted(index.pts, _tick(start, index))) if start else 0
-        stop = len(index) if stop_tick is None else int(np.searchsorted(index.pts, stop_tick))
-        return cls(row=row, video=video, first=first, stop=stop, end=stop_tick)
+        first = first_at(index, start) if start else 0
+        if end is None:
+            return cls(row=row, video=video, first=first, stop=len(index), end=None)
+        behind = math.ceil(end / index.info.time_base)
+        return cls(row=row, video=video, first=first, stop=first_at(index, end), end=behind)
 
     def gop_lengths(self, index: StreamIndex) -> NDArray[np.int64]:
         """Return how many frames of each GOP belong to it."""
@@ -124,7 +149,7 @@ class _Part:
         start, end = manifest.segments[self.row]
         until = "its end" if end is None else f"{float(end):g} s"
         return MediaError(
-            f"row {self.row} of {manifest.name} is of {float(start):g} s to {until} of "
+            f"{manifest.places.where(self.row)} is of {float(start):g} s to {until} of "
             f"{index.source}, in which no frame begins; its frames begin from "
             f"{index.seconds(0):.3f} s to {index.seconds(len(index) - 1):.3f} s: correct the row",
             source=str(index.source),
@@ -136,7 +161,7 @@ def _rows(parts: list[_Part], videos: VideoSet, manifest: Manifest) -> Rows:
     gops = [each.gop_lengths(index) for each, index in zip(parts, indexes, strict=True)]
     times = [each.times(videos) for each in parts]
     names = [
-        f"row {each.row} of {manifest.name} ({index.source})"
+        f"{manifest.places.where(each.row)} ({index.source})"
         for each, index in zip(parts, indexes, strict=True)
     ]
 
@@ -151,8 +176,3 @@ def _rows(parts: list[_Part], videos: VideoSet, manifest: Manifest) -> Rows:
         population=Population.of(gops, times=times, names=names),
         timed=timed,
     )
-
-
-def _tick(seconds: Fraction, index: StreamIndex) -> int:
-    """Return the first tick that is not before a time in seconds, but for rounding."""
-    return -(-(seconds - _WRITTEN) // index.info.time_base)

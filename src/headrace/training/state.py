@@ -1,9 +1,12 @@
 """Where training stands, and whether a state may be loaded: it belongs where it was taken."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.errors import ConfigError
-from headrace.sizes import check_integers
+from headrace.sizes import check_counts
+
+_LATEST = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -31,7 +34,7 @@ class Position:
                     f"a state says epoch and {place}, this one only {', '.join(state)}; "
                     f"{name} must be an integer >= 0, got none"
                 )
-            check_integers(0, **{name: state[name]})
+            check_counts(0, _LATEST, **{name: state[name]})
         return cls(epoch=state["epoch"], place=state[place])
 
 
@@ -44,8 +47,12 @@ def check_identity(state: dict[str, int], mine: dict[str, int], needed: str) -> 
         needed: What must be the same to resume, in words.
 
     Raises:
-        ConfigError: one differs; names all that do.
+        ConfigError: one differs; names all that do. Or it is no state.
     """
+    if not isinstance(state, Mapping):
+        raise ConfigError(
+            f"a state is a dict, as state_dict() gives it, got {type(state).__name__}"
+        )
     differ = [name for name in mine if state.get(name) != mine[name]]
     if differ:
         said = ", ".join(f"{name} {state.get(name)} (here {mine[name]})" for name in differ)

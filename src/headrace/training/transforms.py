@@ -21,7 +21,7 @@ class WithSample:
             return crop(frames, boxes[sample["video"], sample["index"]])
 
     `sample` has what the batch has of it besides frames, by name: video, index, pts_seconds, labels
-    where there are any.
+    where there are any; of cameras: slot, clip, first_frame, image_matrix and whatever else.
     """
 
     function: Callable[[torch.Tensor, Mapping[str, Any]], Any]

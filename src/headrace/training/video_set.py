@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_index
+from headrace.decode.indexing import scan_ahead
+from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import ConfigError, MediaError
 from headrace.sampling.clip_shape import check_lengths
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerTraits, SamplerUse, adapted
 from headrace.sampling.times import FrameTimes
+from headrace.video.fitting import Fit, Fitting
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
@@ -34,6 +36,8 @@ class VideoSet:
     """int64 [indexes]: place of each of them in the list that was given."""
     left_out: tuple[MediaError, ...]
     """Why the others cannot be read."""
+    refused: tuple[Source, ...]
+    """The others, in the same order."""
 
     @classmethod
     def open(
@@ -42,41 +46,53 @@ class VideoSet:
         *,
         skip_bad: bool = False,
         store: IndexStore | None = None,
-        on_progress: Callable[[int], None] | None = None,
+        on_progress: Callable[[int], None] = lambda done: None,
+        rank: int = 0,
+        ranks: int = 1,
     ) -> "VideoSet":
-        """Open the index of every video; a video that was seen before is not read.
+        """Open the index of every video; one that was seen before is not read, others in parallel.
 
         Args:
             videos: Their paths.
             skip_bad: Leave out what cannot be opened as video instead of raising.
             store: Where indexes are kept; None means the user's cache folder.
             on_progress: Called after each video with how many are done.
+            rank: This process among those that open the same videos now; they share the work.
+            ranks: Their number.
 
         Raises:
             ConfigError: there is no video, or none that can be read; or `videos` is one path.
             OpenError, ScanError: a video cannot be read, and is not to be skipped.
         """
-        if isinstance(videos, str | bytes | os.PathLike | Source):
-            raise ConfigError(
-                f"videos must be a list of paths, got one path, {str(videos)!r}; put it in a list, "
-                "or give headrace.find_videos([it]), which looks into folders and lists"
-            )
-        store = store or IndexStore()
-        indexes, numbers, bad = [], [], []
-        for number, video in enumerate(videos):
+        sources = _sources(videos)
+        open_one = scan_ahead(
+            sources,
+            store or IndexStore(),
+            raises=not skip_bad,
+            rank=rank,
+            ranks=ranks,
+            on_scanned=lambda name, done, of: on_progress(done),
+        )
+        opened, bad, refused = dict[int, StreamIndex](), [], []
+        for number, source in enumerate(sources):
             try:
-                indexes.append(open_index(video, store))
-                numbers.append(number)
+                opened[number] = open_one(source)
             except MediaError as error:
                 if not skip_bad:
                     raise
                 bad.append(error)
-            if on_progress is not None:
-                on_progress(number + 1)
-        if not indexes:
+                refused.append(source)
+        if len({each for each in sources if type(each) is Source}) < len(sources):
+            on_progress(len(sources))  # those that are no plain files, or come twice
+        if not opened:
             found = f"{len(bad)} that cannot be read; the first: {bad[0]}" if bad else "none"
             raise ConfigError(f"at least one video is needed to sample from, got {found}")
-        return cls(indexes=tuple(indexes), number=np.array(numbers, np.int64), left_out=tuple(bad))
+        return cls(
+            indexes=tuple(opened.values()),
+            number=np.array([*opened], np.int64),
+            left_out=tuple(bad),
+            refused=tuple(refused),
+        )
 
     @cached_property
     def population(self) -> Population:
@@ -122,16 +138,33 @@ class VideoSet:
                 )
         return first.info.upright_size
 
+    def check_fit(self, fit: Fit | Fitting) -> None:
+        """Do nothing if each video has an aspect ratio to keep, or none is to be kept.
+
+        Raises:
+            ConfigError: one is read from a proxy that was stretched: names it.
+        """
+        for index in self.indexes:
+            if isinstance(index, ProxyIndex):
+                index.check_fit(fit)
+
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        """int64 [indexes, 2]: (height, width) of upright frames of each video."""
-        return np.array([index.info.upright_size for index in self.indexes], np.int64)
+        """int64 [indexes, 2]: (height, width) of upright frames of each video, not of its proxy."""
+        return np.array([index.original_size for index in self.indexes], np.int64)
 
     @property
     def codec_bytes(self) -> int:
         """About the memory of the codec of the largest video: reference frames in YUV 4:2:0."""
         sides = (index.info.upright_size for index in self.indexes)
         return _CODEC_FRAMES * max(height * width for height, width in sides) * 3 // 2
+
+    @cached_property
+    def decoded_population(self) -> Population:
+        """The same frames by the GOPs that are decoded: those of proxies, where there are any."""
+        if not any(index.decoded_gop_lengths is not index.gop_lengths for index in self.indexes):
+            return self.population
+        return Population.of([index.decoded_gop_lengths for index in self.indexes])
 
     def timed_population(self) -> Population:
         """Return the population with durations, to sample uniformly in time; 8 bytes a frame."""
@@ -196,6 +229,18 @@ class Sampled(Protocol):
 
     def timed_population(self) -> Population:
         """Return the same with durations."""
+
+
+def _sources(videos: Iterable[Source | str | os.PathLike[str]]) -> list[Source]:
+    """Return the videos of a list: ConfigError if it is none."""
+    if isinstance(videos, str | bytes | os.PathLike | Source):
+        raise ConfigError(
+            f"videos must be a list of paths, got one path, {str(videos)!r}; put it in a list, "
+            "or give headrace.find_videos([it]), which looks into folders and lists"
+        )
+    if not isinstance(videos, Iterable):
+        raise ConfigError(f"videos must be a list of paths, got {type(videos).__name__}")
+    return [Source.of(video) for video in videos]
 
 
 def population_for(traits: SamplerTraits, videos: Sampled) -> Population:

@@ -5,8 +5,8 @@ import torch
 
 from headrace.errors import ConfigError
 from headrace.testing.synth import SynthClip, write_clip
+from headrace.training.cameras.alignment import Alignment
 from headrace.training.cameras.batch import CameraBatch
-from headrace.training.cameras.camera_set import Alignment
 from headrace.training.cameras.loader import CameraLoader
 from headrace.video.camera_layout import CameraLayout
 

@@ -9,7 +9,8 @@ import pytest
 from headrace.decode.open import open_index
 from headrace.errors import ConfigError
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.cameras.camera_set import Alignment, CameraClock, camera_problems
+from headrace.training.cameras.alignment import Alignment, CameraClock
+from headrace.training.cameras.problems import camera_problems
 from headrace.video.camera_layout import CameraLayout
 
 CAMERAS = ("back", "front", "left")
@@ -65,15 +66,21 @@ def test_every_missing_and_damaged_camera_is_named_with_what_to_do(problems, fol
     assert [(clip.name, clip.num_frames) for clip in layout.clips] == [("a", 6), ("b", 6), ("c", 6)]
     leaves_out = "choose on_error='mask', which leaves out the clip"
     first, second, third, fourth = problems(layout)
-    assert first == f"{folder}/a/back.mp4 is missing; add it, or {leaves_out}"
-    assert second == (
-        f"{folder}/a/left.mp4 is missing; add it, or choose on_missing='mask', which leaves its "
-        "pictures black"
-    )
+    for camera, said in {"back": first, "left": second}.items():
+        assert said == (
+            f"{folder}/a/{camera}.mp4 is missing; add it, or choose on_missing='mask', which "
+            "leaves its pictures black"
+        )
     assert third.startswith(f"cannot open {folder}/b/back.mp4: ")
-    assert third.endswith(f"; give a video file; or {leaves_out}")
+    assert "; give a video file; or " in third
     assert fourth.startswith(f"cannot open {folder}/c/front.mp4: the file is empty")
-    assert fourth.endswith(f"{leaves_out}, or only this camera with on_missing='mask' as well")
+    for said in (third, fourth):
+        assert said.endswith(f"{leaves_out}, or only this camera with on_missing='mask' as well")
+    first, second, third, fourth = problems(layout, reference="back")
+    assert first == f"{folder}/a/back.mp4 is missing; add it, or {leaves_out}"
+    assert "which leaves its pictures black" in second
+    assert third.endswith(f"; give a video file; or {leaves_out}")
+    assert fourth.endswith("as well")
 
 
 def test_a_clip_without_any_camera_is_named(problems, folder):
@@ -158,6 +165,18 @@ def test_by_time_a_camera_that_ends_early_is_a_problem(problems, folder):
         "50 are tolerated; choose on_missing='drop', 'mask' or 'repeat' in Alignment, or raise "
         "tolerance_ms" in said
     )
+
+
+def test_cameras_are_held_against_the_reference_by_its_name(problems, folder):
+    with_camera(folder / "a" / "back.mp4", num_frames=4)
+    [said] = problems(reference="front")
+    assert said == (
+        f"{folder}/a/back.mp4 has no frame for 2 of 6 moments, the first is frame 4 of camera "
+        "front: it has 4 frames, camera front 6; choose on_missing='drop', 'mask' or 'repeat' in "
+        "Alignment"
+    )
+    with pytest.raises(ConfigError, match="reference must be one of the cameras that are read, ba"):
+        problems(reference="top")
 
 
 def test_clocks_decide_what_fits(problems, folder, store):

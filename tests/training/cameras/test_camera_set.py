@@ -11,8 +11,10 @@ from headrace.errors import ConfigError, DecodeError, OpenError
 from headrace.sampling.alignment import MISSING
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.testing.synth_clip import Timing
-from headrace.training.cameras.camera_set import Alignment, CameraClock, CameraSet
+from headrace.training.cameras.alignment import Alignment, CameraClock
+from headrace.training.cameras.camera_set import CameraSet
 from headrace.training.cameras.loader import CameraLoader
+from headrace.training.cameras.moment_table import MomentTable
 from headrace.video.camera_layout import CameraLayout
 
 SIZE = (32, 48)
@@ -61,6 +63,21 @@ def test_moments_without_a_frame_are_dropped_or_repeated(layout, store):
     repeated = opened(layout, store, on_missing="repeat", **options)
     assert repeated.frames[:, 2].tolist() == [*range(10), *[9] * 8, 10, 11]
     assert np.flatnonzero(~repeated.is_own[:, 2]).tolist() == list(range(10, 18))
+
+
+def test_moments_of_a_clip_that_is_left_out_whole_are_counted_too(tmp_path, store):
+    late = {"0_first": Timing(), "1_late": Timing(start_seconds=Fraction(5))}
+    for clip, timings in {"late": late, "whole": dict.fromkeys(late, Timing())}.items():
+        (tmp_path / clip).mkdir()
+        for camera, timing in timings.items():
+            synthetic = SynthClip(num_frames=6, timing=timing, size=(64, 96))
+            write_clip(tmp_path / clip / camera, synthetic)
+    layout = CameraLayout.of_folders([tmp_path], lambda file: 6)
+    options = {"alignment": Alignment(sync="nearest", tolerance_ms=20, on_missing="drop")}
+    with CameraLoader(layout, group_num=1, size=SIZE, store=store, **options) as loader:
+        assert sum(int((batch.clip >= 0).sum()) for batch in loader) == 6
+        assert loader.statistics.moments_dropped == 6
+        assert loader.statistics.clips_left_out == 1
 
 
 def test_a_moment_without_a_frame_is_named(layout, store):
@@ -125,10 +142,33 @@ def test_a_slower_camera_shows_a_frame_twice_and_decodes_it_once(layout, store):
         assert loader.statistics.frames_decoded == 50
 
 
-@pytest.mark.parametrize("wrong", [{"rate": 0.0}, {"rate": -1.0}, {"offset_seconds": float("nan")}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rate": 0.0},
+        {"rate": -1.0},
+        {"offset_seconds": float("nan")},
+        {"rate": "1"},
+        {"offset_seconds": None},
+    ],
+)
 def test_a_clock_that_stands_still_is_refused(wrong):
     with pytest.raises(ConfigError, match="a finite offset and a rate above 0"):
         CameraClock(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [["left"], {"left": 0.12}, "left"])
+def test_clocks_that_are_none_are_refused(wrong):
+    with pytest.raises(ConfigError, match=r"clocks must be by name of the camera, such as .*, got"):
+        Alignment(sync="nearest", clocks=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["50", None, float("nan"), True, -1])
+def test_a_tolerance_that_is_no_span_is_refused(wrong):
+    with pytest.raises(ConfigError, match=r"tolerance_ms must be a number >= 0, got"):
+        Alignment(sync="nearest", tolerance_ms=wrong)
+    with pytest.raises(ConfigError, match=r"tolerance_ms must be a number >= 0, got"):
+        MomentTable.of_rows([{"clip": "a", "frame": 0}], tolerance_ms=wrong)
 
 
 def test_no_clip_left_is_an_error(layout, store):
@@ -192,13 +232,46 @@ def test_a_camera_that_a_clip_lacks_is_an_error_unless_masked(copied, store, on_
         CameraSet.open(copied, alignment, store=store)
 
 
-def test_a_first_camera_that_is_missing_leaves_out_its_clip(copied, store):
+def test_a_first_camera_that_is_missing_is_masked_too(copied, store):
+    gone = copied.clips[0].file("0_reference")
+    gone.unlink()
+    found = CameraSet.open(copied, MASKED, store=store)
+    lacks, whole = found.clips
+    assert found.lacking == lacks.lacking == (gone,)
+    assert (len(lacks), len(whole)) == (30, 20)
+    assert (lacks.frames[:, 0] == MISSING).all()
+    assert lacks.frames[:, 1].tolist() == lacks.moments.tolist() == list(range(30))
+    assert lacks.moment_seconds == pytest.approx(np.arange(30) / 30)
+    with CameraLoader(
+        copied, group_num=2, size=SIZE, alignment=MASKED, store=store, workers=2
+    ) as loader:
+        batches = list(loader)
+    assert len(batches) == 30
+    for moment, batch in enumerate(batches):
+        [place] = (batch.clip == 0).nonzero().flatten().tolist()
+        assert batch.index[place] == moment
+        assert batch.valid[place].tolist()[:2] == [False, True]
+        assert not batch.frames[place, 0].any()
+        assert batch.error_ms[place, 1] == 0
+
+
+def test_a_reference_that_is_missing_leaves_out_its_clip(copied, store):
+    """Nobody knows its moments."""
     copied.clips[0].file("0_reference").unlink()
-    with pytest.raises(OpenError, match=r"a/0_reference\.mp4"):
-        CameraSet.open(copied, MASKED, store=store)
-    found = CameraSet.open(copied, MASKED, skip_bad=True, store=store)
+    named = replace(MASKED, reference="0_reference")
+    with pytest.raises(OpenError, match=r"a/0_reference\.mp4 is missing; add it, or .*on_error"):
+        CameraSet.open(copied, named, store=store)
+    found = CameraSet.open(copied, named, skip_bad=True, store=store)
     assert ([clip.number for clip in found.clips], found.lacking) == ([1], ())
     assert [error.source for error in found.left_out] == [str(copied.clips[0].file("0_reference"))]
+
+
+def test_a_clip_without_any_camera_is_left_out(copied, store):
+    shutil.rmtree(copied.clips[0].folder)
+    with pytest.raises(OpenError, match=r"a/0_reference\.mp4 is missing"):
+        CameraSet.open(copied, MASKED, store=store)
+    found = CameraSet.open(copied, MASKED, skip_bad=True, store=store)
+    assert [clip.number for clip in found.clips] == [1]
 
 
 def test_a_damaged_camera_is_masked_only_where_bad_media_may_be_skipped_too(copied, store):

@@ -10,28 +10,17 @@ from torch.utils.data import DataLoader
 
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.errors import BackendError, ConfigError
+from headrace.runtime import forks
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.cameras.camera_set import Alignment
-from headrace.training.cameras.datasets import CameraStreamDataset, CameraStreamSampler
+from headrace.training.cameras.alignment import Alignment
+from headrace.training.cameras.datasets import CameraStreamDataset
 from headrace.training.cameras.loader import CameraLoader
+from headrace.training.cameras.stream_sampler import CameraStreamSampler
 from headrace.video.camera_layout import CameraLayout
-from training.cameras.clips import CAMERAS, LENGTHS, SIZE, PlainCameras, layout_of, write_layout
+from training.cameras.clips import CAMERAS, LENGTHS, SIZE
 from training.in_workers import with_counters
 
 ALL = sorted((clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length))
-
-
-@pytest.fixture(scope="module")
-def layout(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("streams") / "videos"
-    write_layout(folder)
-    return layout_of(folder)
-
-
-@pytest.fixture
-def dataset(layout, store):
-    with CameraStreamDataset(layout, num_of_set=2, size=SIZE, store=store) as dataset:
-        yield dataset
 
 
 def shown(batches):
@@ -44,13 +33,17 @@ def shown(batches):
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_workers_decode_each_frame_once(dataset, layout, context):
-    plain = PlainCameras(layout)
+def test_workers_decode_each_frame_once(dataset, plain, context):
     spent: dict[int, int] = {}
     seen = []
     for rank in range(2):
         sampler = CameraStreamSampler(
-            dataset, group_num=2, num_workers=2, rank=rank, num_replicas=2
+            dataset,
+            group_num=2,
+            num_workers=2,
+            interleaved=True,
+            rank=rank,
+            num_replicas=2,
         )
         batches = DataLoader(
             dataset,
@@ -80,8 +73,9 @@ def test_without_workers_it_is_what_the_loader_delivers(dataset, layout, store):
             theirs = list(DataLoader(dataset, batch_sampler=sampler))
             assert len(ours) == len(theirs)
             for one, other in zip(ours, theirs, strict=True):
-                for name, value in one.items():
-                    assert np.array_equal(value.numpy(), other[name].numpy(), equal_nan=True), name
+                assert one.clip_name == other.pop("clip_name")
+                for name, value in other.items():
+                    assert np.array_equal(value.numpy(), one[name].numpy(), equal_nan=True), name
 
 
 def test_parts_of_one_clip_in_neighbouring_slots_have_decoders_of_their_own(layout, dataset):
@@ -115,7 +109,9 @@ def test_a_transform_is_given_the_frames_of_an_item(layout, store):
 
 
 def test_a_pass_can_begin_where_training_ended(dataset):
-    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=2, shuffle=True, seed=2)
+    sampler = CameraStreamSampler(
+        dataset, group_num=2, num_workers=2, interleaved=True, shuffle=True, seed=2
+    )
     whole = list(sampler)
     sampler.set_epoch(0, skip=5)
     assert len(sampler) == len(whole) - 5
@@ -162,7 +158,7 @@ def test_going_on_in_the_middle_is_no_gap(dataset, recwarn):
 
 def test_other_slots_in_another_epoch_are_no_reason_to_warn(dataset):
     """As a worker gets them after an epoch that was resumed behind an odd batch."""
-    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=2)
+    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=2, interleaved=True)
     epochs = [list(sampler)[0::2], list(sampler)[1::2]]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -173,15 +169,21 @@ def test_other_slots_in_another_epoch_are_no_reason_to_warn(dataset):
 
 
 @pytest.mark.parametrize(
-    ("context", "words"),
+    ("context", "is_used", "words"),
     [
-        ("fork", "multiprocessing_context='spawn'"),
-        pytest.param("spawn", "CUDA cannot start there", marks=needs_no_gpu),
+        ("fork", True, "forked from one that uses CUDA.*multiprocessing_context='spawn'"),
+        pytest.param("fork", False, "CUDA cannot start there", marks=needs_no_gpu),
+        pytest.param("spawn", True, "CUDA cannot start there", marks=needs_no_gpu),
     ],
 )
-def test_only_workers_that_are_spawned_go_to_the_gpu(layout, store, monkeypatch, context, words):
+def test_workers_go_to_the_gpu_unless_they_were_forked_from_one_that_uses_it(
+    layout, store, monkeypatch, context, is_used, words
+):
     """Not frames of the CPU instead, and not CUDA's own error, which does not say what to do."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(forks, "_torch_has_cuda", lambda: is_used)
+    # Where a test before this one has tried to start CUDA here, torch would say so.
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: False)
     dataset = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=0, store=store)
     sampler = CameraStreamSampler(dataset, group_num=2, num_workers=1)
     loader = DataLoader(
@@ -193,7 +195,7 @@ def test_only_workers_that_are_spawned_go_to_the_gpu(layout, store, monkeypatch,
 
 @needs_gpu
 def test_frames_from_the_gpu_are_those_from_the_cpu(dataset, layout, store):
-    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=2)
+    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=2, interleaved=True)
     gpu = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=0, store=store)
     workers = {"num_workers": 2, "multiprocessing_context": "spawn"}
     batches = zip(

@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections import Counter
 from itertools import islice, pairwise
 
 import numpy as np
@@ -17,7 +18,7 @@ from headrace.errors import BackendError, ConfigError, DecodeError, MediaError, 
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.cameras import engine
-from headrace.training.cameras.camera_set import Alignment
+from headrace.training.cameras.alignment import Alignment, CameraClock
 from headrace.training.cameras.loader import CameraLoader
 from training.cameras.clips import (
     CAMERAS,
@@ -28,7 +29,6 @@ from training.cameras.clips import (
     contents,
     copy_layout,
     layout_of,
-    write_layout,
 )
 
 OTHERS = [
@@ -36,23 +36,6 @@ OTHERS = [
     {"group_num": 1, "rank": 0, "num_replicas": 2},
 ]
 ALL = {(clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length)}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cameras")
-    write_layout(folder / "videos")
-    return folder / "videos"
-
-
-@pytest.fixture(scope="module")
-def layout(folder):
-    return layout_of(folder)
-
-
-@pytest.fixture(scope="module")
-def plain(layout):
-    return PlainCameras(layout)
 
 
 @pytest.fixture
@@ -431,8 +414,11 @@ def test_a_first_camera_that_ends_early_is_named_or_counted(loader, layout, fold
     copied = layout_of(tmp_path / "first")
     with pytest.raises(DecodeError, match=r"back\.mp4 ends after 12 frames, .*front\.mp4 has 17"):
         loader(copied)
+    named = loader(copied, alignment=Alignment(on_missing="mask", reference="back"))
+    assert named.statistics.frames_surplus == 2 * 5
     each = loader(copied, alignment=Alignment(on_missing="mask"))
-    assert each.statistics.frames_surplus == 2 * 5
+    assert sum(int((batch.clip == 4).sum()) for batch in each) == 17
+    assert (each.statistics.frames_surplus, each.statistics.frames_missing) == (0, 5)
 
 
 def test_a_state_of_clips_in_another_order_is_refused(loader, layout):
@@ -518,6 +504,42 @@ def test_streams_that_are_shuffled_go_on_where_they_were_left(loader):
     assert each.statistics.amplification < 1.2
 
 
+def test_endless_slots_show_every_frame_about_equally_often(loader):
+    """Two epochs and a half: every frame two or three times, none of an epoch before the last."""
+    each = loader(tail="endless", shuffle=True)
+    with pytest.raises(TypeError, match="a CameraLoader with tail='endless' has no length"):
+        len(each)
+    steps = 5 * len(ALL) // 2 // 2
+    seen = [cell for _, *cell in cells(islice(each, steps))]
+    times = Counter(map(tuple, seen))
+    assert set(times) == ALL
+    assert set(times.values()) <= {2, 3}
+    assert each.statistics.moments_empty == each.statistics.moments_repeated == 0
+    assert each.epoch == 0
+    each.close()
+
+
+def test_endless_streams_go_on_from_their_state_on_every_rank(loader):
+    options = {"tail": "endless", "shuffle": True, "num_replicas": 2}
+    for rank in (0, 1):
+        whole = contents(islice(loader(rank=rank, **options), 120))
+        begun = loader(rank=rank, **options)
+        seen = contents(islice(begun, 70))
+        resumed = loader(rank=rank, workers=1, **options)
+        resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
+        assert seen + contents(islice(resumed, 50)) == whole
+
+
+def test_a_clip_that_comes_again_without_end_is_transformed_by_another_chance(loader):
+    each = loader(tail="endless", transform=lambda _: torch.rand(1))
+    chances = {
+        (clip, round(float(chance), 6))
+        for batch in islice(each, 2 * len(ALL))
+        for clip, chance in zip(batch.clip.tolist(), batch.frames[:, 0], strict=True)
+    }
+    assert all(n >= 3 for n in Counter(clip for clip, _ in chances).values())
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -542,8 +564,11 @@ def test_streams_that_are_shuffled_go_on_where_they_were_left(loader):
         ({"rank": 1}, "rank and num_replicas go together"),
         ({"alignment": lambda: Alignment(sync="next")}, "sync must be one of index"),
         ({"alignment": lambda: Alignment(on_missing="skip")}, "on_missing must be one of raise"),
-        ({"alignment": lambda: Alignment(tolerance_ms=-1)}, "tolerance_ms must be >= 0"),
-        ({"alignment": lambda: Alignment(clocks={"top": None})}, "no camera top to set a clock"),
+        ({"alignment": lambda: Alignment(tolerance_ms=-1)}, "tolerance_ms must be a number >= 0"),
+        (
+            {"alignment": lambda: Alignment(clocks={"top": CameraClock()})},
+            "no camera top to set a clock",
+        ),
     ],
 )
 def test_impossible_requests_say_what_is_possible(loader, options, said):

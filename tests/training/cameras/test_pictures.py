@@ -48,6 +48,19 @@ def test_cameras_of_pictures_stream_as_videos_do(folder):
     assert shown == sum(LENGTHS.values())
 
 
+def test_windows_of_pictures_hold_them(folder):
+    layout = CameraLayout.of_folders([folder], len, picture_rate=2)
+    keys = set()
+    with headrace.CameraWindowLoader(layout, num_moments=2, batch_size=3) as loader:
+        for batch in loader:
+            for window, at, place in np.ndindex(batch.frame.shape):
+                clip, number = batch.clip_name[window], int(batch.index[window, at])
+                found = batch.frames[window, at, place].movedim(0, -1).numpy()
+                assert np.array_equal(found, picture(clip, CAMERAS[place], number))
+                keys.add((clip, int(batch.index[window, -1])))
+    assert keys == {(clip, each) for clip, length in LENGTHS.items() for each in range(length)}
+
+
 def test_an_index_file_is_read_with_the_rate(folder):
     found = CameraLayout.of_folders([folder], len, picture_rate="5/2")
     found.write(folder / "index.json")

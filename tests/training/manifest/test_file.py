@@ -47,17 +47,43 @@ def test_tabs_may_stand_for_commas(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rows.txt", "a.mp4 long jump\nb.mp4 run\n"),
+        ("rows.csv", "a.mp4 long jump\nb.mp4 run\n"),
+        ("rows.csv", "a.mp4,long jump\nb.mp4,run\n"),
+        ("rows.csv", "Path,LABEL\na.mp4,long jump\nb.mp4,run\n"),
+    ],
+)
+def test_labels_may_stand_behind_paths_without_a_line_of_names(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    manifest = Manifest.read(tmp_path / name)
+    assert manifest.videos == (tmp_path / "a.mp4", tmp_path / "b.mp4")
+    assert manifest.classes == {"label": ("long jump", "run")}
+
+
+def test_a_part_knows_the_lines_of_the_file(tmp_path):
+    (tmp_path / "rows.csv").write_text('path,note\na.mp4,"two\nlines"\n\nb.mp4,one\n')
+    manifest = Manifest.read(tmp_path / "rows.csv")
+    assert manifest.subset([1]).places.where(0) == f"line 5 of {tmp_path / 'rows.csv'}"
+
+
+@pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", b"a.mp4", r"ends in \.csv, \.tsv, \.jsonl, \.parquet, got"),
+        ("a.xlsx", b"a.mp4", r"ends in \.csv, \.tsv, \.txt, \.jsonl, \.parquet, got"),
         ("a.csv", b"", "holds no row"),
         ("a.csv", b"path,label\n", "holds no row"),
         ("a.csv", b"path,label\na.mp4,cats,dogs\n", r"line 2 of .* more values .* comma in quotes"),
         ("a.csv", b"path,note,note\na.mp4,1,2\n", "two columns 'note'"),
-        ("a.csv", b"a.mp4 cats\nb.mp4 dogs\n", "one column of paths"),
+        ("a.csv", b"name\na.mp4\n", "one column of paths"),
+        ("a.csv", b"path,label\n\na.mp4,\n", r"line 3 of .*a\.csv has no label"),
+        ("a.csv", b"path,weight\na.mp4,-1\n", r"weight of line 2 of .*a\.csv is -1; it must"),
+        ("a.csv", b"a.mp4,cats,soon\n", "start_seconds of line 1 of .* finite number"),
+        ("a.jsonl", b'\n{"label": "cats"}\n{"path": "a.mp4"}\n', "line 2 of .* names no video"),
         ("a.csv", b"path\n\xff\xfe\n", "no text in UTF-8"),
         ("a.csv", b"path\na\0.mp4\n", "holds a character 0"),
-        ("a.csv", b'path,note\na.mp4,"' + b"x" * 200_000 + b'"\n', "is no CSV behind line"),
+        ("a.csv", b'path,note\na.mp4,"' + b"x" * 200_000 + b'"\n', "line 2 of .* is no CSV"),
         ("a.jsonl", b'{"path": "a.mp4"}\n{"path":\n', "line 2 of .* is no JSON"),
         ("a.jsonl", b'["a.mp4"]\n', "line 1 of .* is no JSON object, such as"),
         ("a.jsonl", b"[" * 100_000, "line 1 of .* is no JSON"),

@@ -241,7 +241,7 @@ def test_no_rows_are_refused():
         (lambda m: m.split(0.5, seed="x"), "seed must be an integer >= 0, got 'x'"),
         (lambda m: m.balanced(["label"]), r"has no column \['label'\]"),
         (lambda m: m.subset([[0], [1, 2]]), "rows must be places of rows, or a bool for each"),
-        (list, "in place of videos for FrameLoader and ClipLoader; .* give its videos"),
+        (list, "in place of videos for loaders and datasets .*; elsewhere give its videos"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(ask, message):
@@ -254,3 +254,9 @@ def test_a_manifest_says_what_it_holds():
     assert repr(Manifest.of_rows(ROWS, name="rows.csv")) == (
         "Manifest(rows.csv: 3 rows of 2 videos; columns label, weight, note, people)"
     )
+
+
+@pytest.mark.parametrize("wrong", ["proxies", Path("proxies"), None, ["a.mp4"]])
+def test_what_are_no_proxies_is_refused(wrong):
+    with pytest.raises(ConfigError, match=r"with_proxies takes headrace.Proxies\(folder\), got "):
+        Manifest.of_rows(ROWS).with_proxies(wrong)

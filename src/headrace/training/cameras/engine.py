@@ -7,16 +7,15 @@ from dataclasses import replace
 from headrace.decode.decoding import Decoding
 from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array
-from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.decode.reading import Reading, read
-from headrace.errors import MediaError
 from headrace.runtime.clock import Clock
 from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.room import Room
 from headrace.runtime.shelf import Shelf
 from headrace.runtime.turns import Turns
+from headrace.training.cameras.jobs import stream_jobs
 from headrace.training.cameras.lanes import CameraStep, LaneJob, Lanes
-from headrace.video.shape import FrameShape
 
 _Item = LaneJob | CameraStep
 
@@ -30,7 +29,6 @@ class CameraEngine:
     def __init__(
         self,
         lanes: Lanes,
-        shape: FrameShape,
         *,
         batches: int,
         max_idle: int,
@@ -44,7 +42,6 @@ class CameraEngine:
 
         Args:
             lanes: What is read.
-            shape: What each frame is made into.
             batches: That may be on their way, besides those the caller has.
             max_idle: Files that may wait open for their next job.
             workers: Decoding threads.
@@ -57,7 +54,6 @@ class CameraEngine:
         self.room = Room(batches, clock=clock)
         """Batches that are being made, or wait for the caller."""
         self._lanes = lanes
-        self._shape = shape
         self._workers = workers
         self._decoding = decoding
         self._is_strict = is_strict
@@ -126,19 +122,22 @@ class CameraEngine:
                 step.picture(place, camera)[...] = last[1]
         index = self._lanes.cameras.clips[job.clip].indexes[camera]
         idle = self._idle.take(job.lane)
-        decoder = idle or open_decoder(index, self._shape, self._decoding)
+        decoder = idle or open_decoder(index, job.framing.shape, self._decoding)
         before, stays_open = replace(decoder.counters), False
         try:
-            error: MediaError | None = None
-            if left:
-                out = [steps[0].picture(place, camera) for steps in left.values()]
-                wanted = DecodeJob(tuple(left), goes_on=job.goes_on)
+            is_whole = True
+            for wanted in stream_jobs(index, [*left], job.next_frame):
+                out = [left[frame][0].picture(place, camera) for frame in wanted.wanted]
                 reading = read(decoder, wanted, out)
-                error, last = reading.error, (wanted.wanted[-1], out[-1])
+                for frame, picture in zip(wanted.wanted, out, strict=True):
+                    if frame in reading.came:
+                        job.framing.finish(picture)
+                is_whole &= reading.error is None
+                last = wanted.wanted[-1], out[-1]
                 _show(reading, job.lane, left, out)
-            if error is None and job.keeps_last and last is not None:
+            if is_whole and job.keeps_last and last is not None:
                 self._kept[job.lane] = last[0], last[1].copy()
-            stays_open = error is None and job.goes_on
+            stays_open = is_whole and job.goes_on
         finally:
             if stays_open:
                 self._idle.put(job.lane, decoder)
@@ -158,11 +157,12 @@ class CameraEngine:
 def _show(
     reading: Reading,
     lane: tuple[int, int],
-    wanted: dict[int, list[CameraStep]],
+    shown: dict[int, list[CameraStep]],
     pictures: Sequence[Array],
 ) -> None:
     """Copy frames to all batches that show them; mark those that did not come, and leave black."""
-    for (frame, steps), pixels in zip(wanted.items(), pictures, strict=True):
+    for frame, pixels in zip(reading.wanted, pictures, strict=True):
+        steps = shown[frame]
         if frame in reading.came:
             for step in steps[1:]:
                 step.picture(*lane)[...] = pixels

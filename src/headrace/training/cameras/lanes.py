@@ -10,18 +10,31 @@ from headrace.errors import MediaError
 from headrace.runtime.memory import BatchBuffers, mapped
 from headrace.runtime.room import Room
 from headrace.sampling.alignment import MISSING
+from headrace.sampling.endless import EndlessPlan
 from headrace.sampling.slots import SlotPlan
 from headrace.training.cameras.batch import Cell, Ragged
-from headrace.training.cameras.camera_set import AlignedClip, CameraSet
+from headrace.training.cameras.camera_set import CameraSet
+from headrace.training.cameras.framing import Framing
+from headrace.training.cameras.jobs import first_behind
+from headrace.training.cameras.views import CameraViews
 
 
-def cell_at(plan: SlotPlan, sequences: NDArray[np.int64], slot: int, step: int) -> Cell:
+def cell_at(
+    plan: SlotPlan | EndlessPlan, sequences: NDArray[np.int64], slot: int, step: int, *, seed: int
+) -> Cell:
     """Return what a slot shows in a step; `sequences` are int64 [n, 3]: (clip, first row, end)."""
     sequence, offset = plan.at(slot, step)
     if sequence < 0:
         return Cell(slot=slot, clip=-1, row=-1, is_first=False)
     clip, first, _ = sequences[sequence].tolist()
-    return Cell(slot=slot, clip=clip, row=first + offset, is_first=offset == 0)
+    return Cell(
+        slot=slot,
+        clip=clip,
+        row=first + offset,
+        is_first=offset == 0,
+        epoch=plan.epoch_at(slot, step),
+        seed=seed,
+    )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -56,10 +69,14 @@ class LaneJob:
     turn: int
     """How many jobs of the lane come before."""
     clip: int
+    framing: Framing
+    """What becomes of its pictures."""
     wanted: dict[int, list[CameraStep]]
     """Frame → the batches that show it, at the lane's place; ascending."""
     goes_on: bool
-    """Whether the next job of the lane reads on from here."""
+    """Whether the next job of the lane is of this sequence."""
+    next_frame: int | None
+    """The first that the sequence may want of this camera behind these; None: it wants none."""
     keeps_last: bool
     """Whether it begins with the frame that this one ends with."""
 
@@ -71,11 +88,13 @@ class Lanes:
     cameras: CameraSet
     sequences: NDArray[np.int64]
     """int64 [sequences, 3]: (clip, first row, end row)."""
-    plan: SlotPlan
+    plan: SlotPlan | EndlessPlan
     slots: range
     """Those of this rank."""
-    size: tuple[int, int] | None
-    """(height, width) of every picture; None keeps that of each camera."""
+    views: CameraViews
+    """What becomes of pictures."""
+    seed: int
+    """What chance in them follows from."""
     ragged: Ragged | None
     """What becomes of cameras of different sizes; None where there are none."""
     chunk: int
@@ -85,7 +104,9 @@ class Lanes:
 
     def cells(self, step: int) -> tuple[Cell, ...]:
         """Return what each slot shows in a step."""
-        return tuple(cell_at(self.plan, self.sequences, slot, step) for slot in self.slots)
+        return tuple(
+            cell_at(self.plan, self.sequences, slot, step, seed=self.seed) for slot in self.slots
+        )
 
     def work(self, first_step: int, room: Room) -> Iterator[LaneJob | CameraStep]:
         """Yield, for every step, the jobs that it still needs, then the batch itself.
@@ -127,7 +148,7 @@ class Lanes:
         following = steps[-1].number + 1
         reads_on = following < self.plan.num_steps
         goes_on = reads_on and not self._is_border(self.slots[place], following)
-        next_row = clip.frames[cells[-1].row + 1] if goes_on else None
+        behind = clip.frames[cells[-1].row + 1 :] if goes_on else clip.frames[:0]
         for camera in range(len(self.cameras.cameras)):
             wanted: dict[int, list[CameraStep]] = {}
             for cell, step in zip(cells, steps, strict=True):
@@ -138,9 +159,11 @@ class Lanes:
                 lane=(place, camera),
                 turn=turn,
                 clip=cells[0].clip,
+                framing=self.views.framing(cells[0], camera),
                 wanted=wanted,
                 goes_on=goes_on,
-                keeps_last=next_row is not None and next_row[camera] in wanted,
+                next_frame=first_behind(behind[:, camera], max(wanted, default=MISSING)),
+                keeps_last=goes_on and int(behind[0, camera]) in wanted,
             )
 
     def _is_border(self, slot: int, step: int) -> bool:
@@ -155,7 +178,7 @@ class Lanes:
         if self.ragged == "list":
             pixels = [[_black(*size) for size in row] for row in sizes.tolist()]
         else:
-            height, width = self.size or np.max([*self.cameras.sizes], axis=0).tolist()
+            height, width = self.views.widest
             pixels = self.buffers.take((len(cells), count, height, width, 3))
             pixels[self._is_uncovered(cells, (sizes != (height, width)).any(-1))] = 0
         return CameraStep(
@@ -177,10 +200,10 @@ class Lanes:
         return uncovered
 
     def _sizes(self, cell: Cell) -> list[tuple[int, int]]:
+        count = len(self.cameras.cameras)
         if cell.clip < 0:
-            return [(0, 0)] * len(self.cameras.cameras)
-        clip: AlignedClip = self.cameras.clips[cell.clip]
-        return [self.size or index.info.upright_size for index in clip.indexes]
+            return [(0, 0)] * count
+        return [self.views.size(cell.clip, camera) for camera in range(count)]
 
 
 def _black(height: int, width: int) -> NDArray[np.uint8]:

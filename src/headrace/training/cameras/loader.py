@@ -3,14 +3,15 @@
 import math
 import zlib
 
-import numpy as np
 import torch
 
-from headrace.errors import MediaError
+from headrace.errors import MediaError, NoLengthError
 from headrace.runtime.limits import files_to_keep_open
 from headrace.runtime.memory import BatchBuffers
+from headrace.sampling.endless import EndlessPlan
 from headrace.sampling.random import Draws, Purpose
-from headrace.sampling.slots import SlotPlan, SlotSchedule, TailCounts
+from headrace.sampling.slots import ORDER, SlotPlan, SlotSchedule
+from headrace.sampling.tail import NO_LENGTH, TailCounts
 from headrace.training.arguments import takes
 from headrace.training.cameras.batch import CameraBatch
 from headrace.training.cameras.camera_set import CameraSet
@@ -18,11 +19,11 @@ from headrace.training.cameras.engine import CameraEngine
 from headrace.training.cameras.lanes import CameraStep, Lanes
 from headrace.training.cameras.options import CameraOptions, layout_for
 from headrace.training.cameras.statistics import CameraStatistics
+from headrace.training.cameras.views import CameraViews
 from headrace.training.ranks import agreement, shard_of
 from headrace.training.resumable import ResumableLoader
 from headrace.training.running import Running
 from headrace.training.state import Position
-from headrace.video.shape import FrameShape
 
 _CHUNK = 16
 """Frames of a job. With 4, processor caches lose a stream between jobs, at 8 % of the speed."""
@@ -58,7 +59,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
     _PLACE = "step"
     _NEEDED = "clips, order, group_num and number of ranks (slots are group_num times ranks)"
 
-    _plan: SlotPlan
+    _plan: SlotPlan | EndlessPlan
     """Of the epoch that runs."""
     _epoch: int
     """The one that runs."""
@@ -74,21 +75,29 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             asked.check()
             self._workers = asked.num_threads()
             self._collate = asked.collate()
+            share = shard_of(asked.rank, asked.num_replicas, drop_last=False)
             self._cameras = CameraSet.open(
                 layout_for(asked.layout, asked.cameras),
                 asked.alignment,
+                moments=asked.moments,
                 skip_bad=not asked.is_strict,
                 store=asked.store,
+                rank=share.rank,
+                ranks=share.ranks,
             )
-            self._shape = FrameShape(
-                size=asked.size, fit=asked.fit, interpolation=asked.interpolation
+            self._views = CameraViews.of(
+                self._cameras,
+                size=asked.size,
+                fit=asked.fit,
+                interpolation=asked.interpolation,
+                view=asked.view,
+                augment=asked.augment,
             )
-            is_ragged = asked.size is None and len(self._cameras.sizes) > 1
-            self._ragged = asked.ragged if is_ragged else None
+            self._ragged = asked.ragged if len(self._views.sizes) > 1 else None
             self._sequences = self._cameras.sequences(asked.seq_split)
             self._schedule = self._scheduled(asked)
             self._lanes = asked.group_num * len(self._cameras.cameras)
-            batch_bytes = self._lanes * math.prod(asked.size or self._widest()) * 3
+            batch_bytes = self._lanes * math.prod(self._widest()) * 3
             self._ahead = asked.batches_ahead(batch_bytes)
             self._max_open = files_to_keep_open(self._lanes, asked.num_of_file)
             opened.checksum, opened.left_out = self._identity()["checksum"], self._cameras.num_lost
@@ -121,7 +130,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             frames_missing=self._missing,
             frames_lost=self._lost,
             frames_surplus=sum(clip.surplus for clip in self._cameras.clips),
-            moments_dropped=sum(clip.dropped for clip in self._cameras.clips),
+            moments_dropped=self._cameras.moments_dropped,
             clips_left_out=len(self._cameras.left_out),
             starved_seconds=self._starved_seconds,
             blocked_seconds=spent.blocked_seconds,
@@ -151,14 +160,14 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             sequences=self._sequences,
             plan=self._plan,
             slots=self._slots,
-            size=self._shape.size,
+            views=self._views,
+            seed=self._schedule.seed,
             ragged=self._ragged,
             chunk=self._chunk(),
             buffers=BatchBuffers(self._ahead + 2),
         )
         engine = CameraEngine(
             lanes,
-            self._shape,
             batches=self._ahead,
             max_idle=self._max_idle(),
             workers=self._workers,
@@ -183,7 +192,21 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
 
     @property
     def _is_random(self) -> bool:
-        return self._schedule.shuffle
+        return self._schedule.shuffle or self._is_endless
+
+    @property
+    def _is_endless(self) -> bool:
+        return self._schedule.tail == "endless"
+
+    def __len__(self) -> int:
+        """How many batches the next epoch has; the same for every rank.
+
+        Raises:
+            NoLengthError: `tail` is `endless`.
+        """
+        if self._is_endless:
+            raise NoLengthError(f"a CameraLoader {NO_LENGTH}")
+        return super().__len__()
 
     def _after(self, step: CameraStep) -> Position:
         """Return the next step of the epoch that runs, or the next epoch."""
@@ -194,8 +217,11 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
 
     def _batch(self, step: CameraStep) -> CameraBatch:
         pictures = self._collate.pictures(step.pixels)
-        batch = CameraBatch.of(self._cameras, step.cells, pictures, step.sizes, step.is_lost)
-        batch = self._collate.transformed(batch, lambda: self._seeds(batch.clip))
+        matrices, metadata = self._views.matrices(step.cells), self._asked.metadata
+        batch = CameraBatch.of(
+            self._cameras, step.cells, pictures, step.sizes, step.is_lost, matrices, metadata
+        )
+        batch = self._collate.transformed(batch, lambda: self._seeds(step, batch.clip))
         shown = int((batch.clip >= 0).sum()) * len(self._cameras.cameras)
         lost = int(step.is_lost.sum())
         self._delivered += shown
@@ -204,24 +230,26 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         self._tail += self._plan.tail(self._slots, step.number, step.number + 1)
         return batch
 
-    def _seeds(self, clip: torch.Tensor) -> list[int]:
-        """Return what the transform of each sample begins from; that of an empty slot is 0."""
-        draws = Draws(seed=self._schedule.seed, epoch=self._epoch, purpose=Purpose.TRANSFORM)
-        return [int(each) for each in draws.words(clip.numpy() + 1)]
+    def _seeds(self, step: CameraStep, clip: torch.Tensor) -> list[int]:
+        """Return what the transform of each sample begins from."""
+        seed, seeds = self._schedule.seed, []
+        for cell, number in zip(step.cells, clip.tolist(), strict=True):
+            draws = Draws(seed=seed, epoch=cell.epoch, purpose=Purpose.TRANSFORM)
+            seeds.append(int(draws.words(number + 1)))
+        return seeds
 
     def _steps_left(self, at: Position) -> int:
         return self._schedule.plan(at.epoch).num_steps - at.place
 
     def _widest(self) -> tuple[int, int]:
         """Return the (height, width) that a picture needs at most."""
-        if self._ragged is None:
-            return self._cameras.common_size()
-        height, width = np.max([*self._cameras.sizes], axis=0).tolist()
-        return height, width
+        return self._views.common_size() if self._ragged is None else self._views.widest
 
     def _identity(self) -> dict[str, int]:
         schedule = self._schedule
-        said = repr((schedule.tail, schedule.shuffle)).encode() + self._sequences.tobytes()
+        said = (
+            repr((schedule.tail, schedule.shuffle and ORDER)).encode() + self._sequences.tobytes()
+        )
         return {
             "seed": schedule.seed,
             "slots": schedule.slots,

@@ -1,16 +1,21 @@
 """What may be asked of a camera loader."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from headrace.decode.protocol import check_on_error
 from headrace.errors import ConfigError
-from headrace.sampling.slots import Tail
+from headrace.sampling.moments import Moments
+from headrace.sampling.tail import Tail
 from headrace.sizes import check_integers, parse_bytes
+from headrace.training.cameras.alignment import Alignment
+from headrace.training.cameras.augment import ClipAugment
 from headrace.training.cameras.batch import Ragged
-from headrace.training.cameras.camera_set import Alignment
+from headrace.training.cameras.metadata import MetadataOf, check_metadata
+from headrace.training.cameras.view import CameraView
+from headrace.training.cameras.views import check_views
 from headrace.training.options import LoaderOptions
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.fitting import Fit
@@ -35,9 +40,17 @@ class CameraOptions(LoaderOptions):
             `contain` (all of it, on black).
         interpolation: How frames are resized: `area`, or torchvision's antialiased `bilinear` or
             `bicubic`.
-        ragged: Where cameras differ in size and none is given: `pad` or `list`; None: an error.
+        view: In place of `size`: a `CameraView`, or a dict of one for each camera.
+        augment: What chance does to the pictures of a clip: a `ClipAugment`, drawn once for each
+            pass of it. `batch.image_matrix` says what views and chance did.
+        ragged: Where pictures come to differ in size: `pad` or `list`; None: an error.
         alignment: Which frames belong together; None means those of the same index.
-        tail: What happens when slots run out of clips: `pad`, `drop` or `refill`.
+        metadata: What belongs to a moment besides its pictures, for `batch.metadata`: a function
+            of the clip's name and a `ClipMoment` that returns a mapping, or a `MomentTable`. Called
+            in the thread that takes batches.
+        moments: Which moments of each clip are delivered, of `Moments`; None means all.
+        tail: What happens when slots run out of clips: `pad`, `drop` or `refill`; or `endless`:
+            slots go on to clips of the next epoch, and the loader has no length.
         seq_split: Parts that each clip is cut into; each is read by itself, from its own
             `first_frame` on.
         shuffle: Read clips in another random order in each epoch.
@@ -64,8 +77,12 @@ class CameraOptions(LoaderOptions):
     size: tuple[int, int] | None = None
     fit: Fit = "stretch"
     interpolation: Interpolation = "area"
+    view: CameraView | Mapping[str, CameraView] | None = None
+    augment: ClipAugment | None = None
     ragged: Ragged | None = None
     alignment: Alignment | None = None
+    metadata: MetadataOf | None = None
+    moments: Moments | None = None
     tail: Tail = "pad"
     seq_split: int = 1
     shuffle: bool = False
@@ -83,6 +100,8 @@ class CameraOptions(LoaderOptions):
             num_of_file=self.num_of_file,
         )
         check_on_error(self.on_error, get_args(OnLost))
+        check_metadata(self.metadata)
+        check_views(self.view, self.augment, size=self.size, fit=self.fit)
         choices = (*get_args(Ragged), None)
         if self.ragged not in choices:
             raise ConfigError(
@@ -119,10 +138,14 @@ def layout_for(
     """Return a layout, read from its index file if need be.
 
     Raises:
-        ConfigError: it cannot be read, or cameras are chosen of a layout that has its own.
+        ConfigError: it is none, cannot be read, or cameras are chosen of a layout that has its own.
     """
-    if not isinstance(layout, CameraLayout):
+    if isinstance(layout, str | os.PathLike):
         return CameraLayout.read(layout, cameras)
+    if not isinstance(layout, CameraLayout):
+        raise ConfigError(
+            f"clips are a CameraLayout, or the path of an index file, got {type(layout).__name__}"
+        )
     if cameras is not None:
         raise ConfigError(
             "cameras= chooses from an index file, and a CameraLayout was given, which has its own; "

@@ -14,9 +14,10 @@ class CameraStatistics(DeliveryStatistics):
     frames_lost: int
     """Pictures that could not be decoded."""
     frames_surplus: int
-    """Frames of a clip that the first camera has no counterpart for, where `sync` is `index`."""
+    """Frames of a clip beyond the end of its reference, where `sync` is `index`."""
     moments_dropped: int
-    """Of an epoch: those that a camera has no frame for, where these are to be dropped."""
+    """Of an epoch: those that a camera has no frame for, where these are to be dropped; also of
+    clips that are left out, as none of their moments has a frame of every camera."""
     clips_left_out: int
     """Clips that cannot be read, or have no moment left."""
     moments_empty: int = 0

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.training.manifest.places import RowPlaces
 
 Column = NDArray[Any]
 """[rows]: int64, float64 with NaN where nothing is said, or text, with "" where nothing is."""
@@ -33,13 +34,13 @@ def is_labels(name: str) -> bool:
     return name in ("label", "class") or name.startswith("label_")
 
 
-def column_of(name: str, values: Sequence[object], where: str) -> Column:
+def column_of(name: str, values: Sequence[object], places: RowPlaces) -> Column:
     """Return the values of a column as one array: all as integers, numbers or text.
 
     Args:
         name: Of the column.
         values: Of each row, as they are written.
-        where: What to call the manifest.
+        places: Where the rows stand.
 
     Raises:
         ConfigError: a value is no number and no text, or a label is missing.
@@ -47,11 +48,11 @@ def column_of(name: str, values: Sequence[object], where: str) -> Column:
     for row, value in enumerate(values):
         if not (value is None or isinstance(value, str | Real)):
             raise ConfigError(
-                f"{name} of row {row} of {where} is {type(value).__name__}; a column holds a "
+                f"{name} of {places.where(row)} is {type(value).__name__}; a column holds a "
                 "number or a text for each row"
             )
         if is_labels(name) and is_missing(value):
-            raise ConfigError(f"row {row} of {where} has no {name}; give it one, or leave it out")
+            raise ConfigError(f"{places.where(row)} has no {name}; give it one, or leave it out")
     said = [value for value in values if not is_missing(value)]
     if said and len(said) == len(values) and all(map(_is_integer, said)):
         return np.array([int(value) for value in said], np.int64)  # type: ignore[call-overload]
@@ -79,7 +80,7 @@ def check_classes(classes: object) -> None:
 
 
 def class_numbers(
-    name: str, labels: Column, classes: Sequence[str] | None, where: str
+    name: str, labels: Column, classes: Sequence[str] | None, places: RowPlaces
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """Return the classes of a column of text, sorted, and the number of each row's, int64 [rows].
 
@@ -87,7 +88,7 @@ def class_numbers(
         name: Of the column.
         labels: The column.
         classes: Those there are; None: those that come.
-        where: What to call the manifest.
+        places: Where the rows stand.
 
     Raises:
         ConfigError: a label is none of `classes`.
@@ -97,7 +98,7 @@ def class_numbers(
     for row, label in enumerate(labels):
         if label not in number:
             raise ConfigError(
-                f"{name} of row {row} of {where} is {label!r}, which is none of the {len(names)} "
+                f"{name} of {places.where(row)} is {label!r}, which is none of the {len(names)} "
                 f"classes that were given: {', '.join(map(str, names))[:120]}"
             )
     return names, np.array([number[each] for each in labels], np.int64)

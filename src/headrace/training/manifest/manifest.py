@@ -1,7 +1,7 @@
 """Manifest: a table whose rows are what is sampled, each a video or a part of one."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headrace.decode.proxies import Proxies
 from headrace.errors import ConfigError
 from headrace.sizes import check_counts
 from headrace.training.manifest.columns import (
@@ -22,15 +23,19 @@ from headrace.training.manifest.columns import (
 )
 from headrace.training.manifest.file import read_rows
 from headrace.training.manifest.meaning import (
+    CONSUMED,
+    check_columns,
     check_weights,
     named_path,
-    path_column,
-    path_of,
     segment_of,
     table_of,
+    video_of,
 )
+from headrace.training.manifest.places import RowPlaces
 from headrace.training.manifest.together import drawn_share, units_of
+from headrace.video.columns import path_column
 from headrace.video.manifest import find_videos
+from headrace.video.source import Source
 from headrace.video.timebase import exact_number
 
 
@@ -49,17 +54,18 @@ class Manifest:
     other columns come with each batch, as attributes of it.
     """
 
-    name: str
-    """What to call it in messages."""
-    videos: tuple[Path, ...]
-    """The different videos, in the order in which rows first name them."""
+    places: RowPlaces
+    """Where its rows were written."""
+    videos: tuple[Path | Source, ...]
+    """The different videos, in the order in which rows first name them: a Source where a row gives
+    one, or says which stream of the file is meant; or their proxies."""
     video: NDArray[np.int64]
     """int64 [rows]: place of each row's video among them."""
     segments: tuple[tuple[Fraction, Fraction | None], ...]
     """Of each row: presentation times in seconds, exact as they are written, of the first moment
     that belongs to it, and the first behind it; None: to the end of the video."""
     columns: Mapping[str, Column]
-    """Name → [rows], int64, float64 or text, of every column but those of path and time."""
+    """Name → [rows], int64, float64 or text, of every column but those of path, stream and time."""
     classes: Mapping[str, tuple[str, ...]]
     """Column of labels in words → the names of its classes, sorted; in batches a label is the place
     of its class among them."""
@@ -68,7 +74,10 @@ class Manifest:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, classes: Classes | None = None) -> "Manifest":
-        """Return the manifest that a CSV, JSON lines (.jsonl) or Parquet file holds.
+        """Return the manifest that a CSV, .tsv, JSON lines (.jsonl) or Parquet file holds.
+
+        So may a .txt of lines "path label". A file without a line of names has the columns path,
+        label, start_seconds, end_seconds, in this order.
 
         Args:
             path: Paths of videos in it start where it lies.
@@ -80,7 +89,8 @@ class Manifest:
             BackendError: it is Parquet, and pyarrow is not installed.
         """
         file = named_path(path, "a manifest")
-        return cls.of_rows(read_rows(file), folder=file.parent, classes=classes, name=str(file))
+        rows, places = read_rows(file)
+        return cls._of(table_of(rows, str(file)), file.parent, classes, places)
 
     @classmethod
     def of_rows(
@@ -93,10 +103,12 @@ class Manifest:
     ) -> "Manifest":
         """Return the manifest of rows that are dicts: `Manifest.of_rows(frame.to_dict("records"))`.
 
-        Columns with a meaning: `path` (or `video`, `file`, `filename`), which there must be;
-        `start_seconds` and `end_seconds`; `label` or `class` and `label_...`, whose words become
-        class numbers in batches; `weight`, for `weights`; `group`, for `split`. Others are passed
-        on. A column of whole numbers is int64, one of numbers float64, any other text.
+        Columns with a meaning: `path` (or `video`, `file`, `filename`), which there must be, of
+        paths or Sources, such as an ImageSequence; `start_seconds` and `end_seconds`; `stream`,
+        where a file has several videos (its number among all streams, or "v:1"); `label` or
+        `class` and `label_...`, whose words become class numbers in batches; `weight`, for
+        `weights`; `group`, for `split`. Others are passed on. A column of whole numbers is int64,
+        one of numbers float64, any other text.
 
         Args:
             rows: Each from column to value; None, "" and NaN say nothing.
@@ -109,35 +121,42 @@ class Manifest:
                 its path or label, or what cannot be.
         """
         table, start = table_of(rows, name), named_path(folder, "the folder that paths start in")
+        return cls._of(table, start, classes, RowPlaces.of_rows(len(table), name))
+
+    @classmethod
+    def _of(
+        cls,
+        table: Sequence[Mapping[str, Any]],
+        folder: Path,
+        classes: Classes | None,
+        places: RowPlaces,
+    ) -> "Manifest":
         check_classes(classes)
         heads = dict.fromkeys(head for row in table for head in row)
-        path = path_column(heads, name)
-        paths = [
-            path_of(row.get(path), start, f"row {number} of {name}")
-            for number, row in enumerate(table)
-        ]
-        places = {each: place for place, each in enumerate(dict.fromkeys(paths))}
-        rest = [head for head in heads if head not in (path, "start_seconds", "end_seconds")]
-        columns = {head: column_of(head, [row.get(head) for row in table], name) for head in rest}
-        check_weights(columns.get("weight"), name)
+        check_columns(heads, places.name)
+        path = path_column(heads, places.name)
+        where = list(map(places.where, range(len(table))))
+        paths = [video_of(row, path, folder, at) for row, at in zip(table, where, strict=True)]
+        videos = {each: place for place, each in enumerate(dict.fromkeys(paths))}
+        rest = [head for head in heads if head not in (path, *CONSUMED)]
+        columns = {head: column_of(head, [row.get(head) for row in table], places) for head in rest}
+        check_weights(columns.get("weight"), places)
         given = dict(classes or {})
         found = {
-            head: class_numbers(head, column, given.pop(head, None), name)
+            head: class_numbers(head, column, given.pop(head, None), places)
             for head, column in columns.items()
             if is_labels(head) and column.dtype == object
         }
         if given:
             raise ConfigError(
-                f"classes of {', '.join(map(str, given))} were given, and {name} has no such "
-                f"labels in words; it has {', '.join(found) or 'none'}"
+                f"classes of {', '.join(map(str, given))} were given, and {places.name} has no "
+                f"such labels in words; it has {', '.join(found) or 'none'}"
             )
         return cls(
-            name=name,
-            videos=tuple(places),
-            video=np.array([places[each] for each in paths], np.int64),
-            segments=tuple(
-                segment_of(row, f"row {number} of {name}") for number, row in enumerate(table)
-            ),
+            places=places,
+            videos=tuple(videos),
+            video=np.array([videos[each] for each in paths], np.int64),
+            segments=tuple(segment_of(row, at) for row, at in zip(table, where, strict=True)),
             columns=columns,
             classes={head: names for head, (names, _) in found.items()},
             numbers={head: numbers for head, (_, numbers) in found.items()},
@@ -169,13 +188,18 @@ class Manifest:
 
     def __iter__(self) -> NoReturn:
         raise ConfigError(
-            "a Manifest stands in place of videos for FrameLoader and ClipLoader; elsewhere give "
-            "its videos: manifest.videos"
+            "a Manifest stands in place of videos for loaders and datasets of frames and clips; "
+            "elsewhere give its videos: manifest.videos"
         )
 
     def __repr__(self) -> str:
         said = f"{len(self)} rows of {len(self.videos)} videos"
         return f"Manifest({self.name}: {said}; columns {', '.join(self.columns) or 'none'})"
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages."""
+        return self.places.name
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -202,6 +226,19 @@ class Manifest:
             value = self.columns[column][place == int(total.argmin())][0]
             raise ConfigError(f"all rows of {column} {value!r} have weight 0; leave them out")
         return tuple((weights / total[place]).tolist())
+
+    def with_proxies(self, proxies: Proxies) -> "Manifest":
+        """Return the same rows, whose videos are read from their proxies.
+
+        Raises:
+            ConfigError: some have no proxy there, or these are no `Proxies`.
+            OpenError: an original has changed since its proxy was made.
+        """
+        if not isinstance(proxies, Proxies):
+            raise ConfigError(
+                f"with_proxies takes headrace.Proxies(folder), got {type(proxies).__name__}"
+            )
+        return replace(self, videos=tuple(proxies.all(self.videos)))
 
     def subset(self, rows: ArrayLike) -> "Manifest":
         """Return some rows: `manifest.subset(manifest.columns["split"] == "train")`.
@@ -235,6 +272,7 @@ class Manifest:
         used, video = np.unique(self.video[chosen], return_inverse=True)
         return replace(
             self,
+            places=self.places.chosen(chosen),
             videos=tuple(self.videos[each] for each in used.tolist()),
             video=video.astype(np.int64),
             segments=tuple(self.segments[each] for each in chosen.tolist()),
@@ -255,7 +293,7 @@ class Manifest:
         check_counts(0, 2**64 - 1, seed=seed)
         if not 0 < wanted < 1:
             raise ConfigError(f"share must be above 0 and below 1, got {share}")
-        files = [os.path.realpath(each) for each in self.videos]
+        files = [os.path.realpath(Source.of(each).path) for each in self.videos]
         unit = units_of([files[each] for each in self.video], self.columns.get("group"))
         if not unit.any():
             raise ConfigError(

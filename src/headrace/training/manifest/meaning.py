@@ -2,12 +2,16 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
 from headrace.errors import ConfigError
 from headrace.training.manifest.columns import Column, is_missing
+from headrace.training.manifest.places import RowPlaces
+from headrace.video.columns import path_of
+from headrace.video.source import Source
 from headrace.video.timebase import exact_number
 
 _TAKEN: Final = frozenset(
@@ -19,7 +23,8 @@ _TAKEN: Final = frozenset(
 )
 """What a batch has already."""
 
-_PATH: Final = ("path", "video", "file", "filename")
+CONSUMED: Final = ("start_seconds", "end_seconds", "stream")
+"""Columns that say which part of a file is meant, and do not come with batches."""
 _UNCLEAR: Final = frozenset(
     ["start", "end", "start_time", "end_time", "time_start", "time_end", "start_frame", "end_frame"]
 )
@@ -60,14 +65,9 @@ def named_path(path: object, what: str) -> Path:
     return Path(path)
 
 
-def path_column(heads: Iterable[str], where: str) -> str:
-    """Return which of the columns holds paths.
-
-    Raises:
-        ConfigError: none does, or more than one; or a column has no name, or one that is taken.
-    """
-    names = list(heads)
-    for name in names:
+def check_columns(heads: Iterable[object], where: str) -> None:
+    """Raise ConfigError if a column has no name, or one that is taken or unclear."""
+    for name in heads:
         if not isinstance(name, str) or not name.strip():
             raise ConfigError(f"{where} has a column without a name; name each in the first line")
         if name in _TAKEN:
@@ -77,26 +77,34 @@ def path_column(heads: Iterable[str], where: str) -> str:
                 f"{where} has a column {name!r}; call it start_seconds or end_seconds if it says, "
                 "in seconds, which part of the video is meant, and otherwise something else"
             )
-    found = [name for name in names if name in _PATH]
-    if len(found) != 1:
-        raise ConfigError(
-            f"{where} must have one column of paths, called {', '.join(_PATH[:-1])} or "
-            f"{_PATH[-1]}; it has {', '.join(names)[:100] or 'no column'}"
-        )
-    return found[0]
 
 
-def path_of(value: object, folder: Path, where: str) -> Path:
-    """Return the path that a row names; a relative one starts in `folder`.
+def video_of(row: Mapping[str, Any], path: str, folder: Path, where: str) -> Path | Source:
+    """Return the video that a row names in the column `path`, and the stream of it, if it does.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: it names none, or what is no stream; `where` says which row it is.
     """
-    if isinstance(value, os.PathLike):
-        value = os.fspath(value)
-    if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise ConfigError(f"{where} names no video, but {value!r}; give its path")
-    return folder / value.strip()
+    found, stream = video_in(row.get(path), folder, where), row.get("stream")
+    if is_missing(stream):
+        return found
+    if isinstance(stream, float) and stream.is_integer():
+        stream = int(stream)  # as data frames have whole numbers among empty ones
+    try:
+        return Source.of(found, stream.strip() if isinstance(stream, str) else stream)
+    except ConfigError as error:
+        raise ConfigError(f"{where} has a column 'stream': {error}") from error
+
+
+def video_in(value: object, folder: Path, where: str) -> Path | Source:
+    """Return the video that a row names; a relative path starts in `folder`.
+
+    Raises:
+        ConfigError: it names none; `where` says which row it is.
+    """
+    if isinstance(value, Source) and value.has_path:
+        return replace(value, path=folder / value.path)
+    return folder / path_of(value, where)
 
 
 def segment_of(row: Mapping[str, Any], where: str) -> tuple[Fraction, Fraction | None]:
@@ -119,10 +127,11 @@ def segment_of(row: Mapping[str, Any], where: str) -> tuple[Fraction, Fraction |
     return start, end
 
 
-def check_weights(weights: Column | None, where: str) -> None:
+def check_weights(weights: Column | None, places: RowPlaces) -> None:
     """Raise ConfigError if a weight is no number from 0 up."""
     if weights is None:
         return
     for row, weight in enumerate(weights.tolist()):
-        if exact_number(f"weight of row {row} of {where}", weight) < 0:
-            raise ConfigError(f"weight of row {row} of {where} is {weight}; it must be >= 0")
+        where = places.where(row)
+        if exact_number(f"weight of {where}", weight) < 0:
+            raise ConfigError(f"weight of {where} is {weight}; it must be >= 0")

@@ -1,0 +1,206 @@
+"""The rows of a small set in nuScenes' form, as its tables have them."""
+
+import math
+from bisect import bisect_left
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+
+from headrace.testing.nuscenes_set import LIDAR, NuScenesSet
+
+Row = dict[str, Any]
+
+_RADIANS_PER_SECOND = 0.05
+_KEY_TOLERANCE_US = 100_000
+_FORWARD = (0.5, -0.5, 0.5, -0.5)
+"""Turns what a camera sees (z is forward, y is down) into what a car has (x is forward, z is up);
+w, x, y, z, as all rotations of nuScenes."""
+
+
+def tables_of(made: NuScenesSet) -> dict[str, list[Row]]:
+    """Return every table: its name → rows, in the form of nuScenes v1.0."""
+    tables: dict[str, list[Row]] = {
+        "category": [
+            {"token": _token("category", name), "name": name, "description": ""}
+            for name in ("vehicle.car", "human.pedestrian.adult")
+        ],
+        "attribute": [],
+        "visibility": [{"token": "4", "level": "v80-100", "description": ""}],
+        "sensor": [
+            {
+                "token": _token("sensor", channel),
+                "channel": channel,
+                "modality": "lidar" if channel == LIDAR else "camera",
+            }
+            for channel in (*made.cameras, LIDAR)
+        ],
+        "map": [],
+    }
+    for number in range(len(made.scenes)):
+        for name, rows in _scene(made, number).items():
+            tables.setdefault(name, []).extend(rows)
+    return tables
+
+
+def _scene(made: NuScenesSet, number: int) -> dict[str, list[Row]]:
+    name, times = made.scenes[number], made.sample_times_us(number)
+    samples: list[Row] = [
+        {"token": _token("sample", name, each), "timestamp": each, "scene_token": _token(name)}
+        for each in times
+    ]
+    _linked(samples)
+    shots = [_shots(made, number, channel) for channel in (*made.cameras, LIDAR)]
+    data = [row for rows, _ in shots for row in rows]
+    annotations = [_annotation(name, row) for row in samples]
+    _linked(annotations)
+    category = ("vehicle.car", "human.pedestrian.adult")[number % 2]
+    return {
+        "log": [
+            {
+                "token": _token("log", name),
+                "logfile": f"n000-{name}",
+                "vehicle": "n000",
+                "date_captured": "2018-07-24",
+                "location": "nowhere",
+            }
+        ],
+        "scene": [
+            {
+                "token": _token(name),
+                "log_token": _token("log", name),
+                "nbr_samples": len(samples),
+                "first_sample_token": samples[0]["token"],
+                "last_sample_token": samples[-1]["token"],
+                "name": name,
+                "description": "made for tests",
+            }
+        ],
+        "sample": samples,
+        "sample_data": data,
+        "ego_pose": [_pose(made, number, row) for row in data],
+        "calibrated_sensor": [calibrated for _, calibrated in shots],
+        "instance": [
+            {
+                "token": _token("instance", name),
+                "category_token": _token("category", category),
+                "nbr_annotations": len(annotations),
+                "first_annotation_token": annotations[0]["token"],
+                "last_annotation_token": annotations[-1]["token"],
+            }
+        ],
+        "sample_annotation": annotations,
+    }
+
+
+def _shots(made: NuScenesSet, scene: int, channel: str) -> tuple[list[Row], Row]:
+    """Return the rows of sample_data of one sensor of a scene, and its calibrated_sensor."""
+    name, samples = made.scenes[scene], made.sample_times_us(scene)
+    is_lidar = channel == LIDAR
+    times = made.lidar_times_us(scene) if is_lidar else made.camera_times_us(scene, channel)
+    keys = {
+        nearest
+        for each in samples
+        if abs((nearest := _nearest(times, each)) - each) <= _KEY_TOLERANCE_US
+    }
+    calibrated = _token("calibrated_sensor", name, channel)
+    height, width = (0, 0) if is_lidar else made.size
+    suffix = "pcd.bin" if is_lidar else "jpg"
+    rows: list[Row] = [
+        {
+            "token": _token("sample_data", name, channel, each),
+            "sample_token": _token("sample", name, _nearest(samples, each)),
+            "ego_pose_token": _token("ego_pose", name, channel, each),
+            "calibrated_sensor_token": calibrated,
+            "timestamp": each,
+            "fileformat": "pcd" if is_lidar else "jpg",
+            "is_key_frame": each in keys,
+            "height": height,
+            "width": width,
+            "filename": f"{'samples' if each in keys else 'sweeps'}/{channel}/"
+            f"n000-{name}__{channel}__{each}.{suffix}",
+        }
+        for each in times
+    ]
+    _linked(rows)
+    return rows, _calibrated(made, calibrated, channel)
+
+
+def _calibrated(made: NuScenesSet, token: str, channel: str) -> Row:
+    height, width = made.size
+    row: Row = {"token": token, "sensor_token": _token("sensor", channel)}
+    if channel == LIDAR:
+        return row | {
+            "translation": [0.94, 0.0, 1.84],
+            "rotation": list(_yaw(-math.pi / 2)),
+            "camera_intrinsic": [],
+        }
+    yaw = -2 * math.pi * made.cameras.index(channel) / len(made.cameras)
+    focal = 0.8 * width
+    return row | {
+        "translation": [1.5 * math.cos(yaw), 0.5 * math.sin(yaw), 1.5],
+        "rotation": list(_product(_yaw(yaw), _FORWARD)),
+        "camera_intrinsic": [[focal, 0.0, width / 2], [0.0, focal, height / 2], [0.0, 0.0, 1.0]],
+    }
+
+
+def _pose(made: NuScenesSet, scene: int, data: Row) -> Row:
+    """Return where the car was, which turns slowly as it goes."""
+    seconds = (data["timestamp"] - made.sample_times_us(scene)[0]) / 1e6
+    return {
+        "token": data["ego_pose_token"],
+        "timestamp": data["timestamp"],
+        "rotation": list(_yaw(_RADIANS_PER_SECOND * seconds)),
+        "translation": [made.metres(scene, data["timestamp"]), 10.0 * scene, 0.0],
+    }
+
+
+def _annotation(scene: str, sample: Row) -> Row:
+    """Return the one box of a key frame: what stands beside the road."""
+    return {
+        "token": _token("sample_annotation", sample["token"]),
+        "sample_token": sample["token"],
+        "instance_token": _token("instance", scene),
+        "visibility_token": "4",
+        "attribute_tokens": [],
+        "translation": [20.0, 3.0, 1.0],
+        "size": [1.9, 4.6, 1.6],
+        "rotation": [1.0, 0.0, 0.0, 0.0],
+        "num_lidar_pts": 10,
+        "num_radar_pts": 0,
+    }
+
+
+def _linked(rows: list[Row]) -> None:
+    """Give rows that follow each other the tokens of their neighbours."""
+    for row in rows:
+        row["prev"] = row["next"] = ""
+    for before, after in pairwise(rows):
+        before["next"], after["prev"] = after["token"], before["token"]
+
+
+def _nearest(times: list[int], moment: int) -> int:
+    place = bisect_left(times, moment)
+    return min(times[max(0, place - 1) : place + 1], key=lambda each: abs(each - moment))
+
+
+def _token(*what: object) -> str:
+    """Return 32 hexadecimal digits, as nuScenes has them, that follow from what they stand for."""
+    return sha256("/".join(map(str, what)).encode()).hexdigest()[:32]
+
+
+def _yaw(radians: float) -> tuple[float, float, float, float]:
+    return math.cos(radians / 2), 0.0, 0.0, math.sin(radians / 2)
+
+
+def _product(
+    a: tuple[float, float, float, float], b: tuple[float, float, float, float]
+) -> tuple[float, float, float, float]:
+    """Return the quaternion that turns by `b`, then by `a`; w, x, y, z."""
+    aw, ax, ay, az = a
+    bw, bx, by, bz = b
+    return (
+        aw * bw - ax * bx - ay * by - az * bz,
+        aw * bx + ax * bw + ay * bz - az * by,
+        aw * by - ax * bz + ay * bw + az * bx,
+        aw * bz + ax * by - ay * bx + az * bw,
+    )

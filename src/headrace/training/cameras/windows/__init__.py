@@ -1,0 +1,1 @@
+"""Windows of several moments of camera clips, in any order."""
