@@ -1,11 +1,13 @@
 """Groups of keys: what makes another result makes another key, and nothing else does."""
 
 from dataclasses import replace
+from importlib.metadata import version
 
 import pytest
 from torch import nn
 
 from cache.made import key
+from decode.backends import TORCHCODEC, needs_torchcodec
 from headrace.cache.facts import decode_facts
 from headrace.cache.model_facts import model_facts, numerics_facts, preprocess_facts
 from headrace.decode.decoding import Decoding
@@ -44,6 +46,13 @@ def test_how_frames_are_decoded_counts_and_not_on_which_gpu():
 
     assert made(Decoding()) != made(Decoding.on_gpu(0)) == made(Decoding.on_gpu(1))
     assert made(Decoding()) != made(Decoding(), on_error="conceal")
+
+
+@needs_torchcodec
+def test_what_torchcodec_decoded_is_kept_apart_and_under_its_version():
+    facts = decode_facts(TORCHCODEC, on_error="raise")
+    assert (facts["backend"], facts["version"]) == ("torchcodec", version("torchcodec"))
+    assert key(decode=facts) != key(decode=decode_facts(Decoding(), on_error="raise"))
 
 
 def test_model_layers_and_weights_count():

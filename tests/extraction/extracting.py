@@ -8,11 +8,11 @@ from pathlib import Path
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pyav import PyavDecoder
+from headrace.decode.scanning import scan_videos
 from headrace.extraction.forecast import make_samples
 from headrace.extraction.frame_extraction import FrameExtraction
 from headrace.extraction.frame_request import FrameOptions
 from headrace.extraction.frame_worker import FrameWorker, extract_frames
-from headrace.extraction.indexing import scan_videos
 from headrace.extraction.pictures import Pictures
 from headrace.sampling.selection import selection_of
 from headrace.video.stream_index import StreamIndex

@@ -15,7 +15,7 @@ from headrace.extraction.ledger import Ledger
 from headrace.extraction.ray.open import on_ray
 from headrace.extraction.ray.settings import RaySettings
 from headrace.extraction.request import Request
-from headrace.extraction.workers import Work, work_through
+from headrace.runtime.workers import Work, work_through
 
 
 def main() -> None:

@@ -275,7 +275,7 @@ def test_pytorch_is_not_loaded():
 
 
 def test_a_worker_loads_nothing_of_models_reports_and_tables():
-    code = "import headrace.extraction.frame_worker, headrace.extraction.indexing, sys; "
+    code = "import headrace.extraction.frame_worker, headrace.decode.scanning, sys; "
     code += "print({'torch', 'plotly', 'pyarrow', 'pandas', 'jinja2'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

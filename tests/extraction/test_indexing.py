@@ -4,9 +4,11 @@ import pytest
 
 from extraction import extracting
 from headrace.decode.index_store import IndexStore
+from headrace.decode.scanning import scan_videos
 from headrace.errors import OpenError
-from headrace.extraction.indexing import indexes_of, scan_videos
+from headrace.extraction.indexing import indexes_of
 from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.source import Source
 
 
 @pytest.fixture
@@ -15,8 +17,9 @@ def clips(tmp_path):
 
 
 def indexed(paths, store, function=scan_videos, **given):
-    found = indexes_of(paths, store, workers=1, stall_seconds=60.0, function=function, **given)
-    return [found[path] for path in paths]
+    sources = [Source.of(path) for path in paths]
+    found = indexes_of(sources, store, workers=1, stall_seconds=60.0, function=function, **given)
+    return [found[source] for source in sources]
 
 
 def test_workers_scan_what_the_store_does_not_know(clips, tmp_path):

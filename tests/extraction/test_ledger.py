@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.extraction.ledger import HOME, Entry, Ledger, claimed
+from headrace.extraction.ledger import HOME, Entry, Ledger
 from headrace.extraction.request import AskedVideo, Request
 from headrace.text_file import partial_of
 
@@ -113,7 +113,3 @@ def test_a_ledger_that_cannot_be_read_is_named(tmp_path, text):
     (tmp_path / "out" / HOME / "request.json").write_text(text)
     with pytest.raises(ConfigError, match=r"cannot read .*request.json: .*give another folder"):
         ledger.check(REQUEST)
-
-
-def test_a_chunk_is_claimed_once(tmp_path):
-    assert [claimed(tmp_path, name) for name in ("a", "b", "a")] == [True, True, False]

@@ -1,6 +1,7 @@
 """Children end by themselves, each with its own result; none is left, however it goes."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import psutil
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.runtime import children
 from headrace.runtime.child import Call, Command, Ending
+from headrace.runtime.child_process import ChildProcess
 from headrace.runtime.children import run_children
 from headrace.testing.fake_clock import FakeClock
 from runtime.child_functions import (
@@ -166,6 +169,22 @@ except KeyboardInterrupt:
 """
     done = run_script(script)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
+def test_ctrl_c_while_a_child_begins_ends_it(monkeypatch):
+    begun = []
+
+    class Interrupted(ChildProcess):
+        def __init__(self, *given):
+            super().__init__(*given)
+            begun.append(psutil.Process(self._process.pid))
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(children, "ChildProcess", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_children([Call(name=str(n), function=endless) for n in range(2)])
+    assert not any(child.is_running() for child in begun)
+    assert len(begun) == 1
 
 
 def test_a_program_runs_in_its_folder_with_its_variables(tmp_path):

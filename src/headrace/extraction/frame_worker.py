@@ -1,8 +1,6 @@
 """What one worker does with a chunk of frames: decode, encode, write."""
 
 from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,44 +9,28 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
-from headrace.errors import HeadraceError, MediaError
-from headrace.extraction.frame_request import conceals_of, pictures_of
+from headrace.errors import MediaError
+from headrace.extraction.frame_request import pictures_of
 from headrace.extraction.frame_rows import FrameRow, LostRow, entry_of, rows_of
 from headrace.extraction.jobs import jobs
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.names import frame_file
-from headrace.extraction.speaker import Speaker, chunks_to_do
 from headrace.extraction.step_watch import StepWatch
 from headrace.extraction.videos import reopened
+from headrace.extraction.work_loop import do_chunks
 from headrace.planning.chunks import frames_between
 from headrace.planning.stretches import stretches
 from headrace.runtime.child import Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.speaker import Speaker
 from headrace.sampling.selection import selection_of
 from headrace.text_file import write_bytes_whole
 from headrace.video.shape import FrameShape
 
 
 def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Do chunks of frames until none is left: a `ChildFunction`.
-
-    What ends the whole run (no room on the disk, a bad frame where those are errors) is said, and
-    ends this worker.
-    """
-    assert isinstance(argument, dict)
-    ledger = Ledger(Path(str(argument["folder"])))
-    store, raises = IndexStore(Path(str(argument["store"]))), bool(argument["raises"])
-    with ledger.as_worker(), closing(FrameWorker(ledger, store, raises)) as work:
-        for speaker in chunks_to_do(argument, send):
-            try:
-                work.do(speaker)
-            except HeadraceError as error:
-                source = error.source if isinstance(error, MediaError) else None
-                if source is not None and not raises:
-                    speaker.say({"unreadable": str(error)})
-                    continue
-                speaker.say({"failed": {"why": str(error), "source": source}})
-                break
+    """Do chunks of frames until none is left: a `ChildFunction`."""
+    do_chunks(argument, send, FrameWorker)
     return None
 
 
@@ -64,7 +46,7 @@ class FrameWorker:
         self._videos = request.videos
         self._selection = selection_of(str(request.asked["frames"]))
         self._pictures = pictures_of(request)
-        self._conceals = conceals_of(request)
+        self._conceals = request.conceals
         self._video: int | None = None
         self._wanted: NDArray[np.int64] = np.zeros(0, np.int64)
         self._decoder: Decoder[Array] | None = None

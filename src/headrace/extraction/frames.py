@@ -31,7 +31,7 @@ from headrace.video.fitting import Fit
 from headrace.video.frames import FrameBatch
 from headrace.video.loss import Loss
 from headrace.video.shape import FrameShape, Interpolation
-from headrace.video.source import Source
+from headrace.video.source import Source, Stream
 from headrace.video.stream_index import StreamIndex
 
 _BATCHES_KEPT = 64
@@ -296,13 +296,16 @@ def read_frames(
     workers: int | None = None,
     on_error: OnError = "raise",
     decoding: Decoding = ON_CPU,
+    stream: Stream | None = None,
 ) -> FrameReader:
     """Return an iterable of every frame of `videos`, in order: see FrameReader.
 
     for batch in read_frames(["a.mp4", "b.mp4"], size=(256, 256)): ...
+
+    `stream` is which video stream of each file, as `headrace.open` has it.
     """
     return FrameReader(
-        videos,
+        videos if stream is None else [Source.of(each, stream) for each in videos],
         size=size,
         fit=fit,
         interpolation=interpolation,

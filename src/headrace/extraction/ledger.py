@@ -20,8 +20,9 @@ from headrace.extraction.request import Request
 from headrace.profiling.machine import decoder_version
 from headrace.runtime.lock import file_lock
 from headrace.text_file import partial_of, write_whole
+from headrace.video.manifest import OUTPUT_HOME
 
-HOME: Final = ".extraction"
+HOME: Final = OUTPUT_HOME
 """The folder of the ledger, in the output folder."""
 _TOLD: Final = "told"
 _PARTIALS: Final = partial_of(Path("*")).name
@@ -244,12 +245,3 @@ class Ledger:
 
 def _begun(chunk: str) -> str:
     return f"{chunk}.begun"
-
-
-def claimed(claims: Path, chunk: str) -> bool:
-    """Claim a chunk: true for one process only, whoever asks first."""
-    try:
-        os.close(os.open(claims / chunk, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-    except FileExistsError:
-        return False
-    return True

@@ -3,11 +3,13 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
 
 from headrace.profiling.provenance import Scalar
 
+CONCEALED: Final = "concealed"
+"""What a request says of damaged frames that come as FFmpeg shows them."""
 _VERSION = 1
 
 
@@ -22,6 +24,8 @@ class AskedVideo:
     size: int | None
     mtime_ns: int | None
     """Of the file, as it was when it was first opened; None: it could not be."""
+    rate: str | None = None
+    """Pictures a second, where it is pictures in order; None: it is a file."""
 
     @property
     def is_known(self) -> bool:
@@ -50,9 +54,17 @@ class Request:
 
         Sizes and times of files are not in it: one that could not be opened may be there later.
         """
-        videos = [(video.name, video.path) for video in self.videos]
+        videos = [
+            (video.name, video.path) if video.rate is None else (video.name, video.path, video.rate)
+            for video in self.videos
+        ]
         text = json.dumps([self.kind, dict(self.asked), videos], sort_keys=True)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+    @property
+    def conceals(self) -> bool:
+        """Whether damaged frames come as FFmpeg shows them."""
+        return self.asked["damaged"] == CONCEALED
 
     @classmethod
     def parse(cls, text: str) -> "Request":
@@ -90,10 +102,17 @@ class Request:
         if was != now and not new and not gone:
             yield "the videos came in another order"
         if was == now:
+            yield from _other_rates(before.videos, self.videos)
             for old, video in zip(before.videos, self.videos, strict=True):
                 # One that could not be opened then, or cannot now, has nothing to mix up.
-                if old.is_known and video.is_known and old != video:
+                if old.is_known and video.is_known and replace(old, rate=video.rate) != video:
                     yield f"{video.path} has changed since"
+
+
+def _other_rates(before: tuple[AskedVideo, ...], videos: tuple[AskedVideo, ...]) -> Iterator[str]:
+    for old, video in zip(before, videos, strict=True):
+        if old.rate != video.rate:
+            yield f"rate of {video.path} was {_shown(old.rate)}, now {_shown(video.rate)}"
 
 
 def _shown(value: Scalar) -> str:

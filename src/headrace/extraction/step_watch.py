@@ -1,6 +1,6 @@
 """How long each part of the work on a few pictures took."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from headrace.runtime.child import Json
@@ -15,15 +15,24 @@ _FRAMES, _MILLISECONDS = 8, 500
 class StepWatch:
     """Times a worker, and says each step: {"step": {...}}."""
 
-    def __init__(self, video: int, say: Callable[[Json], None], clock: Clock) -> None:
-        """Begin the first step of a chunk of a video."""
+    def __init__(
+        self,
+        video: int,
+        say: Callable[[Json], None],
+        clock: Clock,
+        *,
+        parts: Sequence[str] = PARTS,
+        frames: int = _FRAMES,
+    ) -> None:
+        """Begin the first step of a chunk of a video; a step has so many frames at most."""
         self._video, self._say, self._clock = video, say, clock
+        self._parts, self._most = parts, frames
         self._first, self._frames = 0, 0
         self._begin()
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Time one of `PARTS`."""
+        """Time one of the parts."""
         began_ns = self._clock.now_ns()
         try:
             yield
@@ -31,10 +40,10 @@ class StepWatch:
             self._spent_ns[name] += self._clock.now_ns() - began_ns
 
     def came(self, index: int) -> None:
-        """A picture is written, of frame number `index`."""
+        """Frame number `index` is done."""
         self._first = index if self._frames == 0 else self._first
         self._frames += 1
-        if self._frames == _FRAMES or self._passed_ms() >= _MILLISECONDS:
+        if self._frames == self._most or self._passed_ms() >= _MILLISECONDS:
             self.end_step()
 
     def end_step(self) -> None:
@@ -58,6 +67,6 @@ class StepWatch:
         return (self._clock.now_ns() - self._began_ns) / 1e6
 
     def _begin(self) -> None:
-        self._spent_ns = dict.fromkeys(PARTS, 0)
+        self._spent_ns = dict.fromkeys(self._parts, 0)
         self._first = self._frames = 0
         self._began_ns = self._clock.now_ns()

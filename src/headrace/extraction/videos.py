@@ -10,6 +10,7 @@ from headrace.errors import MediaError, OpenError
 from headrace.extraction.indexing import indexes_of
 from headrace.extraction.names import video_names
 from headrace.extraction.request import AskedVideo
+from headrace.video.image_sequence import Rate, rate_of, source_at, without_number
 from headrace.video.loss import Loss
 from headrace.video.source import Fingerprint, Source
 from headrace.video.stream_index import StreamIndex
@@ -38,6 +39,7 @@ class Videos:
         stall_seconds: float,
         raises: bool,
         on_video: Callable[[str, int, int], None],
+        rate: Rate | None = None,
     ) -> "Videos":
         """Look up the index of every video.
 
@@ -50,21 +52,27 @@ class Videos:
             stall_seconds: How long one scan may take.
             raises: Whether a video that cannot be opened is an error.
             on_video: Called with a name, how many are done and of how many.
+            rate: Pictures a second, where all are pictures in order.
 
         Raises:
+            ConfigError: the rate is none.
             MediaError: a video cannot be opened, and this is to be an error, or none can.
         """
         paths = list(dict.fromkeys(Path(source).absolute() for source in sources))
         twice = len(sources) - len(paths)
         found = indexes_of(
-            paths, store, workers=workers, stall_seconds=stall_seconds, on_video=on_video
+            [source_at(path, rate=rate) for path in paths],
+            store,
+            workers=workers,
+            stall_seconds=stall_seconds,
+            on_video=on_video,
         )
         indexes = {n: i for n, i in enumerate(found.values()) if isinstance(i, StreamIndex)}
         errors = [each for each in found.values() if isinstance(each, MediaError)]
         if errors and (raises or not indexes):
             raise errors[0]
         return cls(
-            asked=_asked(paths, indexes),
+            asked=_asked(list(found), indexes),
             indexes=indexes,
             left_out=tuple(
                 Loss(source=error.source, index=None, cause=str(error)) for error in errors
@@ -81,7 +89,7 @@ def reopened(asked: AskedVideo, store: IndexStore) -> StreamIndex:
     Raises:
         MediaError: it cannot be opened any more, or has changed.
     """
-    index = open_index(Source(Path(asked.path)), store)
+    index = open_index(source_at(asked.path, rate=asked.rate), store)
     if index.fingerprint != Fingerprint(asked.size or 0, asked.mtime_ns or 0):
         raise OpenError(
             f"{asked.path} has changed since the extraction was planned; "
@@ -91,13 +99,17 @@ def reopened(asked: AskedVideo, store: IndexStore) -> StreamIndex:
     return index
 
 
-def _asked(paths: list[Path], indexes: dict[int, StreamIndex]) -> tuple[AskedVideo, ...]:
+def _asked(sources: list[Source], indexes: dict[int, StreamIndex]) -> tuple[AskedVideo, ...]:
+    names = video_names(
+        [each.path if rate_of(each) is None else without_number(each.path) for each in sources]
+    )
     return tuple(
         AskedVideo(
             name=name,
-            path=str(path),
+            path=str(source.path),
             size=indexes[number].fingerprint.size if number in indexes else None,
             mtime_ns=indexes[number].fingerprint.mtime_ns if number in indexes else None,
+            rate=rate_of(source),
         )
-        for number, (name, path) in enumerate(zip(video_names(paths), paths, strict=True))
+        for number, (name, source) in enumerate(zip(names, sources, strict=True))
     )

@@ -13,6 +13,7 @@ from typing import IO, Final, cast
 from headrace.runtime.child import Child, Command, Ending, Json
 from headrace.runtime.child_main import command_line
 from headrace.runtime.clock import Clock
+from headrace.runtime.interrupts import held_interrupts
 
 _TAIL_BYTES: Final = 8192
 _CHUNK: Final = 65_536
@@ -130,13 +131,14 @@ class ChildProcess:
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(self._grace_seconds)
         finally:
-            self._signal(signal.SIGKILL)
-            self._process.wait()
-            for pipe in tuple(self._pipes):
-                self._close_pipe(pipe)
-            if self._process.stdin is not None:
-                with suppress(BrokenPipeError):
-                    self._process.stdin.close()
+            with held_interrupts():
+                self._signal(signal.SIGKILL)
+                self._process.wait()
+                for pipe in tuple(self._pipes):
+                    self._close_pipe(pipe)
+                if self._process.stdin is not None:
+                    with suppress(BrokenPipeError):
+                        self._process.stdin.close()
 
     def _keep_time(self) -> None:
         now_ns, limit = self._clock.now_ns(), self._child.timeout_seconds

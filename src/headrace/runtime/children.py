@@ -10,6 +10,7 @@ from headrace.errors import ConfigError
 from headrace.runtime.child import Child, Ending, Json
 from headrace.runtime.child_process import ChildProcess
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.interrupts import held_interrupts
 
 _LOOK_SECONDS: Final = 0.05
 """After which a child that ended without closing its pipes, or whose time is over, is noticed."""
@@ -111,9 +112,10 @@ class _Children:
 
     def _start(self, child: Child) -> None:
         try:
-            self._running[child.name] = ChildProcess(
-                child, self._selector, self._on_message, self._grace_seconds, self._clock
-            )
+            with held_interrupts():  # whatever runs is known here, and ended with the others
+                self._running[child.name] = ChildProcess(
+                    child, self._selector, self._on_message, self._grace_seconds, self._clock
+                )
         except OSError as error:
             self._ended(_unstarted(child.name, f"it cannot be started: {error.strerror or error}"))
 
@@ -126,8 +128,9 @@ class _Children:
 
     def __exit__(self, *_: object) -> None:
         with self._selector, ExitStack() as stack:
-            for process in self._running.values():
-                stack.callback(process.close)
+            with held_interrupts():
+                for process in self._running.values():
+                    stack.callback(process.close)
             for process in self._running.values():
                 process.terminate()
 

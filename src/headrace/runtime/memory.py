@@ -6,18 +6,20 @@ import threading
 from weakref import finalize
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 """A process that is forked has copies, as of all other memory."""
 
 
-def mapped(shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Return an array of zeros, uint8, whose memory goes back to the system with it.
+def mapped(shape: tuple[int, ...], dtype: DTypeLike = np.uint8) -> NDArray[np.uint8]:
+    """Return an array of zeros, uint8 or `dtype`, whose memory goes back to the system with it.
 
     The C library's own allocator keeps some 50 MB of freed batches for itself.
     """
-    return np.frombuffer(_memory(math.prod(shape)), np.uint8).reshape(shape)
+    memory = _memory(math.prod(shape) * np.dtype(dtype).itemsize)
+    found: NDArray[np.uint8] = np.frombuffer(memory, dtype).reshape(shape)
+    return found
 
 
 def _memory(size: int) -> mmap.mmap:
@@ -40,9 +42,9 @@ class BatchBuffers:
         # Re-entrant: the garbage collector may give memory back while some is taken.
         self._lock = threading.RLock()
 
-    def take(self, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-        """Return uint8 of `shape`, of any content. Its memory comes back by itself."""
-        size = math.prod(shape)
+    def take(self, shape: tuple[int, ...], dtype: DTypeLike = np.uint8) -> NDArray[np.uint8]:
+        """Return uint8 or `dtype` of `shape`, of any content. Its memory comes back by itself."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
         with self._lock:
             self._in_use += 1
             memory = self._free.pop() if self._free else None
@@ -51,7 +53,8 @@ class BatchBuffers:
         # What views and tensors of it keep alive is this array, not the one that is returned.
         whole = np.frombuffer(memory, np.uint8, size)
         finalize(whole, self._give, memory).atexit = False
-        return whole.reshape(shape)
+        found: NDArray[np.uint8] = whole.view(dtype).reshape(shape)
+        return found
 
     def _give(self, memory: mmap.mmap) -> None:
         with self._lock:

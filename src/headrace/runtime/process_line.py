@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from headrace.errors import ConfigError, StageError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.interrupts import held_interrupts
 from headrace.runtime.item import Span
 from headrace.runtime.process_stage import (
     Failed,
@@ -148,9 +149,9 @@ class ProcessLine:
                 name=f"headrace-{stage.name}",
                 daemon=True,
             )
-            with _without_interrupts():
+            with held_interrupts(), _without_interrupts():
                 process.start()
-            self._processes.append(process)
+                self._processes.append(process)
 
     def _next(self) -> Any:
         """Return the next parcel, or what is no parcel; raises what a stage failed with."""

@@ -114,6 +114,11 @@ def interrupts_its_parent(argument, send):
     do_features(argument, send, at_the_second_video(interrupt))
 
 
+def interrupts_before_a_sample(argument, send):
+    os.kill(os.getppid(), signal.SIGINT)
+    signal.sigwait([signal.SIGUSR1])
+
+
 def kills_the_server(argument, send):
     def kill():
         os.kill(int(os.environ["SERVER"]), signal.SIGKILL)

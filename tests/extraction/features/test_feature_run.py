@@ -271,3 +271,12 @@ def test_a_password_of_the_cache_stands_nowhere(clips, store, tmp_path):
     assert "hush" not in extracted.session.model_dump_json()
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert not any(b"hush" in path.read_bytes() for path in files)
+
+
+def test_a_forecast_can_be_interrupted(clips, tmp_path):
+    prepared = feature_workers.planned(
+        clips, tmp_path / "out", tmp_path / "store", feature_workers.interrupts_before_a_sample
+    )
+    with pytest.raises(KeyboardInterrupt):
+        prepared.forecast()
+    assert not (tmp_path / "out").exists()

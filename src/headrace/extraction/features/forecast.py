@@ -1,26 +1,22 @@
 """How many features, how large and how long, from a few that are computed and thrown away."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from headrace.cache.cache import Cache
 from headrace.cache.open import NONE
-from headrace.decode.index_store import IndexStore
 from headrace.errors import HeadraceError
 from headrace.extraction.features.chunks import ChunkSpec
-from headrace.extraction.features.job import lookup_in, work_argument, workers_for
-from headrace.extraction.features.parts import Parts
+from headrace.extraction.features.job import FeatureJob
 from headrace.extraction.features.plan import FeaturePlan, sample_bytes
-from headrace.extraction.features.request import FeatureOptions
-from headrace.extraction.features.tabled import Tables
 from headrace.extraction.features.told import told_of
 from headrace.extraction.ledger import Ledger
-from headrace.extraction.workers import Work, work_through
-from headrace.runtime.child import ChildFunction, Json
+from headrace.runtime.child import Json
+from headrace.runtime.workers import work_through
 
 _PIECES: Final = 4
 """Chunks of which the first samples are computed."""
@@ -53,30 +49,25 @@ class Forecast:
     """For the missing, by what those took, shared out over the workers; None where none is
     missing, or none could be computed."""
     workers: int
+    failures: ClassVar[tuple[str, ...]] = ()
+    """It is the run that says what fails."""
 
 
-def forecast(
-    options: FeatureOptions,
-    plan: FeaturePlan,
-    store: IndexStore,
-    cache: Cache,
-    tables: Tables,
-    function: ChildFunction,
-) -> Forecast:
+def forecast(job: FeatureJob) -> Forecast:
     """Return what would come; computes up to 32 samples, in a process of their own.
 
     Cost: as a run, of loading the model; reads what the cache has.
+
+    Raises:
+        KeyboardInterrupt: somebody pressed Ctrl-C.
     """
-    ledger = Ledger(options.out)
-    tabled = tables.outcomes()
-    done = {*tabled, *Parts(ledger).outcomes(plan.without(tabled))}
-    undone = [chunk for chunk in plan.chunks if chunk.name not in done]
-    lookup = lookup_in(cache, options, plan)
-    found = {result.chunk.name for result in lookup.found(undone)}
+    extraction, options, plan = job.extraction, job.extraction.options, job.extraction.plan
+    done = job.settle(Ledger(options.out), {}).done
+    undone = list(plan.without(done))
+    found = {result.chunk.name for result in job.lookup().found(undone)}
     missing = [chunk for chunk in undone if chunk.name not in found]
     left = sum(chunk.samples for chunk in missing)
-    tried, spent_ms = _tried(options, plan, store, missing, function) if missing else (0, 0.0)
-    workers = workers_for(options, plan)
+    tried, spent_ms = _tried(job, missing) if missing else (0, 0.0)
     return Forecast(
         videos=len({chunk.video for chunk in plan.chunks}),
         samples=plan.samples,
@@ -88,18 +79,12 @@ def forecast(
         dtype=options.numerics.dtype,
         num_bytes=plan.samples * sample_bytes(options, plan.facts),
         tried=tried,
-        seconds=spent_ms / tried * left / workers / 1e3 if tried else None,
-        workers=workers,
+        seconds=spent_ms / tried * left / extraction.workers / 1e3 if tried else None,
+        workers=extraction.workers,
     )
 
 
-def _tried(
-    options: FeatureOptions,
-    plan: FeaturePlan,
-    store: IndexStore,
-    missing: list[ChunkSpec],
-    function: ChildFunction,
-) -> tuple[int, float]:
+def _tried(job: FeatureJob, missing: list[ChunkSpec]) -> tuple[int, float]:
     """Return how many samples were computed, and the milliseconds of work they took."""
     tried, spent_ms = 0, 0.0
 
@@ -110,22 +95,15 @@ def _tried(
                 tried += frames
                 spent_ms += sum(_number(each) for each in work.values())
 
+    plan = job.extraction.plan
     with TemporaryDirectory(prefix="headrace-") as folder:
-        out = Path(folder) / "out"
-        ledger = Ledger(out)
+        ledger = Ledger(Path(folder) / "out")
         with ledger.held(plan.request), ledger.telling(NONE):
-            work = Work(
-                function=function,
-                argument=work_argument(options, plan, store, out),
-                claims=ledger.claims(),
-                workers=1,
-                stall_seconds=options.stall_seconds,
-            )
+            work = job.extraction.work(ledger, 1, job.told)
             pieces = {piece.name: told_of(piece, None) for piece in _pieces(plan, missing)}
-            try:
-                work_through(work, pieces, on_said=hear)
-            except HeadraceError:
-                return tried, spent_ms  # it is the run that says what fails
+            with suppress(HeadraceError):
+                if work_through(work, pieces, on_said=hear).is_interrupted:
+                    raise KeyboardInterrupt
     return tried, spent_ms
 
 

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import BackendError, ConfigError, in_words
 from headrace.extraction.features.facts import FeatureFacts
 from headrace.extraction.features.own_model import Own, own_model
 from headrace.extraction.features.sampling import Sampling
@@ -226,9 +226,8 @@ class _Guarded(nn.Module):
         except Exception as error:
             if is_out_of_memory(error):
                 raise
-            words = (str(error).strip() or "no reason given").splitlines()[0]
             raise ConfigError(
-                f"{self.name} failed on uint8 {list(batch.shape)}: {type(error).__name__}: {words}"
+                f"{self.name} failed on uint8 {list(batch.shape)}: {in_words(error)}"
             ) from error
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, in_words
 from headrace.extraction.features.spec import OwnModel
 from headrace.sizes import check_integers
 
@@ -35,14 +35,14 @@ def own_model(spec: OwnModel) -> Own:
         build = getattr(import_module(module), name)
     except Exception as error:
         raise ConfigError(
-            f"cannot import {spec.build}: {_words(error)}; give module:function, as Python finds "
+            f"cannot import {spec.build}: {in_words(error)}; give module:function, as Python finds "
             "it from here (PYTHONPATH=. for a file in this folder)"
         ) from error
     try:
         call = build()
     except Exception as error:
         raise ConfigError(
-            f"{spec.build} failed when it was called without arguments: {_words(error)}"
+            f"{spec.build} failed when it was called without arguments: {in_words(error)}"
         ) from error
     if not callable(call):
         raise ConfigError(
@@ -62,8 +62,3 @@ def _pair(name: str, size: Any) -> tuple[int, int]:
         raise ConfigError(f"size of {name} must be (height, width), got {size!r}")
     check_integers(1, height=size[0], width=size[1])
     return int(size[0]), int(size[1])
-
-
-def _words(error: Exception) -> str:
-    text = (str(error).strip() or "no reason given").splitlines()[0]
-    return f"{type(error).__name__}: {text}"

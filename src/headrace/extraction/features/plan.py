@@ -11,30 +11,22 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 from headrace.extraction.features.chunks import ChunkSpec, feature_chunks
 from headrace.extraction.features.facts import FeatureFacts
-from headrace.extraction.features.request import FeatureOptions
-from headrace.extraction.request import Request
+from headrace.extraction.features.request import FeatureOptions, weights_digest_of
+from headrace.extraction.plan import ExtractionPlan
 from headrace.extraction.videos import Videos
 from headrace.video.loss import Loss
 from headrace.video.stream_index import StreamIndex
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FeaturePlan:
+class FeaturePlan(ExtractionPlan):
     """Which samples, in which chunks."""
 
-    request: Request
     facts: FeatureFacts
     """Of the model."""
     starts: dict[int, NDArray[np.int64]]
     """Number of a video → first frame of each of its samples, int64, ascending."""
-    indexes: dict[int, StreamIndex]
-    """Number of a video in the request → its frames; without those that cannot be opened."""
     chunks: tuple[ChunkSpec, ...]
-    """In the order of the videos and their samples."""
-    left_out: tuple[Loss, ...]
-    """Videos that cannot be opened, or are shorter than a clip."""
-    notes: tuple[str, ...]
-    """What was decided, in words."""
 
     @classmethod
     def of(cls, options: FeatureOptions, videos: Videos, facts: FeatureFacts) -> "FeaturePlan":
@@ -53,7 +45,7 @@ class FeaturePlan:
             raise ConfigError(_no_sample(options, videos.indexes[short[0]]))
         uncached = f"not kept in the cache: {facts.uncached}"
         return cls(
-            request=options.request(videos.asked, facts),
+            request=options.request(videos.asked, weights_digest=weights_digest_of(facts)),
             facts=facts,
             starts={n: options.sampling.starts(index) for n, index in videos.indexes.items()},
             indexes=videos.indexes,
@@ -66,11 +58,6 @@ class FeaturePlan:
     def samples(self) -> int:
         """Samples that are wanted."""
         return sum(chunk.samples for chunk in self.chunks)
-
-    @cached_property
-    def places(self) -> dict[int, int]:
-        """Number of a video in the request → its place among those that could be opened."""
-        return {number: place for place, number in enumerate(self.indexes)}
 
     @cached_property
     def by_name(self) -> Mapping[str, ChunkSpec]:

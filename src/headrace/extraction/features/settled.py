@@ -17,6 +17,7 @@ _CONCEALED: Final = "the file is damaged there; the feature is of what FFmpeg sh
 class Settled:
     """What became of all chunks."""
 
+    plan: FeaturePlan
     tabled: Mapping[str, Outcome]
     """Name of a chunk that is in a table → what came of it."""
     parted: Mapping[str, Outcome]
@@ -34,10 +35,9 @@ class Settled:
         """Features that lie in the folder."""
         return sum(outcome.came for outcome in self.done.values())
 
-    def lost(self, plan: FeaturePlan) -> Iterator[LostFrame]:
-        """Yield what did not come, or only as FFmpeg shows it: videos, then frames in order."""
-        yield from (lost_frame(loss, 0) for loss in plan.left_out)
-        done = self.done
+    def lost(self) -> Iterator[LostFrame]:
+        """Yield frames that did not come, or only as FFmpeg shows them, in order."""
+        plan, done = self.plan, self.done
         for chunk in plan.chunks:
             index, place = plan.indexes[chunk.video], plan.places[chunk.video]
             if chunk.name in done:

@@ -1,8 +1,8 @@
 """What a worker is told of a chunk of features."""
 
 from headrace.extraction.features.chunks import ChunkSpec
-from headrace.extraction.speaker import Speaker
 from headrace.runtime.child import Json
+from headrace.runtime.speaker import Speaker
 
 
 def told_of(chunk: ChunkSpec, content: str | None) -> Json:

@@ -19,16 +19,15 @@ from headrace.extraction.features.chunks import ChunkSpec
 from headrace.extraction.features.facts import FeatureFacts, KeyMaker
 from headrace.extraction.features.hooks import Hooks
 from headrace.extraction.features.parts import Parts
-from headrace.extraction.features.request import on_error_of
 from headrace.extraction.features.result import ChunkResult
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import Effort
 from headrace.extraction.features.told import told_by
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.request import Request
-from headrace.extraction.speaker import Speaker, rounds_to_do
 from headrace.extraction.videos import reopened
 from headrace.runtime.child import Json
+from headrace.runtime.speaker import Speaker, rounds_to_do
 from headrace.video.stream_index import StreamIndex
 
 _INDEXES: Final = 7
@@ -65,7 +64,7 @@ def do_features(
     """Do chunks of features until none is left.
 
     Args:
-        argument: What all workers are told: see `work_argument`.
+        argument: What all workers are told: see `Extraction.work`, and `FeatureJob.told`.
         send: Sends what is said.
         engine_of: Makes the engine, when there is a chunk for it; it stays for further rounds.
     """
@@ -99,8 +98,9 @@ class _FeatureWork:
 
     @property
     def _on_error(self) -> OnError:
-        is_raised = bool(self._argument["raises"])
-        return "raise" if is_raised else on_error_of(self._request.asked)
+        if self._argument["raises"]:
+            return "raise"
+        return "conceal" if self._request.conceals else "skip"
 
     @cached_property
     def _engine(self) -> Engine:

@@ -23,9 +23,9 @@ from headrace.extraction.ray.cluster import fitting, joined
 from headrace.extraction.ray.rows import ChunkRow, asked, rows_of
 from headrace.extraction.ray.settings import RaySettings, call_size
 from headrace.extraction.ray.terms import Terms
-from headrace.extraction.workers import Work
 from headrace.runtime.child import Call, Ending, Json
 from headrace.runtime.clock import Clock
+from headrace.runtime.workers import Work
 
 _CALLS_AT_ONCE: Final = 10_000
 """Each is an object of Ray's; with more, actors are begun anew after so many."""

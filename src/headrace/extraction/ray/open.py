@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from headrace.errors import BackendError
 from headrace.extraction.ray.settings import RaySettings
-from headrace.extraction.workers import RunRound
+from headrace.runtime.workers import RunRound
 
 
 def on_ray(settings: RaySettings) -> RunRound:

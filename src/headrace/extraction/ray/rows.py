@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from headrace.extraction.speaker import BEGUN
 from headrace.runtime.child import Ending, Json
+from headrace.runtime.speaker import BEGUN
 
 CHUNK, TOLD = "chunk", "told"
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from headrace.errors import StageError
-from headrace.extraction.speaker import BEGUN, READ, SAID
 from headrace.runtime.child import Call, ChildFunction, Ending, Json
 from headrace.runtime.children import run_children
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.speaker import BEGUN, READ, SAID
 from headrace.runtime.stall import has_stalled
 from headrace.text_file import write_whole
 

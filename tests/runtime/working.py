@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from headrace.extraction.speaker import claimed_chunks
+from headrace.runtime.speaker import claimed_chunks
 
 
 def begins_all_then_dies_of_the_second(argument, send):

@@ -1,12 +1,12 @@
 """What a worker is told of chunks, and says of them; the other end is `workers.py`."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from headrace.extraction.ledger import claimed
 from headrace.runtime.child import Json
 from headrace.runtime.fed_child import fed_messages
 from headrace.runtime.stall import end_if_stalled, may_rest
@@ -110,3 +110,12 @@ def claimed_chunks(argument: Mapping[str, Json], send: Callable[[Json], None]) -
     for chunk, told in json.loads(Path(str(argument["undone"])).read_text(encoding="utf-8")):
         if claimed(claims, chunk):
             yield Speaker(chunk=chunk, told=told, voice=voice)
+
+
+def claimed(claims: Path, chunk: str) -> bool:
+    """Claim a chunk: true for one process only, whoever asks first."""
+    try:
+        os.close(os.open(claims / chunk, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return False
+    return True

@@ -2,8 +2,8 @@
 
 import pytest
 
-from extraction import working
-from headrace.extraction.workers import Work, work_through
+from headrace.runtime.workers import Work, work_through
+from runtime import working
 
 TOLD = {"a": "good", "b": "bad", "c": "good"}
 

@@ -1,0 +1,89 @@
+"""How like its original a proxy is: PSNR and SSIM of brightness, by FFmpeg's own filters."""
+
+import math
+from fractions import Fraction
+from typing import Final
+
+import av
+from av.filter import Graph
+from av.video.format import VideoFormat
+from av.video.frame import VideoFrame
+
+_MOST_PSNR: Final = 100.0
+"""Decibel; stands for pictures that are equal, whose PSNR has no end."""
+_TICK = Fraction(1, 25)
+
+
+class Likeness:
+    """Compares pairs of frames of one size, at the size of the proxy. 0.1 ms for 256x456.
+
+    SSIM is that of FFmpeg's filter `ssim`: windows of 8x8, 4 apart.
+    """
+
+    def __init__(self, size: tuple[int, int], pixel_format: str) -> None:
+        """Compare nothing yet."""
+        height, width = size
+        form = VideoFormat(pixel_format, width, height)
+        self._graph = graph = Graph()
+        self._made, self._given = (
+            graph.add_buffer(width=width, height=height, format=form, time_base=_TICK)
+            for _ in range(2)
+        )
+        split, psnr, ssim = graph.add("split"), graph.add("psnr"), graph.add("ssim")
+        self._sink = graph.add("buffersink")
+        self._given.link_to(split)
+        self._made.link_to(psnr, 0, 0)
+        split.link_to(psnr, 0, 1)
+        psnr.link_to(ssim, 0, 0)
+        split.link_to(ssim, 1, 1)
+        ssim.link_to(self._sink)
+        graph.configure()
+        self._frames = 0
+        self._errors: list[float] = []
+        self._ssim: list[float] = []
+
+    def compare(self, given: VideoFrame, made: VideoFrame) -> None:
+        """Take in what the encoder was given and what a decoder makes of its packet."""
+        for frame, buffer in ((made, self._made), (given, self._given)):
+            frame.pts, frame.time_base = self._frames, _TICK
+            buffer.push(frame)
+        self._frames += 1
+        self._pull()
+
+    def finish(self) -> None:
+        """Compare what waits; there are no further pairs."""
+        self._made.push(None)
+        self._given.push(None)
+        self._pull()
+
+    @property
+    def psnr(self) -> dict[str, float]:
+        """`mean` (of the mean squared error of all frames) and `worst` frame, decibel."""
+        mean = sum(self._errors) / len(self._errors)
+        return {"mean": _decibel(mean), "worst": _decibel(max(self._errors))}
+
+    @property
+    def ssim(self) -> dict[str, float]:
+        """`mean` and `worst` frame, up to 1; empty for pictures too small to hold a window."""
+        if any(map(math.isnan, self._ssim)):
+            return {}
+        return {
+            "mean": round(sum(self._ssim) / len(self._ssim), 5),
+            "worst": round(min(self._ssim), 5),
+        }
+
+    def _pull(self) -> None:
+        while True:
+            try:
+                found = self._sink.pull()
+            except (av.error.BlockingIOError, av.error.EOFError):
+                return
+            assert isinstance(found, VideoFrame)
+            self._errors.append(float(found.metadata["lavfi.psnr.mse.y"]))
+            self._ssim.append(float(found.metadata["lavfi.ssim.Y"]))
+
+
+def _decibel(error: float) -> float:
+    if error <= 0:
+        return _MOST_PSNR
+    return round(min(_MOST_PSNR, 10 * math.log10(255**2 / error)), 3)
