@@ -67,4 +67,26 @@ def test_other_programs_that_took_the_processor_are_told_below_the_advice(made):
     said = "Other programs kept up to 1.50 of 2 usable cores busy meanwhile"
     for others, is_told in ((1.5, True), (0.1, False)):
         decoding = replace(made.decoding, others=others)
-        assert (said in render_plan(replace(made, decoding=decoding, cores=2))) is is_told
+        text = render_plan(replace(made, decoding=decoding, cores=2), ["a.mp4"])
+        assert (said in text) is is_told
+
+
+@pytest.mark.parametrize(
+    ("videos", "said"),
+    [
+        (
+            ["my videos", "-a.mp4"],
+            "headrace proxy 'my videos' ./-a.mp4 -o proxies --size 32x32 --gop 8",
+        ),
+        (["a.mp4"] * 21, "headrace proxy VIDEOS -o proxies --size 32x32 --gop 8"),
+    ],
+)
+def test_proxies_that_pay_are_offered_with_the_command_for_these_videos(made, videos, said):
+    pays = replace(made, reencode=replace(made.reencode, why_not="", epochs=0.5))
+    text = render_plan(pays, videos)
+    assert f"\n  {said}\n" in text
+    assert ("where VIDEOS are the 21 paths that were given here" in text) is (len(videos) == 21)
+    offer = text.partition("would pay")[2].partition("Recommended")[0]
+    assert max(map(len, offer.splitlines())) <= 80
+    assert " on disk and " in offer
+    assert "earned back after 0.5 epochs" in " ".join(offer.split())

@@ -1,6 +1,9 @@
 """The trace of a run's first steps, and PyTorch's work in it."""
 
+import os
+
 import torch
+from torch.profiler import record_function
 
 from headrace.profiling.step_trace import StepTrace
 from headrace.profiling.torch_events import TorchEvents
@@ -56,3 +59,34 @@ def test_steps_behind_the_end_of_a_trace_are_not_in_it():
     found = trace.events(origin_ns=0)
     assert [e["name"] for e in found if e.get("cat") == "stage"] == ["model 0", "model 1"]
     assert trace.steps == 1
+
+
+def test_what_is_under_way_when_the_trace_ends_is_left_out():
+    """PyTorch never hears of its end, and says that it lasted until then."""
+    events = TorchEvents(SYSTEM_CLOCK)
+    events.start()
+    with record_function("whole"):
+        torch.zeros(3).cos()
+    with record_function("cut"):
+        torch.zeros(3).sin()
+        events.stop()
+    found = names(events.events({(os.getpid(), 0): "decode-0"}, origin_ns=0))
+    assert {"whole", "aten::cos", "aten::sin"} <= set(found)
+    assert "cut" not in found
+
+
+def test_a_step_that_begins_while_the_trace_ends_has_a_range(monkeypatch):
+    trace = StepTrace(1, SYSTEM_CLOCK)
+    trace.add(Journey(number=0, stages=("model",)))
+    stop = TorchEvents.stop
+
+    def stop_late(recorder):
+        with trace.marks.range("model", 7):
+            torch.zeros(3).cos()
+        stop(recorder)
+
+    monkeypatch.setattr(TorchEvents, "stop", stop_late)
+    trace.close()
+    found = names(trace.events(origin_ns=0))
+    assert "aten::cos" in found
+    assert "model 7" in found

@@ -52,7 +52,7 @@ class Page:
         self.console: list[str] = []
         """Everything written to the console, and uncaught errors, since the page was made."""
         self.requested: list[str] = []
-        """Every address the page asked for."""
+        """Every address the page asked for, but for `data:`, which asks nobody."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
@@ -150,7 +150,9 @@ class Page:
             case "Log.entryAdded":
                 self.console.append(f"{found['entry']['level']}: {found['entry']['text']}")
             case "Network.requestWillBeSent":
-                self.requested.append(found["request"]["url"])
+                url = found["request"]["url"]
+                if not url.startswith("data:"):  # is itself what it names
+                    self.requested.append(url)
 
 
 @contextmanager

@@ -3,20 +3,35 @@
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import NonNegativeInt, PositiveInt
 
 from headrace.decode.index_store import IndexStore
+from headrace.experiments.camera_pace import CameraPace, CameraTurn, started_workers
 from headrace.experiments.camera_ways import CameraWay
 from headrace.experiments.contend import Stopwatch, Turn, take_turns
 from headrace.experiments.experiment import Context
-from headrace.experiments.options import Option, check_options
+from headrace.experiments.options import CAMERAS, Option, check_options
 from headrace.experiments.record import ExperimentRecord
+from headrace.report.numbers import counted, seconds
+from headrace.runtime.affinity import available_cores
 from headrace.runtime.processes import run_together
-from headrace.video.camera_layout import CameraLayout
+from headrace.sampling.alignment import Sync
+from headrace.video.camera_layout import CameraLayout, camera_names
+
+if TYPE_CHECKING:
+    from headrace.experiments.camera_part import CameraPart
+    from headrace.experiments.camera_rank import RankTask
+    from headrace.training.cameras.camera_set import CameraSet
 
 _TIMEOUT_SECONDS = 1800.0
+_REHEARSED: Final = 12
+"""Moments of a first, short turn."""
+_FEWEST: Final = 2
+"""Moments that each slot has at least, however long they take."""
+_MINUTES_FROM: Final = 120
+"""Seconds; below, an estimate is told in whole ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,12 +41,22 @@ class CamerasConfig:
     index_file: Annotated[
         Path, Option("{video_dir: {clip: frames}}.", flags=("--index-file", "--index_file"))
     ]
-    ranks: Annotated[tuple[int, ...], Option("Numbers of ranks, each a process.", least=1)] = (
-        *(1, 2, 4, 8),
-    )
-    workers: Annotated[tuple[int, ...], Option("Numbers of workers of each rank.", least=1)] = (
-        *(1, 2),
-    )
+    cameras: Annotated[str | None, Option(CAMERAS)] = None
+    sync: Annotated[
+        Sync, Option("Which frames of cameras belong together; by time, rates may differ.")
+    ] = "index"
+    tolerance_ms: Annotated[
+        float, Option("How far from the reference's a frame may be, by time.", least=0)
+    ] = 50.0
+    reference: Annotated[
+        str | None,
+        Option("The camera whose frames are the moments, or longest; the first if not given."),
+    ] = None
+    rate: Annotated[
+        str | None, Option("Pictures a second; each camera is then a folder of pictures.")
+    ] = None
+    ranks: Annotated[tuple[int, ...], Option("Numbers of ranks, each a process.", least=1)] = (1, 2)
+    workers: Annotated[tuple[int, ...], Option("Numbers of workers of each rank.", least=1)] = (2,)
     ways: Annotated[
         tuple[CameraWay, ...], Option("Besides plain decoding: loader, dataset, wandering.")
     ] = ("loader", "dataset", "wandering")
@@ -41,6 +66,10 @@ class CamerasConfig:
     ] = (256, 704)
     """None keeps that of the cameras."""
     repeats: Annotated[int, Option("Epochs of each.", least=1)] = 1
+    max_seconds: Annotated[
+        float,
+        Option("Clips are cut for all epochs to take about so long; 0 reads them whole.", least=0),
+    ] = 45.0
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -68,6 +97,8 @@ class CamerasRecord(ExperimentRecord):
     cameras: PositiveInt
     pictures: PositiveInt
     """In the set: moments times cameras."""
+    pictures_read: PositiveInt | None = None
+    """In an epoch, of those; None in records made before clips were cut."""
     compared: PositiveInt
     """Pictures that came out equal, bit for bit, from a bare PyAV loop and from headrace."""
     runs: tuple[CameraRun, ...]
@@ -77,9 +108,9 @@ class CamerasRecord(ExperimentRecord):
 def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
     """Prove that frames are equal, then time an epoch of each way, ranks and workers.
 
-    Every rank is a process, as under torch.distributed, on the same cores. One pass of plain
-    decoding goes before them without being timed: it brings the files into memory, and bad media
-    comes to light in it.
+    Every rank is a process, as under torch.distributed, on the same cores. A short turn of plain
+    decoding says how long all others will take, and how much of the clips is read; one that is not
+    counted goes before them: it brings the files into memory, and bad media comes to light in it.
 
     Raises:
         ConfigError: the index file is none, or disagrees with the files.
@@ -87,36 +118,46 @@ def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
         StageError: a rank failed.
     """
     from headrace.experiments.camera_equality import check_equal_cameras
-    from headrace.training.cameras.camera_set import CameraSet
+    from headrace.experiments.camera_part import CameraPart
+    from headrace.training.cameras.alignment import Alignment
 
     store = context.store or IndexStore()
-    layout = CameraLayout.read(config.index_file)
-    found = CameraSet.open(layout, store=store)
+    context.on_progress("opening cameras", 0, 0)
+    whole = CameraPart(
+        layout=CameraLayout.read(
+            config.index_file, camera_names(config.cameras), picture_rate=config.rate
+        ),
+        alignment=Alignment(
+            sync=config.sync, tolerance_ms=config.tolerance_ms, reference=config.reference
+        ),
+    )
+    found = whole.open(store)
     if config.size is None:
         found.common_size()
     made = context.provenance(config)
-    compared = check_equal_cameras(layout, store, config.size)
+    compared = check_equal_cameras(whole, found.clips[0], store, config.size)
     turns = _turns(config)
+    part = _part(config, whole, found, [turns[0], *turns * config.repeats], context)
     runs = take_turns(
         turns,
-        lambda turn: _run(config, *turn, context),
+        lambda turn: _run(config, part, turn, context),
         repeats=config.repeats,
         label=lambda turn: "{}, ranks {}, workers {}".format(*turn),
         warm_up=turns[0],
         on_progress=context.on_progress,
     )
-    moments = sum(map(len, found.clips))
     return CamerasRecord(
         provenance=made,
         clips=len(found.clips),
         cameras=len(found.cameras),
-        pictures=moments * len(found.cameras),
+        pictures=_pictures(found),
+        pictures_read=_pictures(part.open(store)),
         compared=compared,
         runs=runs,
     )
 
 
-def _turns(config: CamerasConfig) -> list[tuple[CameraWay, int, int]]:
+def _turns(config: CamerasConfig) -> list[CameraTurn]:
     """Return what is run, in order; plain decoding, which all are compared with, is always."""
     ways: tuple[CameraWay, ...] = ("decode", *(way for way in config.ways if way != "decode"))
     return [
@@ -126,15 +167,72 @@ def _turns(config: CamerasConfig) -> list[tuple[CameraWay, int, int]]:
     ]
 
 
-def _run(
-    config: CamerasConfig, way: CameraWay, ranks: int, workers: int, context: Context
-) -> CameraRun:
-    from headrace.experiments.camera_rank import RankTask, run_rank
+def _part(
+    config: CamerasConfig,
+    whole: "CameraPart",
+    found: "CameraSet",
+    turns: list[CameraTurn],
+    context: Context,
+) -> "CameraPart":
+    """Return what each of the turns reads, and say how long all of them take."""
+    context.on_progress("rehearsing", 0, 0)
+    pace = _rehearsed(config, whole.cut(found, _REHEARSED, 1), found, turns, context)
+    part, pictures = whole, _pictures(found)
+    said = counted(pictures, "picture")
+    if config.max_seconds:
+        slots = config.group_num * max(ranks * workers for _, ranks, workers in turns)
+        fitting = pace.pictures(turns, config.max_seconds) // len(found.cameras)
+        moments = max(_FEWEST * slots, fitting)
+        if moments * len(found.cameras) < pictures:
+            part = whole.cut(found, moments, slots)
+            pictures = _pictures(part.open(context.store or IndexStore()))
+            said = f"{pictures:,} of {said} (--max-seconds 0 reads all)"
+    whole_seconds = round(pace.seconds(turns, pictures))
+    took = f"{whole_seconds} s" if whole_seconds < _MINUTES_FROM else seconds(whole_seconds)
+    context.on_word(f"Time: about {took} for {counted(len(turns), 'epoch')} of {said}")
+    return part
 
-    tasks = [
+
+def _rehearsed(
+    config: CamerasConfig,
+    part: "CameraPart",
+    found: "CameraSet",
+    turns: list[CameraTurn],
+    context: Context,
+) -> CameraPace:
+    from headrace.experiments.camera_rehearsal import RehearsalTask, rehearse
+
+    [decoding] = _tasks(config, part, ("decode", 1, 1), context)
+    task = RehearsalTask(decoding=decoding, workers=started_workers(turns))
+    watch = Stopwatch(context.clock)
+    [taken], seconds_taken = run_together(
+        rehearse, [task], timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
+    )
+    indexes = [index for clip in found.clips for index in clip.indexes]
+    return CameraPace(
+        start_seconds=max(0.0, watch.seconds - seconds_taken),
+        worker_seconds=taken.worker_seconds,
+        picture_seconds=taken.decode_seconds / taken.delivered,
+        cores=len(available_cores()),
+        gop=sum(map(len, indexes)) / sum(len(index.gop_lengths) for index in indexes),
+    )
+
+
+def _pictures(found: "CameraSet") -> int:
+    return sum(map(len, found.clips)) * len(found.cameras)
+
+
+def _tasks(
+    config: CamerasConfig, part: "CameraPart", turn: CameraTurn, context: Context
+) -> "list[RankTask]":
+    """Return what each rank of a turn does."""
+    from headrace.experiments.camera_rank import RankTask
+
+    way, ranks, workers = turn
+    return [
         RankTask(
             way=way,
-            index_file=config.index_file,
+            part=part,
             rank=rank,
             ranks=ranks,
             workers=workers,
@@ -144,18 +242,29 @@ def _run(
         )
         for rank in range(ranks)
     ]
+
+
+def _run(
+    config: CamerasConfig, part: "CameraPart", turn: CameraTurn, context: Context
+) -> CameraRun:
+    from headrace.experiments.camera_rank import run_rank
+
+    way, ranks, workers = turn
     watch = Stopwatch(context.clock)
-    results, seconds = run_together(
-        run_rank, tasks, timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
+    results, wall_seconds = run_together(
+        run_rank,
+        _tasks(config, part, turn, context),
+        timeout_seconds=_TIMEOUT_SECONDS,
+        clock=context.clock,
     )
     whole = watch.turn(watch.seconds)
     return CameraRun(
         way=way,
         ranks=ranks,
         workers=workers,
-        seconds=seconds,
+        seconds=wall_seconds,
         delivered=sum(each.delivered for each in results),
         decoded=sum(each.decoded for each in results),
         cpu_seconds=sum(each.cpu_seconds for each in results),
-        others_cpu_seconds=(whole.others_cpu_seconds or 0.0) * seconds / whole.seconds,
+        others_cpu_seconds=(whole.others_cpu_seconds or 0.0) * wall_seconds / whole.seconds,
     )

@@ -114,11 +114,17 @@ def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Findin
             f"Where slots wander, up to {decimal(worst.amplification)} are decoded for "
             f"one delivered: {_name(worst)}."
         )
+    read = record.pictures_read or record.pictures
+    if read < record.pictures:
+        evidence.append(
+            f"Clips were cut: an epoch was {read:,} of {counted(record.pictures, 'picture')}; "
+            "--max-seconds 0 reads all."
+        )
     shortest = min(run.seconds for run in record.runs)
     if shortest < _SHORT_SECONDS:
         evidence.append(
             f"The shortest epoch took {decimal(shortest)} s, in which starting workers counts: "
-            "of speed, longer clips say more."
+            "of speed, longer clips, or more of them (--max-seconds), say more."
         )
     trust = Trust.of(rows, cores)
     evidence += [*trust.sentences("Epochs of one way"), QUOTED]

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from headrace.decode.index_store import IndexStore
 from headrace.experiments.options import Configuration
-from headrace.experiments.progress import OnProgress, unseen
+from headrace.experiments.progress import OnProgress, OnWord, unheard, unseen
 from headrace.experiments.record import ExperimentRecord
 from headrace.experiments.survey.terms import Terms
 from headrace.profiling.findings.finding import Finding
@@ -31,6 +31,8 @@ class Context:
     """The command line it came from, if any."""
     on_progress: OnProgress = unseen
     """Called before each turn."""
+    on_word: OnWord = unheard
+    """Called with what is known before the first turn only now: how long all of them will take."""
     store: IndexStore | None = None
     """Where indexes are kept; None means the user's cache folder."""
     clock: Clock = SYSTEM_CLOCK

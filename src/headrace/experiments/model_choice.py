@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias
 
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_index
+from headrace.decode.indexing import scan_ahead
 from headrace.errors import ConfigError
 from headrace.experiments.options import Option
 from headrace.models.precision import Device
 from headrace.preprocess.spec import PrepLevel
+from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ def indexes_of(videos: Sequence[str], store: IndexStore | None) -> list[StreamIn
         MediaError: one cannot be opened.
         ConfigError: one has no length, so that nothing can be paced by it.
     """
-    indexes = [open_index(video, store) for video in videos]
+    sources = [Source.of(video) for video in videos]
+    open_one = scan_ahead(sources, store or IndexStore(), raises=True)
+    indexes = [open_one(source) for source in sources]
     for index in indexes:
         if not index.duration_seconds > 0:
             raise ConfigError(f"{index.source} has no length; give a video that plays")

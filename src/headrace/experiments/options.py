@@ -1,10 +1,23 @@
 """Options: what the fields of a configuration say of themselves, to people and to checks."""
 
 from dataclasses import Field, dataclass, fields
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Protocol,
+    TypeAlias,
+    get_args,
+    get_origin,
+)
 from typing import get_type_hints as hints_of
 
 from headrace.errors import ConfigError
+
+CAMERAS: Final = "Names of the cameras, with commas; all if not given."
+"""What `--cameras` is, of whatever command."""
 
 
 class Configuration(Protocol):

@@ -1,5 +1,7 @@
 """A plan as plain values, for JSON."""
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -8,8 +10,8 @@ from headrace.sampling.bursts import Bursts
 from headrace.sampling.strategies import Strategy
 
 
-def plan_facts(made: Plan) -> dict[str, Any]:
-    """Return all that a plan holds: strings, numbers, lists and dictionaries of them."""
+def plan_facts(made: Plan, videos: Sequence[str]) -> dict[str, Any]:
+    """Return all that a plan of `videos` holds: texts, numbers, lists and dictionaries."""
     contents = asdict(made.contents)
     contents["left_out"] = [
         {"source": error.source, "error": str(error)} for error in made.contents.left_out
@@ -34,7 +36,7 @@ def plan_facts(made: Plan) -> dict[str, Any]:
             "why": best.why,
             "loader": loader_call(best.strategy, made),
         },
-        "reencode": asdict(made.reencode),
+        "reencode": {**asdict(made.reencode), "command": proxy_command(made, videos)},
     }
 
 
@@ -69,3 +71,16 @@ def loader_call(row: Strategy, made: Plan) -> str:
         f"FrameLoader(videos, batch_size={config.batch_size}, size={config.size}, "
         f"sampling={name}({arguments}), memory_budget={config.memory_budget!r}{lookahead})"
     )
+
+
+def proxy_command(made: Plan, videos: Sequence[str]) -> str:
+    """Return the command that makes the proxies of `videos` that a plan reckons with.
+
+    Args:
+        made: The plan.
+        videos: Files, folders and lists, as they were named.
+    """
+    size = "x".join(str(side + side % 2) for side in made.config.size)
+    named = [f"./{each}" if each.startswith("-") else each for each in videos]
+    rest = ("-o", "proxies", "--size", size, "--gop", str(made.reencode.gop))
+    return shlex.join(["headrace", "proxy", *named, *rest])

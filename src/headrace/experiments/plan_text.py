@@ -1,6 +1,6 @@
 """A plan as text for the console."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
@@ -12,7 +12,7 @@ from rich.text import Text
 from headrace.experiments.contend import disturbance
 from headrace.experiments.experiment import table
 from headrace.experiments.plan import Plan
-from headrace.experiments.plan_facts import loader_call
+from headrace.experiments.plan_facts import loader_call, proxy_command
 from headrace.experiments.plan_table import columns_of
 from headrace.report.numbers import (
     count,
@@ -29,14 +29,21 @@ _WIDTH: Final = 132
 """Columns of the table, where the output is no terminal."""
 _READABLE: Final = 80
 """Columns of sentences."""
+_NAMED: Final = 20
+"""Paths that a command is told with, at most."""
 
 
-def render_plan(made: Plan) -> str:
-    """The videos, the strategies, the advice, and how to read them."""
-    return "\n".join(_page(made))
+def render_plan(made: Plan, videos: Sequence[str]) -> str:
+    """The videos, the strategies, the advice, and how to read them.
+
+    Args:
+        made: What is told.
+        videos: Files, folders and lists, as they were named.
+    """
+    return "\n".join(_page(made, videos))
 
 
-def _page(made: Plan) -> Iterator[str]:
+def _page(made: Plan, videos: Sequence[str]) -> Iterator[str]:
     yield from _setting(made)
     yield ""
     yield _table(made)
@@ -45,7 +52,7 @@ def _page(made: Plan) -> Iterator[str]:
     yield ""
     yield from _how_to_read(made)
     yield ""
-    yield from _copies(made)
+    yield from _copies(made, videos)
     yield from _left_out(made)
     yield ""
     yield from _recommended(made)
@@ -126,7 +133,13 @@ def _recommended(made: Plan) -> Iterator[str]:
 
 
 def _wrapped(sentence: str) -> list[str]:
-    return wrap(sentence, _READABLE, initial_indent="  ", subsequent_indent="    ")
+    return wrap(
+        sentence,
+        _READABLE,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_on_hyphens=False,
+    )
 
 
 def _rows_in_words(made: Plan) -> Iterator[str]:
@@ -160,24 +173,28 @@ def _how_to_read(made: Plan) -> Iterator[str]:
     yield "    usually correlate less, and then bursts are worth more (docs/sampling.md)"
 
 
-def _copies(made: Plan) -> Iterator[str]:
+def _copies(made: Plan, videos: Sequence[str]) -> Iterator[str]:
     copies = made.reencode
     height, width = made.config.size
-    yield f"Copies of {height}x{width} with GOPs of {copies.gop} " + (
+    yield f"Proxies of {height}x{width} with GOPs of {copies.gop} " + (
         "would pay (estimated)" if copies.pays else "would not pay"
     )
     if not copies.pays:
         yield f"  {copies.why_not}"
         return
-    yield (
-        f"  about {megabytes(copies.disk_bytes)} on disk and {seconds(copies.seconds)} to make; "
+    yield from _wrapped(
+        f"about {megabytes(copies.disk_bytes)} on disk and {seconds(copies.seconds)} to make; "
         f"decoded per frame {decimal(copies.amplification_before)} -> "
-        f"{decimal(copies.amplification_after)},"
+        f"{decimal(copies.amplification_after)}, look-ahead {decimal(copies.before)} -> "
+        f"{decimal(copies.after)} frames/s; earned back after {copies.epochs or 0:.1f} epochs; "
+        f"what is finer than {height}x{width} is lost"
     )
-    yield (
-        f"  look-ahead {decimal(copies.before)} -> {decimal(copies.after)} frames/s; earned back "
-        f"after {copies.epochs or 0:.1f} epochs; what is finer than {height}x{width} is lost"
-    )
+    is_long = len(videos) > _NAMED
+    command = proxy_command(made, ["VIDEOS"] if is_long else videos)
+    yield f"  {command}"
+    if is_long:
+        yield f"  where VIDEOS are the {len(videos)} paths that were given here"
+    yield '  then FrameLoader(headrace.Proxies("proxies").all(videos), ...): same samples'
 
 
 def _memory(number: int) -> str:

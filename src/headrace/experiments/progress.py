@@ -8,3 +8,11 @@ OnProgress = Callable[[str, int, int], None]
 
 def unseen(what: str, done: int, of: int) -> None:
     """Say nothing."""
+
+
+OnWord = Callable[[str], None]
+"""Called with a sentence for whoever waits."""
+
+
+def unheard(words: str) -> None:
+    """Say nothing."""

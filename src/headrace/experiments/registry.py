@@ -6,6 +6,7 @@ from headrace.experiments.affinity_report import AFFINITY
 from headrace.experiments.amp_report import AMP
 from headrace.experiments.cameras_report import CAMERAS
 from headrace.experiments.compile_report import COMPILE
+from headrace.experiments.decode_report import DECODE
 from headrace.experiments.experiment import Experiment
 from headrace.experiments.live_limit_report import LIVE
 from headrace.experiments.memory_report import MEMORY
@@ -17,6 +18,7 @@ from headrace.experiments.sampling_report import SAMPLING
 from headrace.experiments.split_report import SPLIT
 from headrace.experiments.stability_report import STABILITY
 from headrace.experiments.stages_report import STAGES
+from headrace.experiments.transfer_report import TRANSFER
 from headrace.experiments.workers import WORKERS
 
 EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
@@ -25,7 +27,9 @@ EXPERIMENTS: Final[tuple[Experiment[Any, Any, Any], ...]] = (
     PREFETCH,
     SAMPLING,
     CAMERAS,
+    DECODE,
     PREPROCESS,
+    TRANSFER,
     OVERLAP,
     STABILITY,
     MODES,

@@ -50,8 +50,9 @@ class StepTrace:
         """Record no more."""
         if not self._is_over:
             self._is_over = True
-            self.marks.stop()
+            # In this order: what PyTorch did before it stopped lies in a range.
             self._torch.stop()
+            self.marks.stop()
 
     def events(self, *, origin_ns: int) -> list[Event]:
         """Return the trace, once it is closed and the run's threads are done.

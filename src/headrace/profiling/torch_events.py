@@ -13,6 +13,7 @@ import torch
 from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from headrace.errors import BackendError
 from headrace.profiling.trace import Event, metadata
 from headrace.runtime.clock import Clock
 
@@ -26,12 +27,23 @@ class TorchEvents:
     """Records between `start` and `stop`, both called in one thread, once."""
 
     def __init__(self, clock: Clock) -> None:
-        """Times will be those of `clock`."""
+        """Times will be those of `clock`.
+
+        Raises:
+            BackendError: this PyTorch is too old to record all threads.
+        """
         self._clock = clock
         self._readings_ns: list[int] = []
+        self._stopped_ns = 0
         self._is_on = False
         # Private, but the only way to hear of threads that were there before: torch 2.15.
-        every_thread = _ExperimentalConfig(profile_all_threads=True, trace_only=True)
+        try:
+            every_thread = _ExperimentalConfig(profile_all_threads=True, trace_only=True)
+        except TypeError as error:
+            raise BackendError(
+                f"PyTorch {torch.__version__} cannot record the work of all threads, as a trace "
+                "needs it; install a newer one, or leave the trace out"
+            ) from error
         self._profile = profile(activities=_activities(), experimental_config=every_thread)
 
     def start(self) -> None:
@@ -45,10 +57,13 @@ class TorchEvents:
         if self._is_on:
             self._is_on = False
             self._read()
+            self._stopped_ns = self._clock.now_ns()
             self._profile.stop()
 
     def events(self, rows: Mapping[tuple[int, int], str], *, origin_ns: int) -> list[Event]:
-        """Return what was recorded, once it has stopped; nothing where it never began.
+        """Return what was begun and ended while it recorded; nothing where it never began.
+
+        Call it once it has stopped.
 
         Args:
             rows: (process, thread) -> what its row is called; that of PyTorch's work stands apart,
@@ -62,12 +77,14 @@ class TorchEvents:
             self._profile.export_chrome_trace(str(file))
             found = json.loads(file.read_bytes())["traceEvents"]
         shift_us = _shift_us(found, self._readings_ns) - origin_ns / 1e3
+        stopped_us = (self._stopped_ns - origin_ns) / 1e3
         own = frozenset(process for process, _ in rows)
-        work = [
+        shifted = [
             {**each, "ts": 0 if each["ph"] == "M" else float(each["ts"]) + shift_us}
             for each in found
             if _is_wanted(each, own)
         ]
+        work = [each for each in shifted if not _is_cut(each, own, stopped_us)]
         return [*_names(work, rows), *work]
 
     def _read(self) -> None:
@@ -108,6 +125,14 @@ def _is_wanted(event: Mapping[str, Any], own: frozenset[int]) -> bool:
     if not isinstance(event.get("pid"), int) or event["name"] == _READING:
         return False
     return not (event["pid"] in own and event["ph"] == "M")
+
+
+def _is_cut(event: Event, own: frozenset[int], stopped_us: float) -> bool:
+    """Whether it was under way at the end: PyTorch does not see when it ended, and writes "now".
+
+    What a device does (its rows are of no process) is waited for.
+    """
+    return event["pid"] in own and event["ts"] + event.get("dur", 0) > stopped_us
 
 
 def _names(events: Sequence[Event], rows: Mapping[tuple[int, int], str]) -> Iterator[Event]:
