@@ -24,7 +24,7 @@ def test_stability_searches_and_leaves_numbers_and_page(call, video, tmp_path):
     code, said, err = call("bench", "stability", video, *QUICK, "--target", 1e-6, "--out", out)
     assert (code, err) == (0, "")
     assert said.startswith("Time: about 90.0 s (--max-seconds), more only if")
-    assert max(map(len, said.splitlines())) <= 100
+    assert max(len(line) for line in said.splitlines() if str(out) not in line) <= 100
     record = StabilityRecord.model_validate_json((out / "stability.json").read_text())
     assert [(turn.batch_size, turn.queue_depth) for turn in record.turns] == [(1, 1), (2, 1)]
     assert {len(turn.fps) for turn in record.turns} == {20}

@@ -67,8 +67,35 @@ def test_what_cannot_be_done_is_said_before_anything_is_timed(
     assert not (tmp_path / "out" / f"{name}.json").exists()
 
 
-@pytest.mark.parametrize("name", ["preprocess", "compile", "amp", "split", "affinity"])
+@pytest.mark.parametrize("name", ["preprocess", "transfer", "compile", "amp", "split", "affinity"])
 def test_two_videos_are_refused(call, video, name):
     code, _, err = call("bench", name, video, video.with_name("other.mp4"))
     assert code == 2
     assert f"bench {name} takes one video, got 2" in err
+
+
+def test_decode_prints_a_row_for_each_method_and_why_others_have_no_time(call, video, tmp_path):
+    options = ("--seconds", 0.01, "--repeats", 1, "--access", "random", "--out", tmp_path / "out")
+    code, said, err = call("bench", "decode", video, *options)
+    assert (code, err) == (0, "")
+    heads = next(line for line in said.splitlines() if "mean decode ms" in line)
+    rows = said.partition(heads)[2].splitlines()[1:6]
+    assert [row.strip().partition("  ")[0] for row in rows] == [
+        *("PyAV", "torchcodec CPU", "torchcodec CUDA", "NVDEC", "decord")
+    ]
+    assert max(map(len, said.splitlines()[:-2])) <= 100
+    code, said, err = call("bench", "decode", video, *options, "--json")
+    assert (code, err, json.loads(said)["access"]) == (0, "", "random")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--access", "sideways"), "'sideways' is not one of"),
+        (("--gpu", -1), "'--gpu': must be >= 0"),
+        (("--repeats", 0), "'--repeats': must be >= 1"),
+    ],
+)
+def test_what_decode_cannot_be_asked_is_said(call, video, options, said):
+    code, _, err = call("bench", "decode", video, *options)
+    assert (code, said in err) == (2, True), err

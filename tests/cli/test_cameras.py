@@ -1,6 +1,7 @@
 """`headrace index --layout cameras` and `headrace bench cameras` as a user meets them."""
 
 import json
+import re
 import shutil
 from fractions import Fraction
 
@@ -82,6 +83,52 @@ def test_frame_rates_may_differ_where_times_decide(call, tmp_path):
     assert call(*command, "--sync", "previous", "--tolerance-ms", 10)[0] == 1
 
 
+@pytest.fixture
+def unequal(tmp_path):
+    """A clip whose second camera by name is longer."""
+    (tmp_path / "videos" / "a").mkdir(parents=True)
+    for camera, count in {"back": 5, "front": 8}.items():
+        write_clip(tmp_path / "videos" / "a" / camera, SynthClip(num_frames=count, size=(64, 96)))
+    return tmp_path / "videos"
+
+
+@pytest.mark.parametrize(
+    ("options", "count", "problems"),
+    [
+        ((), 8, ["back.mp4 ends after 5 frames"]),
+        (("--reference", "front"), 8, ["back.mp4 has no frame for 3 of 8 moments"]),
+        (("--reference", "back"), 5, ["back.mp4 ends after 5 frames"]),
+        (("--reference", "longest"), 8, ["back.mp4 has no frame for 3 of 8 moments"]),
+        (("--cameras", "front"), 8, []),
+        (("--cameras", "back"), 5, []),
+        (("--cameras", "front,back"), 8, ["back.mp4 has no frame for 3 of 8 moments"]),
+    ],
+)
+def test_cameras_and_their_reference_are_chosen(call, unequal, tmp_path, options, count, problems):
+    """What is written so is read so, and with other cameras too."""
+    path = tmp_path / "index.json"
+    command = ("index", "--layout", "cameras")
+    code, _, err = call(*command, unequal, "--out", path, *options)
+    assert code == bool(problems)
+    assert json.loads(path.read_text()) == {"videos": {"a": count}}
+    said = err.splitlines()[1:]
+    assert [part in line for part, line in zip(problems, said, strict=True)] == [True] * len(said)
+    for chosen in ("front", "back"):
+        assert call(*command, path, "--cameras", chosen)[0] == 0
+
+
+def test_cameras_that_are_not_there_are_refused(call, unequal, tmp_path):
+    path = tmp_path / "index.json"
+    command = ("index", "--layout", "cameras", unequal, "--out", path)
+    code, _, err = call(*command, "--cameras", "front,top")
+    assert (code, "no clip has a camera top; there is back, front" in err) == (2, True)
+    code, _, err = call(*command, "--cameras", "front", "--reference", "back")
+    assert (code, "the reference must be one of the cameras that are read, front" in err) == (
+        *(2, True),
+    )
+    assert not path.exists()
+
+
 def test_without_out_the_index_goes_to_stdout(call, made, monkeypatch):
     monkeypatch.chdir(made.parent)
     code, out, _ = call("index", "--layout", "cameras", "videos")
@@ -93,6 +140,7 @@ def test_without_out_the_index_goes_to_stdout(call, made, monkeypatch):
     [
         (("--out", "index.json"), "--out: only with --layout cameras"),
         (("--sync", "nearest", "--tolerance-ms", 5), "--sync, --tolerance-ms: only with"),
+        (("--reference", "left", "--cameras", "left"), "--cameras, --reference: only with"),
         (("--layout", "cameras", "--verify"), "--verify: only with --layout videos"),
     ],
 )
@@ -104,9 +152,11 @@ def test_options_of_the_other_layout_are_refused(call, made, options, said):
 
 def test_slots_that_stay_decode_once_and_those_that_wander_do_not(call, index_file, tmp_path):
     options = ("--ranks", "1,2", "--workers", "2", "--group-num", 2, "--size", 32, 48)
-    code, out, _ = call(
+    options += ("--max-seconds", 0)
+    code, out, err = call(
         "bench", "cameras", "--index-file", index_file, *options, "--out", tmp_path / "out"
     )
+    assert re.fullmatch(r"Time: about .+ for 9 epochs of 84 pictures\n", err)
     assert code == 0
     assert "Where slots stay, every picture is decoded once, however many ranks and workers" in out
     record = json.loads((tmp_path / "out" / "cameras.json").read_text())
@@ -129,6 +179,10 @@ def test_slots_that_stay_decode_once_and_those_that_wander_do_not(call, index_fi
     [
         (("--ranks", "0"), "ranks must be numbers from 1 up, got 0"),
         (("--workers", "two"), "Invalid value for --workers: numbers with commas"),
+        (("--cameras", "top"), "no clip has a camera top; there is back, front, left"),
+        (("--reference", "top"), "the reference must be one of the cameras that are read"),
+        (("--rate", "5"), "no camera was found: there are no <camera> folders of pictures"),
+        (("--rate", "fast"), "rate must be a finite number"),
         (("--ways", "fast"), "ways must be among decode, loader, dataset, wandering; got fast"),
     ],
 )

@@ -186,6 +186,15 @@ def test_doctor_says_what_is_there_and_what_adds_the_rest(call):
         assert part in out
 
 
+def test_doctor_says_why_a_backend_cannot_be_used(call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchcodec", None)
+    code, out, _ = call("doctor")
+    assert code == 0
+    assert "backends     pyav\n" in out
+    assert "  torchcodec   the backend torchcodec cannot be imported" in out
+    assert json.loads(call("doctor", "--json")[1])["backends"] == ["pyav"]
+
+
 def test_parity_tells_equal_from_damaged(call, good, tmp_path):
     assert call("doctor", "--parity", good) == (
         0,

@@ -1,11 +1,13 @@
 """`headrace plan` as a user meets it: a table with words, advice, and one line where it cannot."""
 
 import json
+import shlex
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
+import headrace
 from headrace.experiments.decode_speed import measure_speed
 from headrace.experiments.plan_config import PlanConfig
 from headrace.experiments.sampling import SamplingConfig
@@ -49,7 +51,7 @@ def test_real_clips_are_planned_in_words(call):
         "memory_budget='64MiB'",
         "do not train on it",
         "How to read it",
-        "Copies of 112x112 with GOPs of 12 would ",
+        "Proxies of 112x112 with GOPs of 8 would ",
     ):
         assert part in out, part
 
@@ -171,3 +173,11 @@ def test_times_that_do_not_add_up_are_said(call, clips, monkeypatch):
     assert "Warning: these times do not add up" in out
     assert "It rests on times that do not add up" in out.partition("Recommended")[2]
     assert not json.loads(call(clips, *SMALL, "--json")[1])["decoding"]["is_told_apart"]
+
+
+def test_the_command_for_proxies_runs_as_it_is_told(call, clips, monkeypatch):
+    monkeypatch.chdir(clips.parent)
+    told = json.loads(call("clips", *SMALL, "--json")[1])["reencode"]["command"]
+    assert told == "headrace proxy clips -o proxies --size 32x32 --gop 8"
+    assert call.func(*shlex.split(told)[1:])[0] == 0
+    assert len(headrace.Proxies("proxies").all(headrace.find_videos(["clips"]))) == 2

@@ -83,7 +83,7 @@ def test_a_dry_run_says_what_would_be_learnt(call, toys, tmp_path):
         (("--prep-on-gpu",), "--prep-on-gpu is for --mode inference"),
         (("--size", "large"), "--size is a height and a width, such as 256x456; got 'large'"),
         (("--size", "0x5"), "size is a height and a width of 1 to 8192 pixels each, got (0, 5)"),
-        (("--labels", "none.csv"), "cannot read the labels none.csv: no such file"),
+        (("--labels", "none.csv"), "cannot read the file of labels none.csv: no such file"),
         (("--checkpoint-gradients",), "name the first layer to train with --train-from"),
         (("--learning-rate", -1), "learning_rate must be above 0, got -1"),
         (("--mode", "inference", "--epochs", 3), "--epochs is for --mode retrain"),

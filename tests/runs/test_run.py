@@ -474,6 +474,7 @@ def test_the_configuration_holds_every_option(tmp_path):
         "batch_size": 16,
         "prep_level": "medium",
         "device": "cpu",
+        "rate": None,
         "stride": 1,
         "max_steps": None,
         "on_error": "raise",

@@ -48,7 +48,7 @@ def same(one, other) -> bool:
         {"num_workers": 1, "collate_fn": as_pair},
         {"num_workers": 0, "collate_fn": as_pair},
     ],
-    ids=str,
+    ids=["here", "2 workers", "spawned", "persistent", "unbatched", "1 collates", "collates"],
 )
 def test_batches_order_types_and_draws_are_those_of_the_loader(options) -> None:
     options = {"batch_size": 4, "shuffle": True, **options}

@@ -64,6 +64,7 @@ def command_of(experiment: "Experiment[Any, Any, Any]") -> Any:
 def _run(experiment: "Experiment[Any, Any, Any]", config: Any, out: Path, *, as_json: bool) -> None:
     """Measure, write numbers and chart into `out`, and print them."""
     from headrace.experiments.experiment import Context
+    from headrace.experiments.progress import unheard
     from headrace.experiments.record import make_folder, write_experiment
     from headrace.profiling.machine import describe_machine
     from headrace.report.experiment import machine_line, render_experiment_text
@@ -73,11 +74,14 @@ def _run(experiment: "Experiment[Any, Any, Any]", config: Any, out: Path, *, as_
     make_folder(out)
     if experiment.names_machine and not as_json:
         print(machine_line(describe_machine()), flush=True)
+
     if experiment.announce is not None and not as_json:
         print(experiment.announce(config), flush=True)
     with progress(is_quiet=as_json) as on_progress:
         command = ("headrace", *sys.argv[1:])
-        context = Context(command=command, on_progress=on_progress, out=out)
+        context = Context(
+            command=command, on_progress=on_progress, on_word=unheard if as_json else _say, out=out
+        )
         record = experiment.measure(config, context)
     page = experiment.page(record)
     numbers, chart = write_experiment(record, page, out, experiment.name)
@@ -86,3 +90,7 @@ def _run(experiment: "Experiment[Any, Any, Any]", config: Any, out: Path, *, as_
         return
     print(render_experiment_text(page))
     print(f"Numbers: {numbers}\nChart: {chart}")
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)

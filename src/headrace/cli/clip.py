@@ -1,14 +1,20 @@
 """`headrace clip`: one clip, its indices and times, its first and last frame."""
 
 import json as json_format
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from headrace.cli.sources import RATE, STREAM, source_of
+
+if TYPE_CHECKING:
+    from headrace.video.frames import Clip
+
 
 def clip(
-    file: Annotated[str, typer.Argument(help="Video file.")],
+    file: Annotated[str, typer.Argument(help="Video file, or pictures with --rate.")],
     start: Annotated[int, typer.Option(min=0, help="Index of the first frame.")] = 0,
     num_frames: Annotated[int, typer.Option(min=1, help="Frames in the clip.")] = 16,
     stride: Annotated[int, typer.Option(min=1, help="1 means consecutive frames.")] = 2,
@@ -23,13 +29,21 @@ def clip(
     show: Annotated[
         Path | None, typer.Option(help="Write the first and last frame side by side, as PNG.")
     ] = None,
+    stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
+    rate: Annotated[str | None, typer.Option(help=RATE)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Read one clip; print its indices and times, show its first and last frame."""
     from headrace.decode.clips import load_clip
-    from headrace.video.timebase import format_rate
 
-    found = load_clip(file, start, num_frames, stride, boundary=boundary, on_error=on_error)
+    found = load_clip(
+        source_of(file, rate=rate, stream=stream),
+        start,
+        num_frames,
+        stride,
+        boundary=boundary,
+        on_error=on_error,
+    )
     if show is not None:
         from headrace.report.pictures import write_side_by_side
 
@@ -41,24 +55,34 @@ def clip(
             ],
         )
     if json:
-        facts = {
-            "source": found.source,
-            "shape": list(found.frames.shape),
-            "frame_rate": float(found.frame_rate),
-            "clip_frame_rate": float(found.frame_rate / stride),
-            "index": found.index.tolist(),
-            "pts_seconds": found.pts_seconds.tolist(),
-            "is_concealed": found.is_concealed.tolist(),
-            "show": None if show is None else str(show),
-        }
-        print(json_format.dumps(facts))
+        print(json_format.dumps(_facts(found, stride, show)))
         return
-    print(f"{found.source}: {' x '.join(map(str, found.frames.shape))} uint8 (T, H, W, 3)")
-    rate = format_rate(found.frame_rate / stride)
-    print(f"frame rate {format_rate(found.frame_rate)}/s, of the clip {rate}/s")
-    print("index       " + " ".join(f"{k:8d}" for k in found.index))
-    print("pts seconds " + " ".join(f"{t:8.3f}" for t in found.pts_seconds))
-    if found.is_concealed.any():
-        print("concealed   " + " ".join(f"{'yes' if c else '-':>8}" for c in found.is_concealed))
+    for line in _lines(found, stride):
+        print(line)
     if show is not None:
         print(f"first and last frame: {show}")
+
+
+def _facts(found: "Clip", stride: int, show: Path | None) -> dict[str, Any]:
+    return {
+        "source": found.source,
+        "shape": list(found.frames.shape),
+        "frame_rate": float(found.frame_rate),
+        "clip_frame_rate": float(found.frame_rate / stride),
+        "index": found.index.tolist(),
+        "pts_seconds": found.pts_seconds.tolist(),
+        "is_concealed": found.is_concealed.tolist(),
+        "show": None if show is None else str(show),
+    }
+
+
+def _lines(found: "Clip", stride: int) -> Iterator[str]:
+    from headrace.video.timebase import format_rate
+
+    yield f"{found.source}: {' x '.join(map(str, found.frames.shape))} uint8 (T, H, W, 3)"
+    of_clip = format_rate(found.frame_rate / stride)
+    yield f"frame rate {format_rate(found.frame_rate)}/s, of the clip {of_clip}/s"
+    yield "index       " + " ".join(f"{k:8d}" for k in found.index)
+    yield "pts seconds " + " ".join(f"{t:8.3f}" for t in found.pts_seconds)
+    if found.is_concealed.any():
+        yield "concealed   " + " ".join(f"{'yes' if c else '-':>8}" for c in found.is_concealed)

@@ -4,9 +4,14 @@ import json as json_format
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from headrace.cli.sources import RATE, STREAM, sources_of
+
+if TYPE_CHECKING:
+    from headrace.video.source import Source
 
 _FAULTS = {
     "mismatches": "DIFFERENT",
@@ -31,6 +36,8 @@ def doctor(
         typer.Option("--parity", help="Hold frames reached by a seek against a linear read."),
     ] = False,
     num_frames: Annotated[int, typer.Option(min=1, help="Frames to compare in each file.")] = 32,
+    stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
+    rate: Annotated[str | None, typer.Option(help=RATE)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say what this machine has, and prove on your files that frames are right."""
@@ -38,8 +45,10 @@ def doctor(
 
     if parity != bool(files):
         raise ConfigError("doctor --parity compares files: give both, or neither")
+    if (stream is not None or rate is not None) and not files:
+        raise ConfigError("--stream and --rate are for --parity, which compares files")
     if files:
-        _parity(files, num_frames, json)
+        _parity(sources_of(files, rate=rate, stream=stream), num_frames, json)
     else:
         _describe(json)
 
@@ -47,47 +56,50 @@ def doctor(
 def _describe(json: bool) -> None:
     import torch  # noqa: F401 - GPUs are listed through it once it is loaded
 
-    from headrace.decode.decoding import BACKENDS
     from headrace.decode.index_store import IndexStore
+    from headrace.decode.open import usable_backends
     from headrace.profiling.extras import extras
     from headrace.profiling.machine import describe_machine, versions
     from headrace.report.text import render_setup
 
     machine, optional, store = describe_machine(), extras(), IndexStore()
+    backends = usable_backends()
     if json:
         facts = {
             "machine": machine.model_dump(mode="json"),
             "versions": versions(),
-            "backends": list(BACKENDS),
+            "backends": [name for name, why_not in backends.items() if why_not is None],
             "extras": {e.name: e.packages for e in optional},
             "index_store": str(store.folder),
         }
         print(json_format.dumps(facts, indent=1))
         return
-    setup: dict[str, Any] = {"backends": ", ".join(BACKENDS), "index store": str(store.folder)}
+    usable = ", ".join(name for name, why_not in backends.items() if why_not is None)
+    setup: dict[str, Any] = {"backends": usable, "index store": str(store.folder)}
     print(render_setup(machine=machine, versions=versions(), configuration=setup))
     print("Extras")
     for extra in optional:
         missing = [name for name, version in extra.packages.items() if version is None]
         state = "installed" if not missing else f"{extra.command}  (adds {', '.join(missing)})"
         print(f"  {extra.name:12} {state}")
+    for name, why_not in backends.items():
+        if why_not is not None:
+            print(f"  {name:12} {why_not}")
     if not machine.gpus:
         print("  GPU          none seen by PyTorch: --device cuda is not available here")
 
 
-def _parity(files: list[Path], num_frames: int, json: bool) -> None:
+def _parity(sources: "list[Source]", num_frames: int, json: bool) -> None:
     from headrace.decode.parity import check_parity
     from headrace.errors import MediaError
-    from headrace.video.manifest import find_videos
-    from headrace.video.source import Source
 
     results: list[dict[str, Any]] = []
     is_bad = differs = False
-    for file in find_videos(files):
+    for source in sources:
         try:
-            found = [asdict(result) for result in check_parity(Source(file), num_frames=num_frames)]
+            found = [asdict(result) for result in check_parity(source, num_frames=num_frames)]
         except MediaError as error:
-            found = [{"source": str(file), "error": str(error)}]
+            found = [{"source": str(source), "error": str(error)}]
         for result in found:
             is_bad |= "error" in result or any(result[name] for name in _FAULTS)
             differs |= any(result.get(name) for name in ("mismatches", "refused"))

@@ -1,15 +1,12 @@
 """`headrace extract`: what is taken out of many videos and kept: frames as pictures, features."""
 
-import json as json_format
-import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from headrace.cli.extract_aggregate import aggregate
-from headrace.cli.extract_end import PICTURES, conclude, with_progress
+from headrace.cli.extract_end import PICTURES
 from headrace.cli.extract_export import export
 from headrace.cli.extract_features import extract_features
 from headrace.cli.extract_options import (
@@ -20,16 +17,14 @@ from headrace.cli.extract_options import (
     SampleFlags,
     WhichFlags,
 )
+from headrace.cli.extract_run import run_extraction
 from headrace.cli.extract_selection import refuse_streams, selection_of_flags
 from headrace.cli.frame_size import frame_size
 from headrace.cli.options import flags, with_parameters
-from headrace.cli.progress import progress
-from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
+from headrace.cli.sources import paths_of
 
 if TYPE_CHECKING:
     from headrace.extraction.forecast import Forecast
-    from headrace.extraction.frame_extraction import FrameExtraction
-    from headrace.extraction.frame_request import FrameOptions
 
 extract = typer.Typer(
     no_args_is_help=True,
@@ -44,13 +39,14 @@ def _group() -> None:
 
 
 def _frames(**typed: Any) -> None:
+    from headrace.extraction.frame_extraction import FrameExtraction
     from headrace.extraction.frame_request import FrameOptions
     from headrace.extraction.pictures import Pictures
-    from headrace.video.manifest import find_videos
 
     refuse_streams(typed["sources"], "frames")
     options = FrameOptions(
-        sources=tuple(map(str, find_videos(typed["sources"]))),
+        sources=tuple(map(str, paths_of(typed["sources"], typed["rate"]))),
+        rate=typed["rate"],
         selection=selection_of_flags(
             typed["fps"], typed["every"], typed["at"], is_keyframes=typed["keyframes"]
         ),
@@ -65,20 +61,7 @@ def _frames(**typed: Any) -> None:
         on_error=typed["on_error"],
         retry=typed["retry"],
     )
-    is_quiet = typed["json"]
-    with ending_on_sigterm() as ending:
-        try:
-            prepared = _prepared(options, is_quiet=is_quiet)
-            if typed["dry_run"]:
-                _print_forecast(prepared, as_json=is_quiet)
-                return
-            extracted = with_progress(
-                prepared.run, prepared.plan.frames, "frames", is_quiet=is_quiet
-            )
-        except KeyboardInterrupt:
-            print(NOTHING_RECORDED, file=sys.stderr)
-            raise typer.Exit(ending.exit_code) from None
-        conclude(extracted, options.out, PICTURES, ending, as_json=is_quiet)
+    run_extraction(FrameExtraction, options, PICTURES, typed, forecast_words=_forecast_words)
 
 
 extract.command("frames")(
@@ -99,32 +82,6 @@ extract.command("features")(
         "Keep what a model gives for frames or clips of videos, as tables. Resumable.",
     )
 )
-
-
-def _prepared(options: "FrameOptions", *, is_quiet: bool) -> "FrameExtraction":
-    from headrace.extraction.frame_extraction import FrameExtraction
-    from headrace.profiling.machine import process_seconds
-
-    imports_seconds = process_seconds()
-    with progress(is_quiet=is_quiet) as on_video:
-        return FrameExtraction.prepare(
-            options,
-            command=("headrace", *sys.argv[1:]),
-            imports_seconds=imports_seconds,
-            on_video=on_video,
-        )
-
-
-def _print_forecast(prepared: "FrameExtraction", *, as_json: bool) -> None:
-    found = prepared.forecast()
-    if as_json:
-        print(json_format.dumps(asdict(found)))
-        return
-    for loss in prepared.plan.left_out:
-        print(f"headrace: left out: {loss.cause}", file=sys.stderr)
-    for failure in found.failures:
-        print(f"headrace: {failure}", file=sys.stderr)
-    print(_forecast_words(found, prepared.options.out))
 
 
 def _forecast_words(found: "Forecast", out: Path) -> str:

@@ -1,7 +1,7 @@
 """An extraction on its way and at its end: progress, what it came to, what did not come."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -59,13 +59,21 @@ def with_progress(
 
 
 def conclude(
-    extracted: "Extracted", out: Path, words: Words, ending: Ending, *, as_json: bool
+    extracted: "Extracted",
+    out: Path,
+    words: Words,
+    ending: Ending,
+    *,
+    as_json: bool,
+    more: Sequence[str] = (),
 ) -> None:
-    """Say how it went; end with the exit code that tells."""
+    """Say how it went, and `more` of what came; end with the exit code that tells."""
+    from headrace.report.folder import REPORT
     from headrace.report.numbers import counted
 
     session, nouns = extracted.session, f"{words.noun}s"
-    is_new = extracted.came > extracted.were_there
+    # Without a report, what made the last of it was ended before it wrote one.
+    is_new = extracted.came > extracted.were_there or not (out / REPORT).exists()
     if session.outcome == "complete" and not is_new and extracted.were_there:
         if as_json:
             print(session.model_dump_json())
@@ -74,7 +82,7 @@ def conclude(
             there = counted(extracted.were_there, words.noun)
             print(f"Nothing to do: {there} {are} in {out} already")
     else:
-        _write(extracted, out, words, as_json=as_json)
+        _write(extracted, out, words, as_json=as_json, more=more)
     kept = f"{extracted.came} of {extracted.wanted} {nouns} are done in {out}"
     again = "run the same command again to go on"
     if session.outcome == "interrupted":
@@ -88,7 +96,9 @@ def conclude(
         raise typer.Exit(NOT_ALL)
 
 
-def _write(extracted: "Extracted", out: Path, words: Words, *, as_json: bool) -> None:
+def _write(
+    extracted: "Extracted", out: Path, words: Words, *, as_json: bool, more: Sequence[str]
+) -> None:
     """Write the folder's record, and print it."""
     from headrace.report.folder import REPORT
     from headrace.report.text import render_text
@@ -107,6 +117,8 @@ def _write(extracted: "Extracted", out: Path, words: Words, *, as_json: bool) ->
     else:
         print("\n".join(session.notes))
     print(f"{words.noun.title()}s: {extracted.came} in {out}")
+    for line in more:
+        print(line)
     for name in session.outputs:
         if name.endswith(".parquet"):
             print(f"Table: {out / name}")

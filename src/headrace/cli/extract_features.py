@@ -1,20 +1,15 @@
 """`headrace extract features`: what a model gives for frames or clips of many videos, kept."""
 
-import json as json_format
-import sys
-from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from headrace.cli.extract_end import Words, conclude, with_progress
+from headrace.cli.extract_end import Words
+from headrace.cli.extract_run import run_extraction
 from headrace.cli.extract_selection import refuse_streams, selection_of_flags
-from headrace.cli.progress import progress
-from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
+from headrace.cli.sources import paths_of
 
 if TYPE_CHECKING:
-    from headrace.extraction.features.extraction import FeatureExtraction
-    from headrace.extraction.features.request import FeatureOptions
+    from headrace.extraction.features.forecast import Forecast
     from headrace.extraction.features.sampling import Sampling
     from headrace.extraction.features.spec import Effort, FeatureModelSpec, Numerics
     from headrace.extraction.ray.settings import RaySettings
@@ -22,16 +17,18 @@ if TYPE_CHECKING:
 
 def extract_features(**typed: Any) -> None:
     """Run the command with what was typed."""
+    from headrace.extraction.features.extraction import FeatureExtraction
     from headrace.extraction.features.request import FeatureOptions
-    from headrace.video.manifest import find_videos
 
     refuse_streams(typed["sources"], "features")
-    sources, model, sampling = find_videos(typed["sources"]), _model(typed), _sampling(typed)
+    sources = paths_of(typed["sources"], typed["rate"])
+    model, sampling = _model(typed), _sampling(typed)
     numerics, effort = _numerics(typed), _effort(typed["batch_size"])
     # After all that can be refused at once: joining a cluster takes seconds.
     cluster = _cluster(typed["ray"], typed["device"], typed["workers"])
     options = FeatureOptions(
         sources=tuple(map(str, sources)),
+        rate=typed["rate"],
         model=model,
         out=typed["out"],
         sampling=sampling,
@@ -43,24 +40,8 @@ def extract_features(**typed: Any) -> None:
         on_error=typed["on_error"],
         retry=typed["retry"],
     )
-    is_quiet = typed["json"]
     words = Words(noun="feature", sample=options.sampling.noun, none="gave no feature")
-    with ending_on_sigterm() as ending:
-        try:
-            prepared = _prepared(options, is_quiet=is_quiet)
-            if typed["dry_run"]:
-                _print_forecast(prepared, as_json=is_quiet)
-                return
-            extracted = with_progress(
-                lambda show: prepared.run(show, _warn),
-                prepared.plan.samples,
-                f"{words.sample}s",
-                is_quiet=is_quiet,
-            )
-        except KeyboardInterrupt:
-            print(NOTHING_RECORDED, file=sys.stderr)
-            raise typer.Exit(ending.exit_code) from None
-        conclude(extracted, options.out, words, ending, as_json=is_quiet)
+    run_extraction(FeatureExtraction, options, words, typed, forecast_words=_forecast_words)
 
 
 def _model(typed: dict[str, Any]) -> "FeatureModelSpec":
@@ -143,46 +124,22 @@ def _effort(batch_size: str) -> "Effort":
     return Effort(batch_size=int(batch_size))
 
 
-def _prepared(options: "FeatureOptions", *, is_quiet: bool) -> "FeatureExtraction":
-    from headrace.extraction.features.extraction import FeatureExtraction
-    from headrace.live.masking import masked
-    from headrace.profiling.machine import process_seconds
-
-    imports_seconds = process_seconds()
-    with progress(is_quiet=is_quiet) as on_video:
-        return FeatureExtraction.prepare(
-            options,
-            command=("headrace", *map(masked, sys.argv[1:])),
-            imports_seconds=imports_seconds,
-            on_video=on_video,
-        )
-
-
-def _warn(warning: str) -> None:
-    print(f"headrace: {warning}", file=sys.stderr)
-
-
-def _print_forecast(prepared: "FeatureExtraction", *, as_json: bool) -> None:
+def _forecast_words(found: "Forecast", out: Path) -> str:
     from headrace.report.numbers import counted, megabytes, seconds
 
-    found = prepared.forecast()
-    if as_json:
-        print(json_format.dumps(asdict(found)))
-        return
-    for loss in prepared.plan.left_out:
-        print(f"headrace: left out: {loss.cause}", file=sys.stderr)
     shape = "x".join(map(str, found.shape)) or "1"
-    print(
-        f"Dry run: {counted(found.samples, 'feature')} of {counted(found.videos, 'video')}, "
-        f"{shape} {found.dtype} each, would go to {prepared.options.out}\n"
-        f"Size: {megabytes(found.num_bytes)}, before compression\n"
-        f"Chunks: {found.chunks:,}; {found.done:,} are done, {found.cached:,} are in the cache"
-    )
     if found.seconds is None:
         why = "nothing is left to compute" if not found.missing else "no sample could be computed"
-        print(f"Time: not estimated, {why}")
+        time = f"not estimated, {why}"
     else:
-        print(
-            f"Time: about {seconds(found.seconds)} on {counted(found.workers, 'worker')} for the "
+        time = (
+            f"about {seconds(found.seconds)} on {counted(found.workers, 'worker')} for the "
             f"others, by what {counted(found.tried, 'sample')} took in one"
         )
+    return (
+        f"Dry run: {counted(found.samples, 'feature')} of {counted(found.videos, 'video')}, "
+        f"{shape} {found.dtype} each, would go to {out}\n"
+        f"Size: {megabytes(found.num_bytes)}, before compression\n"
+        f"Chunks: {found.chunks:,}; {found.done:,} are done, {found.cached:,} are in the cache\n"
+        f"Time: {time}"
+    )

@@ -1,4 +1,4 @@
-"""The options of `headrace extract frames` and `headrace extract features`, as they are typed."""
+"""The options of commands that extract, as they are typed; those of proxies are in `proxy.py`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,21 +6,35 @@ from typing import Annotated, Literal
 
 import typer
 
+from headrace.cli.sources import RATE
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SOURCE", help="Videos, folders of them, or lists (.txt, .csv, .jsonl)."
+    ),
+]
+Out = Annotated[
+    Path, typer.Option("-o", "--out", help="Folder: new, or begun by the same command before.")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes; without it one for each core. The result is the same."),
+]
+Retry = Annotated[
+    bool, typer.Option("--retry", help="Try again what ended two workers in an earlier run.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many, how large and how long.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
 
 @dataclass(frozen=True, kw_only=True)
 class WhichFlags:
     """Which frames of what, and where to."""
 
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SOURCE", help="Videos, folders of them, or lists (.txt, .csv, .jsonl)."
-        ),
-    ]
-    out: Annotated[
-        Path,
-        typer.Option("-o", "--out", help="Folder: new, or begun by the same command before."),
-    ]
+    sources: Sources
+    out: Out
+    rate: Annotated[str | None, typer.Option(metavar="RATE", help=RATE)] = None
     fps: Annotated[
         str | None,
         typer.Option(help="What is shown at each multiple of 1/FPS seconds; 0.5 or 1/3."),
@@ -137,12 +151,7 @@ class ClusterFlags:
 class HowFlags:
     """How it is done."""
 
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Processes; without it one for each core. The result is the same."
-        ),
-    ] = None
+    workers: Workers = None
     on_error: Annotated[
         Literal["skip", "raise", "conceal"],
         typer.Option(
@@ -150,11 +159,6 @@ class HowFlags:
             "damaged, come as FFmpeg shows them."
         ),
     ] = "skip"
-    retry: Annotated[
-        bool,
-        typer.Option("--retry", help="Try again what ended two workers in an earlier run."),
-    ] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how many, how large and how long.")
-    ] = False
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+    retry: Retry = False
+    dry_run: DryRun = False
+    json: Json = False

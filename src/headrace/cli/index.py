@@ -10,19 +10,30 @@ import typer
 
 from headrace.cli.camera_index import index_cameras
 from headrace.cli.progress import progress
+from headrace.cli.sources import RATE, STREAM, sources_of
 from headrace.cli.text_files import read_text
+from headrace.experiments.options import CAMERAS
 
 if TYPE_CHECKING:
     from headrace.decode.index_store import IndexStore
     from headrace.errors import MediaError
+    from headrace.video.source import Source
     from headrace.video.stream_index import StreamIndex
 
 _ONLY_WITH = {
-    "videos": ("verify", "export_mappings", "check_mappings"),
-    "cameras": ("out", "sync", "tolerance_ms"),
+    "videos": ("verify", "export_mappings", "check_mappings", "stream"),
+    "cameras": ("out", "sync", "tolerance_ms", "cameras", "reference"),
 }
 _VERIFY = (
     "Decode everything: find damage inside packets too, and hold what is read later against it."
+)
+_REFERENCE = (
+    "The camera that others are held against and whose frames are counted, or longest. Not given: "
+    "the first camera; by index, frames are counted of the longest."
+)
+_LAYOUT = (
+    "cameras: write and check the index of <clip>/<camera>.mp4 folders, or of <clip>/<camera>/ "
+    "folders of pictures with --rate."
 )
 _COLUMNS = ("file", "codec", "size", "rate", "frames", "GOP", "B", "VFR", "turn")
 _PATH_WIDTH = 40
@@ -43,7 +54,7 @@ def index(
     ] = None,
     layout: Annotated[
         Literal["videos", "cameras"],
-        typer.Option(help="cameras: write and check the index of <clip>/<camera>.mp4 folders."),
+        typer.Option(help=_LAYOUT),
     ] = "videos",
     out: Annotated[Path | None, typer.Option(help="Where the index of cameras is written.")] = None,
     sync: Annotated[
@@ -51,26 +62,28 @@ def index(
         typer.Option(help="Which frames of cameras belong together; by time, rates may differ."),
     ] = "index",
     tolerance_ms: Annotated[
-        float, typer.Option(help="How far from the first camera's a frame may be, by time.")
+        float, typer.Option(help="How far from the reference's a frame may be, by time.")
     ] = 50.0,
+    cameras: Annotated[str | None, typer.Option(help=CAMERAS)] = None,
+    reference: Annotated[str | None, typer.Option(help=_REFERENCE)] = None,
+    stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
+    rate: Annotated[str | None, typer.Option(help=RATE)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Index videos: a table of what they are and what is wrong with them."""
     _check_belonging(context, layout)
     if layout == "cameras":
-        index_cameras(paths, out, sync, tolerance_ms, as_json=json)
+        index_cameras(paths, out, sync, tolerance_ms, rate, cameras, reference, as_json=json)
         return
     from headrace.decode.index_store import IndexStore
     from headrace.errors import ConfigError, MediaError
     from headrace.text_file import write_whole
     from headrace.video.frame_mappings import check_frame_mappings, to_frame_mappings
-    from headrace.video.manifest import find_videos
 
-    files = find_videos(paths)
+    files = sources_of(paths, rate=rate, stream=stream)
     if (export_mappings or check_mappings) and len(files) != 1:
         raise ConfigError(f"frame mappings are of one file, {len(files)} were given")
-    store, is_bad = IndexStore(), False
-    rows: list[dict[str, Any]] = []
+    store, is_bad, rows = IndexStore(), False, list[dict[str, Any]]()
     for file, found in _opened(files, store, verify=verify, is_quiet=json):
         if isinstance(found, MediaError):
             rows.append({"file": str(file), "problems": [str(found)]})
@@ -83,11 +96,15 @@ def index(
             wrong = check_frame_mappings(found, read_text(check_mappings))
             rows[-1]["problems"] += wrong
             is_bad = is_bad or bool(wrong)
-    print(json_format.dumps(rows, indent=1) if json else "\n".join(_table(rows)))
-    if store.counters.damaged:
-        print(f"{store.counters.damaged} damaged index entries rebuilt", file=sys.stderr)
+    _conclude(rows, store.counters.damaged, as_json=json)
     if is_bad:
         raise typer.Exit(1)
+
+
+def _conclude(rows: list[dict[str, Any]], damaged: int, *, as_json: bool) -> None:
+    print(json_format.dumps(rows, indent=1) if as_json else "\n".join(_table(rows)))
+    if damaged:
+        print(f"{damaged} damaged index entries rebuilt", file=sys.stderr)
 
 
 def _check_belonging(context: typer.Context, layout: str) -> None:
@@ -108,23 +125,23 @@ def _check_belonging(context: typer.Context, layout: str) -> None:
 
 
 def _opened(
-    files: list[Path], store: "IndexStore", *, verify: bool, is_quiet: bool
-) -> "Iterator[tuple[Path, StreamIndex | MediaError]]":
+    files: "list[Source]", store: "IndexStore", *, verify: bool, is_quiet: bool
+) -> "Iterator[tuple[Source, StreamIndex | MediaError]]":
     """Yield each file's index, or why it has none; to verify, everything is decoded."""
-    from headrace.decode.open import open_index
+    from headrace.decode.indexing import scan_ahead
     from headrace.errors import MediaError
-    from headrace.video.source import Source
 
     with progress(is_quiet=is_quiet) as on_progress:
-        for number, file in enumerate(files):
-            on_progress(file.name, number, len(files))
-            try:
-                source = Source(file)
-                found = store.verify(source) if verify else open_index(source, store)
-            except MediaError as error:
-                yield file, error
-            else:
-                yield file, found
+        open_one = scan_ahead(
+            files, store, raises=False, verify=verify, holds=False, on_scanned=on_progress
+        )
+    for file in files:
+        try:
+            found = open_one(file)
+        except MediaError as error:
+            yield file, error
+        else:
+            yield file, found
 
 
 def _facts(found: "StreamIndex") -> dict[str, Any]:

@@ -18,6 +18,7 @@ from headrace.cli import (
     launch,
     models,
     plan,
+    proxy,
     report,
     run,
     watch,
@@ -82,6 +83,7 @@ app.command("clip")(clip.clip)
 app.command("index")(index.index)
 app.command("doctor")(doctor.doctor)
 app.command("plan")(plan.plan)
+app.command("proxy")(proxy.proxy)
 app.command("watch", context_settings=watch.TAKES_A_COMMAND)(watch.watch)
 app.add_typer(extract.extract, name="extract")
 app.add_typer(bench.bench, name="bench")

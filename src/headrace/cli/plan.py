@@ -9,23 +9,30 @@ import typer
 
 from headrace.cli.options import configured, keyword, parameters, with_parameters
 from headrace.cli.progress import progress
+from headrace.cli.sources import RATE, sources_of
 from headrace.experiments.plan_config import PlanConfig
 
 
 def _plan(
-    videos: list[Path], measure: bool, measure_seconds: float, json: bool, **typed: Any
+    videos: list[Path],
+    measure: bool,
+    measure_seconds: float,
+    rate: str | None,
+    json: bool,
+    **typed: Any,
 ) -> None:
     from headrace.experiments.plan import plan as make_plan
     from headrace.experiments.plan_facts import plan_facts
     from headrace.experiments.plan_text import render_plan
-    from headrace.video.manifest import find_videos
-    from headrace.video.source import Source
 
     config = configured(PlanConfig, typed, trial_seconds=measure_seconds if measure else None)
-    sources = [Source(file) for file in find_videos(videos)]
+    sources = sources_of(videos, rate=rate)
     with progress(is_quiet=json) as on_progress:
         made = make_plan(sources, config, on_progress=on_progress)
-    print(json_format.dumps(plan_facts(made), indent=1) if json else render_plan(made))
+    named = [str(each) for each in videos]
+    print(
+        json_format.dumps(plan_facts(made, named), indent=1) if json else render_plan(made, named)
+    )
 
 
 _VIDEOS = Annotated[list[Path], typer.Argument(help="Video files, or folders of them.")]
@@ -44,6 +51,7 @@ plan = with_parameters(
         *parameters(PlanConfig),
         keyword("measure", _MEASURE, False),
         keyword("measure_seconds", _SECONDS, 10.0),
+        keyword("rate", Annotated[str | None, typer.Option(help=RATE)], None),
         keyword("json", _JSON, False),
     ],
     "Compare ways to draw random frames: speed, memory, bias and noise; recommend one.",

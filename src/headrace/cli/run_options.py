@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from headrace.cli.sources import RATE
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReadFlags:
@@ -26,6 +28,7 @@ class ReadFlags:
     input_path: Annotated[
         list[str] | None, typer.Option(metavar="SOURCE", help="The same as SOURCE.")
     ] = None
+    rate: Annotated[str | None, typer.Option(metavar="RATE", help=RATE)] = None
     stride: Annotated[int, typer.Option(min=1, help="Every n-th frame; 1 means all.")] = 1
     max_steps: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many steps.", metavar="N")

@@ -16,7 +16,9 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from headrace.errors import ConfigError
 from headrace.live.masking import masked
 from headrace.live.trust import Trust, trust_of
+from headrace.video.image_sequence import Rate, source_at
 from headrace.video.manifest import find_videos
+from headrace.video.source import Source
 
 NETWORK_SCHEMES: Final = ("rtsp", "rtsps", "http", "https", "udp")
 TLS_SCHEMES: Final = ("rtsps", "https")
@@ -30,9 +32,23 @@ _SMALLEST_SIDE: Final = 32
 
 @dataclass(frozen=True, kw_only=True)
 class FileAddress:
-    """A video file; it has an end, and may be read as fast as it can be."""
+    """A video file; it has an end, and may be read as fast as it can be.
+
+    Raises:
+        ConfigError: the rate is none.
+    """
 
     path: Path
+    rate: Rate | None = None
+    """Pictures a second; the path is then a folder of pictures in order, or a pattern of them."""
+
+    def __post_init__(self) -> None:
+        source_at(self.path, rate=self.rate)  # refuses what is no rate
+
+    @property
+    def source(self) -> Source:
+        """Where its frames come from."""
+        return source_at(self.path, rate=self.rate)
 
     @property
     def name(self) -> str:
@@ -101,16 +117,22 @@ class PatternAddress:
 Address = FileAddress | CameraAddress | NetworkAddress | PatternAddress
 
 
-def addresses_of(texts: Iterable[str | os.PathLike[str]]) -> list[Address]:
+def addresses_of(
+    texts: Iterable[str | os.PathLike[str]], rate: Rate | None = None
+) -> list[Address]:
     """Return the sources that texts name, in their order; nothing is opened but lists and folders.
 
     A folder or a glob stands for the videos in it, sorted; a file `*.streams` for what its lines
-    name (`#` begins a comment; paths start where the list lies).
+    name (`#` begins a comment; paths start where the list lies). With a rate, each is a folder
+    of pictures in order, or a pattern of them.
 
     Raises:
-        ConfigError: none is named; a text names nothing that can be a source.
+        ConfigError: none is named; a text names nothing that can be a source; the rate is none, or
+            given to something else.
     """
-    found = [address for text in texts for address in _named(os.fspath(text).strip())]
+    found: list[Address] = []
+    for text in (os.fspath(text).strip() for text in texts):
+        found += _named(text) if rate is None else [_pictures(text, rate)]
     if not found:
         raise ConfigError(f"no source is named; give one or more: {_POSSIBLE}")
     return found
@@ -128,6 +150,17 @@ def _named(text: str, folder: Path | None = None) -> Iterator[Address]:
         raise ConfigError(f"a source is named by an empty text; give {_POSSIBLE}")
     else:
         yield from _of_path(Path(text) if folder is None else folder / text, folder)
+
+
+def _pictures(text: str, rate: Rate) -> FileAddress:
+    if "://" in text or text.isdecimal() or text.startswith("/dev/"):
+        raise ConfigError(
+            f"--rate is for pictures in order, a folder or a pattern such as frames/%05d.jpg, got "
+            f"{masked(text)}, whose frames come as they come; leave out --rate"
+        )
+    if not text:
+        raise ConfigError("a source is named by an empty text; give a folder of pictures")
+    return FileAddress(path=Path(text), rate=rate)
 
 
 def _of_url(url: str, scheme: str) -> Address:

@@ -66,7 +66,7 @@ class PacedFile:
             now_ns = clock.now_ns()
             note(Event(at_ns=now_ns, source=number, kind=kind, words=words, frames=frames))
 
-        index = open_index(self._address.path, self._store)
+        index = open_index(self._address.source, self._store)
         run, damaged, start_ns = 0, 0, None
         with closing(open_decoder(index)) as decoder:
             frames = all_frames(decoder, index, on_error=self._on_error, losses=self.losses)

@@ -70,15 +70,15 @@ class Media:
 def open_media(options: RunOptions, store: IndexStore | None) -> tuple[Media, tuple[str, ...]]:
     """Return what the sources of a run name, and a sentence for each that was left out.
 
-    Pictures are read where boxes are wanted.
+    Pictures are read where boxes are wanted, one by one, but for those in order with a rate.
 
     Raises:
         MediaError: one cannot be opened and is not to be skipped, or none can.
         ConfigError: the sources name pictures and videos, or something that is no file; an
             annotated picture would replace one that is read; damaged pictures are to be concealed.
     """
-    sources, on_error = options.input.sources, options.input.on_error
-    if options.detection is not None:
+    sources, on_error, rate = options.input.sources, options.input.on_error, options.input.rate
+    if options.detection is not None and rate is None:
         sources, named = sort_sources(sources, options.output.out / FOLDER)
         if named:
             if on_error == "conceal":
@@ -90,7 +90,7 @@ def open_media(options: RunOptions, store: IndexStore | None) -> tuple[Media, tu
             if options.output.video:
                 _check_kept(pictures, options.output.out / FOLDER)
             return Media(pictures=pictures), (*_sizes(pictures), *notes)
-    indexes, notes = open_videos(sources, on_error, store)
+    indexes, notes = open_videos(sources, on_error, store, rate=rate)
     return Media(indexes=indexes), notes
 
 

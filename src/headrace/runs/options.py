@@ -23,6 +23,9 @@ class InputOptions:
 
     sources: tuple[str, ...]
     """Paths of video files; they are read one after the other."""
+    rate: str | None = None
+    """Pictures a second; each source is then a folder of pictures, or a pattern such as
+    frames/%05d.jpg. None: sources are videos."""
     stride: int = 1
     """1 means every frame."""
     max_steps: int | None = None

@@ -45,14 +45,14 @@ def test_a_file_without_names_of_columns_has_them_in_order(tmp_path):
         ("path,label\n", "holds no label; the first line"),
         ("path,label\na.mp4\n", "line 2 of .* has no label"),
         ("path,label\na.mp4,cats, dogs\n", "line 2 of .* more values than .* columns; write one"),
-        ("path,label\n,cat\n", "line 2 of .* has no path"),
+        ("path,label\n,cat\n", "line 2 of .* names no video"),
         ("path,label,start_seconds\na.mp4,cat,soon\n", "'soon' for start_seconds; it takes sec"),
         ("path,label,end_seconds\na.mp4,cat,nan\n", "'nan' for end_seconds"),
         ("path,label,start_seconds,end_seconds\na.mp4,cat,3,3\n", "ends at 3 s, which is not aft"),
         ("path,label,end_seconds\na.mp4,cat,-1\n", "ends at -1 s"),
         ("path,label\na\0.mp4,cat\n", "holds a character 0"),
-        (b"\xff\xfe\x00p", "no text in UTF-8; give a CSV file"),
-        ("path,label\n" + "x" * 200_000 + ",cat\n", "is no CSV behind line 1: field larger"),
+        (b"\xff\xfe\x00p", "no text in UTF-8"),
+        ("path,label\n" + "x" * 200_000 + ",cat\n", "line 2 of .* is no CSV: field larger"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
@@ -63,5 +63,5 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, text, message):
 
 def test_a_file_that_is_not_there_or_a_folder_is_said(tmp_path):
     for path in (tmp_path, tmp_path / "none.csv"):
-        with pytest.raises(ConfigError, match=r"cannot read the labels .*; give a CSV file"):
+        with pytest.raises(ConfigError, match=r"cannot read the file of labels .*; give a file"):
             read_labels(path)

@@ -10,6 +10,7 @@ from headrace.live.options import SourceOptions
 from headrace.live.source import LiveSource
 from headrace.runs.live.full_speed import FullSpeedFile
 from headrace.runs.live.options import PaceName
+from headrace.video.image_sequence import Rate
 
 
 def open_sources(
@@ -18,6 +19,7 @@ def open_sources(
     options: SourceOptions | None = None,
     *,
     on_error: OnError = "raise",
+    rate: Rate | None = None,
 ) -> tuple[LiveSource, ...]:
     """Return the sources that addresses name, in order; nothing is opened yet.
 
@@ -27,12 +29,13 @@ def open_sources(
             comes as they would be played.
         options: How cameras and network streams are connected to.
         on_error: What damaged frames of files do. Those of a stream are always left out.
+        rate: Pictures a second, where all are pictures in order.
 
     Raises:
         ConfigError: nothing can be read there, or not at this pace.
     """
     check_on_error(on_error)
-    addresses = addresses_of(texts)
+    addresses = addresses_of(texts, rate)
     endless = [each.name for each in addresses if not isinstance(each, FileAddress)]
     if endless and pace == "offline":
         raise ConfigError(
@@ -40,7 +43,8 @@ def open_sources(
             "leave out --pace"
         )
     if pace != "realtime" and not endless:
-        return tuple(FullSpeedFile(each.name, on_error) for each in addresses)
+        files = [each for each in addresses if isinstance(each, FileAddress)]
+        return tuple(FullSpeedFile(each.source, on_error) for each in files)
     if on_error == "conceal":
         raise ConfigError(
             "--on-error conceal is for files at full speed: in real time a damaged frame would be "

@@ -13,7 +13,7 @@ def plain_files(options: LiveOptions) -> tuple[str, ...] | None:
         ConfigError: a source names nothing; torchvision has no such model; frames that will not be
             too many are to be dropped.
     """
-    flow, addresses = options.flow, addresses_of(options.input.sources)
+    flow, addresses = options.flow, addresses_of(options.input.sources, options.input.rate)
     files = [each.name for each in addresses if isinstance(each, FileAddress)]
     if len(files) < len(addresses) or flow.pace == "realtime":
         return None

@@ -25,9 +25,9 @@ _FILE_BATCH: Final = 8
 class FullSpeedFile:
     """A file, read as fast as its frames are taken: a `LiveSource` without a latency."""
 
-    def __init__(self, path: str, on_error: OnError = "raise") -> None:
+    def __init__(self, source: Source, on_error: OnError = "raise") -> None:
         """Open nothing yet; damaged frames do what `on_error` says."""
-        self._path = path
+        self._source = source
         self._on_error: OnError = on_error
         self.losses: list[Loss] = []
         """Frames that were left out or concealed, in order."""
@@ -35,7 +35,7 @@ class FullSpeedFile:
     @property
     def name(self) -> str:
         """The path."""
-        return self._path
+        return str(self._source)
 
     @property
     def base(self) -> Pace:
@@ -50,7 +50,7 @@ class FullSpeedFile:
         Raises:
             DecodeError: a frame is damaged, and `on_error` is `raise`.
         """
-        index = open_index(Source.of(self._path))
+        index = open_index(self._source)
         reader = FrameReader(
             [index], batch_size=_FILE_BATCH, on_error=self._on_error, clock=waiter.clock
         )

@@ -120,6 +120,7 @@ class LiveOptions:
         return {
             "model": options.pop("model_name"),
             "sources": ", ".join(names),
+            "rate": self.input.rate,
             "stride": self.input.stride,
             "max_steps": self.input.max_steps,
             "on_error": self.input.on_error,

@@ -121,7 +121,11 @@ class LiveRunner:
         flow = options.flow
         reading = SourceOptions(wait_for_source=flow.wait_for_source)
         sources = open_sources(
-            options.input.sources, flow.pace, reading, on_error=options.input.on_error
+            options.input.sources,
+            flow.pace,
+            reading,
+            on_error=options.input.on_error,
+            rate=options.input.rate,
         )
         is_live = _base_of(sources) != "full_speed"
         chosen_overload(options, is_live=is_live)
