@@ -37,13 +37,19 @@ def main() -> None:
             sys.exit(f"no {path}; make it: python -m benchmarks.camera_media {words}")
         return path
 
-    grid = CamerasConfig(index_file=made(options.short), ranks=tuple(options.ranks))
+    grid = CamerasConfig(
+        index_file=made(options.short),
+        ranks=tuple(options.ranks),
+        workers=(1, 2),
+        max_seconds=0,
+    )
     speed = CamerasConfig(
         index_file=made(options.long),
         ways=("loader",),
         ranks=(1,),
         workers=(2,),
         repeats=options.repeats,
+        max_seconds=0,
     )
     options.out.mkdir(parents=True, exist_ok=True)
     for name, config in (("cameras", grid), ("cameras_speed", speed)):

@@ -16,11 +16,14 @@ from benchmarks.bench_features import FeaturesResult
 from benchmarks.bench_overhead import OverheadResult
 from benchmarks.bench_plan import PlanResult
 from benchmarks.bench_predictions import PredictionsResult
+from benchmarks.bench_proxy import ProxyResult
 from benchmarks.bench_remote import RemoteResult
+from benchmarks.cores.record import CoresResult
 from benchmarks.live.record import LiveResult
 from benchmarks.live.soaked import SoakResult
 from benchmarks.record import RESULTS, ROOT, Row, TimedResult
-from benchmarks.tables import compared, sizing
+from benchmarks.tables import compared, cores, sizing
+from benchmarks.tables.camera_windows import camera_windows
 from benchmarks.tables.cameras import cameras
 from benchmarks.tables.extracting import extracting
 from benchmarks.tables.features import features
@@ -28,6 +31,7 @@ from benchmarks.tables.first_batch import first_batch
 from benchmarks.tables.headline import SHOWN, headline
 from benchmarks.tables.live import live
 from benchmarks.tables.measuring import measuring, predictions
+from benchmarks.tables.proxied import proxied
 from benchmarks.tables.remote import remote
 from benchmarks.tables.scaling import scaling
 from benchmarks.tables.soak import soak
@@ -41,6 +45,10 @@ PAGES = {
     "sizing_planning": SCALE,
     "sizing_features": SCALE,
     "remote": SCALE,
+    "cores_loading": SCALE,
+    "cores_planning": SCALE,
+    "cores_scanning": SCALE,
+    "cores_reading": SCALE,
 }
 """Name of a block → its page; the others stand in `TABLES`."""
 TITLES = {
@@ -113,9 +121,12 @@ def _blocks(results: Path) -> Iterator[tuple[str, str]]:
         ("scaling", scaling),
         ("startup", startup),
         ("first_batch", first_batch),
+        ("camera_windows", camera_windows),
     ):
         if found := _timed(results, name):
             yield name, render(found)
+    if (path := results / "proxy.json").is_file():
+        yield "proxy", proxied(ProxyResult.load(path))
     if (path := results / "live.json").is_file():
         yield "live", live(LiveResult.load(path))
     if (path := results / "soak.json").is_file():
@@ -128,6 +139,9 @@ def _blocks(results: Path) -> Iterator[tuple[str, str]]:
     if grid.is_file() and speed.is_file():
         records = [CamerasRecord.model_validate_json(path.read_bytes()) for path in (grid, speed)]
         yield "cameras", cameras(*records)
+    if (path := results / "cores.json").is_file():
+        for part in (cores.loading, cores.planning, cores.scanning, cores.reading):
+            yield f"cores_{part.__name__}", part(CoresResult.load(path))
     yield from _extraction(results)
 
 

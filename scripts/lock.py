@@ -20,7 +20,7 @@ def main() -> None:
     wanted = [
         *build,
         "editables",
-        "headrace[dev,bench,parquet,safetensors,web,redis,ray,nvtx,tensorboard,trainers]",
+        "headrace[run,dev,bench,parquet,safetensors,web,redis,ray,nvtx,tensorboard,trainers]",
     ]
     try:
         pins = _closure([Requirement(text) for text in wanted])

@@ -3,6 +3,7 @@
 python -m benchmarks.conformance.draws --draws 50              # a first look
 python -m benchmarks.conformance.draws                         # the record that is kept
 python -m benchmarks.conformance.draws --only 17 --keep DIR    # one of them again, and its file
+python -m benchmarks.conformance.draws --damaged --codec h264 --draws 200 --seed 1
 
 Each draw is a container, a codec, its options, a structure, sizes, times, a cut and damage. Single
 frames, pairs, runs over a keyframe and scattered frames are read in random order on one decoder,
@@ -13,6 +14,7 @@ or refused without a complaint of FFmpeg's, or there is a traceback, a hang or a
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,13 +26,18 @@ from benchmarks.record import RESULTS, origin
 
 _AT_ONCE = 20
 """Draws of one process: enough that its start costs little."""
+_MOST_DRAWS = 100_000
+"""Are looked through for those that are asked for."""
 _WORKER = "benchmarks.conformance.draws_worker"
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Draw, read, print and keep; return the exit status."""
     options = _parser().parse_args(words)
-    numbers = range(options.draws) if options.only is None else [options.only]
+    numbers = chosen(options.draws, options.seed, codec=options.codec, is_damaged=options.damaged)
+    if options.only is not None:
+        numbers = [options.only]
+    is_kept = options.only is None and not options.damaged and options.codec is None
     rows: list[DrawRow] = []
     is_cut = False
     try:
@@ -45,12 +52,23 @@ def main(words: Sequence[str] | None = None) -> int:
     parameters = {"draws": len(rows), "seed": options.seed, "timeout": options.timeout}
     result = DrawsResult.of(origin(parameters), options.seed, rows)
     print(render(result))
-    if options.only is None:
+    if is_kept:
         result.save(options.out)
         print(options.out)
     if is_cut:
         return 130
     return 1 if result.faults else 0
+
+
+def chosen(count: int, seed: int, *, codec: str | None, is_damaged: bool) -> list[int]:
+    """Return the first numbers whose draws are of a codec, and damaged, where that is asked for."""
+    found = (
+        number
+        for number in range(_MOST_DRAWS)
+        for draw in [drawn(seed, number)]
+        if codec in (None, draw.clip.codec) and (draw.is_damaged or not is_damaged)
+    )
+    return list(islice(found, count))
 
 
 def judged(
@@ -116,6 +134,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, metavar="N", help="this draw alone; nothing is kept")
+    parser.add_argument(
+        "--damaged", action="store_true", help="files with flipped bits alone; nothing is kept"
+    )
+    parser.add_argument("--codec", help="files of it alone, as h264; nothing is kept")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the files there")
     parser.add_argument(
         "--timeout", type=float, default=300, help=f"seconds for {_AT_ONCE} draws (300)"

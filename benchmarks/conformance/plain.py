@@ -30,6 +30,7 @@ from benchmarks.conformance.reference import (
     digest,
     thumbnail,
 )
+from benchmarks.conformance.spared import spared_frames
 from headrace.decode.convert import FrameConverter
 from headrace.errors import DecodeError
 from headrace.video.shape import FrameShape, Orientation
@@ -70,6 +71,8 @@ class _Found:
     pts: list[int] = field(default_factory=list)
     ordinals: list[int] = field(default_factory=list)
     complaints: list[int] = field(default_factory=list)
+    reported: set[int] = field(default_factory=set)
+    """Packets of complaints that are more than a line of the log."""
     keyframes: list[int] = field(default_factory=list)
     times: dict[int, int] = field(default_factory=dict)
     """Ordinal → pts of each packet."""
@@ -87,7 +90,8 @@ def plain_decode(
     """Decode a file from its start, up to so many frames or seconds, and keep each picture's hash.
 
     FFmpeg's log is listened to meanwhile, in this thread, and given back as it was. A picture that
-    FFmpeg leaves unfinished is complained of too, though it says nothing.
+    FFmpeg leaves unfinished is complained of too, though it says nothing. Behind damage to H.264,
+    pictures are those of `spared_frames`.
 
     Raises:
         NoVideoError: FFmpeg does not open it, finds no video, or it is a picture or a list.
@@ -99,7 +103,26 @@ def plain_decode(
         unlike = [ordinal for one, other, ordinal in pairs if one != other]
         found.complaints += unlike
         found.lines |= dict.fromkeys([_UNDEFINED] if unlike else [])
+    if facts.codec == "h264" and found.reported:
+        _spare(path, size, found)
     return _reference(found, orientation), facts
+
+
+def _spare(path: Path, size: tuple[int, int], found: "_Found") -> None:
+    """Put pictures in their place that what is left of damage was not added to."""
+    with _open(path) as container:
+        stream_index = _stream(container, path).index
+    pictures, spared = _Pictures(str(path), size), _Found()
+    for ordinal, frame in spared_frames(path, stream_index, found.reported):
+        if ordinal > max(found.ordinals, default=-1):
+            break
+        pictures.keep(ordinal, frame, spared)
+    place = {ordinal: at for at, ordinal in enumerate(spared.ordinals)}
+    for at, ordinal in enumerate(found.ordinals):
+        if ordinal in place and ordinal not in found.reported:
+            found.own[at] = spared.own[place[ordinal]]
+            found.small[at] = spared.small[place[ordinal]]
+            found.thumbnails[at] = spared.thumbnails[place[ordinal]]
 
 
 def _decode(
@@ -154,12 +177,14 @@ class _Reader:
                 frames = context.decode(packet)
             except av.error.FFmpegError as error:
                 self._complain(at, str(error))
+                self.found.reported.add(at)
                 frames = []
             self._listen(at)
             for frame in frames:
                 of = frame.opaque[0] if isinstance(frame.opaque, tuple) else UNKNOWN
                 if frame.is_corrupt:
                     self._complain(at if of == UNKNOWN else of, "FFmpeg marks it corrupt")
+                    self.found.reported.add(at if of == UNKNOWN else of)
                 yield of, frame
 
     def _packets(self) -> Iterator["Packet[VideoStream] | None"]:

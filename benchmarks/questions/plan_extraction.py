@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.resources import Meter, peak_rss_bytes
 from headrace.decode.index_store import IndexStore
-from headrace.extraction.frame_plan import FramePlan
+from headrace.extraction.frame_extraction import FrameExtraction
 from headrace.extraction.frame_request import FrameOptions
 from headrace.extraction.pictures import Pictures
 from headrace.sampling.selection import ByRate
@@ -22,7 +22,7 @@ def answer(*, paths: list[str], store: str, workers: int) -> dict[str, Any]:
         workers=workers,
     )
     before, meter = peak_rss_bytes(), Meter()
-    plan = FramePlan.of(options, IndexStore(Path(store)))
+    plan = FrameExtraction.prepare(options, store=IndexStore(Path(store))).plan
     return {
         **meter.read(),
         "frames": sum(map(len, plan.indexes.values())),

@@ -57,11 +57,15 @@ def task_of(
     memory_budget: str = "1GiB",
     hold: Literal["rgb", "yuv420"] = "rgb",
     sampling: "Sampler | None" = None,
+    seed: int = 0,
 ) -> Task:
-    """Return the task: uniform frames, or clips, where the way has no sampling of its own."""
+    """Return the task: uniform frames, or clips, where the way has no sampling of its own.
+
+    `seed` makes another order of frames.
+    """
     files = [Path(path) for path in paths]
     if sampling is None:
-        sampling = Uniform()
+        sampling = Uniform(seed=seed)
         if clip is not None:
             sampling = RandomClips(num_frames=clip[0], stride=clip[1], each_once="starts")
     return Task(

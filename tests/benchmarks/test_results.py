@@ -10,9 +10,11 @@ from benchmarks.bench_features import FeaturesResult
 from benchmarks.bench_overhead import OverheadResult
 from benchmarks.bench_plan import PlanResult
 from benchmarks.bench_predictions import PredictionsResult
+from benchmarks.bench_proxy import ProxyResult
 from benchmarks.bench_remote import RemoteResult
 from benchmarks.conformance.draws_record import DrawsResult
 from benchmarks.conformance.verdict import ConformanceResult
+from benchmarks.cores.record import CoresResult
 from benchmarks.live.record import LiveResult
 from benchmarks.live.soaked import SoakResult
 from benchmarks.pages import main
@@ -22,7 +24,9 @@ from headrace.experiments.cameras import CamerasRecord
 
 KEPT: dict[str, type[Result]] = {
     "before": BeforeResult,
+    "camera_windows": TimedResult,
     "conformance": ConformanceResult,
+    "cores": CoresResult,
     "correlation": CorrelationResult,
     "draws": DrawsResult,
     "extract": TimedResult,
@@ -34,6 +38,7 @@ KEPT: dict[str, type[Result]] = {
     "overhead": OverheadResult,
     "plan": PlanResult,
     "predictions": PredictionsResult,
+    "proxy": ProxyResult,
     "random_clips": TimedResult,
     "random_frames": TimedResult,
     "remote": RemoteResult,

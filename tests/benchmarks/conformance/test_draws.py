@@ -49,6 +49,13 @@ def test_draws_are_the_same_again() -> None:
     assert drawn(0, 7) != drawn(1, 7)
 
 
+def test_damaged_draws_of_a_codec_are_chosen_alone() -> None:
+    found = draws.chosen(5, 0, codec="hevc", is_damaged=True)
+    drawn_ones = [drawn(0, number) for number in found]
+    assert [(each.clip.codec, each.is_damaged) for each in drawn_ones] == [("hevc", True)] * 5
+    assert draws.chosen(3, 0, codec=None, is_damaged=False) == [0, 1, 2]
+
+
 def test_a_run_is_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = tmp_path / "draws.json"
     status = draws.main(["--draws", "3", "--seed", "5", "--out", str(kept)])

@@ -10,7 +10,7 @@ from benchmarks.conformance.reference import digest
 
 from conformance_fakes import write_numbers
 from headrace.testing.damage import damage_packets
-from headrace.testing.synth import KINDS, write_clip
+from headrace.testing.synth import KINDS, SynthClip, write_clip
 from media import read_frames, real_clip, rgb
 
 
@@ -43,6 +43,27 @@ def test_what_ffmpeg_says_is_a_complaint_at_its_packet(tmp_path: Path) -> None:
     assert reference.own[:4].tolist() == before.own[:4].tolist()
     assert not reference.is_complained_of[-6:].any()
     assert reference.own[-6:].tolist() == before.own[-6:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("gop", "ordinals", "seed"),
+    [(1, (9, 10), 1), (12, (2, 15), 11)],
+    ids=["IDR", "not a reference"],
+)
+def test_nothing_of_a_broken_picture_of_h264_is_left_in_the_next(
+    gop: int, ordinals: tuple[int, ...], seed: int, tmp_path: Path
+) -> None:
+    options = (("x264-params", "cabac=0"),)
+    b_frames = 0 if gop == 1 else 2
+    clip = SynthClip(
+        num_frames=24, size=(48, 64), gop=gop, b_frames=b_frames, encoder_options=options
+    )
+    whole = write_clip(tmp_path / "whole", clip)
+    bad = damage_packets(whole, tmp_path / "bad.mp4", ordinals=ordinals, seed=seed)
+    (reference, _), (before, _) = plain_decode(bad), plain_decode(whole)
+    reached = reference.is_complained_of if gop > 1 else np.isin(reference.ordinals, ordinals)
+    assert 0 < reached.sum() < 24
+    assert reference.own[~reached].tolist() == before.own[~reached].tolist()
 
 
 def test_a_long_file_is_decoded_up_to_so_many_frames_or_seconds(tmp_path: Path) -> None:

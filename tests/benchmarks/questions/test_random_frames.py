@@ -25,7 +25,9 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ]
 
 
-def task(paths: list[str], clip: tuple[int, int] | None = None, batch_size: int = 16) -> Task:
+def task(
+    paths: list[str], clip: tuple[int, int] | None = None, batch_size: int = 16, seed: int = 0
+) -> Task:
     return task_of(
         paths=paths,
         size=[64, 96],
@@ -34,13 +36,15 @@ def task(paths: list[str], clip: tuple[int, int] | None = None, batch_size: int 
         clip=clip,
         memory_budget="64MiB",
         hold="rgb",
+        seed=seed,
     )
 
 
-def test_frames_are_asked_for_in_the_uniform_order_of_seed_0(paths: list[str]) -> None:
+@pytest.mark.parametrize("seed", [0, 3])
+def test_frames_are_asked_for_in_the_uniform_order_of_a_seed(paths: list[str], seed: int) -> None:
     population = Population.of([open_index(path).gop_lengths for path in paths])
-    video, index = population.locate(Uniform(seed=0).order(population, 0)[:16])
-    first = next(task(paths).requests())
+    video, index = population.locate(Uniform(seed=seed).order(population, 0)[:16])
+    first = next(task(paths, seed=seed).requests())
     assert first.tolist() == np.stack([video, index], axis=1).tolist()
 
 

@@ -1,0 +1,1 @@
+"""Everything that wants a GPU, checked and measured by one command: `make gpu-check`."""

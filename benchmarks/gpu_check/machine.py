@@ -1,0 +1,91 @@
+"""What this machine is: `python -m benchmarks.gpu_check.machine`, as one line of JSON.
+
+Whether there is a GPU, whether it decodes, and which versions there are. In a process of its own,
+as a driver may hang or end it.
+"""
+
+import argparse
+import json
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import av
+import numpy as np
+import torch
+
+from benchmarks.gpu_check.step import Need
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import open_decoder
+from headrace.decode.protocol import DecodeJob
+from headrace.errors import HeadraceError
+from headrace.experiments.registry import EXPERIMENTS
+from headrace.profiling.machine import provenance
+from headrace.testing.synth import SynthClip, write_clip
+
+_GPU = 0
+_SIZE = (288, 512)
+"""Of the clip that is tried: every NVDEC takes it."""
+
+
+def facts(parameters: dict[str, Any], command: list[str], *, is_rehearsal: bool) -> dict[str, Any]:
+    """Return provenance, what is missing here and why, and a table of both."""
+    missing = {} if is_rehearsal else _missing_hardware()
+    known = {f"bench {each.name}" for each in EXPERIMENTS}
+    benches: tuple[Need, ...] = ("bench decode", "bench transfer")
+    missing |= {name: f"this headrace has no {name}" for name in benches if name not in known}
+    made = provenance(parameters, command)
+    rows = [
+        *(("GPU", f"{gpu.name}, {gpu.memory_bytes >> 20} MiB") for gpu in made.machine.gpus),
+        *(("driver", gpu.driver or "not told") for gpu in made.machine.gpus[:1]),
+        ("CUDA of PyTorch", torch.version.cuda or "none"),
+        ("NVDEC", missing.get("NVDEC", "decodes")),
+        ("PyAV", av.__version__),
+        *made.versions.items(),
+    ]
+    if is_rehearsal:
+        rows = [row for row in rows if row[0] != "NVDEC"]
+    gpus = ", ".join(gpu.name for gpu in made.machine.gpus)
+    return {
+        "said": f"GPU: {gpus or 'none'}; {made.machine.cpu}, {made.machine.usable_cores} cores",
+        "heads": ["fact", "value"],
+        "rows": rows,
+        "missing": missing,
+        "provenance": made.model_dump(mode="json"),
+    }
+
+
+def _missing_hardware() -> dict[Need, str]:
+    if not torch.cuda.is_available():
+        return {"a GPU": "no NVIDIA GPU here", "NVDEC": "no NVIDIA GPU here"}
+    with TemporaryDirectory() as folder:
+        path = write_clip(Path(folder) / "clip", SynthClip(size=_SIZE, num_frames=4))
+        store = IndexStore(Path(folder) / "index")
+        try:
+            there, here = (_decoded(path, gpu, store) for gpu in (None, _GPU))
+        except HeadraceError as error:
+            return {"NVDEC": f"no NVDEC here: {error}"}
+    if np.array_equal(there, here):
+        return {}
+    return {"NVDEC": "NVDEC gives other pixels than the CPU of a clip of H.264"}
+
+
+def _decoded(path: Path, gpu: int | None, store: IndexStore) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    with closing(open_decoder(path, gpu=gpu, store=store)) as decoder:
+        return np.stack([np.asarray(f) for _, f in decoder.run(DecodeJob((0, 1, 2, 3)))])
+
+
+def main() -> None:
+    """Print it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rehearse", action="store_true")
+    parser.add_argument("--parameters", default="{}", help="JSON, kept with the result")
+    parser.add_argument("--command", default="[]", help="JSON, kept with the result")
+    options = parser.parse_args()
+    parameters, command = json.loads(options.parameters), json.loads(options.command)
+    print(json.dumps(facts(parameters, command, is_rehearsal=options.rehearse)))
+
+
+if __name__ == "__main__":
+    main()

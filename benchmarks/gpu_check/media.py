@@ -1,0 +1,97 @@
+"""Makes the media of the check: `python -m benchmarks.gpu_check.media FOLDER`.
+
+A clip, and cameras of 1600x900 in H.264 and in H.265 with GOPs of 30. All of it is synthetic: each
+picture carries its number. --small makes a few small ones, for a rehearsal.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.testing.synth_codecs import Codec
+
+GOP: Final = 30
+CODECS: Final[dict[str, Codec]] = {"h264": "h264", "h265": "hevc"}
+"""Folder of the cameras -> their codec."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How large, and how much of it."""
+
+    clip: tuple[int, int]
+    """(height, width)."""
+    camera: tuple[int, int]
+    cameras: int
+    clips: int
+    frames: int
+    """Of each file."""
+
+
+FULL: Final = Scale(clip=(1080, 1920), camera=(900, 1600), cameras=6, clips=2, frames=90)
+SMALL: Final = Scale(clip=(240, 320), camera=(96, 160), cameras=2, clips=2, frames=40)
+
+
+def clip_path(folder: Path) -> Path:
+    """Where the clip lies."""
+    return folder / "clip.mp4"
+
+
+def index_path(folder: Path, name: str) -> Path:
+    """Where the index of the cameras of a codec lies, by its name in `CODECS`."""
+    return folder / name / "index_frame.json"
+
+
+def make(folder: Path, scale: Scale) -> int:
+    """Write what is missing; return how many files there are."""
+    wanted = dict(_wanted(folder, scale))
+    missing = {path: clip for path, clip in wanted.items() if not path.is_file()}
+    with ProcessPoolExecutor(min(len(wanted), os.cpu_count() or 1)) as pool:
+        for done in [pool.submit(_write, path, clip) for path, clip in missing.items()]:
+            done.result()
+    for name in CODECS:
+        counts = {f"clip_{number}": scale.frames for number in range(scale.clips)}
+        index_path(folder, name).write_text(json.dumps({"videos": counts}) + "\n", "utf-8")
+    return len(wanted)
+
+
+def _wanted(folder: Path, scale: Scale) -> Iterator[tuple[Path, SynthClip]]:
+    yield clip_path(folder), _clip("h264", scale.clip, scale.frames)
+    for name, codec in CODECS.items():
+        for number in range(scale.clips):
+            for camera in range(scale.cameras):
+                path = folder / name / "videos" / f"clip_{number}" / f"camera_{camera}.mp4"
+                yield path, _clip(codec, scale.camera, scale.frames)
+
+
+def _clip(codec: Codec, size: tuple[int, int], frames: int) -> SynthClip:
+    return SynthClip(codec=codec, size=size, num_frames=frames, gop=GOP, b_frames=0)
+
+
+def _write(path: Path, clip: SynthClip) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"part_{path.name}")
+    write_clip(part, clip).replace(path)
+
+
+def main() -> None:
+    """Make them; print how many."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--small", action="store_true", help="few and small, for a rehearsal")
+    options = parser.parse_args()
+    scale = SMALL if options.small else FULL
+    files = make(options.folder, scale)
+    size = "{}x{}".format(*scale.camera[::-1])
+    said = f"{files} files, cameras of {size} with GOPs of {GOP}"
+    print(json.dumps({"said": said, "heads": [], "rows": []}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""What the output of a step says, once its process ended as it should."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+from benchmarks.gpu_check.step import Ended, Read, Reading, UnreadError
+from headrace.experiments.registry import EXPERIMENTS
+from headrace.profiling.session import Session
+
+_APART: Final = 0.1
+"""Share by which a confidence may differ from the plain run's: 16 bits have three digits."""
+
+
+def last_line(ended: Ended) -> Any:
+    """Return the JSON in the last line of stdout."""
+    try:
+        return json.loads(ended.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError) as error:
+        raise UnreadError("its last line is no JSON") from error
+
+
+def report(ended: Ended) -> Reading:
+    """Read what a program of this folder prints: `said`, `heads` and `rows`."""
+    found = last_line(ended)
+    rows = tuple(tuple(map(str, row)) for row in found["rows"])
+    return Reading(said=found["said"], heads=tuple(found["heads"]), rows=rows)
+
+
+def bench(name: str) -> Read:
+    """Return what reads `headrace bench NAME --json`: its answer and its table."""
+
+    def read(ended: Ended) -> Reading:
+        (experiment,) = (each for each in EXPERIMENTS if each.name == name)
+        try:
+            record = experiment.record.model_validate_json(ended.stdout)
+        except ValueError as error:
+            raise UnreadError(f"it printed no record of bench {name}") from error
+        page = experiment.page(record)
+        answer, *_ = page.findings
+        return Reading(said=answer.headline, heads=page.table.heads, rows=page.table.rows)
+
+    return read
+
+
+def tests(junit: Path) -> Read:
+    """Return what reads the report of pytest: how many passed; why others were skipped."""
+
+    def read(ended: Ended) -> Reading:
+        try:
+            cases = list(ElementTree.parse(junit).iter("testcase"))
+        except (OSError, ElementTree.ParseError) as error:
+            raise UnreadError(f"pytest left no report: {error}") from error
+        skips = [skip.get("message") or "?" for case in cases for skip in case.iter("skipped")]
+        if len(skips) == len(cases):
+            raise UnreadError(f"of {len(cases)} tests none was run")
+        said = f"{len(cases) - len(skips)} tests passed, {len(skips)} skipped"
+        rows = tuple((reason, str(count)) for reason, count in Counter(skips).most_common())
+        return Reading(said=said, heads=("skipped because", "tests") if rows else (), rows=rows)
+
+    return read
+
+
+def inference(out: Path, plain: Path | None) -> Read:
+    """Return what reads a run: complete, and its predictions those of the `plain` run."""
+
+    def read(ended: Ended) -> Reading:
+        session = _session(ended)
+        found = _predictions(out)
+        said = f"{len(found)} predictions, {session.wall_seconds:.2f} s"
+        if plain is None:
+            return Reading(said=said)
+        apart = _apart(found, _predictions(plain))
+        return Reading(said=f"{said}; confidences at most {apart:.2%} off the plain run's")
+
+    return read
+
+
+def training(out: Path) -> Read:
+    """Return what reads a training: complete, with finite losses and a head."""
+
+    def read(ended: Ended) -> Reading:
+        session = _session(ended)
+        losses = [row.loss for row in session.steps.rows() if row.loss is not None]
+        if not losses or not all(map(math.isfinite, losses)):
+            raise UnreadError(f"its losses are {losses[:4]}")
+        if session.training is None or not (out / (session.training.head or "-")).is_file():
+            raise UnreadError("it left no head")
+        return Reading(said=f"{len(losses)} steps, loss {losses[0]:.3f} to {losses[-1]:.3f}")
+
+    return read
+
+
+def refusal(ended: Ended) -> Reading:
+    """Read the one line that says why flags do not go together."""
+    lines = ended.stderr.strip().splitlines()
+    if not lines or not lines[-1].startswith("headrace: ") or "Traceback" in ended.stderr:
+        raise UnreadError("it does not say in a line what is wrong")
+    return Reading(said=f"refused, as it should be: {lines[-1].removeprefix('headrace: ')}")
+
+
+def _session(ended: Ended) -> Session:
+    try:
+        session = Session.model_validate_json(ended.stdout)
+    except ValueError as error:
+        raise UnreadError("it printed no session") from error
+    if session.outcome != "complete":
+        raise UnreadError(f"the run was {session.outcome}: {session.error}")
+    return session
+
+
+def _predictions(out: Path) -> list[dict[str, Any]]:
+    try:
+        lines = (out / "predictions.jsonl").read_text("utf-8").splitlines()
+    except OSError as error:
+        raise UnreadError(f"there are no predictions in {out.name}: {error.strerror}") from error
+    found = [json.loads(line) for line in lines]
+    if not found:
+        raise UnreadError(f"there are no predictions in {out.name}")
+    return found
+
+
+def _apart(found: list[dict[str, Any]], plain: list[dict[str, Any]]) -> float:
+    """Return the largest share by which a confidence differs; frames must be the same."""
+    if _frames(found) != _frames(plain):
+        raise UnreadError(f"{len(found)} predictions are of other frames than run:plain's")
+    pairs = zip(found, plain, strict=True)
+    apart = [abs(ours["confidence"] / theirs["confidence"] - 1) for ours, theirs in pairs]
+    most = max(math.inf if math.isnan(each) else each for each in apart)
+    if most > _APART:
+        raise UnreadError(f"a confidence is {most:.1%} off run:plain's, {_APART:.0%} is allowed")
+    return most
+
+
+def _frames(predictions: Iterable[dict[str, Any]]) -> list[tuple[int, int]]:
+    return [(each["index"], each["pts"]) for each in predictions]

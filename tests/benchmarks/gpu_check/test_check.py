@@ -1,0 +1,157 @@
+"""The check as a whole, on a machine that is made up, and as its command."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from benchmarks.gpu_check.check import has_no_gpu, hold
+from benchmarks.gpu_check.record import GpuCheckResult, status_of
+from benchmarks.gpu_check.step import Reading, Step
+from benchmarks.gpu_check.text import render
+from benchmarks.record import ROOT, origin
+
+from decode.gpus import needs_no_gpu
+from headrace.profiling.provenance import Provenance
+
+MADE = origin({})
+
+
+def machine(missing):
+    """Return the first step, of a machine that lacks something."""
+    told = {"said": "a machine", "missing": missing, "provenance": MADE.model_dump(mode="json")}
+    code = f"print({json.dumps(json.dumps(told))})"
+    read = lambda ended: Reading(said=json.loads(ended.stdout)["said"])  # noqa: E731
+    return Step(name="machine", asks="", arguments=("-c", code), limit_seconds=60, read=read)
+
+
+def step(name, needs=(), code="", **fields):
+    """Return another step."""
+    return Step(
+        name=name,
+        asks="something",
+        arguments=("-c", code),
+        limit_seconds=60,
+        read=lambda ended: Reading(said="fine"),
+        needs=needs,
+        **fields,
+    )
+
+
+def held(*steps, is_rehearsal=False):
+    """Return the result, and the outcomes by name."""
+    kept = []
+    blank = GpuCheckResult(provenance=origin({"blank": True}), is_rehearsal=is_rehearsal)
+    result = hold(steps, blank, seconds=60, on_row=lambda row: None, keep=kept.append)
+    assert [len(each.rows) for each in kept] == list(range(1, len(steps) + 1))
+    assert kept[-1] == result
+    return result, {row.name: row.outcome for row in result.rows}
+
+
+def test_a_step_that_fails_is_a_row_and_the_rest_goes_on():
+    result, outcomes = held(machine({}), step("bad", code="raise SystemExit(1)"), step("good"))
+    assert outcomes == {"machine": "passed", "bad": "failed", "good": "passed"}
+    assert result.exit_status == 1
+    assert result.provenance == Provenance.model_validate(MADE.model_dump(mode="json"))
+
+
+def test_where_nvdec_is_absent_the_rest_is_done_and_it_is_said():
+    absent = {"NVDEC": "no NVDEC here: the driver lacks it"}
+    result, outcomes = held(machine(absent), step("there", ("a GPU", "NVDEC")), step("other"))
+    assert outcomes == {"machine": "passed", "there": "not run", "other": "passed"}
+    assert result.exit_status == 4
+    assert "no NVDEC here: the driver lacks it" in render(result)
+    assert render(result).endswith("3 steps: 2 passed, 1 not run\nnot run: there\n")
+
+
+def test_without_a_gpu_nothing_else_is_run():
+    absent = {"a GPU": "no NVIDIA GPU here", "NVDEC": "no NVIDIA GPU here"}
+    result, outcomes = held(machine(absent), step("other"))
+    assert outcomes == {"machine": "passed", "other": "not run"}
+    assert has_no_gpu(result)
+
+
+def test_where_it_is_not_known_what_the_machine_is_nothing_passes():
+    result, outcomes = held(step("machine", code="raise SystemExit(1)"), step("other"))
+    assert outcomes == {"machine": "failed", "other": "not run"}
+    assert result.exit_status == 1
+    assert not has_no_gpu(result)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "status"),
+    [
+        (["passed", "passed"], 0),
+        (["passed", "failed", "not run"], 1),
+        (["passed", "too long"], 1),
+        (["passed", "not run"], 4),
+        (["passed", "interrupted", "not run"], 130),
+        ([], 4),
+    ],
+)
+def test_the_exit_status_is_0_only_where_everything_ran_and_passed(outcomes, status):
+    assert status_of(outcomes) == status
+
+
+def test_the_summary_keeps_to_80_columns():
+    columns = tuple("a column that is rather wide" for _ in range(5))
+    wide = Reading(said="so it is " * 30, heads=columns, rows=(columns,))
+    result, _ = held(
+        machine({}),
+        Step(name="w", asks="", arguments=("-c", ""), limit_seconds=60, read=lambda _: wide),
+        step("bad", code="raise SystemExit('x' * 500)"),
+        is_rehearsal=True,
+    )
+    text = render(result)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "(3 more columns in the JSON)" in text
+    assert "it says nothing of a GPU" in text
+
+
+def call(*words):
+    """Return what the command comes to."""
+    command = [sys.executable, str(ROOT / "scripts" / "gpu_check.py"), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+
+
+def test_a_rehearsal_runs_its_steps_for_real_and_keeps_them(tmp_path):
+    done = call("--rehearse", "--only", "run:refused2,nvdec:h264", "--out", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = GpuCheckResult.load(tmp_path / "gpu_check.json")
+    names = ["machine", "media", "run:refused2", "nvdec:h264"]
+    assert [(row.name, row.outcome) for row in result.rows] == [(n, "passed") for n in names]
+    assert result.is_rehearsal
+    assert result.provenance.configuration["only"] == "run:refused2,nvdec:h264"
+    assert "--prep-on-gpu is for --mode inference" in result.rows[2].said
+    assert render(result) in done.stdout
+
+
+@needs_no_gpu
+def test_without_a_gpu_the_command_says_so_and_ends_with_3(tmp_path):
+    done = call("--only", "run:plain", "--out", tmp_path)
+    assert done.returncode == 3
+    assert done.stderr == (
+        "gpu_check: no NVIDIA GPU here, nothing was checked; --rehearse runs the same steps on "
+        "the CPU\n"
+    )
+    assert "passed" not in [row.outcome for row in result_rows(tmp_path)[1:]]
+
+
+def result_rows(folder):
+    """Return the rows that were kept."""
+    return GpuCheckResult.load(folder / "gpu_check.json").rows
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--only", "ruin"], "no step ruin; there are machine, media, tests, run, memory, decode"),
+        (["--seconds", "0"], "--seconds must be > 0, got 0"),
+        (["--out", "/proc/nowhere"], "cannot write into /proc/nowhere"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_line(words, said):
+    done = call(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1

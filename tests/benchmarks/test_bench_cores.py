@@ -1,0 +1,113 @@
+"""Tests of benchmarks/bench_cores.py: the same frames in every way; what follows for more cores."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.bench_cores import loaded, planned, ways
+from benchmarks.cores.record import CoresResult, Loading, Planning, Scanning
+from benchmarks.cores.slow_source import BLOCK_BYTES, Network, SlowFile
+from benchmarks.questions.loader_cores import answer
+from benchmarks.record import origin
+
+from benchmarks.tables import cores
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.training.decoding import JobDecoder
+
+TASK: dict[str, Any] = {
+    "size": (16, 16),
+    "batch_size": 4,
+    "threads": 1,
+    "memory_budget": "1MiB",
+    "lookahead": None,
+    "frames_per_burst": None,
+    "latency_ms": 0.0,
+    "megabytes_per_second": None,
+    "warm_up_seconds": 0.0,
+    "seconds": 0.01,
+}
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[str]:
+    made = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=12, gop=6)) for k in range(2)]
+    return [str(path) for path in made]
+
+
+def test_every_way_gives_the_frames_of_the_plain_one(paths: list[str]) -> None:
+    plain = answer(paths=paths, way="decoded", **TASK)
+    for asked in ({"threads": 2}, {"lookahead": 1}, {"megabytes_per_second": 1e6}):
+        found = answer(paths=paths, way="decoded", **{**TASK, **asked})
+        assert found["checksum"] == plain["checksum"]
+        assert (found["requests"] > 0) == ("megabytes_per_second" in asked)
+
+
+def test_all_but_decoding_decodes_nothing(
+    paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobDecoder, "_decode", JobDecoder._decode)  # so that it comes back
+    plain = answer(paths=paths, way="decoded", **TASK)
+    found = answer(paths=paths, way="undecoded", **TASK)
+    assert found["repeat"]["frames"] > 0
+    assert found["checksum"] != plain["checksum"]
+
+
+def test_a_slow_file_is_that_file_a_block_at_a_time(tmp_path: Path) -> None:
+    content = bytes(range(256)) * (BLOCK_BYTES // 128)
+    (tmp_path / "file").write_bytes(content)
+    network = Network(0.0, None)
+    with SlowFile(tmp_path / "file", network) as file:
+        assert b"".join(iter(lambda: file.read(100_000), b"")) == content
+        assert network.requests == 2
+        file.seek(BLOCK_BYTES - 1)
+        assert file.read(10) == content[BLOCK_BYTES - 1 : BLOCK_BYTES]
+
+
+def found(checksum: int, others: float = 0.0) -> dict[str, Any]:
+    repeat = {"wall_seconds": 1.0, "cpu_seconds": 1.0, "frames": 500, "others_cpu_seconds": others}
+    return {"repeat": repeat, "requests": 0, "checksum": checksum}
+
+
+def test_a_way_with_another_first_batch_has_failed() -> None:
+    rows = [Loading(way="decoded", threads=1), Loading(way="decoded", threads=2)]
+    timed = list(loaded({"paths": []}, rows, lambda asked: found(asked["threads"])))
+    assert [row.failure for row in timed] == [None, "its first batch is another"]
+
+
+def test_the_planner_is_timed_alone() -> None:
+    assert planned((2, 50), 0.0).requests >= 50
+
+
+def result_of(others: float) -> CoresResult:
+    """Two processes are twice as fast as one; two threads are as fast as one."""
+    asked = list(ways(is_quick=False))
+    return CoresResult(
+        provenance=origin({}),
+        compared=16,
+        loading=tuple(loaded({"paths": []}, asked, lambda asked: found(1, others))),
+        planning=(Planning(files=100, lookahead=1_000, requests=1_000, seconds=0.01),),
+        scanning=(Scanning(way="loader", files=200, seconds=2.0),),
+    )
+
+
+def test_the_tables_tell_what_was_measured_from_what_is_on_paper() -> None:
+    result = result_of(others=1.0)
+    # The other process is no other work.
+    assert "not derived" in cores.loading(result), "a thread by itself had half of the machine"
+    quiet = result_of(others=0.0)
+    text = cores.loading(quiet)
+    assert "| 1 × 1 thread | 500 | 2.00 |" in text
+    assert "| 64 | 500 | 8,000 |" in text, "one process does no more than all but decoding"
+    assert "| 100 files | 1,000 | 10.0 |" in cores.planning(quiet)
+    assert "| 200 new files | s | files/s |" in cores.scanning(quiet)
+    assert "| 20 ms | 500 |" in cores.reading(quiet)
+
+
+@pytest.mark.parametrize(
+    ("threads", "processes", "share"), [(2.0, 2.0, 0.0), (1.0, 2.0, 1.0), (1.6, 2.0, 0.25)]
+)
+def test_what_threads_lack_of_processes_is_serial(
+    threads: float, processes: float, share: float
+) -> None:
+    assert cores.serial_share(threads, processes) == pytest.approx(share)
+    assert cores.amdahl(share, 2) == pytest.approx(threads)

@@ -1,0 +1,68 @@
+"""Tests of benchmarks/bench_proxy.py: every way is proved and timed, over links of a few videos."""
+
+import pytest
+from benchmarks.bench_proxy import ORIGINALS, SHARDS, ProxyResult, contest, prepared
+from benchmarks.questions.proxied_frames import answer
+from benchmarks.record import origin
+from benchmarks.runner import WorkerError
+from benchmarks.tables.proxied import proxied
+
+from benchmarks import bench_proxy
+from headrace.testing.synth import SynthClip, write_clip
+
+
+def test_each_way_is_proved_and_timed(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench_proxy, "GOPS", (4,))
+    monkeypatch.setattr(bench_proxy, "SIZE", (48, 64))
+    monkeypatch.setattr(bench_proxy, "BATCH_SIZE", 8)
+    clips = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=30, gop=30)) for k in range(2)]
+    place, made = prepared(clips, tmp_path / "made")
+    assert [each.frames for each in made] == [60, 60]
+    assert made[0].psnr > 20
+    asked = []
+
+    def ask(words):
+        asked.append(words)
+        if words["way"] == "webdataset":
+            raise WorkerError("no shards today")
+        return answer(**{k: v for k, v in words.items() if k not in ("question", "cores")})
+
+    timing = {"seconds": 0.01, "warm_up_seconds": 0.01}
+    rows = list(contest(place, 5, timing, ask))
+    failures = {row.name: row.failure for row in rows if row.failure}
+    assert failures.pop(SHARDS) == "no shards today"
+    assert set(failures) <= {bench_proxy.FFCV}
+    assert sum(words["seconds"] == 0 for words in asked) == len(bench_proxy.GOPS)
+    assert all(row.repeats[0].frames >= 8 for row in rows if not row.failure)
+    result = ProxyResult(
+        provenance=origin({"size": (48, 64)}), videos=2, made=made, rows=tuple(rows)
+    )
+    lines = proxied(result).splitlines()
+    assert lines[2].startswith(f"| 5 files | {ORIGINALS} | ")
+    assert " | 1.0 | " in lines[2]
+
+
+def test_a_proxy_that_shows_something_else_is_not_timed():
+    row = bench_proxy._row(
+        "proxies", "5 files", {"proxies": "x", "videos": []}, {}, lambda words: {"wrong": 3}
+    )
+    assert (row.failure, row.repeats) == ("3 frames are wrong", ())
+
+
+@pytest.mark.parametrize("way", ["uniform", "bursts"])
+def test_a_question_is_answered_by_the_loader(tmp_path, way):
+    clip = write_clip(tmp_path / "a", SynthClip(num_frames=40))
+    found = answer(
+        way=way,
+        videos=[str(clip)],
+        proxies=None,
+        shards=[],
+        store=str(tmp_path / "index"),
+        size=(32, 32),
+        batch_size=4,
+        memory_budget="16MiB",
+        warm_up_seconds=0.01,
+        seconds=0.01,
+    )
+    assert found["frames"] >= 4
+    assert found["lookahead"] >= 4
