@@ -84,7 +84,41 @@ def test_what_headrace_refuses_ends_an_example_with_one_line(tmp_path):
     assert found.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("example", ["train_frames.py", "train_clips.py", "camera_stream.py"])
+NO_CHECKPOINTS = """
+import argparse, torch
+from pathlib import Path
+from common import Checkpoint, joined
+class Loader:
+    state_dict = dict
+Path("text").write_text("{}"), Path("empty").touch(), torch.save([1], "list")
+network = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(network.parameters())
+for path in map(Path, ("text", "empty", "list", ".", "text/a")):
+    kept = Checkpoint(path=path, every=1, network=network, optimizer=optimizer, loader=Loader())
+    try:
+        with joined(argparse.ArgumentParser("try")):
+            kept.save(1) if path.parent.is_file() else kept.resume(torch.device("cpu"))
+    except SystemExit as ended:
+        print(ended.code)
+"""
+
+
+def test_what_is_no_checkpoint_is_named_and_left_as_it_is(tmp_path):
+    """A file of another kind, an empty one, one of torch's that is none of ours, and a folder."""
+    script = tmp_path / "read.py"
+    script.write_text(NO_CHECKPOINTS)
+    found = changed(f"import os; os.chdir({str(tmp_path)!r})", str(script))
+    assert found.stdout.split() == ["1"] * 5, found.stderr
+    lines = found.stderr.splitlines()
+    assert [re.split(": ", line, maxsplit=2)[0] for line in lines] == ["try"] * 5
+    assert "list is no checkpoint of an example; name another" in lines[2]
+    assert "cannot write the checkpoint text/a" in lines[4]
+    assert (tmp_path / "text").read_text() == "{}"
+
+
+@pytest.mark.parametrize(
+    "example", ["train_frames.py", "train_clips.py", "train_cameras.py", "camera_stream.py"]
+)
 def test_help_says_what_each_option_means(example):
     found = ended(str(EXAMPLES / example), "--help", COLUMNS="400")
     assert found.returncode == 0

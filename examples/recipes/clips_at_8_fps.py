@@ -1,0 +1,24 @@
+"""Files of any rate, clips of one: 2 seconds are 16 frames in each of them.
+
+python clips_at_8_fps.py VIDEO...
+"""
+
+import sys
+from fractions import Fraction
+
+from headrace import ClipLoader, RandomClips, open_index
+
+videos = sys.argv[1:]
+clips = RandomClips(num_frames=16, fps=8)
+
+with ClipLoader(videos, clips=clips, batch_size=len(videos), size=(64, 64)) as loader:
+    batch = next(iter(loader))
+
+for video, shown in zip(batch.video.tolist(), batch.index.tolist(), strict=True):
+    index = open_index(videos[video])
+    begins = index.pts * index.info.time_base  # fractions: nothing is rounded
+    ends = begins + index.duration * index.info.time_base
+    for step, frame in enumerate(shown):
+        asked = begins[shown[0]] + Fraction(step, 8)
+        assert begins[frame] <= asked < ends[frame]
+    print(f"{videos[video]}: every {(shown[-1] - shown[0]) / 15:.2f} frames")

@@ -1,0 +1,28 @@
+"""Labels are in a table: every frame comes with those of its row, and with any other column.
+
+python csv_labels.py LABELS.csv           # path,label,speed
+"""
+
+import csv
+import sys
+from pathlib import Path
+
+from headrace import FrameLoader, Manifest, Permutation
+
+table = Path(sys.argv[1])
+manifest = Manifest.read(table)
+classes = manifest.classes["label"]
+print(f"{len(manifest)} rows, classes {', '.join(classes)}")
+
+with FrameLoader(manifest, sampling=Permutation(), batch_size=16, size=(64, 64)) as loader:
+    batches = list(loader)
+
+written = list(csv.DictReader(table.open()))
+for batch in batches:
+    for row, video, label, speed in zip(
+        batch.row, batch.video, batch.label, batch.speed, strict=True
+    ):
+        assert classes[label] == written[row]["label"]
+        assert manifest.videos[video].name == Path(written[row]["path"]).name
+        assert speed == float(written[row]["speed"])
+print(f"{sum(map(len, batches))} frames, each with the label of its row")

@@ -1,0 +1,29 @@
+"""Many actions in one video, also at the same time: a clip of each, inside its segment.
+
+python overlapping_segments.py ACTIONS.csv       # path,start_seconds,end_seconds,label
+"""
+
+import sys
+from collections import Counter
+
+from headrace import ClipLoader, Manifest, RandomClips
+
+manifest = Manifest.read(sys.argv[1])
+classes = manifest.classes["label"]
+clips = RandomClips(num_frames=8, fps=8, boundary="pad")
+taken = Counter()
+
+with ClipLoader(manifest, clips=clips, batch_size=4, size=(64, 64)) as loader:
+    for batch in loader:
+        for sample, row in enumerate(batch.row.tolist()):
+            start, end = manifest.segments[row]
+            seconds = batch.pts_seconds[sample].tolist()
+            assert start <= min(seconds)
+            assert end is None or max(seconds) < end
+            assert classes[batch.label[sample]] == manifest.columns["label"][row]
+            taken[row] += 1
+    statistics = loader.statistics
+
+assert taken == dict.fromkeys(range(len(manifest)), 1)
+print(f"{len(manifest)} segments of {len(manifest.videos)} videos, each once")
+print(f"{statistics.frames_decoded} frames decoded for {statistics.frames_delivered}")

@@ -1,0 +1,73 @@
+"""The notebook, kept with its outputs, and run again as a user runs it."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from examples.running import EXAMPLES
+
+KEPT = sorted(EXAMPLES.glob("*.ipynb"))
+MOST_BYTES = 1_000_000
+RUN = EXAMPLES.parent / "scripts" / "run_notebooks.py"
+
+
+def code_of(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def said(notebook):
+    """Return what each cell gave: its kinds, and its texts but for their numbers."""
+    return [[*map(_outline, cell.outputs)] for cell in code_of(notebook)]
+
+
+def _outline(output):
+    if output.output_type == "stream":
+        return output.name, re.sub(r"\d+(\.\d+)?", "#", output.text)
+    assert output.output_type != "error", output
+    text = re.sub(r"\d+(\.\d+)?", "#", output.data["text/plain"])
+    return sorted(output.data), text
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
+def test_a_notebook_is_kept_as_it_was_run(path):
+    """Whoever changes a cell runs it again: python scripts/run_notebooks.py"""
+    notebook = nbformat.read(path, as_version=4)
+    sources = "\0".join(cell.source for cell in code_of(notebook))
+    assert notebook.metadata.headrace.sources_run == hashlib.sha256(sources.encode()).hexdigest()
+    cells = code_of(notebook)
+    assert [cell.execution_count for cell in cells] == [*range(1, len(cells) + 1)]
+    assert any("image/png" in str(each) for each in said(notebook))
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
+def test_a_kept_notebook_is_small_and_names_no_place_of_a_machine(path):
+    assert path.stat().st_size < MOST_BYTES
+    texts = str(said(nbformat.read(path, as_version=4)))
+    assert not re.search(r"/(tmp|home|root|work|Users|usr)\b|site-packages|Traceback", texts)
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
+def test_a_notebook_says_again_what_it_said(path, tmp_path):
+    again = shutil.copy(path, tmp_path)
+    here = {
+        name: str(tmp_path / name.lower())
+        for name in ("XDG_CACHE_HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR")
+    }
+    done = subprocess.run(
+        [sys.executable, str(RUN), str(again)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env=os.environ | here | {"OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    kept, found = (nbformat.read(each, as_version=4) for each in (path, again))
+    assert [cell.source for cell in kept.cells] == [cell.source for cell in found.cells]
+    assert said(found) == said(kept)

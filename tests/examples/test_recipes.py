@@ -1,0 +1,155 @@
+"""The short examples, run as a user runs them; each checks itself what matters."""
+
+import ast
+import csv
+import tokenize
+from fractions import Fraction
+
+import pytest
+
+import headrace
+from examples.running import EXAMPLES, TWO_PROCESSES, ended
+from headrace.testing.synth import SynthClip, write_clip
+
+RECIPES = EXAMPLES / "recipes"
+MOST_LINES = 30
+RATES = (15, 24, 25, Fraction(30000, 1001), 50, 60)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """A folder for each of two classes, with four videos of 40 frames in each."""
+    folder = tmp_path_factory.mktemp("dataset")
+    for label in ("run", "walk"):
+        for number in range(4):
+            (folder / label).mkdir(exist_ok=True)
+            write_clip(folder / label / f"{number}", SynthClip(num_frames=40, size=(64, 96)))
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path_factory):
+    """Return a function that runs a recipe that must go well, and returns what it says."""
+    cache = str(tmp_path_factory.getbasetemp() / "recipes-cache")
+
+    def run_recipe(name, *words, launcher=()):
+        found = ended(*launcher, str(RECIPES / name), *map(str, words), XDG_CACHE_HOME=cache)
+        assert found.returncode == 0, found.stderr
+        return found.stdout
+
+    return run_recipe
+
+
+def write_table(path, head, rows):
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([head.split(","), *rows])
+    return path
+
+
+def lines_of_code(path):
+    """Return the lines of a script that hold code: no comment, no docstring, not empty."""
+    tree = ast.parse(path.read_text())
+    docstring = range(tree.body[0].lineno, tree.body[0].end_lineno + 1)
+    assert isinstance(tree.body[0].value, ast.Constant)
+    blank = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    with path.open("rb") as file:
+        found = {
+            line
+            for token in tokenize.tokenize(file.readline)
+            if token.type not in {*blank, tokenize.ENCODING, tokenize.ENDMARKER}
+            for line in range(token.start[0], token.end[0] + 1)
+        }
+    return found - set(docstring)
+
+
+EACH = sorted(RECIPES.glob("*.py"))
+
+
+@pytest.mark.parametrize("recipe", EACH, ids=lambda path: path.name)
+def test_a_recipe_is_short_checks_itself_and_uses_public_names(recipe):
+    assert len(lines_of_code(recipe)) <= MOST_LINES
+    tree = ast.parse(recipe.read_text())
+    assert any(isinstance(node, ast.Assert) for node in ast.walk(tree))
+    used = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "headrace"
+        for alias in node.names
+    }
+    assert used <= set(headrace.__all__)
+    assert "headrace." not in recipe.read_text()
+
+
+@pytest.mark.parametrize("recipe", EACH, ids=lambda path: path.name)
+def test_a_recipe_is_listed_where_its_subject_is(recipe):
+    pages = [(EXAMPLES.parent / "docs" / page).read_text() for page in ("training.md", "clips.md")]
+    assert any(f"../examples/recipes/{recipe.name})" in page for page in pages)
+
+
+def test_a_folder_for_each_class(run, dataset):
+    said = run("folder_per_class.py", dataset)
+    assert len(said.splitlines()) == 4  # two clips of each of two videos
+    assert " in run: " in said or " in walk: " in said
+
+
+def test_labels_in_a_table(run, dataset, tmp_path):
+    rows = [
+        (video.relative_to(dataset), video.parent.name, number / 2)
+        for number, video in enumerate(sorted(dataset.glob("*/*.mp4")))
+    ]
+    table = write_table(dataset / "labels.csv", "path,label,speed", rows)
+    said = run("csv_labels.py", table)
+    assert said == "8 rows, classes run, walk\n320 frames, each with the label of its row\n"
+
+
+def test_overlapping_segments_of_one_file(run, tmp_path):
+    write_clip(tmp_path / "street", SynthClip(num_frames=240, size=(64, 96)))
+    write_clip(tmp_path / "park", SynthClip(num_frames=60, size=(64, 96)))
+    rows = [
+        *(("street.mp4", start, start + 3, "walk") for start in (0, 0.5, 1, 4)),
+        *(
+            ("street.mp4", 2, 8, "ride"),
+            ("street.mp4", 2.5, 2.9, "jump"),
+            ("park.mp4", "", "", "walk"),
+        ),
+    ]
+    table = write_table(tmp_path / "actions.csv", "path,start_seconds,end_seconds,label", rows)
+    said = run("overlapping_segments.py", table)
+    assert said.startswith("7 segments of 2 videos, each once\n")
+
+
+def test_clips_at_a_rate_of_files_of_any_rate(run, tmp_path):
+    videos = [
+        write_clip(
+            tmp_path / f"{float(rate):.0f}",
+            SynthClip(num_frames=int(4 * rate), frame_rate=Fraction(rate), size=(64, 96)),
+        )
+        for rate in RATES
+    ]
+    said = run("clips_at_8_fps.py", *videos)
+    apart = [float(line.split()[-2]) for line in said.splitlines()]
+    assert sorted(apart) == pytest.approx([float(rate) / 8 for rate in RATES], abs=0.1)
+
+
+def test_ten_clips_of_33_videos_on_two_ranks_count_once_each(run, tmp_path):
+    clip = write_clip(tmp_path / "0", SynthClip(num_frames=60, size=(64, 64)))
+    videos = [clip]
+    for number in range(1, 33):
+        videos.append(tmp_path / f"{number}.mp4")
+        videos[-1].write_bytes(clip.read_bytes())
+    said = run("ten_clip_evaluation.py", *videos, launcher=TWO_PROCESSES)
+    assert said.splitlines()[0] == "330 clips of 33 videos on 2 ranks, each once"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "package"),
+    [
+        ("lightning_resume.py", "lightning"),
+        ("trainer_resume.py", "transformers"),
+        ("accelerate_resume.py", "accelerate"),
+    ],
+)
+def test_a_trainer_goes_on_in_the_middle_of_an_epoch(recipe, package, run, dataset, tmp_path):
+    pytest.importorskip(package, reason="headrace[trainers] is not installed")
+    said = run(recipe, dataset, tmp_path / "checkpoints")
+    assert said.splitlines()[-1] == "320 frames, each once in each of 2 epochs"
