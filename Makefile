@@ -14,10 +14,17 @@ DEMO := $(VENV)/.demo
 DEV := $(VENV)/.dev
 MEDIA := $(VENV)/.media
 BENCH := $(VENV)/.bench
+LOWEST := .venv-lowest
+LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
+
+# Tests that ask nothing of the clock, run by two processes; the others wait for streams, browsers and
+# other programs, and have the machine to themselves.
+APART := tests/cache tests/decode tests/examples tests/models tests/planning tests/preprocess tests/sampling \
+  tests/training tests/video
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format wheel lock setup bench conformance bench-setup system-packages clean
+.PHONY: help demo test test-lowest check format wheel lock setup bench conformance gpu-check bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +40,14 @@ check: setup  ## format, lint, types, architecture, tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest tests/test_architecture.py --quiet
-	$(BIN)/pytest
+	$(BIN)/pytest $(APART) --numprocesses 2 --dist loadfile
+	$(BIN)/pytest $(APART:%=--ignore=%)
+
+# Left out: the ranks, since a group of PyTorch 2.5 that ends just after it gathered may hang.
+test-lowest: $(LOWEST)/.done  ## run the tests of loaders and reports on the lowest versions
+	$(LOWEST)/bin/python -m pytest --quiet tests/test_core_install.py tests/planning tests/sampling \
+	  tests/video tests/decode tests/training tests/report tests/experiments/survey/test_page_browser.py \
+	  --ignore tests/training/test_ranks.py --ignore tests/training/trainers
 
 format: $(DEV)  ## rewrite the code as `make check` wants it
 	$(BIN)/ruff check --fix .
@@ -47,14 +61,21 @@ lock:  ## write constraints.txt from what is installed
 
 setup: $(DEV) $(MEDIA)  ## install the package, its tools and the clips of the tests
 
-bench: bench-setup  ## time headrace beside other libraries (three hours), write the figures
+bench: bench-setup  ## time headrace beside other libraries (three to four hours), write the figures
+	$(BIN)/python -m benchmarks.media
+	$(BIN)/python -m benchmarks.camera_media --num-frames 40
+	$(BIN)/python -m benchmarks.camera_media --num-frames 120
+	$(BIN)/python -m benchmarks.camera_media --num-frames 240
 	$(BIN)/python -m benchmarks.bench_sequential
 	$(BIN)/python -m benchmarks.bench_startup
 	$(BIN)/python -m benchmarks.bench_random_frames
+	$(BIN)/python -m benchmarks.bench_first_batch
 	$(BIN)/python -m benchmarks.bench_random_clips
 	$(BIN)/python -m benchmarks.bench_correlation
 	$(BIN)/python -m benchmarks.bench_cameras
+	$(BIN)/python -m benchmarks.bench_camera_windows
 	$(BIN)/python -m benchmarks.bench_scaling
+	$(BIN)/python -m benchmarks.bench_cores
 	$(BIN)/python -m benchmarks.bench_live
 	$(BIN)/python -m benchmarks.bench_run
 	$(BIN)/python -m benchmarks.bench_overhead
@@ -63,6 +84,7 @@ bench: bench-setup  ## time headrace beside other libraries (three hours), write
 	$(BIN)/python -m benchmarks.bench_extract
 	$(BIN)/python -m benchmarks.bench_extract_memory
 	$(BIN)/python -m benchmarks.bench_features
+	$(BIN)/python -m benchmarks.bench_proxy
 	$(BIN)/python -m benchmarks.bench_plan
 	$(BIN)/python -m benchmarks.bench_remote
 	$(BIN)/python -m benchmarks.soak
@@ -72,14 +94,18 @@ conformance: setup bench-setup  ## hold every kind of file against a plain decod
 	$(BIN)/python -m benchmarks.conformance.draws
 	$(BIN)/python -m benchmarks.conformance --synthetic build/conformance --json benchmarks/results/conformance.json
 
+# Installs nothing, since such a machine may have no network.
+gpu-check:  ## check and measure all that wants an NVIDIA GPU (under 10 minutes)
+	$(or $(wildcard $(BIN)/python),$(PYTHON)) scripts/gpu_check.py
+
 bench-setup: $(DEV) $(BENCH)  ## install the libraries the benchmarks compare with
 
 system-packages:  ## install the system packages of the tests, or name them
 	@scripts/system_packages.sh
 
-clean:  ## remove what was built, cached or written, all but .venv
+clean:  ## remove what was built, cached or written, all but .venv*
 	rm -rf build dist demo_out demo_live .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -90,16 +116,27 @@ $(VENV)/pyvenv.cfg:
 $(PACKAGE): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	@echo "Installing headrace into $(VENV); with PyTorch this is some gigabytes and minutes."
 	$(INSTALL) hatchling editables
-	$(INSTALL) --no-build-isolation --editable .
+	$(INSTALL) --no-build-isolation --editable '.[run]'
+	@touch $@
+
+$(LOWEST)/.done: constraints-lowest.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
+	  echo "constraints-lowest.txt is for Python 3.11: make test-lowest PYTHON=python3.11"; exit 1; } >&2
+	@echo "Installing the lowest versions into $(LOWEST): 2.7 GB of wheels, 5 GB on disk."
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST_PIP) --constraint constraints.txt hatchling editables
+	$(LOWEST_PIP) --no-deps --requirement constraints-lowest.txt
+	$(LOWEST_PIP) --no-deps --requirement requirements-media.txt
+	$(LOWEST_PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(DEMO): $(PACKAGE) requirements-demo.txt
-	$(INSTALL) --no-build-isolation --editable '.[web]'
+	$(INSTALL) --no-build-isolation --editable '.[run,web]'
 	$(INSTALL) --no-deps --requirement requirements-demo.txt
 	@touch $@
 
 $(DEV): $(PACKAGE)
-	$(INSTALL) --no-build-isolation --editable '.[dev,web,parquet,safetensors,redis,ray,nvtx,tensorboard,trainers]'
+	$(INSTALL) --no-build-isolation --editable '.[run,dev,web,parquet,safetensors,redis,ray,nvtx,tensorboard,torchcodec,trainers]'
 	@touch $@
 
 $(MEDIA): $(PACKAGE) requirements-demo.txt requirements-media.txt
@@ -107,5 +144,5 @@ $(MEDIA): $(PACKAGE) requirements-demo.txt requirements-media.txt
 	@touch $@
 
 $(BENCH): $(PACKAGE)
-	$(INSTALL) --no-build-isolation --editable '.[bench]'
+	$(INSTALL) --no-build-isolation --editable '.[run,bench]'
 	@touch $@

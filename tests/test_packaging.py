@@ -9,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
@@ -46,6 +48,18 @@ def test_an_installed_wheel_is_imported_from_where_it_lies(wheel: Path, tmp_path
     _python("-m", "pip", "install", *options, "--target", str(tmp_path), str(wheel))
     where = _python("-c", "import headrace; print(headrace.__file__)", path=tmp_path)
     assert Path(where.strip()) == tmp_path / "headrace" / "__init__.py"
+
+
+def test_the_lowest_versions_that_are_allowed_are_those_that_are_tried() -> None:
+    pins = dict(
+        line.split("==")
+        for line in (ROOT / "constraints-lowest.txt").read_text("utf-8").splitlines()
+        if not line.startswith("#")
+    )
+    extras = PROJECT["optional-dependencies"]
+    for each in map(Requirement, [*PROJECT["dependencies"], *extras["run"], *extras["parquet"]]):
+        (lowest,) = (bound.version for bound in each.specifier if bound.operator == ">=")
+        assert Version(pins[each.name]) == Version(lowest), each.name
 
 
 def test_the_declared_version_is_the_installed_one() -> None:
