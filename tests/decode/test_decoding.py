@@ -40,6 +40,36 @@ def test_another_kind_of_device_is_refused(device):
         Decoding(device=device)
 
 
+@pytest.mark.parametrize(
+    ("way", "decoding"),
+    [
+        ("cpu", Decoding()),
+        ("cuda", Decoding(device="cuda:0")),
+        ("cuda:2", Decoding(device="cuda:2")),
+        ("pyav", Decoding()),
+        ("torchcodec", Decoding(backend="torchcodec")),
+        ("torchcodec:cpu", Decoding(backend="torchcodec")),
+        ("torchcodec:cuda", Decoding(backend="torchcodec", device="cuda:0")),
+        ("torchcodec:cuda:3", Decoding(backend="torchcodec", device="cuda:3")),
+    ],
+)
+def test_a_command_line_names_it(way, decoding):
+    assert Decoding.named(way) == decoding
+    assert Decoding.named(way, keeps_on_device=True) == replace(decoding, keeps_on_device=True)
+
+
+@pytest.mark.parametrize("way", ["gpu", "", ":", "nvdec:cuda:0", "mps"])
+def test_a_name_of_no_way_is_refused_with_those_there_are(way):
+    with pytest.raises(BackendError, match=f"no way to decode '{way}'.*pyav, torchcodec.*cuda:0"):
+        Decoding.named(way)
+
+
+@pytest.mark.parametrize("way", ["cpu:0", "cuda:", "torchcodec:gpu", "torchcodec:cuda:x"])
+def test_a_name_of_no_device_is_refused(way):
+    with pytest.raises(ConfigError, match="device must be cpu or cuda:N"):
+        Decoding.named(way)
+
+
 def test_a_decoding_and_a_gpu_at_once_are_refused(index):
     with pytest.raises(ConfigError, match="give decoding or gpu, got both"):
         open_decoder(index, decoding=ON_CPU, gpu=0)

@@ -60,6 +60,29 @@ class Decoding:
             raise ConfigError(f"give decoding or gpu, got both: {decoding} and gpu={gpu}")
         return decoding or cls.on_gpu(gpu)
 
+    @classmethod
+    def named(cls, way: str, *, keeps_on_device: bool = False) -> "Decoding":
+        """Return the decoding that a command line names: `cpu`, `cuda`, `torchcodec:cuda:1`, ...
+
+        Args:
+            way: A device, or a backend, or both with a colon between. `cuda` is `cuda:0`; a backend
+                alone decodes on the CPU.
+            keeps_on_device: As in the value.
+
+        Raises:
+            ConfigError: it names no device; BackendError: no backend.
+        """
+        first, _, rest = way.partition(":")
+        is_device = first in ("cpu", "cuda")
+        backend, device = ("pyav", way) if is_device else (first, rest or "cpu")
+        if backend not in BACKENDS:
+            raise BackendError(
+                f"no way to decode {way!r}; name a device, cpu or cuda:N, or a backend of "
+                f"{', '.join(BACKENDS)}, or both, as in torchcodec:cuda:0"
+            )
+        device = "cuda:0" if device == "cuda" else device
+        return cls(backend=backend, device=device, keeps_on_device=keeps_on_device)
+
     @property
     def gpu(self) -> int | None:
         """Number of the GPU; None: the CPU decodes."""
