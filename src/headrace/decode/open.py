@@ -137,19 +137,9 @@ def open_device_decoder(
             f"open_device_decoder leaves frames on {decoding.device}, and they were to come down; "
             "give keeps_on_device=True, or take open_decoder"
         )
-    if decoding.backend != "pyav":
-        raise BackendError(
-            f"open_device_decoder was to decode by {decoding.backend}, which gives arrays; leave "
-            "the backend out"
-        )
     index = source if isinstance(source, StreamIndex) else open_index(source, store)
-    if isinstance(index, ProxyIndex):
-        raise BackendError(
-            f"frames of {index.source} were to be tensors on {decoding.device}, and a proxy gives "
-            "arrays; leave the proxies out"
-        )
     shape = shape or FrameShape()
-    capabilities_of(decoding).check(decoding, index, shape)
+    check_stays(index, shape, decoding)
     converter = TensorConverter(
         shape,
         index.info.orientation,
@@ -158,3 +148,20 @@ def open_device_decoder(
         colour_is_left=colour_is_left(index.info.codec),
     )
     return PyavDecoder(index, shape, decoding, converter)
+
+
+def check_stays(index: StreamIndex, shape: FrameShape, decoding: Decoding) -> None:
+    """Do nothing if frames of a video can be tensors on the device that decodes them.
+
+    Raises:
+        BackendError: they cannot be: it is not decoded there, or does not become RGB there.
+    """
+    from headrace.decode.tensor_planes import check_stored
+
+    asked = f"frames of {index.source} were to be tensors on {decoding.device}"
+    if decoding.backend != "pyav":
+        raise BackendError(f"{asked}, and {decoding.backend} gives arrays; leave the backend out")
+    if isinstance(index, ProxyIndex):
+        raise BackendError(f"{asked}, and a proxy gives arrays; leave the proxies out")
+    capabilities_of(decoding).check(decoding, index, shape)
+    check_stored(index.info.pixel_format, str(index.source))

@@ -29,15 +29,41 @@ def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
             ) from error
 
 
-def check_decoding(decoding: Decoding) -> None:
+def check_decoding(decoding: Decoding, *, may_stay: bool = False) -> None:
     """Check that what decodes is here: its backend, and its GPU. CUDA is not started.
 
+    Args:
+        decoding: What decodes.
+        may_stay: Whether frames may stay on the GPU.
+
     Raises:
-        BackendError: it is not; or frames were to stay on the GPU.
+        BackendError: it is not; or frames were to stay on the GPU, and may not.
     """
-    decoding.check_comes_down()
+    if not may_stay:
+        decoding.check_comes_down()
     check_gpu(decoding.gpu)
     capabilities_of(decoding)
+
+
+def check_stay(decoding: Decoding, device: torch.device | str | None, pin_memory: bool) -> None:
+    """Do nothing if batches of frames that stay on a GPU are not to be brought down.
+
+    Raises:
+        ConfigError: they are: by page-locked memory, or to a device that is no GPU.
+    """
+    if not decoding.stays_on_gpu:
+        return
+    if pin_memory:
+        raise ConfigError(
+            "pin_memory=True was asked for, which is for batches in the CPU's memory that go to a "
+            f"GPU, and frames were to stay on {decoding.device}, where they are already; leave "
+            "pin_memory out"
+        )
+    if device is not None and torch.device(device).type != "cuda":
+        raise ConfigError(
+            f"device={str(device)!r} was asked for, and frames were to stay on {decoding.device}; "
+            "leave device out, or leave keeps_on_device out, so that frames come down"
+        )
 
 
 def check_gpu(gpu: int | None) -> None:

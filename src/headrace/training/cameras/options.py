@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from headrace.decode.protocol import check_on_error
 from headrace.errors import ConfigError
@@ -58,7 +58,8 @@ class CameraOptions(LoaderOptions):
         lookahead: Frames of each camera that are decoded ahead; None takes as many as the budget
             allows, at most 32.
         memory_budget: Bytes, as a number or like "1GiB", for batches: those decoded ahead, and two
-            more. What codecs need comes on top: some 17 MB for each open file at 1600x900.
+            more; of the GPU's memory where pictures stay there. What codecs need comes on top: some
+            17 MB for each open file at 1600x900.
         num_of_file: Files that are open at a time, but at least one more than there are workers;
             None: all that are being read, as far as half the system's limit goes. With fewer than
             that, decoders start again at a keyframe, which is counted.
@@ -70,6 +71,8 @@ class CameraOptions(LoaderOptions):
             decoded comes black, marked in `valid` and counted. Ranks of torch.distributed then
             compare what they opened: each must make its loader.
     """
+
+    _MAY_STAY: ClassVar[bool] = True
 
     layout: CameraLayout | str | os.PathLike[str] = field(kw_only=False)
     group_num: int = 4
