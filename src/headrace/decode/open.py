@@ -1,12 +1,11 @@
 """Opening a video for decoding: its index, then a decoder of the chosen backend."""
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.decode import nvdec, torchcodec_file
 from headrace.decode.by_torchcodec import TorchcodecDecoder
 from headrace.decode.capabilities import Capabilities
-from headrace.decode.colours import colour_is_left
 from headrace.decode.decoding import BACKENDS, Backend, Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pixels import Array
@@ -137,24 +136,43 @@ def open_device_decoder(
             f"open_device_decoder leaves frames on {decoding.device}, and they were to come down; "
             "give keeps_on_device=True, or take open_decoder"
         )
-    if decoding.backend != "pyav":
-        raise BackendError(
-            f"open_device_decoder was to decode by {decoding.backend}, which gives arrays; leave "
-            "the backend out"
-        )
     index = source if isinstance(source, StreamIndex) else open_index(source, store)
-    if isinstance(index, ProxyIndex):
-        raise BackendError(
-            f"frames of {index.source} were to be tensors on {decoding.device}, and a proxy gives "
-            "arrays; leave the proxies out"
-        )
     shape = shape or FrameShape()
-    capabilities_of(decoding).check(decoding, index, shape)
-    converter = TensorConverter(
-        shape,
-        index.info.orientation,
-        str(index.source),
-        decoding.device,
-        colour_is_left=colour_is_left(index.info.codec),
-    )
+    check_stays(index, shape, decoding)
+    converter = TensorConverter.of(index, shape, decoding.device)
     return PyavDecoder(index, shape, decoding, converter)
+
+
+def open_either(
+    index: StreamIndex,
+    shape: FrameShape | None,
+    decoding: Decoding,
+    *,
+    codecs: ProxyCodecs | None = None,
+) -> Decoder[Any]:
+    """Return a decoder of arrays, or of tensors where decoding leaves frames on its device.
+
+    Arguments and errors are those of `open_decoder` and `open_device_decoder`.
+    """
+    if decoding.keeps_on_device:
+        return open_device_decoder(index, shape, decoding)
+    return open_decoder(index, shape, decoding, codecs=codecs)
+
+
+def check_stays(index: StreamIndex, shape: FrameShape, decoding: Decoding) -> None:
+    """Do nothing if frames of a video can be tensors on the device that decodes them.
+
+    Raises:
+        BackendError: they cannot be: it is not decoded there, or does not become RGB there.
+    """
+    from headrace.decode.tensor_convert import check_shape
+    from headrace.decode.tensor_planes import check_stored
+
+    asked = f"frames of {index.source} were to be tensors on {decoding.device}"
+    if decoding.backend != "pyav":
+        raise BackendError(f"{asked}, and {decoding.backend} gives arrays; leave the backend out")
+    if isinstance(index, ProxyIndex):
+        raise BackendError(f"{asked}, and a proxy gives arrays; leave the proxies out")
+    capabilities_of(decoding).check(decoding, index, shape)
+    check_stored(index.info.pixel_format, str(index.source))
+    check_shape(shape, str(index.source), decoding.device)

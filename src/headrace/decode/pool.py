@@ -6,8 +6,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.open import open_decoder
-from headrace.decode.pixels import Array
+from headrace.decode.open import open_either
 from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.decode.proxy_codecs import ProxyCodecs
 from headrace.sizes import check_integers
@@ -43,7 +42,7 @@ class DecoderPool:
             shape: What frames are made into.
             max_open: Files.
             keeps_codecs: Whether decoders that wait keep what they have decoded.
-            decoding: What decodes, and where.
+            decoding: What decodes, where, and of which kind its pixels are.
 
         Raises:
             ConfigError: `max_open` is below 1.
@@ -63,7 +62,7 @@ class DecoderPool:
 
     def decoder(
         self, index: StreamIndex, reader: Hashable = None, shape: FrameShape | None = None
-    ) -> Decoder[Array]:
+    ) -> Decoder[Any]:
         """Return the decoder of a video; valid until the next call, when its codec may rest.
 
         Whoever reads streams in several places names each `reader`: it has a decoder of its own,
@@ -85,7 +84,7 @@ class DecoderPool:
         if key not in self._open:
             while len(self._open) >= self._max_open:
                 self._close(next(iter(self._open)))
-            self._open[key] = open_decoder(*asked, self._decoding, codecs=self._codecs)
+            self._open[key] = open_either(*asked, self._decoding, codecs=self._codecs)
             self._asked[key] = asked
         self._open.move_to_end(key)
         return self._open[key]
@@ -123,7 +122,7 @@ class DecoderPool:
 
     def _start_empty(self, inherited: tuple[object, ...] = ()) -> None:
         self._pid = os.getpid()
-        self._open: OrderedDict[Hashable, Decoder[Array]] = OrderedDict()
+        self._open: OrderedDict[Hashable, Decoder[Any]] = OrderedDict()
         self._asked: dict[Hashable, _Asked] = {}
         self._closed = DecodeCounters()
         self._codecs = ProxyCodecs()

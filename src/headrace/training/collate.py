@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from headrace.training.transforms import (
     transformed_each,
 )
 
+_AnyPixels: TypeAlias = NDArray[np.uint8] | torch.Tensor
 _Batch = TypeVar("_Batch", bound=NamedTensors)
 
 
@@ -46,11 +47,11 @@ class Collate:
         check_transforms(self.transform, self.batch_transform)
 
     @overload
-    def pictures(self, pixels: NDArray[np.uint8]) -> torch.Tensor: ...
+    def pictures(self, pixels: _AnyPixels) -> torch.Tensor: ...
     @overload
-    def pictures(self, pixels: list[list[NDArray[np.uint8]]]) -> list[list[torch.Tensor]]: ...
+    def pictures(self, pixels: list[list[_AnyPixels]]) -> list[list[torch.Tensor]]: ...
     def pictures(
-        self, pixels: NDArray[np.uint8] | list[list[NDArray[np.uint8]]]
+        self, pixels: _AnyPixels | list[list[_AnyPixels]]
     ) -> torch.Tensor | list[list[torch.Tensor]]:
         """Return pixels [..., H, W, 3] as [..., 3, H, W], or each of a list of them.
 
@@ -137,6 +138,6 @@ class Collate:
         return [next(made) if each.numel() else each for each in pictures]
 
 
-def _colour_first(pixels: NDArray[np.uint8]) -> torch.Tensor:
+def _colour_first(pixels: _AnyPixels) -> torch.Tensor:
     """Return a view of pixels [..., H, W, 3] as [..., 3, H, W]."""
-    return torch.from_numpy(pixels).movedim(-1, -3)
+    return torch.as_tensor(pixels).movedim(-1, -3)

@@ -1,6 +1,6 @@
 """What may be asked of every loader."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -10,7 +10,7 @@ from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sizes import check_integers, check_switches
 from headrace.training.collate import Collate
-from headrace.training.devices import check_decoding
+from headrace.training.devices import check_decoding, check_stay
 from headrace.training.resumable import LeftEarly, check_left_early
 from headrace.training.transforms import BatchTransform, Transform
 
@@ -24,7 +24,8 @@ class LoaderOptions:
 
     Args:
         decoding: What decodes, and where; None: PyAV, on the CPU. Frames are the same, by PyAV bit
-            by bit.
+            by bit; unless they stay on the device (`keeps_on_device=True`): then batches lie there,
+            ready for what the thread that iterates asks of its CUDA stream next.
         gpu: Short for `Decoding.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes. Frames
             come down to the CPU; `device` moves batches.
         workers: Decoding threads, each with a decoder of its own; None means one for each core
@@ -35,7 +36,8 @@ class LoaderOptions:
             same with any number of workers and ranks, and after resuming.
         batch_transform: Called with the frames of each batch, after `transform`: one call, and one
             draw, for all of them.
-        device: Where batches go; None leaves them on the CPU.
+        device: Where batches go; None leaves them on the CPU, or where frames stay; of these none
+            goes elsewhere.
         pin_memory: Copy batches to page-locked memory. With a GPU as `device` they are copied from
             there while it works on the batch before, on a stream of their own: what is asked of the
             current stream of the thread that iterates waits for the copy, and the process does not.
@@ -73,7 +75,7 @@ class LoaderOptions:
         """Return what decodes.
 
         Raises:
-            BackendError: the backend or the GPU is not here; or frames were to stay on it.
+            BackendError: the backend or the GPU is not here.
             ConfigError: it is no number of one, or both `decoding` and `gpu` are given.
         """
         if self.gpu is not None:
@@ -94,10 +96,18 @@ class LoaderOptions:
         return len(available_cores()) if self.workers is None else self.workers
 
     def collate(self) -> Collate:
-        """Return what happens to the pictures of a batch. Raises as `Collate` does."""
-        return Collate(
+        """Return what happens to the pictures of a batch.
+
+        Raises as `Collate` does; and ConfigError where it would copy frames that stay where they
+        are.
+        """
+        collate = Collate(
             transform=self.transform,
             batch_transform=self.batch_transform,
             device=self.device,
             pin_memory=self.pin_memory,
         )
+        decoding = self.decoder()
+        check_stay(decoding, self.device, self.pin_memory)
+        # Such batches are where they are to be.
+        return replace(collate, device=None) if decoding.keeps_on_device else collate
