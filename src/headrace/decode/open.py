@@ -4,8 +4,10 @@ import os
 from typing import TYPE_CHECKING
 
 from headrace.decode import nvdec, torchcodec_file
+from headrace.decode.auto_decoder import AutoDecoder
 from headrace.decode.by_torchcodec import TorchcodecDecoder
 from headrace.decode.capabilities import Capabilities
+from headrace.decode.chooser import Chooser
 from headrace.decode.colours import colour_is_left
 from headrace.decode.decoding import BACKENDS, Backend, Decoding
 from headrace.decode.index_store import IndexStore
@@ -49,6 +51,8 @@ def capabilities_of(decoding: Decoding) -> Capabilities:
     if decoding.backend == "torchcodec":
         torchcodec_file.check_installed()
         return torchcodec_file.CAPABILITIES
+    if decoding.is_auto:  # what the GPU does not decode, the CPU does
+        return Capabilities(can_keep_on_device=True)
     return Capabilities() if decoding.gpu is None else nvdec.CAPABILITIES
 
 
@@ -72,6 +76,7 @@ def open_decoder(
     gpu: int | None = None,
     store: IndexStore | None = None,
     codecs: ProxyCodecs | None = None,
+    chooser: Chooser | None = None,
 ) -> Decoder[Array]:
     """Return a decoder of `source`, for one thread; the caller closes it.
 
@@ -84,6 +89,8 @@ def open_decoder(
         gpu: Short for `Decoding.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes.
         store: Where indexes are kept; None means the user's cache folder.
         codecs: Shared by the decoders of proxies in this thread; None: it has its own.
+        chooser: Shared by all that decode by `auto` for one reader; None: it has its own, for which
+            a decoder is chosen once.
 
     Raises:
         BackendError: such video cannot be decoded that way, or the backend is not installed; or
@@ -96,6 +103,13 @@ def open_decoder(
     decoding.check_comes_down()
     index = source if isinstance(source, StreamIndex) else open_index(source, store)
     capabilities_of(decoding).check(decoding, index, shape)
+    if decoding.is_auto:
+        return AutoDecoder(
+            index,
+            shape,
+            chooser or Chooser(tries=False),
+            lambda way: open_decoder(index, shape, Decoding(device=way), codecs=codecs),
+        )
     if isinstance(index, ProxyIndex):
         return ProxyDecoder(index, shape, codecs)
     if decoding.backend == "torchcodec":
@@ -109,12 +123,14 @@ def open_device_decoder(
     decoding: Decoding | None = None,
     *,
     store: IndexStore | None = None,
+    chooser: Chooser | None = None,
 ) -> "Decoder[torch.Tensor]":
     """Return a decoder whose frames are tensors on the GPU that decodes them; for one thread.
 
     Frames are uint8 [H, W, 3] in [0, 255], RGB, upright, each in memory of its own, and ready for
     what the thread that runs the decoder asks of its CUDA stream next. No GPU has run this yet.
-    On the CPU the same tensors are made, for comparison.
+    On the CPU the same tensors are made, for comparison. By `auto` they are on the GPU, if there is
+    one: what the CPU decodes is made into tensors there.
 
     Args:
         source: The video, or its index.
@@ -122,6 +138,7 @@ def open_device_decoder(
         decoding: As in `Decoding(device="cuda:0", keeps_on_device=True)`, which is also what
             None means.
         store: Where indexes are kept; None means the user's cache folder.
+        chooser: As in `open_decoder`.
 
     Raises:
         BackendError: such video cannot be decoded that way, or made into that shape; or frames were
@@ -129,8 +146,6 @@ def open_device_decoder(
         OpenError: it cannot be opened as video.
         ScanError: no frame can be found in it.
     """
-    from headrace.decode.tensor_convert import TensorConverter
-
     decoding = decoding or Decoding(device="cuda:0", keeps_on_device=True)
     if not decoding.keeps_on_device:
         raise BackendError(
@@ -150,11 +165,35 @@ def open_device_decoder(
         )
     shape = shape or FrameShape()
     capabilities_of(decoding).check(decoding, index, shape)
+    if not decoding.is_auto:
+        return _keeping(index, shape, decoding, decoding.device)
+    chooser = chooser or Chooser(tries=False)
+    device = _made_on(chooser)
+
+    def open_on(way: str) -> "Decoder[torch.Tensor]":
+        kept = Decoding(device=way, keeps_on_device=True)
+        capabilities_of(kept).check(kept, index, shape)
+        return _keeping(index, shape, kept, device)
+
+    return AutoDecoder(index, shape, chooser, open_on)
+
+
+def _made_on(chooser: Chooser) -> str:
+    """Return the device of tensors that either way gives: the GPU, if there is one."""
+    return chooser.gpu or "cpu"
+
+
+def _keeping(
+    index: StreamIndex, shape: FrameShape, decoding: Decoding, device: str
+) -> "Decoder[torch.Tensor]":
+    """Return a decoder whose frames become tensors on a device, where they were decoded or not."""
+    from headrace.decode.tensor_convert import TensorConverter
+
     converter = TensorConverter(
         shape,
         index.info.orientation,
         str(index.source),
-        decoding.device,
+        device,
         colour_is_left=colour_is_left(index.info.codec),
     )
     return PyavDecoder(index, shape, decoding, converter)

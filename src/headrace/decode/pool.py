@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
+from headrace.decode.chooser import Chooser
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array
@@ -85,7 +86,9 @@ class DecoderPool:
         if key not in self._open:
             while len(self._open) >= self._max_open:
                 self._close(next(iter(self._open)))
-            self._open[key] = open_decoder(*asked, self._decoding, codecs=self._codecs)
+            self._open[key] = open_decoder(
+                *asked, self._decoding, codecs=self._codecs, chooser=self._chooser
+            )
             self._asked[key] = asked
         self._open.move_to_end(key)
         return self._open[key]
@@ -127,6 +130,7 @@ class DecoderPool:
         self._asked: dict[Hashable, _Asked] = {}
         self._closed = DecodeCounters()
         self._codecs = ProxyCodecs()
+        self._chooser = Chooser(tries=False) if self._decoding.is_auto else None
         self._inherited = inherited
 
     def __enter__(self) -> "DecoderPool":

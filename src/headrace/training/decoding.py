@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.chooser import Chooser
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array, Out
@@ -53,6 +54,7 @@ class JobDecoder:
         conceals: bool = False,
         decoding: Decoding = ON_CPU,
         framings: Framings | None = None,
+        chooser: Chooser | None = None,
     ) -> None:
         """Open nothing yet.
 
@@ -64,6 +66,7 @@ class JobDecoder:
             decoding: What decodes, and where.
             framings: How frames become pictures of that size, by video and by sample; None: all by
                 the shape.
+            chooser: Sends jobs to the CPU and the GPU, where `decoding` is that.
         """
         assert shape.size is not None
         self.shape = shape
@@ -76,7 +79,10 @@ class JobDecoder:
         """What the ids in jobs mean."""
         self._videos = videos
         self._decoding = decoding
-        self._idle: Shelf[int, Decoder[Array]] = Shelf(max_open)
+        self._chooser = chooser
+        # A decoder of either has the file open on both ways.
+        most = max_open if chooser is None else max(1, max_open // chooser.num_ways)
+        self._idle: Shelf[int, Decoder[Array]] = Shelf(most)
         self._spent: list[DecodeCounters] = []
 
     @property
@@ -125,7 +131,9 @@ class JobDecoder:
         is_proxy = isinstance(opened, ProxyIndex)  # nothing of it stays open, and it opens at once
         held = None if is_proxy else self._idle.take(video)
         shape = self.shape if framings[0] is None else framings[0].shape
-        decoder = held or open_decoder(opened, shape, self._decoding, codecs=codecs)
+        decoder = held or open_decoder(
+            opened, shape, self._decoding, codecs=codecs, chooser=self._chooser
+        )
         wanted = DecodeJob(tuple(sorted({*indices})), goes_on=False, conceals=self.conceals)
         reading = read(decoder, wanted, _places(decoder, indices, framings, buffers))
         done = Decoded()

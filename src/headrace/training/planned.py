@@ -65,6 +65,7 @@ class PlannedLoader(ResumableLoader[Samples, BatchOf]):
         self._frames_delivered = self._samples_substituted = 0
         with agreement(asked.rank is None and asked.skips_bad) as opened:
             asked.check()
+            self._chooser = asked.chooser()
             self._workers = asked.num_threads()
             self._collate = asked.collate()
             shard = shard_of(asked.rank, asked.num_replicas, drop_last=asked.drop_last)
@@ -105,6 +106,7 @@ class PlannedLoader(ResumableLoader[Samples, BatchOf]):
             most_held_bytes=self._held_bytes * spent.most_taken,
             starved_seconds=self._starved_seconds,
             blocked_seconds=spent.blocked_seconds,
+            decoded_by=None if self._chooser is None else self._chooser.decoded_by,
         )
 
     @property
@@ -168,9 +170,10 @@ class PlannedLoader(ResumableLoader[Samples, BatchOf]):
                 conceals=conceals,
                 decoding=asked.decoder(),
                 framings=self._framings,
+                chooser=self._chooser,
             ),
             self._window,
-            workers=self._workers,
+            workers=self._workers if self._chooser is None else self._chooser.threads,
             skip_bad=asked.skips_bad and not asked.masks_bad,
             masks_bad=asked.masks_bad,
             stall_seconds=asked.stall_seconds,

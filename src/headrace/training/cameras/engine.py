@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 
+from headrace.decode.chooser import Chooser
 from headrace.decode.decoding import Decoding
 from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array
@@ -34,6 +35,7 @@ class CameraEngine:
         max_idle: int,
         workers: int,
         decoding: Decoding,
+        chooser: Chooser | None = None,
         is_strict: bool,
         stall_seconds: float | None,
         clock: Clock,
@@ -46,6 +48,7 @@ class CameraEngine:
             max_idle: Files that may wait open for their next job.
             workers: Decoding threads.
             decoding: What decodes, and where.
+            chooser: Sends each sequence to the CPU or the GPU, where `decoding` is that.
             is_strict: Whether a frame that is lost is an error; else it is marked.
             stall_seconds: How long a worker may be at one job before it is said to hang.
             clock: What measures waiting.
@@ -56,6 +59,7 @@ class CameraEngine:
         self._lanes = lanes
         self._workers = workers
         self._decoding = decoding
+        self._chooser = chooser
         self._is_strict = is_strict
         self._stall_seconds = stall_seconds
         self._turns = Turns()
@@ -122,7 +126,9 @@ class CameraEngine:
                 step.picture(place, camera)[...] = last[1]
         index = self._lanes.cameras.clips[job.clip].indexes[camera]
         idle = self._idle.take(job.lane)
-        decoder = idle or open_decoder(index, job.framing.shape, self._decoding)
+        decoder = idle or open_decoder(
+            index, job.framing.shape, self._decoding, chooser=self._chooser
+        )
         before, stays_open = replace(decoder.counters), False
         try:
             is_whole = True

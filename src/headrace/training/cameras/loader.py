@@ -73,6 +73,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         self._tail = TailCounts()
         with agreement(asked.rank is None and not asked.is_strict) as opened:
             asked.check()
+            self._chooser = asked.chooser()
             self._workers = asked.num_threads()
             self._collate = asked.collate()
             share = shard_of(asked.rank, asked.num_replicas, drop_last=False)
@@ -134,6 +135,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             clips_left_out=len(self._cameras.left_out),
             starved_seconds=self._starved_seconds,
             blocked_seconds=spent.blocked_seconds,
+            decoded_by=None if self._chooser is None else self._chooser.decoded_by,
             moments_empty=self._tail.empty,
             moments_repeated=self._tail.repeated,
             moments_cut=self._tail.dropped,
@@ -170,8 +172,9 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             lanes,
             batches=self._ahead,
             max_idle=self._max_idle(),
-            workers=self._workers,
+            workers=self._workers if self._chooser is None else self._chooser.threads,
             decoding=asked.decoder(),
+            chooser=self._chooser,
             is_strict=asked.is_strict,
             stall_seconds=asked.stall_seconds,
             clock=asked.clock,
