@@ -43,6 +43,7 @@ from headrace.sampling.frames import Uniform
 from headrace.sampling.moments import Moments
 from headrace.training.cameras.windows.loader import CameraWindowLoader
 from headrace.training.decoding import JobDecoder
+from headrace.training.frame_memory import ArrayMemory
 from headrace.training.video_set import VideoSet
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
@@ -63,7 +64,7 @@ class _Naive:
 
     def __init__(self, loader: CameraWindowLoader, layout: CameraLayout) -> None:
         self._videos = VideoSet.open(layout.sources)
-        self._decoder = JobDecoder(self._videos, FrameShape(size=SIZE), max_open=1000)
+        self._decoder = JobDecoder(self._videos, ArrayMemory(FrameShape(size=SIZE)), max_open=1000)
         self._windows = _windows(loader)
         self._work = [self._decoder.worker() for _ in range(WORKERS)]
 
@@ -90,7 +91,7 @@ class _Naive:
             gop = int(self._decoder.population.gop_of(np.array(frame)))
             (picture,) = work(GopJob(gop=gop, frames=(frame,))).frames.values()
             out[place] = picture
-            self._decoder.buffers.give(picture)
+            self._decoder.memory.give(picture)
 
 
 def _windows(loader: CameraWindowLoader) -> Iterator[NDArray[np.int64]]:

@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.cores.slow_source import Network, SlowSource
 from benchmarks.resources import Meter
 from headrace import Bursts, FrameLoader, Sampler, Source, Uniform
+from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters
 from headrace.decode.proxy_codecs import ProxyCodecs
 from headrace.planning.lookahead import GopJob
@@ -15,10 +16,10 @@ from headrace.training.decoding import Decoded, JobDecoder
 
 
 def _undecoded(
-    self: JobDecoder, job: GopJob, codecs: ProxyCodecs
-) -> tuple[Decoded, DecodeCounters]:
+    self: JobDecoder[Array], job: GopJob, codecs: ProxyCodecs
+) -> tuple[Decoded[Array], DecodeCounters]:
     """Give memory that nothing was decoded into."""
-    frames = {frame: self.buffers.take() for frame in job.frames}
+    frames = {frame: self.memory.take() for frame in job.frames}
     return Decoded(frames=frames), DecodeCounters()
 
 
@@ -39,7 +40,7 @@ def answer(
 ) -> dict[str, Any]:
     """Time batches after the warm-up; the checksum is that of the first one."""
     if way == "undecoded":
-        JobDecoder._decode = _undecoded  # type: ignore[method-assign]
+        JobDecoder._decode = _undecoded  # type: ignore[method-assign, assignment]
     network = Network(latency_ms, megabytes_per_second)
     is_slow = latency_ms > 0 or megabytes_per_second is not None
     with FrameLoader(

@@ -199,7 +199,7 @@ def test_tensors_are_made_in_one_place_whoever_decodes(index, monkeypatch):
     kept, auto = (Decoding(device=each, keeps_on_device=True) for each in ("cpu", "auto"))
     chooser = Chooser(cores=1)
     assert chooser.gpu == GPU
-    monkeypatch.setattr("headrace.decode.open._made_on", lambda _: "cpu")
+    monkeypatch.setattr("headrace.decode.chooser._gpu_or_cpu", lambda: "cpu")
     with (
         closing(open_device_decoder(index, SHAPE, kept)) as there,
         closing(open_device_decoder(index, SHAPE, auto, chooser=chooser)) as here,

@@ -90,7 +90,7 @@ def test_sixteen_bits_and_concealing_are_refused(index):
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 def test_frames_that_should_be_tensors_on_a_device_are_refused(index, device):
     decoding = Decoding(backend="torchcodec", device=device, keeps_on_device=True)
-    with pytest.raises(BackendError, match="was to decode by torchcodec, which gives arrays"):
+    with pytest.raises(BackendError, match="torchcodec gives arrays; leave the backend out"):
         open_device_decoder(index, None, decoding)
 
 

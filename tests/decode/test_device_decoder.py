@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-import headrace
 from decode.gpus import needs_gpu, needs_no_gpu
 from decode.linear import linear_frames
 from headrace.decode.decoding import Decoding
@@ -15,7 +14,6 @@ from headrace.decode.open import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.reading import read_whole
 from headrace.errors import BackendError, DecodeError
-from headrace.sampling.clips import RandomClips
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, read_number, write_clip
 from headrace.video.codec import mark, new_codec, packets_of
@@ -31,18 +29,6 @@ SHAPES = {
     "crop, bilinear": FrameShape(
         size=(20, 20), crop=Crop(top=2, left=1, height=41, width=30), interpolation="bilinear"
     ),
-}
-OPENERS = {
-    "open_decoder": lambda path: open_decoder(path, decoding=ON_GPU),
-    "open": lambda path: headrace.open(path, decoding=ON_GPU),
-    "read_clip": lambda path: headrace.read_clip(path, decoding=ON_GPU),
-    "read_frames": lambda path: list(headrace.read_frames([path], decoding=ON_GPU)),
-    "FrameLoader": lambda path: headrace.FrameLoader([path], batch_size=2, decoding=ON_GPU),
-    "ClipLoader": lambda path: headrace.ClipLoader(
-        [path], clips=RandomClips(num_frames=2, stride=1), batch_size=2, decoding=ON_GPU
-    ),
-    "FrameDataset": lambda path: headrace.FrameDataset([path], decoding=ON_GPU),
-    "VideoDataset": lambda path: headrace.VideoDataset([path], 4, decoding=ON_GPU),
 }
 
 
@@ -110,12 +96,10 @@ def test_damaged_frames_are_named_or_shown_as_for_arrays(tmp_path):
     assert said[0] == said[1]
 
 
-@pytest.mark.parametrize("opener", OPENERS.values(), ids=OPENERS)
-def test_whoever_gives_arrays_refuses_frames_that_stay_on_a_gpu(tmp_path, opener):
+def test_whoever_gives_arrays_refuses_frames_that_stay_on_a_gpu(scanned):
     """They are not brought down without a word."""
-    path = write_clip(tmp_path / "clip", KINDS["h264"])
     with pytest.raises(BackendError, match=r"were to stay on cuda:0, .* open_device_decoder gives"):
-        opener(path)
+        open_decoder(scanned("h264"), decoding=ON_GPU)
 
 
 def test_frames_that_were_to_come_down_are_no_tensors(scanned):

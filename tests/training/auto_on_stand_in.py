@@ -1,7 +1,7 @@
 """A loader whose jobs go to NVDEC or the CPU; run in a process that loads the stand-in.
 
 Prints a JSON: whether its batches are the CPU's, and what was done where. The stand-in knows the
-pictures of two videos, and none of the third.
+pictures of two videos, and none of the third, on which it is tried as the first of its codec.
 """
 
 import json
@@ -33,7 +33,7 @@ def main() -> None:
     ]
     for video in known:
         stand_in.learn(StreamIndex.scan(video), work / "pictures")
-    videos = [*known, write_clip(work / "unknown", SynthClip(size=(80, 112)))]
+    videos = [*known, write_clip(work / "unknown", SynthClip(codec="mpeg4", gop=8))]
     options = {"batch_size": 8, "size": SIZE, "store": IndexStore(work / "store"), "workers": 2}
     auto = Decoding(device="auto")
     with FrameLoader(videos, **options) as there:

@@ -93,6 +93,28 @@ def test_camera_streams_go_either_way_by_sequences(tmp_path, store, monkeypatch)
     assert all(each.frames for each in told.ways.values())
 
 
+@WAYS
+def test_frames_that_stay_are_the_same_whoever_decodes(videos, store, opener, monkeypatch):
+    stands_in(monkeypatch)
+    monkeypatch.setattr("headrace.decode.chooser._gpu_or_cpu", lambda: "cpu")
+    kept, auto = (Decoding(device=each, keeps_on_device=True) for each in ("cpu", "auto"))
+    with (
+        opener(videos, store=store, decoding=kept) as there,
+        opener(videos, store=store, decoding=auto) as here,
+    ):
+        assert contents(here) == contents(there)
+        assert all(each.jobs for each in ways_of(here).values())
+
+
+@needs_no_gpu
+def test_frames_that_stay_are_on_the_cpu_where_there_is_no_gpu(videos, store):
+    auto = Decoding(device="auto", keeps_on_device=True)
+    with FrameLoader(videos, batch_size=8, size=SIZE, store=store, decoding=auto) as loader:
+        assert str(next(iter(loader)).frames.device) == "cpu"
+    with pytest.raises(ConfigError, match=r"device='meta' .* frames were to stay on cpu"):
+        FrameLoader(videos, size=SIZE, store=store, decoding=auto, device="meta")
+
+
 @needs_no_gpu
 def test_a_dataset_decodes_by_the_cpu_where_there_is_no_gpu(videos, store):
     with (

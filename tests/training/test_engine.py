@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from headrace.errors import StageError
-from headrace.training import decoding
+from headrace.training import frame_memory
 from headrace.training.loader import FrameLoader
 from runtime.in_time import in_time
 from training.videos import SIZE
@@ -28,9 +28,9 @@ class _Hanging:
 
 
 def test_a_worker_that_hangs_is_named_with_its_file_and_left_behind(videos, store, monkeypatch):
-    release, open_decoder = threading.Event(), decoding.open_decoder
+    release, open_decoder = threading.Event(), frame_memory.open_decoder
     monkeypatch.setattr(
-        decoding,
+        frame_memory,
         "open_decoder",
         lambda *each, **options: _Hanging(open_decoder(*each, **options), release),
     )

@@ -9,6 +9,7 @@ from typing import Final
 from av.codec.hwaccel import hwdevices_available
 
 from headrace.decode.decoded_by import DecodedBy, WayDone
+from headrace.decode.decoding import Decoding
 from headrace.errors import BackendError
 from headrace.planning.soonest import Queue, Rates, soonest
 from headrace.runtime.affinity import available_cores
@@ -225,6 +226,15 @@ def why_no_gpu(gpu: int) -> str | None:
     except BackendError as error:
         return str(error)
     return None
+
+
+def device_of(decoding: Decoding) -> str:
+    """Return where frames lie that stay on their device; by `auto` GPU 0, if it is here."""
+    return _gpu_or_cpu() if decoding.is_auto else decoding.device
+
+
+def _gpu_or_cpu() -> str:
+    return CPU if why_no_gpu(0) is not None else "cuda:0"
 
 
 @contextmanager

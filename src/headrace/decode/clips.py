@@ -34,9 +34,13 @@ def read_clip(
 
     Frame k of the clip is frame `start + k * stride` of the video, in presentation order; 1 means
     consecutive. `size` is (height, width), None the video's own, which must be one for the whole
-    clip. With `on_error="conceal"` damaged frames come as FFmpeg shows them. `decoding` is what
-    decodes, and where. `stream` is which video stream, as `headrace.open` has it. `load_clip` also
-    tells which frames are damaged, indices, times and the frame rate.
+    clip. With `on_error="conceal"` damaged frames come as FFmpeg shows them. `stream` is which
+    video stream, as `headrace.open` has it. `load_clip` also tells which frames are damaged,
+    indices, times and the frame rate.
+
+    `decoding` is what decodes, and where. With `keeps_on_device=True` the clip is a tensor there,
+    ready for what this thread asks of its CUDA stream next; typed as an array all the same, because
+    a type does not see the value: `torch.as_tensor` returns that very tensor.
 
     Raises:
         BackendError: such video cannot be decoded that way.

@@ -33,9 +33,9 @@ class Decoding:
     """Where: `cpu`, or `cuda:N`, an NVIDIA GPU by its number, as torch counts those that
     CUDA_VISIBLE_DEVICES leaves; or `auto`, the CPU and GPU 0, each job where it ends sooner."""
     keeps_on_device: bool = False
-    """Whether frames stay on the device, as tensors, which `open_device_decoder` gives; else they
-    come down to the CPU, as arrays. Their RGB is made there, within a few grey levels of the CPU's:
-    see `TensorConverter`."""
+    """Whether frames stay on the device, as tensors; else they come down to the CPU, as arrays.
+    Their RGB is made there, within a few grey levels of the CPU's: see `TensorConverter`. With the
+    CPU as device the same tensors are made there."""
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -117,7 +117,8 @@ class Decoding:
         if self.stays_on_gpu:
             raise BackendError(
                 f"frames were to stay on {self.device}, and are given as arrays on the CPU here; "
-                "open_device_decoder gives them there; or leave keeps_on_device out"
+                "open_device_decoder gives them there, as do loaders, headrace.open, read_clip and "
+                "read_frames; or leave keeps_on_device out"
             )
 
 

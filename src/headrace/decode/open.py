@@ -1,14 +1,13 @@
 """Opening a video for decoding: its index, then a decoder of the chosen backend."""
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.decode import nvdec, torchcodec_file
 from headrace.decode.auto_decoder import AutoDecoder
 from headrace.decode.by_torchcodec import TorchcodecDecoder
 from headrace.decode.capabilities import Capabilities
-from headrace.decode.chooser import Chooser
-from headrace.decode.colours import colour_is_left
+from headrace.decode.chooser import Chooser, device_of
 from headrace.decode.decoding import BACKENDS, Backend, Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pixels import Array
@@ -146,54 +145,61 @@ def open_device_decoder(
         OpenError: it cannot be opened as video.
         ScanError: no frame can be found in it.
     """
+    from headrace.decode.tensor_convert import TensorConverter
+
     decoding = decoding or Decoding(device="cuda:0", keeps_on_device=True)
     if not decoding.keeps_on_device:
         raise BackendError(
             f"open_device_decoder leaves frames on {decoding.device}, and they were to come down; "
             "give keeps_on_device=True, or take open_decoder"
         )
-    if decoding.backend != "pyav":
-        raise BackendError(
-            f"open_device_decoder was to decode by {decoding.backend}, which gives arrays; leave "
-            "the backend out"
-        )
     index = source if isinstance(source, StreamIndex) else open_index(source, store)
-    if isinstance(index, ProxyIndex):
-        raise BackendError(
-            f"frames of {index.source} were to be tensors on {decoding.device}, and a proxy gives "
-            "arrays; leave the proxies out"
-        )
     shape = shape or FrameShape()
-    capabilities_of(decoding).check(decoding, index, shape)
-    if not decoding.is_auto:
-        return _keeping(index, shape, decoding, decoding.device)
-    chooser = chooser or Chooser(tries=False)
-    device = _made_on(chooser)
+    check_stays(index, shape, decoding)
+    device = device_of(decoding)
 
     def open_on(way: str) -> "Decoder[torch.Tensor]":
         kept = Decoding(device=way, keeps_on_device=True)
         capabilities_of(kept).check(kept, index, shape)
-        return _keeping(index, shape, kept, device)
+        return PyavDecoder(index, shape, kept, TensorConverter.of(index, shape, device))
 
-    return AutoDecoder(index, shape, chooser, open_on)
-
-
-def _made_on(chooser: Chooser) -> str:
-    """Return the device of tensors that either way gives: the GPU, if there is one."""
-    return chooser.gpu or "cpu"
+    if decoding.is_auto:
+        return AutoDecoder(index, shape, chooser or Chooser(tries=False), open_on)
+    return open_on(device)
 
 
-def _keeping(
-    index: StreamIndex, shape: FrameShape, decoding: Decoding, device: str
-) -> "Decoder[torch.Tensor]":
-    """Return a decoder whose frames become tensors on a device, where they were decoded or not."""
-    from headrace.decode.tensor_convert import TensorConverter
+def open_either(
+    index: StreamIndex,
+    shape: FrameShape | None,
+    decoding: Decoding,
+    *,
+    codecs: ProxyCodecs | None = None,
+    chooser: Chooser | None = None,
+) -> Decoder[Any]:
+    """Return a decoder of arrays, or of tensors where decoding leaves frames on its device.
 
-    converter = TensorConverter(
-        shape,
-        index.info.orientation,
-        str(index.source),
-        device,
-        colour_is_left=colour_is_left(index.info.codec),
-    )
-    return PyavDecoder(index, shape, decoding, converter)
+    Arguments and errors are those of `open_decoder` and `open_device_decoder`.
+    """
+    if decoding.keeps_on_device:
+        return open_device_decoder(index, shape, decoding, chooser=chooser)
+    return open_decoder(index, shape, decoding, codecs=codecs, chooser=chooser)
+
+
+def check_stays(index: StreamIndex, shape: FrameShape, decoding: Decoding) -> None:
+    """Do nothing if frames of a video can be tensors on the device that decodes them.
+
+    Raises:
+        BackendError: they cannot be: it is not decoded there, or does not become RGB there.
+    """
+    from headrace.decode.tensor_convert import check_shape
+    from headrace.decode.tensor_planes import check_stored
+
+    device = device_of(decoding)
+    asked = f"frames of {index.source} were to be tensors on {device}"
+    if decoding.backend != "pyav":
+        raise BackendError(f"{asked}, and {decoding.backend} gives arrays; leave the backend out")
+    if isinstance(index, ProxyIndex):
+        raise BackendError(f"{asked}, and a proxy gives arrays; leave the proxies out")
+    capabilities_of(decoding).check(decoding, index, shape)
+    check_stored(index.info.pixel_format, str(index.source))
+    check_shape(shape, str(index.source), device)

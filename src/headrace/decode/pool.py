@@ -6,9 +6,9 @@ from collections.abc import Hashable
 from typing import Any
 
 from headrace.decode.chooser import Chooser
+from headrace.decode.decoded_by import DecodedBy
 from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.open import open_decoder
-from headrace.decode.pixels import Array
+from headrace.decode.open import open_either
 from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.decode.proxy_codecs import ProxyCodecs
 from headrace.sizes import check_integers
@@ -44,7 +44,7 @@ class DecoderPool:
             shape: What frames are made into.
             max_open: Files.
             keeps_codecs: Whether decoders that wait keep what they have decoded.
-            decoding: What decodes, and where.
+            decoding: What decodes, where, and of which kind its pixels are.
 
         Raises:
             ConfigError: `max_open` is below 1.
@@ -62,9 +62,15 @@ class DecoderPool:
         self._leave_inherited()
         return sum((each.counters for each in tuple(self._open.values())), self._closed)
 
+    @property
+    def decoded_by(self) -> DecodedBy | None:
+        """What the CPU and the GPU did in this process; None unless decoding is `auto`."""
+        self._leave_inherited()
+        return None if self._chooser is None else self._chooser.decoded_by
+
     def decoder(
         self, index: StreamIndex, reader: Hashable = None, shape: FrameShape | None = None
-    ) -> Decoder[Array]:
+    ) -> Decoder[Any]:
         """Return the decoder of a video; valid until the next call, when its codec may rest.
 
         Whoever reads streams in several places names each `reader`: it has a decoder of its own,
@@ -86,7 +92,7 @@ class DecoderPool:
         if key not in self._open:
             while len(self._open) >= self._max_open:
                 self._close(next(iter(self._open)))
-            self._open[key] = open_decoder(
+            self._open[key] = open_either(
                 *asked, self._decoding, codecs=self._codecs, chooser=self._chooser
             )
             self._asked[key] = asked
@@ -126,7 +132,7 @@ class DecoderPool:
 
     def _start_empty(self, inherited: tuple[object, ...] = ()) -> None:
         self._pid = os.getpid()
-        self._open: OrderedDict[Hashable, Decoder[Array]] = OrderedDict()
+        self._open: OrderedDict[Hashable, Decoder[Any]] = OrderedDict()
         self._asked: dict[Hashable, _Asked] = {}
         self._closed = DecodeCounters()
         self._codecs = ProxyCodecs()

@@ -1,39 +1,39 @@
 """Frames of one job in several shapes each: decoded once, resized and cropped for each of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from av.video.frame import VideoFrame
 
-from headrace.decode.convert import FrameConverter
-from headrace.decode.pixels import Array, Writer
+from headrace.decode.conversion import Converter
+from headrace.decode.pixels import Pixels, Writer
 from headrace.video.shape import FrameShape
-from headrace.video.stream_index import StreamIndex
 
 
-class SeveralShapes(Writer[Array]):
+class SeveralShapes(Writer[Pixels]):
     """An `Out` for one job of a stream: each frame goes to all the places that want it."""
 
     def __init__(
-        self, index: StreamIndex, places: Sequence[Sequence[tuple[FrameShape, Array]]]
+        self,
+        places: Sequence[Sequence[tuple[FrameShape, Pixels]]],
+        converter: Callable[[FrameShape], Converter[Pixels]],
     ) -> None:
         """Convert nothing yet.
 
         Args:
-            index: Of the stream.
             places: For each frame of the job, at least one: a shape, and memory of that shape.
+            converter: Makes a converter of the stream into a shape.
         """
-        self._index = index
-        self._places = places
-        self._converters: dict[FrameShape, FrameConverter] = {}
+        self._places: Sequence[Sequence[tuple[FrameShape, Pixels]]] = places
+        self._new: Callable[[FrameShape], Converter[Pixels]] = converter
+        self._converters: dict[FrameShape, Converter[Pixels]] = {}
 
-    def write(self, number: int, frame: VideoFrame) -> Array:
+    def write(self, number: int, frame: VideoFrame) -> Pixels:
         """Convert a frame into all its places, and return the first."""
         for shape, out in self._places[number]:
             self._converter(shape).convert(frame, out)
         return self._places[number][0][1]
 
-    def _converter(self, shape: FrameShape) -> FrameConverter:
+    def _converter(self, shape: FrameShape) -> Converter[Pixels]:
         if shape not in self._converters:
-            orientation = self._index.info.orientation
-            self._converters[shape] = FrameConverter(shape, orientation, str(self._index.source))
+            self._converters[shape] = self._new(shape)
         return self._converters[shape]

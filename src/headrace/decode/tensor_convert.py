@@ -5,11 +5,12 @@ Run on the CPU by our tests; no GPU has run it yet.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Self
 
 import torch
 from av.video.frame import VideoFrame
 
-from headrace.decode.colours import Colours, colours, matrix_and_range
+from headrace.decode.colours import Colours, colour_is_left, colours, matrix_and_range
 from headrace.decode.conversion import output_size, size_has_changed
 from headrace.decode.resampling import (
     Taps,
@@ -22,6 +23,7 @@ from headrace.decode.resampling import (
 from headrace.decode.tensor_planes import Planes, planes_of
 from headrace.errors import BackendError, ConfigError, HeadraceError
 from headrace.video.shape import Crop, FrameShape, Orientation
+from headrace.video.stream_index import StreamIndex
 
 _Kernel = Callable[[int, int, float], Taps]
 _Asked = tuple[_Kernel, int, int, float]
@@ -67,18 +69,24 @@ class TensorConverter:
         Raises:
             BackendError: the shape is one that only the CPU makes.
         """
-        for asked, only in ((shape.layout, "rgb"), (shape.dtype, "uint8")):
-            if asked != only:
-                raise BackendError(
-                    f"frames of {source} were asked for on {device} as {asked}; there they come as "
-                    f"{only}: leave keeps_on_device out"
-                )
+        check_shape(shape, source, device)
         self._shape = shape
         self._orientation = orientation
         self._source = source
         self._device = torch.device(device)
         self._shift = 0.25 if colour_is_left else 0.0
         self._taps: dict[_Asked, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @classmethod
+    def of(cls, index: StreamIndex, shape: FrameShape, device: torch.device | str) -> Self:
+        """Return what makes frames of a stream into tensors. Raises as the class does."""
+        return cls(
+            shape,
+            index.info.orientation,
+            str(index.source),
+            device,
+            colour_is_left=colour_is_left(index.info.codec),
+        )
 
     def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
         """Return the shape of the tensor that a frame becomes.
@@ -241,6 +249,20 @@ class TensorConverter:
         if side == -1:
             return (samples[..., index] * weights).sum(-1)
         return (samples[..., index, :] * weights[..., None]).sum(-2)
+
+
+def check_shape(shape: FrameShape, source: str, device: torch.device | str) -> None:
+    """Do nothing if frames are made into a shape on a device.
+
+    Raises:
+        BackendError: it is one that only the CPU makes.
+    """
+    for asked, only in ((shape.layout, "rgb"), (shape.dtype, "uint8")):
+        if asked != only:
+            raise BackendError(
+                f"frames of {source} were asked for on {device} as {asked}; there they come as "
+                f"{only}: leave keeps_on_device out"
+            )
 
 
 def _size(picture: torch.Tensor) -> tuple[int, int]:

@@ -29,6 +29,19 @@ class Planes:
     """Of the numbers: 8 or 10."""
 
 
+def check_stored(stored: str, source: str) -> None:
+    """Do nothing if frames that are stored in a pixel format become RGB on a device.
+
+    Raises:
+        BackendError: they do not.
+    """
+    if stored not in _BITS:
+        raise BackendError(
+            f"frames of {source} are stored as {stored}; on a device {', '.join(_BITS)} become "
+            "RGB: leave keeps_on_device out"
+        )
+
+
 @contextmanager
 def planes_of(frame: VideoFrame, device: torch.device, source: str) -> Iterator[Planes]:
     """Give the planes of a frame on a device; the caller's work on them begins inside.
@@ -43,11 +56,7 @@ def planes_of(frame: VideoFrame, device: torch.device, source: str) -> Iterator[
         BackendError: frames are stored otherwise.
     """
     stored = (frame.sw_format or frame.format).name
-    if stored not in _BITS:
-        raise BackendError(
-            f"frames of {source} are stored as {stored}; on a device {', '.join(_BITS)} become "
-            "RGB: leave keeps_on_device out"
-        )
+    check_stored(stored, source)
     is_on_gpu = frame.sw_format is not None
     ours = torch.cuda.current_stream(device) if is_on_gpu else None
     decoding = torch.cuda.default_stream(device) if is_on_gpu else None

@@ -5,14 +5,17 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from math import prod
-from typing import Any, BinaryIO, Literal, Self, SupportsIndex, TypeAlias
+from typing import Any, BinaryIO, Literal, Self, SupportsIndex, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.chooser import device_of
+from headrace.decode.decoded_by import DecodedBy
 from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.decode.device_memory import device_memory
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import capabilities_of, open_index
+from headrace.decode.open import capabilities_of, check_stays, open_index
 from headrace.decode.pixels import Array
 from headrace.decode.pool import DecoderPool
 from headrace.decode.protocol import DecodeCounters, DecodeJob, check_on_error
@@ -75,7 +78,7 @@ def open(  # which is how one says it: headrace.open("a.mp4")
         dtype: `uint8`, or `uint16` for video of more than 8 bits.
         on_error: What a damaged frame does: end the call, or come as FFmpeg shows it, marked.
         memory_budget: Bytes that the frames of one call may take.
-        decoding: What decodes, and where.
+        decoding: What decodes, and where. With `keeps_on_device=True` frames are tensors there.
         store: Where indexes are kept; None means the user's cache folder.
 
     Raises:
@@ -97,7 +100,9 @@ class VideoReader:
     """One open video: see `headrace.open`.
 
     Brackets give pixels: `reader[5]` is uint8 [H, W, 3] in [0, 255], RGB, upright; a slice, or any
-    list of indices, [N, H, W, 3]. Methods give a `Clip`, which tells indices and times too. Each
+    list of indices, [N, H, W, 3]. They are arrays; or tensors on the device that decodes, where
+    `decoding` keeps them there, ready for what the thread that asks does next on its CUDA stream.
+    Methods give a `Clip`, which tells indices and times too. Each
     GOP is decoded once in a call, no further than its last wanted frame, whatever the order; and
     frames behind those of the last call are read on to, without a seek.
 
@@ -129,13 +134,16 @@ class VideoReader:
         Raises:
             BackendError: such video cannot be decoded that way.
         """
-        decoding.check_comes_down()
-        capabilities_of(decoding).check(decoding, index, shape)
+        if decoding.keeps_on_device:
+            check_stays(index, shape, decoding)
+        else:
+            capabilities_of(decoding).check(decoding, index, shape)
         self.index = index
         """The frames there are, when each is shown, and where decoding may start."""
         self._shape = shape
         self._conceals = conceals
         self._budget = memory_budget
+        self._decoding = decoding
         self._pool = DecoderPool(shape, max_open=1, decoding=decoding)
         self._lock = ThreadLock()
         self._is_read_once = is_read_once
@@ -222,6 +230,11 @@ class VideoReader:
         """What decoding cost so far, in this process."""
         return self._pool.counters
 
+    @property
+    def decoded_by(self) -> DecodedBy | None:
+        """Which of CPU and GPU decoded in this process, and why; None unless decoding is `auto`."""
+        return self._pool.decoded_by
+
     def close(self) -> None:
         """Release the file and the codec. What was read stays; nothing more can be."""
         with self._lock:
@@ -268,7 +281,7 @@ class VideoReader:
         self._check(len(wanted))
         different, place = np.unique(wanted, return_inverse=True)
         if not len(wanted):
-            return np.empty(self._array_shape(0), self._shape.dtype), frozenset()
+            return self._none(), frozenset()
         jobs = [
             DecodeJob(
                 stretch.wanted,
@@ -283,6 +296,14 @@ class VideoReader:
             frames, concealed = read_whole(self._pool.decoder(self.index), jobs)
         is_as_asked = np.array_equal(place, np.arange(len(wanted)))
         return frames if is_as_asked else frames[place], concealed
+
+    def _none(self) -> Array:
+        """Return no frames, of the kind and size that others have."""
+        shape = self._array_shape(0)
+        if self._decoding.keeps_on_device:
+            none: Any = device_memory(shape, device_of(self._decoding))
+            return cast(Array, none)
+        return np.empty(shape, self._shape.dtype)
 
     def _array_shape(self, count: int) -> tuple[int, ...]:
         size = self._shape.output_size(self.index.info.upright_size)

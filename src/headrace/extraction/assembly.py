@@ -1,6 +1,6 @@
 """Batches put together from the parts that decoders fill, each in its place."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,6 @@ from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.decode.reading import Reading, read
 from headrace.planning.batches import BatchPart
 from headrace.runtime.clock import Clock
-from headrace.runtime.memory import BatchBuffers
 from headrace.video.frames import FrameBatch
 
 
@@ -57,7 +56,7 @@ def fill_by_size(
     video: int,
     wanted: tuple[int, ...],
     *,
-    buffers: BatchBuffers,
+    take: Callable[[tuple[int, ...]], Array],
     conceals: bool,
     clock: Clock,
 ) -> list[FilledPart]:
@@ -65,7 +64,7 @@ def fill_by_size(
     parts: list[FilledPart] = []
     while wanted:
         began_ns = clock.now_ns()
-        stack: Stack[Array] = Stack(len(wanted), buffers.take)
+        stack: Stack[Array] = Stack(len(wanted), take)
         reading = read(decoder, DecodeJob(wanted, conceals=conceals), stack)
         # From the first of another size on, all belong in a later batch.
         stop = min((k for k in stack.misfits if k), default=len(wanted))

@@ -5,12 +5,16 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import chain
+from typing import Any, cast
 
 import numpy as np
 
+from headrace.decode.chooser import Chooser, device_of
+from headrace.decode.decoded_by import DecodedBy
 from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.decode.device_memory import device_memory
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_decoder, open_index
+from headrace.decode.open import open_either, open_index
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, Decoder, OnError, check_on_error
 from headrace.errors import ConfigError, MediaError
@@ -52,6 +56,10 @@ class FrameReader:
     `batch_size` is given, exactly so many, but for the last of each video and for frames that are
     damaged. Different stretches are decoded at the same time, one thread and one decoder each;
     they come out in the order of the videos whatever finishes first.
+
+    Where `decoding` keeps frames on its device they are tensors there, and the memory budget is of
+    that device. They are ready for its default CUDA stream; another stream first waits for that one
+    (`wait_stream`), and is named to PyTorch as a user of the frames (`record_stream`).
     """
 
     losses: list[Loss]
@@ -119,13 +127,18 @@ class FrameReader:
         self._workers, self._memory_budget = workers, memory_budget
         self._on_error: OnError = on_error
         self._decoding, self._store = decoding, store or IndexStore()
-        self._clock, self._marks = clock, marks
-        self._costs, self.losses = [DecodeCounters()], []
+        self._chooser = Chooser(cores=workers, clock=clock) if decoding.is_auto else None
+        self._clock, self._marks, self._costs, self.losses = clock, marks, [DecodeCounters()], []
 
     @property
     def counters(self) -> DecodeCounters:
         """What decoding cost so far, over all threads."""
         return sum(self._costs, DecodeCounters())
+
+    @property
+    def decoded_by(self) -> DecodedBy | None:
+        """What the CPU and the GPU did so far; None unless decoding is `auto`."""
+        return None if self._chooser is None else self._chooser.decoded_by
 
     @property
     def frames_planned(self) -> int:
@@ -248,7 +261,9 @@ class FrameReader:
             if current is None or current.index is not index:
                 if current is not None:
                     current.close()
-                current = open_decoder(index, self._shape_of(index), self._decoding)
+                current = open_either(
+                    index, self._shape_of(index), self._decoding, chooser=self._chooser
+                )
                 self._costs.append(current.counters)
             yield from self._decode(current, task)
 
@@ -261,7 +276,13 @@ class FrameReader:
     def _memory(self, shape: FrameShape, num_frames: int) -> Array:
         """Return memory for a batch, used again when nobody has the batch any more."""
         assert shape.size is not None
-        return self._buffers.take((num_frames, *shape.array_shape(shape.size)))
+        return self._take((num_frames, *shape.array_shape(shape.size)))
+
+    def _take(self, shape: tuple[int, ...]) -> Array:
+        if self._decoding.keeps_on_device:
+            there: Any = device_memory(shape, device_of(self._decoding))
+            return cast(Array, there)
+        return self._buffers.take(shape)
 
     def _decode(self, decoder: Decoder[Array], task: ReadingTask) -> Iterator[FilledPart]:
         conceals = self._on_error == "conceal"
@@ -272,7 +293,7 @@ class FrameReader:
                     decoder,
                     video,
                     part.wanted,
-                    buffers=self._buffers,
+                    take=self._take,
                     conceals=conceals,
                     clock=self._clock,
                 )
@@ -302,7 +323,8 @@ def read_frames(
 
     for batch in read_frames(["a.mp4", "b.mp4"], size=(256, 256)): ...
 
-    `stream` is which video stream of each file, as `headrace.open` has it.
+    `stream` is which video stream of each file, as `headrace.open` has it. `decoding` is what
+    decodes, and where; with `keeps_on_device=True` frames are tensors there.
     """
     return FrameReader(
         videos if stream is None else [Source.of(each, stream) for each in videos],

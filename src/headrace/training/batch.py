@@ -94,7 +94,7 @@ class Batch(NamedTensors):
         `index`, `pts_seconds` and `is_concealed`.
         """
         return cls(
-            frames=torch.from_numpy(clip.frames).movedim(-1, -3)[None],
+            frames=torch.as_tensor(clip.frames).movedim(-1, -3)[None],
             index=torch.from_numpy(clip.index)[None],
             pts_seconds=torch.from_numpy(clip.pts_seconds)[None],
             is_concealed=torch.from_numpy(clip.is_concealed)[None],

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from headrace.training.transforms import (
     transformed_each,
 )
 
+_AnyPixels: TypeAlias = NDArray[np.uint8] | torch.Tensor
 _Batch = TypeVar("_Batch", bound=NamedTensors)
 
 
@@ -40,11 +41,11 @@ class Collate:
         check_transforms(self.transform, self.batch_transform)
 
     @overload
-    def pictures(self, pixels: NDArray[np.uint8]) -> torch.Tensor: ...
+    def pictures(self, pixels: _AnyPixels) -> torch.Tensor: ...
     @overload
-    def pictures(self, pixels: list[list[NDArray[np.uint8]]]) -> list[list[torch.Tensor]]: ...
+    def pictures(self, pixels: list[list[Any]]) -> list[list[torch.Tensor]]: ...
     def pictures(
-        self, pixels: NDArray[np.uint8] | list[list[NDArray[np.uint8]]]
+        self, pixels: _AnyPixels | list[list[Any]]
     ) -> torch.Tensor | list[list[torch.Tensor]]:
         """Return pixels [..., H, W, 3] as [..., 3, H, W], or each of a list of them.
 
@@ -56,7 +57,7 @@ class Collate:
         if isinstance(pixels, list):
             return [[self.pictures(each) for each in row] for row in pixels]
         self._check_fork()
-        pictures = torch.from_numpy(pixels).movedim(-1, -3)
+        pictures = torch.as_tensor(pixels).movedim(-1, -3)
         if self.pin_memory:
             pictures = pictures.pin_memory()
         if self.device is not None:

@@ -3,14 +3,13 @@
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Generic
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headrace.decode.chooser import Chooser
 from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.open import open_decoder
-from headrace.decode.pixels import Array, Out
+from headrace.decode.pixels import Out, Pixels
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.proxy_codecs import ProxyCodecs
 from headrace.decode.proxy_index import ProxyIndex
@@ -20,17 +19,17 @@ from headrace.errors import MediaError
 from headrace.planning.lookahead import GopJob
 from headrace.runtime.shelf import Shelf
 from headrace.sampling.population import Population
-from headrace.training.frame_buffers import FrameBuffers
+from headrace.training.frame_memory import FrameMemory
 from headrace.training.pictures import Framing, Framings, Pictures
 from headrace.training.video_set import VideoSet
 from headrace.video.shape import FrameShape
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decoded:
+class Decoded(Generic[Pixels]):
     """What became of a job: each of its frames is in one of the two."""
 
-    frames: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
+    frames: dict[int, Pixels] = field(default_factory=dict)
     """Id → the frame, in the layout of the shape. Ids are those of `Pictures`."""
     failures: dict[int, MediaError] = field(default_factory=dict)
     """Id → why there is no such frame."""
@@ -38,7 +37,7 @@ class Decoded:
     """Ids of those among `frames` that are damaged, and shown as FFmpeg shows them."""
 
 
-class JobDecoder:
+class JobDecoder(Generic[Pixels]):
     """Decodes GOP jobs of a video set, in as many threads as like to.
 
     Files stay open between jobs, shared by the threads; codecs do not: a file that waits takes some
@@ -48,41 +47,35 @@ class JobDecoder:
     def __init__(
         self,
         videos: VideoSet,
-        shape: FrameShape,
+        memory: FrameMemory[Pixels],
         max_open: int,
         *,
         conceals: bool = False,
         decoding: Decoding = ON_CPU,
         framings: Framings | None = None,
-        chooser: Chooser | None = None,
     ) -> None:
         """Open nothing yet.
 
         Args:
             videos: What the ids in jobs mean.
-            shape: What frames are made into; it has a size.
+            memory: What frames are made into, and where they go; give it back what is done with.
             max_open: Files that stay open between jobs.
             conceals: Whether damaged frames are delivered as FFmpeg shows them.
-            decoding: What decodes, and where.
+            decoding: What decodes, and where; it leaves frames where the memory is.
             framings: How frames become pictures of that size, by video and by sample; None: all by
                 the shape.
-            chooser: Sends jobs to the CPU and the GPU, where `decoding` is that.
         """
-        assert shape.size is not None
-        self.shape = shape
+        assert memory.shape.size is not None
+        self.memory: FrameMemory[Pixels] = memory
+        """Where frames come from; give them back when they are done with."""
         self.max_open = max_open
         self.conceals = conceals
-        self.size = shape.size
-        self.buffers = FrameBuffers(shape.array_shape(shape.size), shape.dtype)
-        """Where frames come from; give them back when they are done with."""
+        self.size = memory.shape.size
         self.pictures = Pictures(videos=videos, framings=framings)
         """What the ids in jobs mean."""
         self._videos = videos
         self._decoding = decoding
-        self._chooser = chooser
-        # A decoder of either has the file open on both ways.
-        most = max_open if chooser is None else max(1, max_open // chooser.num_ways)
-        self._idle: Shelf[int, Decoder[Array]] = Shelf(most)
+        self._idle: Shelf[int, Decoder[Pixels]] = Shelf(max_open)
         self._spent: list[DecodeCounters] = []
 
     @property
@@ -96,9 +89,9 @@ class JobDecoder:
         return sum(tuple(self._spent), DecodeCounters())
 
     def close(self) -> None:
-        """Close the files that wait, and free unused buffers. Jobs may be decoded again."""
+        """Close the files that wait, and free unused memory. Jobs may be decoded again."""
         self._idle.close()
-        self.buffers.clear()
+        self.memory.close()
 
     def describe(self, job: object) -> str:
         """Return what a job is about, for a message."""
@@ -109,34 +102,33 @@ class JobDecoder:
         source = self._videos.indexes[int(videos[0])].source
         return f"{len(frames)} frames of {source} (from frame {int(indices[0])})"
 
-    def worker(self) -> Callable[[GopJob], Decoded]:
+    def worker(self) -> Callable[[GopJob], Decoded[Pixels]]:
         """Return a function that decodes jobs; for one thread, as it counts without a lock."""
         spent, codecs = DecodeCounters(), ProxyCodecs()
         self._spent.append(spent)
 
-        def decode(job: GopJob) -> Decoded:
+        def decode(job: GopJob) -> Decoded[Pixels]:
             done, cost = self._decode(job, codecs)
             spent.count(cost)
             return done
 
         return decode
 
-    def _decode(self, job: GopJob, codecs: ProxyCodecs) -> tuple[Decoded, DecodeCounters]:
+    def _decode(self, job: GopJob, codecs: ProxyCodecs) -> tuple[Decoded[Pixels], DecodeCounters]:
         ids = np.array(job.frames, np.int64)
         videos, numbers = self._videos.population.locate(self.pictures.frames(ids))
-        video, indices = int(videos[0]), numbers.tolist()
+        video = int(videos[0])
+        indices: list[int] = numbers.tolist()
         framings = [self.pictures.framing(video, each) for each in job.frames]
-        buffers = [self.buffers.take() for _ in job.frames]
+        buffers = [self.memory.take() for _ in job.frames]
         opened = self._videos.indexes[video]
         is_proxy = isinstance(opened, ProxyIndex)  # nothing of it stays open, and it opens at once
         held = None if is_proxy else self._idle.take(video)
-        shape = self.shape if framings[0] is None else framings[0].shape
-        decoder = held or open_decoder(
-            opened, shape, self._decoding, codecs=codecs, chooser=self._chooser
-        )
+        shape = self.memory.shape if framings[0] is None else framings[0].shape
+        decoder = held or self.memory.decoder(opened, shape, self._decoding, codecs)
         wanted = DecodeJob(tuple(sorted({*indices})), goes_on=False, conceals=self.conceals)
-        reading = read(decoder, wanted, _places(decoder, indices, framings, buffers))
-        done = Decoded()
+        reading = read(decoder, wanted, self._places(decoder, indices, framings, buffers))
+        done: Decoded[Pixels] = Decoded()
         each_one = zip(job.frames, indices, framings, buffers, strict=True)
         for picture, index, framing, buffer in each_one:
             if index in reading.came:
@@ -147,7 +139,7 @@ class JobDecoder:
                     done.concealed.add(picture)
             elif reading.error is not None:
                 done.failures[picture] = reading.error
-                self.buffers.give(buffer)
+                self.memory.give(buffer)
         if done.failures or is_proxy:
             decoder.close()
         else:
@@ -155,19 +147,22 @@ class JobDecoder:
             self._idle.put(video, decoder)
         return done, reading.cost
 
-
-def _places(
-    decoder: Decoder[Array],
-    indices: list[int],
-    framings: list[Framing | None],
-    buffers: list[Array],
-) -> Out[Array]:
-    """Return where the frames of a job are written: each in its buffer, or in several."""
-    several: defaultdict[int, list[tuple[FrameShape, Array]]] = defaultdict(list)
-    for index, framing, buffer in zip(indices, framings, buffers, strict=True):
-        if framing is None:
-            return buffers
-        several[index].append((framing.shape, buffer))
-    if all(len(each) == 1 and each[0][0] == decoder.shape for each in several.values()):
-        return [several[each][0][1] for each in sorted(several)]
-    return SeveralShapes(decoder.index, [several[each] for each in sorted(several)])
+    def _places(
+        self,
+        decoder: Decoder[Pixels],
+        indices: list[int],
+        framings: list[Framing | None],
+        buffers: list[Pixels],
+    ) -> Out[Pixels]:
+        """Return where the frames of a job are written: each in its buffer, or in several."""
+        several: defaultdict[int, list[tuple[FrameShape, Pixels]]] = defaultdict(list)
+        for index, framing, buffer in zip(indices, framings, buffers, strict=True):
+            if framing is None:
+                return buffers
+            several[index].append((framing.shape, buffer))
+        if all(len(each) == 1 and each[0][0] == decoder.shape for each in several.values()):
+            return [several[each][0][1] for each in sorted(several)]
+        return SeveralShapes(
+            [several[each] for each in sorted(several)],
+            partial(self.memory.converter, decoder.index),
+        )

@@ -2,7 +2,7 @@
 
 import torch
 
-from headrace.errors import BackendError
+from headrace.decode.device_memory import device_memory
 
 
 class DeviceBuffers:
@@ -23,14 +23,7 @@ class DeviceBuffers:
         Raises:
             BackendError: the device has no such memory left.
         """
-        try:
-            return torch.empty(shape, dtype=torch.uint8, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).partition("\n")[0][:200]
-            raise BackendError(
-                f"no memory for frames of {list(shape)} on {self.device}: {reason}; give a smaller "
-                "memory_budget or batch, or leave keeps_on_device out"
-            ) from error
+        return device_memory(shape, self.device)
 
     def close(self) -> None:
         """Do nothing: PyTorch keeps what is free."""

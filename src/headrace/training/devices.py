@@ -2,6 +2,7 @@
 
 import torch
 
+from headrace.decode.chooser import device_of
 from headrace.decode.decoding import Decoding
 from headrace.decode.open import capabilities_of
 from headrace.errors import BackendError, ConfigError
@@ -29,15 +30,56 @@ def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
             ) from error
 
 
-def check_decoding(decoding: Decoding) -> None:
+def check_decoding(decoding: Decoding, *, may_stay: bool = False) -> None:
     """Check that what decodes is here: its backend, and its GPU. CUDA is not started.
 
+    Args:
+        decoding: What decodes.
+        may_stay: Whether frames may stay on the GPU.
+
     Raises:
-        BackendError: it is not; or frames were to stay on the GPU.
+        BackendError: it is not; or frames were to stay on the GPU, and may not.
     """
-    decoding.check_comes_down()
+    if not may_stay:
+        decoding.check_comes_down()
     check_gpu(decoding.gpu)
     capabilities_of(decoding)
+
+
+def check_stay(decoding: Decoding, device: torch.device | str | None, pin_memory: bool) -> None:
+    """Do nothing if batches are to be where frames stay: none is copied without a word.
+
+    Raises:
+        ConfigError: they are not: they were to go by page-locked memory, or to another device.
+    """
+    if not decoding.keeps_on_device:
+        return
+    there = device_of(decoding)
+    if pin_memory and decoding.stays_on_gpu:
+        raise ConfigError(
+            "pin_memory=True was asked for, which is for batches in the CPU's memory that go to a "
+            f"GPU, and frames were to stay on {there}, where they are already; leave "
+            "pin_memory out"
+        )
+    if device is not None and _numbered_name(torch.device(device)) != there:
+        raise ConfigError(
+            f"device={str(device)!r} was asked for, and frames were to stay on {there}; "
+            "leave device out, or leave keeps_on_device out, so that frames come down"
+        )
+
+
+def check_comes_to_workers(decoding: Decoding) -> None:
+    """Do nothing unless frames of a dataset were to stay on a device.
+
+    Raises:
+        BackendError: they were.
+    """
+    if decoding.keeps_on_device:
+        raise BackendError(
+            f"frames of a dataset were to stay on {decoding.device} (keeps_on_device=True), and "
+            "worker processes of a DataLoader hand on no memory of a GPU; take FrameLoader or "
+            "ClipLoader, which leave frames there, or leave keeps_on_device out"
+        )
 
 
 def check_gpu(gpu: int | None) -> None:
@@ -61,6 +103,11 @@ def check_gpu(gpu: int | None) -> None:
 
 def _numbered(first: str, last: str, count: int) -> str:
     return f"{first} to {last}" if count else "no CUDA device"
+
+
+def _numbered_name(device: torch.device) -> str:
+    """Return the name of a device as `Decoding` has it: a GPU without a number is the first."""
+    return f"cuda:{device.index or 0}" if device.type == "cuda" else device.type
 
 
 def _check_device(device: torch.device | str) -> None:

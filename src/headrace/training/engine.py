@@ -4,16 +4,16 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
+from typing import Generic, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.pixels import Pixels
 from headrace.decode.protocol import DecodeCounters
-from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.errors import MediaError
 from headrace.planning.lookahead import GopJob, PlannedBatch, look_ahead
 from headrace.runtime.clock import Clock
-from headrace.runtime.memory import BatchBuffers
 from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.room import Room
 from headrace.training.decoding import Decoded, JobDecoder
@@ -23,15 +23,12 @@ from headrace.training.window import Window
 _ITEMS_AHEAD = 256
 """Jobs and batches on their way; memory is bounded by the window, not by this."""
 
-_BATCHES = 2
-"""That the budget sets aside: the one the caller has, and the next one."""
-
 _Item = GopJob | PlannedBatch
-_Output = Decoded | PlannedBatch
+_Output: TypeAlias = Decoded[Pixels] | PlannedBatch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Samples:
+class Samples(Generic[Pixels]):
     """The pixels of one step, and which frames they are."""
 
     step: Step
@@ -39,8 +36,9 @@ class Samples:
     """Frame ids: those of the step, but for samples that turned out to be bad."""
     drawn: NDArray[np.int64]
     """int64 [N]: the slot that each sample was drawn for: its own, but for substitutes."""
-    pixels: NDArray[np.uint8]
-    """uint8 (or uint16) [N, H, W, 3], or [N, T, H, W, 3]; owned by the caller. Black where lost."""
+    pixels: Pixels
+    """uint8 (or uint16) [N, H, W, 3], or [N, T, H, W, 3], in the memory of the run; owned by the
+    caller. Black where lost."""
     is_concealed: NDArray[np.bool_]
     """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it."""
     is_lost: NDArray[np.bool_]
@@ -48,13 +46,13 @@ class Samples:
     ones are masked."""
 
 
-class Engine:
+class Engine(Generic[Pixels]):
     """One run through steps; it can be run once."""
 
     def __init__(
         self,
         epochs: Epochs,
-        decoder: JobDecoder,
+        decoder: JobDecoder[Pixels],
         window: Window,
         *,
         workers: int,
@@ -67,16 +65,14 @@ class Engine:
         self.room = Room(window.frames, clock=clock)
         """The frames that are held: decoded, or about to be, and not yet delivered."""
         self._epochs = epochs
-        self._decoder = decoder
+        self._decoder: JobDecoder[Pixels] = decoder
         self._window = window
         self._workers = workers
         self._skip_bad = skip_bad
         self._masks_bad = masks_bad
         self._stall_seconds = stall_seconds
-        self._unpacker = Yuv420Unpacker()
         self._steps: deque[Step] = deque()
-        self._held: dict[int, NDArray[np.uint8]] = {}
-        self._batches = BatchBuffers(_BATCHES)
+        self._held: dict[int, Pixels] = {}
         self._failed: dict[int, MediaError] = {}
         self._concealed: set[int] = set()
 
@@ -85,7 +81,7 @@ class Engine:
         """What decoding cost so far, over all workers."""
         return self._decoder.counters
 
-    def run(self, steps: Iterable[Step]) -> Generator[Samples, None, None]:
+    def run(self, steps: Iterable[Step]) -> Generator[Samples[Pixels], None, None]:
         """Yield the samples of every step, in order, while decoding runs ahead.
 
         Raises:
@@ -115,11 +111,10 @@ class Engine:
                     self._release(output.released)
 
     def close(self) -> None:
-        """Let go of the frames that are held, and of memory for batches."""
+        """Let go of the frames that are held."""
         self._held.clear()
-        self._batches.close()
 
-    def _worker(self) -> AbstractContextManager[Callable[[_Item], list[_Output]]]:
+    def _worker(self) -> AbstractContextManager[Callable[[_Item], list[_Output[Pixels]]]]:
         decode = self._decoder.worker()
         return nullcontext(lambda item: [decode(item) if isinstance(item, GopJob) else item])
 
@@ -146,14 +141,14 @@ class Engine:
             self._steps.append(step)
             yield self._decoder.pictures.ids(step, step.frames)
 
-    def _hold(self, decoded: Decoded) -> None:
+    def _hold(self, decoded: Decoded[Pixels]) -> None:
         self._held.update(decoded.frames)
         self._failed.update(decoded.failures)
         self._concealed |= decoded.concealed
         if self._skip_bad or self._masks_bad:
             self._note(decoded)
 
-    def _note(self, decoded: Decoded) -> None:
+    def _note(self, decoded: Decoded[Pixels]) -> None:
         """List the frames that could not be decoded."""
         ids = np.array([*decoded.failures], np.int64)
         frames = self._decoder.pictures.frames(ids).tolist()
@@ -164,32 +159,42 @@ class Engine:
         self._concealed.difference_update(frames)
         for frame in frames:
             if frame in self._held:
-                self._decoder.buffers.give(self._held.pop(frame))
+                self._decoder.memory.give(self._held.pop(frame))
             else:
                 del self._failed[frame]
         self.room.give(len(frames))
 
-    def _samples(self, step: Step, decode: Callable[[GopJob], Decoded]) -> Samples:
-        frames, drawn, pictures = step.frames, step.drawn, self._decoder.pictures
-        ids = pictures.ids(step, frames)
-        substitutes: dict[int, NDArray[np.uint8]] = {}
+    def _samples(self, step: Step, decode: Callable[[GopJob], Decoded[Pixels]]) -> Samples[Pixels]:
+        ids = self._decoder.pictures.ids(step, step.frames)
         failed = next((each for each in ids.ravel().tolist() if each in self._failed), None)
-        if failed is not None and not self._masks_bad:
-            if not self._skip_bad:
-                raise self._failed[failed]
+        substitutes = failed is not None and not self._masks_bad
+        if failed is not None and substitutes and not self._skip_bad:
+            raise self._failed[failed]
+        shape = (*step.frames.shape, *self._decoder.size, 3)
+        with self._decoder.memory.batch(shape) as pixels:
+            return self._filled(step, pixels, decode if substitutes else None)
+
+    def _filled(
+        self,
+        step: Step,
+        pixels: Pixels,
+        decode: Callable[[GopJob], Decoded[Pixels]] | None,
+    ) -> Samples[Pixels]:
+        """Write the frames of a step into `pixels`; `decode` what stands in for those that fail."""
+        frames, drawn, pictures = step.frames, step.drawn, self._decoder.pictures
+        memory, substitutes = self._decoder.memory, dict[int, Pixels]()
+        if decode is not None:
             frames, drawn, substitutes = self._substitute(step, decode)
-            ids = pictures.ids(step, frames)
-        shape = (*self._decoder.size, 3)
-        pixels = self._batches.take((*frames.shape, *shape), self._decoder.shape.dtype)
+        ids = pictures.ids(step, frames)
         is_lost = np.isin(ids, list(self._failed))
-        rows = pixels.reshape(-1, *shape)
+        rows = pixels.reshape(-1, *pixels.shape[-3:])
         for row, each, lost in zip(rows, ids.ravel().tolist(), is_lost.ravel(), strict=True):
             if lost:
                 row[...] = 0
             else:
-                self._write(self._held[each] if each in self._held else substitutes[each], row)
+                memory.write(self._held[each] if each in self._held else substitutes[each], row)
         for buffer in substitutes.values():
-            self._decoder.buffers.give(buffer)
+            memory.give(buffer)
         return Samples(
             step=step,
             frames=frames,
@@ -199,21 +204,14 @@ class Engine:
             is_lost=is_lost,
         )
 
-    def _write(self, held: NDArray[np.uint8], row: NDArray[np.uint8]) -> None:
-        """Write a frame that was held where it belongs in a batch."""
-        if self._decoder.shape.layout == "yuv420":
-            self._unpacker.unpack(held, row)
-        else:
-            row[...] = held
-
     def _substitute(
-        self, step: Step, decode: Callable[[GopJob], Decoded]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, NDArray[np.uint8]]]:
+        self, step: Step, decode: Callable[[GopJob], Decoded[Pixels]]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, Pixels]]:
         """Return what the step delivers, and for whom drawn, now that samples are known to be bad.
 
         Substitutes that nobody had planned for are decoded at once, in this thread.
         """
-        found: dict[int, NDArray[np.uint8]] = {}
+        found: dict[int, Pixels] = {}
         while True:
             frames, drawn = self._epochs.samples(step.epoch, step.slots)
             ids = self._decoder.pictures.ids(step, frames)

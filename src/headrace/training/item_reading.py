@@ -17,7 +17,7 @@ from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.substitutes import ATTEMPTS
 from headrace.sizes import check_integers
 from headrace.training.decoding_dataset import DecodingDataset
-from headrace.training.devices import check_decoding
+from headrace.training.devices import check_comes_to_workers, check_decoding
 from headrace.training.sampled_set import Given, SampledSet
 from headrace.training.transforms import Transform, check_transforms
 from headrace.video.shape import FrameShape
@@ -49,6 +49,7 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         check_on_error(on_error)
         check_transforms(transform)
         check_integers(0, seed=seed)
+        check_comes_to_workers(decoding)
         check_decoding(decoding)
         super().__init__(DecoderPool(shape, max_open, decoding=decoding))
         self._transform = transform

@@ -1,6 +1,7 @@
 """FrameLoader: batches of exactly sampled frames, decoded by a plan."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -94,7 +95,7 @@ class FrameLoader(PlannedLoader[Batch]):
             left_out=sampled.left_out,
         )
 
-    def _batch(self, step: Samples) -> Batch:
+    def _batch(self, step: Samples[Any]) -> Batch:
         self._count(step, step.frames.size)
         order = self._epochs.order(step.step.epoch)
         is_pad = np.zeros(step.frames.shape, np.bool_)

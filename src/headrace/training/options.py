@@ -1,6 +1,7 @@
 """What may be asked of every loader."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 
@@ -11,7 +12,7 @@ from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sizes import check_integers, check_switches
 from headrace.training.collate import Collate
-from headrace.training.devices import check_decoding
+from headrace.training.devices import check_decoding, check_stay
 from headrace.training.resumable import LeftEarly, check_left_early
 from headrace.training.transforms import BatchTransform, Transform
 
@@ -25,8 +26,8 @@ class LoaderOptions:
 
     Args:
         decoding: What decodes, and where; None: PyAV, on the CPU. Frames are the same, by PyAV bit
-            by bit. `Decoding(device="auto")`: each job on GPU 0 or the CPU, whichever ends it
-            sooner; `statistics.decoded_by` tells.
+            by bit, unless they stay on its device. `Decoding(device="auto")`: each job on GPU 0 or
+            the CPU, whichever ends it sooner; `statistics.decoded_by` tells.
         gpu: Short for `Decoding.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes. Frames
             come down to the CPU; `device` moves batches.
         workers: Decoding threads, each with a decoder of its own; None means one for each core
@@ -53,6 +54,9 @@ class LoaderOptions:
         clock: What measures waiting.
     """
 
+    _MAY_STAY: ClassVar[bool] = False
+    """Whether frames may stay on the GPU that decodes them."""
+
     memory_budget: int | str = "1GiB"
     lookahead: int | None = None
     decoding: Decoding | None = None
@@ -73,13 +77,14 @@ class LoaderOptions:
         """Return what decodes.
 
         Raises:
-            BackendError: the backend or the GPU is not here; or frames were to stay on it.
+            BackendError: the backend or the GPU is not here; or frames were to stay on it, where
+                arrays are given.
             ConfigError: it is no number of one, or both `decoding` and `gpu` are given.
         """
         if self.gpu is not None:
             check_integers(0, gpu=self.gpu)
         decoding = Decoding.chosen(self.decoding, self.gpu)
-        check_decoding(decoding)
+        check_decoding(decoding, may_stay=self._MAY_STAY)
         return decoding
 
     def chooser(self) -> Chooser | None:
@@ -100,10 +105,18 @@ class LoaderOptions:
         return len(available_cores()) if self.workers is None else self.workers
 
     def collate(self) -> Collate:
-        """Return what happens to the pictures of a batch. Raises as `Collate` does."""
-        return Collate(
+        """Return what happens to the pictures of a batch.
+
+        Raises as `Collate` does; and ConfigError where it would copy frames that stay where they
+        are.
+        """
+        collate = Collate(
             transform=self.transform,
             batch_transform=self.batch_transform,
             device=self.device,
             pin_memory=self.pin_memory,
         )
+        decoding = self.decoder()
+        check_stay(decoding, self.device, self.pin_memory)
+        # Such batches are where they are to be.
+        return replace(collate, device=None) if decoding.keeps_on_device else collate

@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.pixels import Pixels
 from headrace.errors import ConfigError
 from headrace.training.epochs import Step
 from headrace.training.video_set import VideoSet
@@ -22,8 +23,8 @@ class Framing(Protocol):
         """What a decoder makes of it."""
         ...
 
-    def finish(self, picture: NDArray[np.uint8]) -> None:
-        """Do the rest to what the decoder made, uint8 [H, W, 3], in place."""
+    def finish(self, picture: Pixels) -> None:
+        """Do the rest to what the decoder made, uint8 [H, W, 3], in place, where it lies."""
 
 
 class Framings(Protocol):

@@ -3,10 +3,13 @@
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.decoding import Decoding
+from headrace.decode.open import check_stays
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import MediaError
 from headrace.sampling.random import Draws, Purpose
@@ -16,6 +19,7 @@ from headrace.sizes import parse_bytes
 from headrace.training.decoding import JobDecoder
 from headrace.training.engine import Engine, Samples
 from headrace.training.epochs import Epochs, Step
+from headrace.training.frame_memory import memory_of
 from headrace.training.open_files import max_open_files
 from headrace.training.pictures import Framings
 from headrace.training.planned_options import PlannedOptions
@@ -45,7 +49,7 @@ class SampledFrom:
     """How frames become pictures, in place of `size`, by video and by sample; None: all alike."""
 
 
-class PlannedLoader(ResumableLoader[Samples, BatchOf]):
+class PlannedLoader(ResumableLoader[Samples[Any], BatchOf]):
     """Batches of frames that a sampler chooses, and that are decoded by a plan.
 
     What a batch is made of is said by `_batch` of those that stand on it.
@@ -78,11 +82,18 @@ class PlannedLoader(ResumableLoader[Samples, BatchOf]):
                 size = self._videos.common_size() if asked.size is None else asked.size
             self._shape = asked.shape(size, asked.hold)
             self._held_bytes = self._shape.frame_bytes(size)
+            self._check_stays(asked.decoder())
             self._epochs = self._planned(asked, found.sampler, shard)
             self._window = self._widest_window(
                 asked, found.gop_lengths, asked.shape(size, "rgb").frame_bytes(size)
             )
             opened.checksum, opened.left_out = self._identity()["checksum"], len(self.left_out)
+
+    def _check_stays(self, decoding: Decoding) -> None:
+        """Refuse frames that were to stay where they are decoded, and cannot: BackendError."""
+        if decoding.keeps_on_device:
+            for index in self._videos.indexes:
+                check_stays(index, self._shape, decoding)
 
     @property
     def lookahead(self) -> int:
@@ -157,20 +168,20 @@ class PlannedLoader(ResumableLoader[Samples, BatchOf]):
             lookahead=lookahead,
         )
 
-    def _begin(self, start: Position) -> Running[Samples]:
-        asked = self._asked
+    def _begin(self, start: Position) -> Running[Samples[Any]]:
+        asked, decoding = self._asked, self._asked.decoder()
         most_open = max_open_files(parse_bytes(asked.memory_budget))
         conceals = asked.on_error == "conceal"
         engine = Engine(
             self._epochs,
             JobDecoder(
                 self._videos,
-                self._shape,
-                most_open,
+                memory_of(self._shape, decoding, self._chooser),
+                # A decoder of either has the file open on both ways.
+                most_open if self._chooser is None else max(1, most_open // self._chooser.num_ways),
                 conceals=conceals,
-                decoding=asked.decoder(),
+                decoding=decoding,
                 framings=self._framings,
-                chooser=self._chooser,
             ),
             self._window,
             workers=self._workers if self._chooser is None else self._chooser.threads,
@@ -186,10 +197,10 @@ class PlannedLoader(ResumableLoader[Samples, BatchOf]):
     def _is_random(self) -> bool:
         return self._epochs.sampling.traits.is_random
 
-    def _after(self, step: Samples) -> Position:
+    def _after(self, step: Samples[Any]) -> Position:
         return step.step.after
 
-    def _count(self, step: Samples, frames: int) -> None:
+    def _count(self, step: Samples[Any], frames: int) -> None:
         """Count what a step delivers: so many frames, and its substitutes."""
         self._frames_delivered += frames
         if len(self._epochs.quarantine):

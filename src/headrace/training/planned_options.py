@@ -32,7 +32,8 @@ class PlannedOptions(LoaderOptions):
         memory_budget: Bytes, as a number or like "256MiB", for frames that are decoded and
             wait, for two batches, and for codecs, some 11 MB for each worker at 720p (of more
             than a quarter of the budget, the rest comes on top). Open files, in up to a sixteenth
-            of it, come on top.
+            of it, come on top. Where frames stay on a GPU, it is the memory of that GPU, and what
+            its codecs hold comes on top.
         hold: How decoded frames wait: `rgb` exactly; `yuv420` in half the bytes, so that twice as
             many fit, and delivered with colour at half the resolution.
         lookahead: Requests for single frames that are planned together, those of a clip always;
@@ -54,6 +55,7 @@ class PlannedOptions(LoaderOptions):
             with each epoch: for evaluation.
     """
 
+    _MAY_STAY = True
     _ON_ERROR: ClassVar[tuple[str, ...]] = get_args(OnError)
     """What `on_error` may be."""
 

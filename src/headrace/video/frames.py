@@ -10,6 +10,11 @@ from headrace.errors import ConfigError
 from headrace.video.timebase import float_seconds
 
 
+def _is_of_pixels(dtype: object) -> bool:
+    """Whether numbers, of an array or a tensor, are those of pixels."""
+    return str(dtype).removeprefix("torch.") in ("uint8", "uint16")
+
+
 def _none_of_them() -> NDArray[np.bool_]:
     return np.zeros(0, np.bool_)
 
@@ -20,7 +25,8 @@ class _Pictures:
 
     frames: NDArray[np.uint8]
     """uint8 [N, H, W, 3] in [0, 255], RGB, upright; uint16 in [0, 65535] where it was asked for;
-    owned by the caller."""
+    owned by the caller. A tensor on its device where `decoding` keeps frames there, although it is
+    typed as an array: `torch.as_tensor` returns that very tensor."""
     index: NDArray[np.int64]
     """int64 [N]: place of each frame in presentation order."""
     pts: NDArray[np.int64]
@@ -32,7 +38,7 @@ class _Pictures:
 
     def __post_init__(self) -> None:
         frames, index = self.frames, self.index
-        if frames.ndim != 4 or frames.shape[-1] != 3 or frames.dtype not in (np.uint8, np.uint16):
+        if frames.ndim != 4 or frames.shape[-1] != 3 or not _is_of_pixels(frames.dtype):
             raise ConfigError(
                 "frames must be uint8 or uint16 [N, H, W, 3], "
                 f"got {frames.dtype} {list(frames.shape)}"

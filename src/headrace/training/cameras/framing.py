@@ -6,8 +6,9 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
+from headrace.decode.pixels import Pixels
+from headrace.training.cameras.turning import flipped, rotated
 from headrace.video.shape import FrameShape
 
 
@@ -53,13 +54,12 @@ class Framing:
             matrix=_shift(-0.5) @ matrix @ _shift(0.5),
         )
 
-    def finish(self, picture: NDArray[np.uint8]) -> None:
-        """Flip and rotate a picture as it was decoded, uint8 [H, W, 3], in place."""
+    def finish(self, picture: Pixels) -> None:
+        """Flip and rotate a picture as it was decoded, uint8 [H, W, 3], in place, where it lies."""
         if self.is_flipped:
-            picture[...] = picture[:, ::-1].copy()
+            picture[...] = flipped(picture)
         if self.degrees:
-            whole = Image.fromarray(np.ascontiguousarray(picture))
-            picture[...] = np.asarray(whole.rotate(self.degrees, Image.Resampling.BILINEAR))
+            picture[...] = rotated(picture, self.degrees)
 
 
 def _rotation(degrees: float, x: float, y: float) -> NDArray[np.float64]:

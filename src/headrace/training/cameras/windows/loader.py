@@ -1,5 +1,7 @@
 """CameraWindowLoader: batches of windows of camera clips, in any order, decoded by a plan."""
 
+from typing import Any
+
 import numpy as np
 
 from headrace.errors import ConfigError
@@ -110,13 +112,14 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             framings=shown if asked.has_framings else None,
         )
 
-    def _batch(self, step: Samples) -> CameraWindowBatch:
+    def _batch(self, step: Samples[Any]) -> CameraWindowBatch:
         plan, keys_at = self._plan, self._epochs.order(step.step.epoch).rows_at
         assert keys_at is not None
         keys = keys_at(step.drawn)
         is_missing = plan.table.frame[plan.rows[keys]] == MISSING
         pixels = step.pixels.reshape(*is_missing.shape, *step.pixels.shape[-3:])
-        pixels[is_missing] = 0
+        for place in np.argwhere(is_missing).tolist():
+            pixels[tuple(place)] = 0
         is_lost = step.is_lost.reshape(is_missing.shape) & ~is_missing
         missing, lost = int(is_missing.sum()), int(is_lost.sum())
         self._missing += missing
