@@ -17,6 +17,10 @@ from training.videos import SIZE, PlainFrames
 KEPT, ON_GPU = (Decoding(device=device, keeps_on_device=True) for device in ("cpu", "cuda:0"))
 
 
+LEVELS = 6
+"""Of grey, that swscale's pictures differ by at most."""
+
+
 class DecodedThere(PlainFrames):
     """What every frame that stays must look like."""
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from headrace.errors import BackendError
+from headrace.runtime.forks import check_cuda_after_fork
 
 if TYPE_CHECKING:
     import torch
@@ -14,15 +15,19 @@ def device_memory(shape: tuple[int, ...], device: str) -> "torch.Tensor":
     PyTorch itself keeps memory that nobody has any more, and gives it again.
 
     Raises:
-        BackendError: the device has no such memory left.
+        BackendError: the device has no such memory left, or is not here; or this process was
+            forked from one that uses CUDA.
     """
     import torch
 
+    if device != "cpu":
+        check_cuda_after_fork(f"frames were to lie on {device}")
     try:
         return torch.empty(shape, dtype=torch.uint8, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).partition("\n")[0][:200]
         raise BackendError(
-            f"no memory for frames of {list(shape)} on {device}: {reason}; give a smaller "
-            "memory_budget or batch, or leave keeps_on_device out"
+            f"frames of {list(shape)} were to lie on {device}, and PyTorch gives no memory there: "
+            f"{reason}; if it is short, give a smaller memory_budget, batch or size; or leave "
+            "keeps_on_device out"
         ) from error

@@ -39,7 +39,7 @@ class TensorConverter:
     bytes of memory, while it is made, for each pixel of the frame, or of a larger picture.
 
     Pictures differ from those of swscale, which makes them on the CPU and rounds on the way: by at
-    most 5 grey levels and 2.2 on average; smaller ones of an odd width by at most 1. In noise that
+    most 6 grey levels and 2.4 on average; smaller ones of an odd width by at most 1. In noise that
     is made larger swscale also clips on the way, which is up to 46.
 
     Colour, at half the resolution, is made larger as swscale does it. At full size, in 8 bits and

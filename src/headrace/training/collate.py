@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import TypeAlias, TypeVar, overload
 
 import numpy as np
 import torch
@@ -43,9 +43,9 @@ class Collate:
     @overload
     def pictures(self, pixels: _AnyPixels) -> torch.Tensor: ...
     @overload
-    def pictures(self, pixels: list[list[Any]]) -> list[list[torch.Tensor]]: ...
+    def pictures(self, pixels: list[list[_AnyPixels]]) -> list[list[torch.Tensor]]: ...
     def pictures(
-        self, pixels: _AnyPixels | list[list[Any]]
+        self, pixels: _AnyPixels | list[list[_AnyPixels]]
     ) -> torch.Tensor | list[list[torch.Tensor]]:
         """Return pixels [..., H, W, 3] as [..., 3, H, W], or each of a list of them.
 

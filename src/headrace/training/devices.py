@@ -30,18 +30,12 @@ def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
             ) from error
 
 
-def check_decoding(decoding: Decoding, *, may_stay: bool = False) -> None:
+def check_decoding(decoding: Decoding) -> None:
     """Check that what decodes is here: its backend, and its GPU. CUDA is not started.
 
-    Args:
-        decoding: What decodes.
-        may_stay: Whether frames may stay on the GPU.
-
     Raises:
-        BackendError: it is not; or frames were to stay on the GPU, and may not.
+        BackendError: it is not.
     """
-    if not may_stay:
-        decoding.check_comes_down()
     check_gpu(decoding.gpu)
     capabilities_of(decoding)
 

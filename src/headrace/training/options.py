@@ -1,7 +1,6 @@
 """What may be asked of every loader."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 
@@ -26,8 +25,10 @@ class LoaderOptions:
 
     Args:
         decoding: What decodes, and where; None: PyAV, on the CPU. Frames are the same, by PyAV bit
-            by bit, unless they stay on its device. `Decoding(device="auto")`: each job on GPU 0 or
-            the CPU, whichever ends it sooner; `statistics.decoded_by` tells.
+            by bit; unless they stay on the device (`keeps_on_device=True`): then batches lie there,
+            ready for what the thread that iterates asks of its CUDA stream next.
+            `Decoding(device="auto")`: each job on GPU 0 or the CPU, whichever ends it sooner;
+            `statistics.decoded_by` tells.
         gpu: Short for `Decoding.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes. Frames
             come down to the CPU; `device` moves batches.
         workers: Decoding threads, each with a decoder of its own; None means one for each core
@@ -38,7 +39,8 @@ class LoaderOptions:
             same with any number of workers and ranks, and after resuming.
         batch_transform: Called with the frames of each batch, after `transform`: one call, and one
             draw, for all of them.
-        device: Where batches go; None leaves them on the CPU.
+        device: Where batches go; None leaves them on the CPU, or where frames stay; of these none
+            goes elsewhere.
         pin_memory: Copy batches to page-locked memory, so that CUDA copies them in the
             background.
         rank: This process among `num_replicas`; None asks torch.distributed, if it is
@@ -53,9 +55,6 @@ class LoaderOptions:
         store: Where indexes are kept; None means the user's cache folder.
         clock: What measures waiting.
     """
-
-    _MAY_STAY: ClassVar[bool] = False
-    """Whether frames may stay on the GPU that decodes them."""
 
     memory_budget: int | str = "1GiB"
     lookahead: int | None = None
@@ -77,14 +76,13 @@ class LoaderOptions:
         """Return what decodes.
 
         Raises:
-            BackendError: the backend or the GPU is not here; or frames were to stay on it, where
-                arrays are given.
+            BackendError: the backend or the GPU is not here.
             ConfigError: it is no number of one, or both `decoding` and `gpu` are given.
         """
         if self.gpu is not None:
             check_integers(0, gpu=self.gpu)
         decoding = Decoding.chosen(self.decoding, self.gpu)
-        check_decoding(decoding, may_stay=self._MAY_STAY)
+        check_decoding(decoding)
         return decoding
 
     def chooser(self) -> Chooser | None:

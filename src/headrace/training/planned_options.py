@@ -55,7 +55,6 @@ class PlannedOptions(LoaderOptions):
             with each epoch: for evaluation.
     """
 
-    _MAY_STAY = True
     _ON_ERROR: ClassVar[tuple[str, ...]] = get_args(OnError)
     """What `on_error` may be."""
 

@@ -17,7 +17,7 @@ from headrace.decode.open import open_decoder
 from headrace.errors import BackendError, ConfigError, DecodeError, MediaError, OpenError
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.cameras import engine
+from headrace.training.cameras import picture_memory
 from headrace.training.cameras.alignment import Alignment, CameraClock
 from headrace.training.cameras.loader import CameraLoader
 from training.cameras.clips import (
@@ -170,7 +170,7 @@ def test_fewer_open_files_than_cameras_bring_the_same_frames(
         return decoder
 
     expected = contents(loader())
-    monkeypatch.setattr(engine, "open_decoder", counted)
+    monkeypatch.setattr(picture_memory, "open_decoder", counted)
     bounded = loader(num_of_file=num_of_file, lookahead=8)
     assert contents(bounded) == expected
     assert max(most_open) <= most

@@ -46,8 +46,9 @@ class CameraBatch(NamedTensors):
 
     frames: torch.Tensor | list[list[torch.Tensor]]
     """uint8 [N, C, 3, H, W] in [0, 255], RGB, upright, colour innermost in memory, on the loader's
-    device; what `transform` and `batch_transform` made of it, where there are any. With
-    ragged="list": N lists of C tensors [3, H, W]. Owned by the caller."""
+    device, or where they were decoded if they stay there; what `transform` and `batch_transform`
+    made of it, where there are any. With ragged="list": N lists of C tensors [3, H, W]. Owned by
+    the caller."""
     sizes: torch.Tensor
     """int64 [N, C, 2]: (height, width) of each picture; less than that of `frames` if padded."""
     valid: torch.Tensor

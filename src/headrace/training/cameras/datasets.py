@@ -12,7 +12,7 @@ from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pool import DecoderPool
 from headrace.decode.reading import read
-from headrace.errors import ConfigError
+from headrace.errors import BackendError, ConfigError
 from headrace.runtime.limits import files_to_keep_open
 from headrace.sampling.alignment import MISSING
 from headrace.sampling.moments import Moments
@@ -28,7 +28,7 @@ from headrace.training.cameras.view import CameraView
 from headrace.training.cameras.views import CameraViews, check_views
 from headrace.training.collate import Collate
 from headrace.training.decoding_dataset import DecodingDataset
-from headrace.training.devices import check_gpu
+from headrace.training.devices import check_decoding, check_gpu
 from headrace.training.ranks import agreement
 from headrace.training.transforms import Transform, check_transforms, transformed_one
 from headrace.video.camera_layout import CameraLayout
@@ -69,12 +69,15 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         skip_bad: Leave out clips with a camera that cannot be opened. Ranks of torch.distributed
             then compare what they opened, here and when they make their samplers: each must make
             both.
-        gpu: Number of the NVIDIA GPU that decodes; None: the CPU does. Frames come down to the
-            CPU, the same bit by bit. Workers of the DataLoader must be spawned then.
+        decoding: What decodes, and where; None: PyAV, on the CPU. Workers of the DataLoader must
+            be spawned for a GPU, from which frames come down to the CPU.
+        gpu: Short for `Decoding.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes, the same
+            bit by bit.
         store: Where indexes are kept; None means the user's cache folder.
 
     Raises:
-        BackendError: there is no such GPU, or it does not decode such video.
+        BackendError: there is no such GPU, or it does not decode such video; or frames were to stay
+            on it.
         ConfigError: an argument is out of range, or sizes differ and none is given.
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
@@ -96,11 +99,14 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         moments: Moments | None = None,
         transform: Transform | None = None,
         skip_bad: bool = False,
+        decoding: Decoding | None = None,
         gpu: int | None = None,
         store: IndexStore | None = None,
     ) -> None:
         """Open the index of every camera; decodes nothing yet."""
         check_gpu(gpu)
+        decoding = Decoding.chosen(decoding, gpu)
+        _check_comes_down(decoding)
         check_transforms(transform)
         check_metadata(metadata)
         check_integers(1, num_of_set=num_of_set, num_of_file=num_of_file)
@@ -122,7 +128,6 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
             opened.checksum, opened.left_out = self.cameras.checksum, self.cameras.num_lost
         files = num_of_set * len(self.cameras.cameras)
         most = files_to_keep_open(files, num_of_file)
-        decoding = Decoding.on_gpu(gpu)
         pool = DecoderPool(self._views.plain, most, keeps_codecs=True, decoding=decoding)
         super().__init__(pool)
         self._collate = Collate()
@@ -237,3 +242,14 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
             read(decoder, job, [out]).check()
         if following is None:
             self._pool.drop(index, reader)
+
+
+def _check_comes_down(decoding: Decoding) -> None:
+    """Refuse what decodes and is not here, or leaves frames on its device: BackendError."""
+    if decoding.keeps_on_device:
+        raise BackendError(
+            f"frames were to stay on {decoding.device}, and items of a CameraStreamDataset go "
+            "through worker processes, which are given memory of the CPU; CameraLoader gives "
+            "batches there; or leave keeps_on_device out"
+        )
+    check_decoding(decoding)

@@ -3,11 +3,9 @@
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
+from typing import Generic, TypeAlias
 
-from headrace.decode.chooser import Chooser
-from headrace.decode.decoding import Decoding
-from headrace.decode.open import open_decoder
-from headrace.decode.pixels import Array
+from headrace.decode.pixels import Pixels
 from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.decode.reading import Reading, read
 from headrace.runtime.clock import Clock
@@ -18,24 +16,22 @@ from headrace.runtime.turns import Turns
 from headrace.training.cameras.jobs import stream_jobs
 from headrace.training.cameras.lanes import CameraStep, LaneJob, Lanes
 
-_Item = LaneJob | CameraStep
+_Item: TypeAlias = LaneJob[Pixels] | CameraStep[Pixels]
 
 _ITEMS_AHEAD = 1024
 """Jobs and batches on their way; memory is bounded by the room, not by this."""
 
 
-class CameraEngine:
+class CameraEngine(Generic[Pixels]):
     """One run through the steps of an epoch; it can be run once."""
 
     def __init__(
         self,
-        lanes: Lanes,
+        lanes: Lanes[Pixels],
         *,
         batches: int,
         max_idle: int,
         workers: int,
-        decoding: Decoding,
-        chooser: Chooser | None = None,
         is_strict: bool,
         stall_seconds: float | None,
         clock: Clock,
@@ -43,12 +39,10 @@ class CameraEngine:
         """Open nothing yet.
 
         Args:
-            lanes: What is read.
+            lanes: What is read, into which memory.
             batches: That may be on their way, besides those the caller has.
             max_idle: Files that may wait open for their next job.
             workers: Decoding threads.
-            decoding: What decodes, and where.
-            chooser: Sends each sequence to the CPU or the GPU, where `decoding` is that.
             is_strict: Whether a frame that is lost is an error; else it is marked.
             stall_seconds: How long a worker may be at one job before it is said to hang.
             clock: What measures waiting.
@@ -56,15 +50,13 @@ class CameraEngine:
         self._clock = clock
         self.room = Room(batches, clock=clock)
         """Batches that are being made, or wait for the caller."""
-        self._lanes = lanes
+        self._lanes: Lanes[Pixels] = lanes
         self._workers = workers
-        self._decoding = decoding
-        self._chooser = chooser
         self._is_strict = is_strict
         self._stall_seconds = stall_seconds
         self._turns = Turns()
-        self._idle: Shelf[tuple[int, int], Decoder[Array]] = Shelf(max_idle)
-        self._kept: dict[tuple[int, int], tuple[int, Array]] = {}
+        self._idle: Shelf[tuple[int, int], Decoder[Pixels]] = Shelf(max_idle)
+        self._kept: dict[tuple[int, int], tuple[int, Pixels]] = {}
         self._spent: list[DecodeCounters] = []
 
     @property
@@ -72,7 +64,7 @@ class CameraEngine:
         """What decoding cost so far, over all workers."""
         return sum(tuple(self._spent), DecodeCounters())
 
-    def run(self, first_step: int) -> Generator[CameraStep, None, None]:
+    def run(self, first_step: int) -> Generator[CameraStep[Pixels], None, None]:
         """Yield every batch from `first_step` on, in order; what is lost in it is marked.
 
         Raises:
@@ -92,10 +84,11 @@ class CameraEngine:
             on_cancel=self._cancel,
         )
         # Left from the right: threads are joined, files closed.
-        with closing(self._lanes.buffers), closing(self._idle), closing(streams):
+        with closing(self._lanes.memory), closing(self._idle), closing(streams):
             for step in streams:
                 if self._is_strict and step.errors:
                     raise step.errors[0]
+                self._lanes.memory.hand_over(step.pixels)
                 yield step
                 self.room.give(1)
 
@@ -103,11 +96,13 @@ class CameraEngine:
         self.room.cancel()
         self._turns.cancel()
 
-    def _worker(self) -> AbstractContextManager[Callable[[_Item], list[CameraStep]]]:
+    def _worker(
+        self,
+    ) -> AbstractContextManager[Callable[[_Item[Pixels]], list[CameraStep[Pixels]]]]:
         spent = DecodeCounters()
         self._spent.append(spent)
 
-        def work(item: _Item) -> list[CameraStep]:
+        def work(item: _Item[Pixels]) -> list[CameraStep[Pixels]]:
             if isinstance(item, CameraStep):
                 return [item]
             with self._turns.turn(item.lane, item.turn):
@@ -116,19 +111,17 @@ class CameraEngine:
 
         return nullcontext(work)
 
-    def _decode(self, job: LaneJob) -> DecodeCounters:
+    def _decode(self, job: LaneJob[Pixels]) -> DecodeCounters:
         """Write the frames of a job where they belong; what cannot be decoded is marked there."""
-        place, camera = job.lane
-        left = dict(job.wanted)
+        (place, camera), memory = job.lane, self._lanes.memory
+        left: dict[int, list[CameraStep[Pixels]]] = dict(job.wanted)
         last = self._kept.pop(job.lane, None)
         if last is not None:
             for step in left.pop(last[0], []):
                 step.picture(place, camera)[...] = last[1]
         index = self._lanes.cameras.clips[job.clip].indexes[camera]
         idle = self._idle.take(job.lane)
-        decoder = idle or open_decoder(
-            index, job.framing.shape, self._decoding, chooser=self._chooser
-        )
+        decoder = idle or memory.decoder(index, job.framing.shape)
         before, stays_open = replace(decoder.counters), False
         try:
             is_whole = True
@@ -142,7 +135,7 @@ class CameraEngine:
                 last = wanted.wanted[-1], out[-1]
                 _show(reading, job.lane, left, out)
             if is_whole and job.keeps_last and last is not None:
-                self._kept[job.lane] = last[0], last[1].copy()
+                self._kept[job.lane] = last[0], memory.copy(last[1])
             stays_open = is_whole and job.goes_on
         finally:
             if stays_open:
@@ -151,7 +144,7 @@ class CameraEngine:
                 decoder.close()
         return decoder.counters - before
 
-    def _describe(self, item: _Item) -> str:
+    def _describe(self, item: _Item[Pixels]) -> str:
         if isinstance(item, CameraStep):
             return "a batch"
         clip = self._lanes.cameras.clips[item.clip]
@@ -163,8 +156,8 @@ class CameraEngine:
 def _show(
     reading: Reading,
     lane: tuple[int, int],
-    shown: dict[int, list[CameraStep]],
-    pictures: Sequence[Array],
+    shown: dict[int, list[CameraStep[Pixels]]],
+    pictures: Sequence[Pixels],
 ) -> None:
     """Copy frames to all batches that show them; mark those that did not come, and leave black."""
     for frame, pixels in zip(reading.wanted, pictures, strict=True):

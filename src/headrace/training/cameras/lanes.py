@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.pixels import Pixels
 from headrace.errors import MediaError
-from headrace.runtime.memory import BatchBuffers, mapped
 from headrace.runtime.room import Room
 from headrace.sampling.alignment import MISSING
 from headrace.sampling.endless import EndlessPlan
@@ -16,6 +17,7 @@ from headrace.training.cameras.batch import Cell, Ragged
 from headrace.training.cameras.camera_set import CameraSet
 from headrace.training.cameras.framing import Framing
 from headrace.training.cameras.jobs import first_behind
+from headrace.training.cameras.picture_memory import PictureMemory
 from headrace.training.cameras.views import CameraViews
 
 
@@ -38,13 +40,13 @@ def cell_at(
 
 
 @dataclass(kw_only=True, eq=False)
-class CameraStep:
+class CameraStep(Generic[Pixels]):
     """A batch that is being made: decoders write its pixels where they belong."""
 
     number: int
     cells: tuple[Cell, ...]
-    pixels: NDArray[np.uint8] | list[list[NDArray[np.uint8]]]
-    """uint8 [N, C, H, W, 3], or N lists of C arrays [H, W, 3]; of any content until they are
+    pixels: Pixels | list[list[Pixels]]
+    """uint8 [N, C, H, W, 3], or N lists of C pictures [H, W, 3]; of any content until they are
     decoded, black where nothing will be."""
     sizes: NDArray[np.int64]
     """int64 [N, C, 2]."""
@@ -53,15 +55,15 @@ class CameraStep:
     errors: list[MediaError] = field(default_factory=list)
     """Why; none where nothing is lost."""
 
-    def picture(self, place: int, camera: int) -> NDArray[np.uint8]:
+    def picture(self, place: int, camera: int) -> Pixels:
         """Return where the pixels of one camera belong, uint8 [H, W, 3]."""
-        height, width = self.sizes[place, camera]
-        whole: NDArray[np.uint8] = self.pixels[place][camera]
+        height, width = self.sizes[place, camera].tolist()
+        whole: Pixels = self.pixels[place][camera]
         return whole[:height, :width]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LaneJob:
+class LaneJob(Generic[Pixels]):
     """Some frames of one camera of one slot, one after the other."""
 
     lane: tuple[int, int]
@@ -71,7 +73,7 @@ class LaneJob:
     clip: int
     framing: Framing
     """What becomes of its pictures."""
-    wanted: dict[int, list[CameraStep]]
+    wanted: dict[int, list[CameraStep[Pixels]]]
     """Frame → the batches that show it, at the lane's place; ascending."""
     goes_on: bool
     """Whether the next job of the lane is of this sequence."""
@@ -82,7 +84,7 @@ class LaneJob:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Lanes:
+class Lanes(Generic[Pixels]):
     """What one rank reads in an epoch, as jobs and batches."""
 
     cameras: CameraSet
@@ -99,8 +101,8 @@ class Lanes:
     """What becomes of cameras of different sizes; None where there are none."""
     chunk: int
     """Frames of a job, at most."""
-    buffers: BatchBuffers
-    """Memory of batches."""
+    memory: PictureMemory[Pixels]
+    """Of batches, and what decodes into it."""
 
     def cells(self, step: int) -> tuple[Cell, ...]:
         """Return what each slot shows in a step."""
@@ -108,7 +110,7 @@ class Lanes:
             cell_at(self.plan, self.sequences, slot, step, seed=self.seed) for slot in self.slots
         )
 
-    def work(self, first_step: int, room: Room) -> Iterator[LaneJob | CameraStep]:
+    def work(self, first_step: int, room: Room) -> Iterator[LaneJob[Pixels] | CameraStep[Pixels]]:
         """Yield, for every step, the jobs that it still needs, then the batch itself.
 
         A job is asked for when the first of its frames is due, and fills the batches behind as
@@ -116,7 +118,7 @@ class Lanes:
         """
         covered = [first_step] * len(self.slots)
         turns = [0] * len(self.slots)
-        begun: dict[int, CameraStep] = {}
+        begun: dict[int, CameraStep[Pixels]] = {}
         for step in range(first_step, self.plan.num_steps):
             for place in range(len(self.slots)):
                 if covered[place] > step:
@@ -141,7 +143,9 @@ class Lanes:
         length = int(self.sequences[sequence, 2] - self.sequences[sequence, 1])
         return min(step + self.chunk, step + length - offset, self.plan.num_steps)
 
-    def _jobs(self, place: int, steps: Sequence[CameraStep], turn: int) -> Iterator[LaneJob]:
+    def _jobs(
+        self, place: int, steps: Sequence[CameraStep[Pixels]], turn: int
+    ) -> Iterator[LaneJob[Pixels]]:
         """Yield a job for each camera of a slot, for consecutive steps of one sequence."""
         cells = [each.cells[place] for each in steps]
         clip = self.cameras.clips[cells[0].clip]
@@ -150,7 +154,7 @@ class Lanes:
         goes_on = reads_on and not self._is_border(self.slots[place], following)
         behind = clip.frames[cells[-1].row + 1 :] if goes_on else clip.frames[:0]
         for camera in range(len(self.cameras.cameras)):
-            wanted: dict[int, list[CameraStep]] = {}
+            wanted: dict[int, list[CameraStep[Pixels]]] = {}
             for cell, step in zip(cells, steps, strict=True):
                 frame = int(clip.frames[cell.row, camera])
                 if frame != MISSING:
@@ -170,17 +174,20 @@ class Lanes:
         """Return whether another sequence begins, or none goes on, in a step."""
         return self.plan.at(slot, step)[1] <= 0
 
-    def _begin(self, step: int) -> CameraStep:
+    def _begin(self, step: int) -> CameraStep[Pixels]:
         cells = self.cells(step)
         sizes = np.array([self._sizes(cell) for cell in cells], np.int64)
         count = len(self.cameras.cameras)
-        pixels: NDArray[np.uint8] | list[list[NDArray[np.uint8]]]
+        pixels: Pixels | list[list[Pixels]]
         if self.ragged == "list":
-            pixels = [[_black(*size) for size in row] for row in sizes.tolist()]
+            black = self.memory.black
+            pixels = [[black((height, width)) for height, width in row] for row in sizes.tolist()]
         else:
             height, width = self.views.widest
-            pixels = self.buffers.take((len(cells), count, height, width, 3))
-            pixels[self._is_uncovered(cells, (sizes != (height, width)).any(-1))] = 0
+            pixels = self.memory.batch((len(cells), count, height, width, 3))
+            is_uncovered = self._is_uncovered(cells, (sizes != (height, width)).any(-1))
+            for place, camera in np.argwhere(is_uncovered).tolist():
+                pixels[place, camera] = 0
         return CameraStep(
             number=step,
             cells=cells,
@@ -204,7 +211,3 @@ class Lanes:
         if cell.clip < 0:
             return [(0, 0)] * count
         return [self.views.size(cell.clip, camera) for camera in range(count)]
-
-
-def _black(height: int, width: int) -> NDArray[np.uint8]:
-    return mapped((height, width, 3)) if height else np.zeros((0, 0, 3), np.uint8)

@@ -2,12 +2,12 @@
 
 import math
 import zlib
+from typing import Any
 
 import torch
 
 from headrace.errors import MediaError, NoLengthError
 from headrace.runtime.limits import files_to_keep_open
-from headrace.runtime.memory import BatchBuffers
 from headrace.sampling.endless import EndlessPlan
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.slots import ORDER, SlotPlan, SlotSchedule
@@ -18,6 +18,7 @@ from headrace.training.cameras.camera_set import CameraSet
 from headrace.training.cameras.engine import CameraEngine
 from headrace.training.cameras.lanes import CameraStep, Lanes
 from headrace.training.cameras.options import CameraOptions, layout_for
+from headrace.training.cameras.picture_memory import check_kind, memory_of
 from headrace.training.cameras.statistics import CameraStatistics
 from headrace.training.cameras.views import CameraViews
 from headrace.training.ranks import agreement, shard_of
@@ -29,7 +30,7 @@ _CHUNK = 16
 """Frames of a job. With 4, processor caches lose a stream between jobs, at 8 % of the speed."""
 
 
-class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
+class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
     """Batches of `group_num` clips, each seen by all cameras at one moment, in order.
 
         with CameraLoader("index_frame.json", group_num=4, size=(256, 704)) as loader:
@@ -45,11 +46,18 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
     Iterate it once for each epoch. One thread may use a loader at a time. A state may be loaded
     with another number of workers, another budget and look-ahead.
 
+    With `Decoding(device="cuda:0", keeps_on_device=True)` pictures stay on the GPU that decodes
+    them: `frames` is the very tensor that decoders write into, there. All work on it goes to
+    PyTorch's default stream; it is ready for what the thread that takes it asks of its own stream
+    next, for which that one waits. The memory budget is of the GPU's memory then. No GPU has run
+    this yet.
+
     Arguments are the fields of `CameraOptions`, which stands on `LoaderOptions`; `help` tells them
     one by one.
 
     Raises:
-        BackendError: there is no such GPU.
+        BackendError: there is no such GPU; or frames were to stay there, and those of a camera
+            cannot.
         ConfigError: an argument is out of range, the budget does not hold three batches, there are
             fewer clips than the tail needs, ranks opened other clips, or sizes differ and neither
             size nor ragged is given.
@@ -86,6 +94,9 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
                 rank=share.rank,
                 ranks=share.ranks,
             )
+            self._decoding = asked.decoder()
+            indexes = (index for clip in self._cameras.clips for index in clip.indexes)
+            check_kind(indexes, self._decoding)
             self._views = CameraViews.of(
                 self._cameras,
                 size=asked.size,
@@ -154,10 +165,10 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             seed=asked.seed,
         )
 
-    def _begin(self, start: Position) -> Running[CameraStep]:
+    def _begin(self, start: Position) -> Running[CameraStep[Any]]:
         asked, self._epoch = self._asked, start.epoch
         self._plan = self._schedule.plan(start.epoch)
-        lanes = Lanes(
+        lanes = Lanes[Any](
             cameras=self._cameras,
             sequences=self._sequences,
             plan=self._plan,
@@ -166,15 +177,13 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             seed=self._schedule.seed,
             ragged=self._ragged,
             chunk=self._chunk(),
-            buffers=BatchBuffers(self._ahead + 2),
+            memory=memory_of(self._decoding, self._ahead + 2, self._chooser),
         )
         engine = CameraEngine(
             lanes,
             batches=self._ahead,
             max_idle=self._max_idle(),
             workers=self._workers if self._chooser is None else self._chooser.threads,
-            decoding=asked.decoder(),
-            chooser=self._chooser,
             is_strict=asked.is_strict,
             stall_seconds=asked.stall_seconds,
             clock=asked.clock,
@@ -211,14 +220,14 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             raise NoLengthError(f"a CameraLoader {NO_LENGTH}")
         return super().__len__()
 
-    def _after(self, step: CameraStep) -> Position:
+    def _after(self, step: CameraStep[Any]) -> Position:
         """Return the next step of the epoch that runs, or the next epoch."""
         following = step.number + 1
         if following == self._plan.num_steps:
             return Position(epoch=self._epoch + 1)
         return Position(epoch=self._epoch, place=following)
 
-    def _batch(self, step: CameraStep) -> CameraBatch:
+    def _batch(self, step: CameraStep[Any]) -> CameraBatch:
         pictures = self._collate.pictures(step.pixels)
         matrices, metadata = self._views.matrices(step.cells), self._asked.metadata
         batch = CameraBatch.of(
@@ -233,7 +242,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         self._tail += self._plan.tail(self._slots, step.number, step.number + 1)
         return batch
 
-    def _seeds(self, step: CameraStep, clip: torch.Tensor) -> list[int]:
+    def _seeds(self, step: CameraStep[Any], clip: torch.Tensor) -> list[int]:
         """Return what the transform of each sample begins from."""
         seed, seeds = self._schedule.seed, []
         for cell, number in zip(step.cells, clip.tolist(), strict=True):

@@ -58,7 +58,8 @@ class CameraOptions(LoaderOptions):
         lookahead: Frames of each camera that are decoded ahead; None takes as many as the budget
             allows, at most 32.
         memory_budget: Bytes, as a number or like "1GiB", for batches: those decoded ahead, and two
-            more. What codecs need comes on top: some 17 MB for each open file at 1600x900.
+            more; of the GPU's memory where pictures stay there. What codecs need comes on top: some
+            17 MB for each open file at 1600x900.
         num_of_file: Files that are open at a time, but at least one more than there are workers;
             None: all that are being read, as far as half the system's limit goes. With fewer than
             that, decoders start again at a keyframe, which is counted.

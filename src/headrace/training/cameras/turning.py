@@ -19,8 +19,8 @@ def flipped(picture: Pixels) -> Pixels:
 def rotated(picture: Pixels, degrees: float) -> Pixels:
     """Return a picture, uint8 [H, W, 3], turned counter-clockwise about its middle, bilinear.
 
-    What is laid open is black. Arrays are turned by Pillow; tensors by its formulas, in float32, so
-    that a pixel differs by one grey level at most.
+    What is laid open is black. Arrays are turned by Pillow, tensors by its formulas, bit by bit the
+    same on the CPU; a GPU may round otherwise, which is one grey level. No GPU has run it yet.
     """
     if isinstance(picture, torch.Tensor):
         return _rotated(picture, degrees)
@@ -32,14 +32,15 @@ def _rotated(picture: torch.Tensor, degrees: float) -> torch.Tensor:
     """Return what Pillow makes of a picture, made on its device.
 
     As in Pillow's Geometry.c: a pixel is black where its middle comes from outside the picture;
-    beyond the outermost middles the outermost pixels go on; and fractions are cut off.
+    beyond the outermost middles the outermost pixels go on; fractions are cut off.
     """
     height, width = picture.shape[:2]
     angle = math.radians(degrees % 360)
     cosine, sine = round(math.cos(angle), 15), round(math.sin(angle), 15)
     right = torch.arange(width, dtype=torch.float64, device=picture.device) + 0.5
     down = torch.arange(height, dtype=torch.float64, device=picture.device)[:, None] + 0.5
-    # Where each pixel comes from: in float64, since edges decide between black and not.
+    # Where each pixel comes from. In float64, as Pillow: edges decide between black and not, and
+    # fractions that are cut off between one level and the next.
     x = cosine * right - sine * down + (-width / 2 * cosine + height / 2 * sine + width / 2)
     y = sine * right + cosine * down + (-width / 2 * sine - height / 2 * cosine + height / 2)
     is_inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
@@ -53,11 +54,11 @@ def _rotated(picture: torch.Tensor, degrees: float) -> torch.Tensor:
 def _taps(place: torch.Tensor, side: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the two pixels that a place lies between, and how far from the first to the second."""
     first = (place - 0.5).floor()
-    share = (place - 0.5 - first).to(torch.float32)[..., None]
+    share = (place - 0.5 - first)[..., None]
     one, other = (each.clamp(0, side - 1).to(torch.int64) for each in (first, first + 1))
     return one, other, share
 
 
 def _between(one: torch.Tensor, other: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    first = one.to(torch.float32)
+    first = one.to(torch.float64)
     return first + (other - first) * share
