@@ -13,7 +13,8 @@ PUBLIC = [
     *("CameraStreamDataset", "CameraStreamSampler", "CameraTimes", "CameraView"),
     *("CameraWindowBatch", "CameraWindowLoader", "CameraWindowStatistics", "Clip"),
     *("ClipAugment", "ClipLoader", "ClipMoment", "ConfigError"),
-    *("ContactSheet", "Crop", "DecodeCounters", "DecodeError", "DecodeJob", "Decoder", "Decoding"),
+    *("ContactSheet", "Crop", "DecodeCounters", "DecodeError", "DecodeJob", "DecodedBy"),
+    *("Decoder", "Decoding"),
     *("EpochSampler", "FrameBatch", "FrameDataset", "FrameLoader", "FrameReader"),
     *("FrameShape", "HeadraceError", "ImageSequence", "InOrder", "IndexStore", "LiveResult"),
     *("LoaderStatistics", "Loss", "Manifest", "MediaError", "MomentTable", "Moments"),
@@ -22,7 +23,7 @@ PUBLIC = [
     *("RandomClips", "Sampler", "SamplerTraits", "SamplerUse", "ScanError", "Session"),
     *("SlotMemory", "Source"),
     *("SpreadClips", "StageError", "StreamIndex", "Uniform", "UniformClips", "VideoDataset"),
-    *("VideoMetadata", "VideoReader", "WithSample"),
+    *("VideoMetadata", "VideoReader", "WayDone", "WithSample"),
     *(
         "camera_problems",
         "find_videos",

@@ -1,9 +1,10 @@
-"""How fast do batches come that NVDEC decodes, beside those of the CPU?
+"""How fast do batches come that NVDEC decodes, beside those of the CPU, and of both together?
 
-python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0       random frames
-python -m benchmarks.gpu_check.loading cameras INDEX --gpu 0       camera streams
+python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0           random frames
+python -m benchmarks.gpu_check.loading cameras INDEX --gpu 0           camera streams
+python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0 --auto    both together as well
 
-The batches of both are proved equal, bit by bit; then they are timed in turns, the loader made anew
+The batches of all are proved equal, bit by bit; then they are timed in turns, the loader made anew
 for each. Without --gpu the CPU stands in for NVDEC, as a rehearsal.
 """
 
@@ -18,26 +19,32 @@ from typing import Any, Final
 
 import torch
 
-from headrace import CameraLoader, FrameLoader, find_videos
+from headrace import CameraLoader, DecodedBy, Decoding, FrameLoader, find_videos
 
 _KINDS: Final = ("frames", "cameras")
 _HEADS: Final = ("decoded by", "frames/s", "slowest", "fastest", "ms a frame")
 
-Opener = Callable[[int | None], AbstractContextManager[Any]]
-"""Number of the GPU -> the loader."""
+Opener = Callable[[Decoding], AbstractContextManager[Any]]
+"""What decodes -> the loader."""
 
 
 def opener(kind: str, sources: list[str], size: tuple[int, int], batch_size: int) -> Opener:
     """Return what makes a loader of a kind."""
     if kind == "frames":
         videos = find_videos(sources)
-        return lambda gpu: FrameLoader(videos, batch_size=batch_size, size=size, gpu=gpu)
-    return lambda gpu: CameraLoader(sources[0], group_num=2, size=size, gpu=gpu)
+        return lambda how: FrameLoader(videos, batch_size=batch_size, size=size, decoding=how)
+    return lambda how: CameraLoader(sources[0], group_num=2, size=size, decoding=how)
 
 
-def unequal(open_one: Opener, gpu: int | None, batches: int) -> int | None:
-    """Return the number of the first batch that differs; None where all are the same."""
-    with open_one(None) as there, open_one(gpu) as here:
+def entrants(gpu: int | None, *, with_auto: bool) -> dict[str, Decoding]:
+    """Return what is timed, by name; the CPU first, which all others are held against."""
+    named = {"CPU": Decoding(), "CPU again" if gpu is None else "NVDEC": Decoding.on_gpu(gpu)}
+    return named | ({"auto": Decoding(device="auto")} if with_auto else {})
+
+
+def unequal(open_one: Opener, decoding: Decoding, batches: int) -> int | None:
+    """Return the number of the first batch that differs from the CPU's; None where none does."""
+    with open_one(Decoding()) as there, open_one(decoding) as here:
         pairs = zip(_some(there, batches), _some(here, batches), strict=True)
         for number, (expected, found) in enumerate(pairs):
             if not torch.equal(expected.frames, found.frames):
@@ -45,17 +52,21 @@ def unequal(open_one: Opener, gpu: int | None, batches: int) -> int | None:
     return None
 
 
-def rate(open_one: Opener, gpu: int | None, batches: int) -> float:
-    """Return frames per second of an epoch, or of so many batches, behind the first one."""
+def rate(open_one: Opener, decoding: Decoding, batches: int) -> tuple[float, DecodedBy | None]:
+    """Return frames per second of an epoch, or of so many batches, behind the first one.
+
+    With it, where the CPU and the GPU share the work, what each did.
+    """
     frames, started = 0, 0.0
-    with open_one(gpu) as loader:
+    with open_one(decoding) as loader:
         for batch in _some(loader, batches + 1):
             if started:
                 # All dimensions but the picture's: H, W and C.
                 frames += batch.frames.shape[:-3].numel()
             else:
                 started = time.monotonic()
-        return frames / (time.monotonic() - started)
+        seconds = time.monotonic() - started
+        return frames / seconds, loader.statistics.decoded_by
 
 
 def _some(loader: Any, batches: int) -> Iterator[Any]:
@@ -74,28 +85,41 @@ def _row(name: str, rates: list[float]) -> tuple[str, ...]:
     )
 
 
-def main() -> None:
-    """Prove, time, print a line of JSON; exit status 1 where batches differ."""
+def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kind", choices=_KINDS)
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--gpu", type=int, help="its number; left out: the CPU stands in for it")
+    parser.add_argument("--auto", action="store_true", help="both together as well")
     parser.add_argument("--size", type=int, nargs=2, default=(256, 704), metavar=("H", "W"))
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--batches", type=int, default=30, help="that are timed in a turn")
     parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Prove, time, print a line of JSON; exit status 1 where batches differ."""
+    options = _asked()
     open_one = opener(options.kind, options.sources, tuple(options.size), options.batch_size)
-    differs = unequal(open_one, options.gpu, options.batches)
-    if differs is not None:
-        sys.exit(f"batch {differs} of NVDEC differs from the CPU's: nothing was timed")
-    named = {"CPU": None, "NVDEC" if options.gpu is not None else "CPU again": options.gpu}
+    named = entrants(options.gpu, with_auto=options.auto)
+    for name, decoding in [*named.items()][1:]:
+        differs = unequal(open_one, decoding, options.batches)
+        if differs is not None:
+            sys.exit(f"batch {differs} of {name} differs from the CPU's: nothing was timed")
     rates: dict[str, list[float]] = {name: [] for name in named}
+    shared: DecodedBy | None = None
     for _ in range(options.repeats):
-        for name, gpu in named.items():
-            rates[name].append(rate(open_one, gpu, options.batches))
-    cpu, other = (median(each) for each in rates.values())
-    said = f"equal batches; {list(named)[1]} is {other / cpu:.2f} times as fast as the CPU"
+        for name, decoding in named.items():
+            found, told = rate(open_one, decoding, options.batches)
+            rates[name].append(found)
+            shared = told or shared
+    cpu, *others = (median(each) for each in rates.values())
+    faster = ", ".join(
+        f"{name} is {other / cpu:.2f}" for name, other in zip([*named][1:], others, strict=True)
+    )
+    said = f"equal batches; {faster} times as fast as the CPU"
+    said += f"; auto at last by {shared}" if shared is not None else ""
     rows = [_row(name, each) for name, each in rates.items()]
     print(json.dumps({"said": said, "heads": _HEADS, "rows": rows}))
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.decode.clips import load_clip, read_clip
+    from headrace.decode.decoded_by import DecodedBy, WayDone
     from headrace.decode.decoding import Decoding
     from headrace.decode.index_store import IndexStore
     from headrace.decode.open import open_decoder, open_device_decoder, open_index
@@ -117,6 +118,7 @@ _HOMES = {
     "DecodeCounters": "decode.protocol",
     "DecodeError": "errors",
     "DecodeJob": "decode.protocol",
+    "DecodedBy": "decode.decoded_by",
     "Decoder": "decode.protocol",
     "Decoding": "decode.decoding",
     "EpochSampler": "training.epoch_sampler",
@@ -160,6 +162,7 @@ _HOMES = {
     "VideoDataset": "training.datasets",
     "VideoMetadata": "video.metadata",
     "VideoReader": "decode.video_reader",
+    "WayDone": "decode.decoded_by",
     "WithSample": "training.transforms",
     "camera_problems": "training.cameras.problems",
     "find_videos": "video.manifest",
@@ -205,6 +208,7 @@ __all__ = [
     "DecodeCounters",
     "DecodeError",
     "DecodeJob",
+    "DecodedBy",
     "Decoder",
     "Decoding",
     "EpochSampler",
@@ -248,6 +252,7 @@ __all__ = [
     "VideoDataset",
     "VideoMetadata",
     "VideoReader",
+    "WayDone",
     "WithSample",
     "camera_problems",
     "find_videos",

@@ -18,18 +18,20 @@ class Decoding:
     """How videos are decoded; the same for all that opens them.
 
     `Decoding()` decodes on the CPU, `Decoding.on_gpu(0)` on the first GPU: equal bit by bit.
-    `Decoding(backend="torchcodec")` gives the same frames within `decode.tolerance`.
+    `Decoding(device="auto")` has both share the work: no decoder is of that device, each job is
+    sent to one of the two (`AutoDecoder`). `Decoding(backend="torchcodec")` gives the same frames
+    within `decode.tolerance`.
 
     Raises:
         BackendError: there is no such backend.
-        ConfigError: there is no such kind of device.
+        ConfigError: there is no such kind of device, or not with that backend.
     """
 
     backend: Backend = "pyav"
     """The library that decodes."""
     device: str = "cpu"
     """Where: `cpu`, or `cuda:N`, an NVIDIA GPU by its number, as torch counts those that
-    CUDA_VISIBLE_DEVICES leaves."""
+    CUDA_VISIBLE_DEVICES leaves; or `auto`, the CPU and GPU 0, each job where it ends sooner."""
     keeps_on_device: bool = False
     """Whether frames stay on the device, as tensors; else they come down to the CPU, as arrays.
     Their RGB is made there, within a few grey levels of the CPU's: see `TensorConverter`. With the
@@ -38,8 +40,15 @@ class Decoding:
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
             raise BackendError(f"no backend {self.backend!r}; there is {', '.join(BACKENDS)}")
-        if not re.fullmatch(r"cpu|cuda:\d+", self.device):
-            raise ConfigError(f"device must be cpu or cuda:N, as in cuda:0, got {self.device!r}")
+        if not re.fullmatch(r"cpu|auto|cuda:\d+", self.device):
+            raise ConfigError(
+                f"device must be cpu or cuda:N, as in cuda:0, or auto, got {self.device!r}"
+            )
+        if self.is_auto and self.backend != "pyav":
+            raise ConfigError(
+                f"the CPU and the GPU share the work by PyAV, whose frames are the same on both; "
+                f"got {self.backend} on auto: leave the backend out, or name a device"
+            )
 
     @classmethod
     def on_gpu(cls, gpu: int | None) -> "Decoding":
@@ -62,7 +71,7 @@ class Decoding:
 
     @classmethod
     def named(cls, way: str, *, keeps_on_device: bool = False) -> "Decoding":
-        """Return the decoding that a command line names: `cpu`, `cuda`, `torchcodec:cuda:1`, ...
+        """Return the decoding that a command line names: `cpu`, `auto`, `torchcodec:cuda:1`, ...
 
         Args:
             way: A device, or a backend, or both with a colon between. `cuda` is `cuda:0`; a backend
@@ -73,11 +82,11 @@ class Decoding:
             ConfigError: it names no device; BackendError: no backend.
         """
         first, _, rest = way.partition(":")
-        is_device = first in ("cpu", "cuda")
+        is_device = first in ("cpu", "cuda", "auto")
         backend, device = ("pyav", way) if is_device else (first, rest or "cpu")
         if backend not in BACKENDS:
             raise BackendError(
-                f"no way to decode {way!r}; name a device, cpu or cuda:N, or a backend of "
+                f"no way to decode {way!r}; name a device, cpu, cuda:N or auto, or a backend of "
                 f"{', '.join(BACKENDS)}, or both, as in torchcodec:cuda:0"
             )
         device = "cuda:0" if device == "cuda" else device
@@ -85,14 +94,19 @@ class Decoding:
 
     @property
     def gpu(self) -> int | None:
-        """Number of the GPU; None: the CPU decodes."""
+        """Number of the GPU; None: the CPU decodes, or each job is asked for (`is_auto`)."""
         _, is_numbered, number = self.device.partition(":")
         return int(number) if is_numbered else None
 
     @property
+    def is_auto(self) -> bool:
+        """Whether each job is sent to the CPU or the GPU."""
+        return self.device == "auto"
+
+    @property
     def stays_on_gpu(self) -> bool:
-        """Whether frames stay on a GPU; on the CPU they always do."""
-        return self.keeps_on_device and self.gpu is not None
+        """Whether frames stay on a GPU, or would where there is one; on the CPU they always do."""
+        return self.keeps_on_device and self.device != "cpu"
 
     def check_comes_down(self) -> None:
         """Do nothing unless frames stay on a GPU, where arrays are wanted.

@@ -4,8 +4,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from headrace.decode import nvdec, torchcodec_file
+from headrace.decode.auto_decoder import AutoDecoder
 from headrace.decode.by_torchcodec import TorchcodecDecoder
 from headrace.decode.capabilities import Capabilities
+from headrace.decode.chooser import Chooser, device_of
 from headrace.decode.decoding import BACKENDS, Backend, Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pixels import Array
@@ -48,6 +50,8 @@ def capabilities_of(decoding: Decoding) -> Capabilities:
     if decoding.backend == "torchcodec":
         torchcodec_file.check_installed()
         return torchcodec_file.CAPABILITIES
+    if decoding.is_auto:  # what the GPU does not decode, the CPU does
+        return Capabilities(can_keep_on_device=True)
     return Capabilities() if decoding.gpu is None else nvdec.CAPABILITIES
 
 
@@ -71,6 +75,7 @@ def open_decoder(
     gpu: int | None = None,
     store: IndexStore | None = None,
     codecs: ProxyCodecs | None = None,
+    chooser: Chooser | None = None,
 ) -> Decoder[Array]:
     """Return a decoder of `source`, for one thread; the caller closes it.
 
@@ -83,6 +88,8 @@ def open_decoder(
         gpu: Short for `Decoding.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes.
         store: Where indexes are kept; None means the user's cache folder.
         codecs: Shared by the decoders of proxies in this thread; None: it has its own.
+        chooser: Shared by all that decode by `auto` for one reader; None: it has its own, for which
+            a decoder is chosen once.
 
     Raises:
         BackendError: such video cannot be decoded that way, or the backend is not installed; or
@@ -95,6 +102,13 @@ def open_decoder(
     decoding.check_comes_down()
     index = source if isinstance(source, StreamIndex) else open_index(source, store)
     capabilities_of(decoding).check(decoding, index, shape)
+    if decoding.is_auto:
+        return AutoDecoder(
+            index,
+            shape,
+            chooser or Chooser(tries=False),
+            lambda way: open_decoder(index, shape, Decoding(device=way), codecs=codecs),
+        )
     if isinstance(index, ProxyIndex):
         return ProxyDecoder(index, shape, codecs)
     if decoding.backend == "torchcodec":
@@ -108,12 +122,14 @@ def open_device_decoder(
     decoding: Decoding | None = None,
     *,
     store: IndexStore | None = None,
+    chooser: Chooser | None = None,
 ) -> "Decoder[torch.Tensor]":
     """Return a decoder whose frames are tensors on the GPU that decodes them; for one thread.
 
     Frames are uint8 [H, W, 3] in [0, 255], RGB, upright, each in memory of its own, and ready for
     what the thread that runs the decoder asks of its CUDA stream next. No GPU has run this yet.
-    On the CPU the same tensors are made, for comparison.
+    On the CPU the same tensors are made, for comparison. By `auto` they are on the GPU, if there is
+    one: what the CPU decodes is made into tensors there.
 
     Args:
         source: The video, or its index.
@@ -121,6 +137,7 @@ def open_device_decoder(
         decoding: As in `Decoding(device="cuda:0", keeps_on_device=True)`, which is also what
             None means.
         store: Where indexes are kept; None means the user's cache folder.
+        chooser: As in `open_decoder`.
 
     Raises:
         BackendError: such video cannot be decoded that way, or made into that shape; or frames were
@@ -139,8 +156,16 @@ def open_device_decoder(
     index = source if isinstance(source, StreamIndex) else open_index(source, store)
     shape = shape or FrameShape()
     check_stays(index, shape, decoding)
-    converter = TensorConverter.of(index, shape, decoding.device)
-    return PyavDecoder(index, shape, decoding, converter)
+    device = device_of(decoding)
+
+    def open_on(way: str) -> "Decoder[torch.Tensor]":
+        kept = Decoding(device=way, keeps_on_device=True)
+        capabilities_of(kept).check(kept, index, shape)
+        return PyavDecoder(index, shape, kept, TensorConverter.of(index, shape, device))
+
+    if decoding.is_auto:
+        return AutoDecoder(index, shape, chooser or Chooser(tries=False), open_on)
+    return open_on(device)
 
 
 def open_either(
@@ -149,14 +174,15 @@ def open_either(
     decoding: Decoding,
     *,
     codecs: ProxyCodecs | None = None,
+    chooser: Chooser | None = None,
 ) -> Decoder[Any]:
     """Return a decoder of arrays, or of tensors where decoding leaves frames on its device.
 
     Arguments and errors are those of `open_decoder` and `open_device_decoder`.
     """
     if decoding.keeps_on_device:
-        return open_device_decoder(index, shape, decoding)
-    return open_decoder(index, shape, decoding, codecs=codecs)
+        return open_device_decoder(index, shape, decoding, chooser=chooser)
+    return open_decoder(index, shape, decoding, codecs=codecs, chooser=chooser)
 
 
 def check_stays(index: StreamIndex, shape: FrameShape, decoding: Decoding) -> None:
@@ -168,11 +194,12 @@ def check_stays(index: StreamIndex, shape: FrameShape, decoding: Decoding) -> No
     from headrace.decode.tensor_convert import check_shape
     from headrace.decode.tensor_planes import check_stored
 
-    asked = f"frames of {index.source} were to be tensors on {decoding.device}"
+    device = device_of(decoding)
+    asked = f"frames of {index.source} were to be tensors on {device}"
     if decoding.backend != "pyav":
         raise BackendError(f"{asked}, and {decoding.backend} gives arrays; leave the backend out")
     if isinstance(index, ProxyIndex):
         raise BackendError(f"{asked}, and a proxy gives arrays; leave the proxies out")
     capabilities_of(decoding).check(decoding, index, shape)
     check_stored(index.info.pixel_format, str(index.source))
-    check_shape(shape, str(index.source), decoding.device)
+    check_shape(shape, str(index.source), device)

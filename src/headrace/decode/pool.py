@@ -5,6 +5,8 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
+from headrace.decode.chooser import Chooser
+from headrace.decode.decoded_by import DecodedBy
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.open import open_either
 from headrace.decode.protocol import DecodeCounters, Decoder
@@ -60,6 +62,12 @@ class DecoderPool:
         self._leave_inherited()
         return sum((each.counters for each in tuple(self._open.values())), self._closed)
 
+    @property
+    def decoded_by(self) -> DecodedBy | None:
+        """What the CPU and the GPU did in this process; None unless decoding is `auto`."""
+        self._leave_inherited()
+        return None if self._chooser is None else self._chooser.decoded_by
+
     def decoder(
         self, index: StreamIndex, reader: Hashable = None, shape: FrameShape | None = None
     ) -> Decoder[Any]:
@@ -84,7 +92,9 @@ class DecoderPool:
         if key not in self._open:
             while len(self._open) >= self._max_open:
                 self._close(next(iter(self._open)))
-            self._open[key] = open_either(*asked, self._decoding, codecs=self._codecs)
+            self._open[key] = open_either(
+                *asked, self._decoding, codecs=self._codecs, chooser=self._chooser
+            )
             self._asked[key] = asked
         self._open.move_to_end(key)
         return self._open[key]
@@ -126,6 +136,7 @@ class DecoderPool:
         self._asked: dict[Hashable, _Asked] = {}
         self._closed = DecodeCounters()
         self._codecs = ProxyCodecs()
+        self._chooser = Chooser(tries=False) if self._decoding.is_auto else None
         self._inherited = inherited
 
     def __enter__(self) -> "DecoderPool":

@@ -10,6 +10,8 @@ from typing import Any, BinaryIO, Literal, Self, SupportsIndex, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.chooser import device_of
+from headrace.decode.decoded_by import DecodedBy
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.device_memory import device_memory
 from headrace.decode.index_store import IndexStore
@@ -228,6 +230,11 @@ class VideoReader:
         """What decoding cost so far, in this process."""
         return self._pool.counters
 
+    @property
+    def decoded_by(self) -> DecodedBy | None:
+        """Which of CPU and GPU decoded in this process, and why; None unless decoding is `auto`."""
+        return self._pool.decoded_by
+
     def close(self) -> None:
         """Release the file and the codec. What was read stays; nothing more can be."""
         with self._lock:
@@ -294,7 +301,7 @@ class VideoReader:
         """Return no frames, of the kind and size that others have."""
         shape = self._array_shape(0)
         if self._decoding.keeps_on_device:
-            none: Any = device_memory(shape, self._decoding.device)
+            none: Any = device_memory(shape, device_of(self._decoding))
             return cast(Array, none)
         return np.empty(shape, self._shape.dtype)
 

@@ -9,6 +9,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from headrace.decode.chooser import Chooser, device_of
+from headrace.decode.decoded_by import DecodedBy
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.device_memory import device_memory
 from headrace.decode.index_store import IndexStore
@@ -125,13 +127,18 @@ class FrameReader:
         self._workers, self._memory_budget = workers, memory_budget
         self._on_error: OnError = on_error
         self._decoding, self._store = decoding, store or IndexStore()
-        self._clock, self._marks = clock, marks
-        self._costs, self.losses = [DecodeCounters()], []
+        self._chooser = Chooser(cores=workers, clock=clock) if decoding.is_auto else None
+        self._clock, self._marks, self._costs, self.losses = clock, marks, [DecodeCounters()], []
 
     @property
     def counters(self) -> DecodeCounters:
         """What decoding cost so far, over all threads."""
         return sum(self._costs, DecodeCounters())
+
+    @property
+    def decoded_by(self) -> DecodedBy | None:
+        """What the CPU and the GPU did so far; None unless decoding is `auto`."""
+        return None if self._chooser is None else self._chooser.decoded_by
 
     @property
     def frames_planned(self) -> int:
@@ -254,7 +261,9 @@ class FrameReader:
             if current is None or current.index is not index:
                 if current is not None:
                     current.close()
-                current = open_either(index, self._shape_of(index), self._decoding)
+                current = open_either(
+                    index, self._shape_of(index), self._decoding, chooser=self._chooser
+                )
                 self._costs.append(current.counters)
             yield from self._decode(current, task)
 
@@ -271,7 +280,7 @@ class FrameReader:
 
     def _take(self, shape: tuple[int, ...]) -> Array:
         if self._decoding.keeps_on_device:
-            there: Any = device_memory(shape, self._decoding.device)
+            there: Any = device_memory(shape, device_of(self._decoding))
             return cast(Array, there)
         return self._buffers.take(shape)
 

@@ -2,6 +2,7 @@
 
 import torch
 
+from headrace.decode.chooser import device_of
 from headrace.decode.decoding import Decoding
 from headrace.decode.open import capabilities_of
 from headrace.errors import BackendError, ConfigError
@@ -48,15 +49,16 @@ def check_stay(decoding: Decoding, device: torch.device | str | None, pin_memory
     """
     if not decoding.keeps_on_device:
         return
+    there = device_of(decoding)
     if pin_memory and decoding.stays_on_gpu:
         raise ConfigError(
             "pin_memory=True was asked for, which is for batches in the CPU's memory that go to a "
-            f"GPU, and frames were to stay on {decoding.device}, where they are already; leave "
+            f"GPU, and frames were to stay on {there}, where they are already; leave "
             "pin_memory out"
         )
-    if device is not None and _numbered_name(torch.device(device)) != decoding.device:
+    if device is not None and _numbered_name(torch.device(device)) != there:
         raise ConfigError(
-            f"device={str(device)!r} was asked for, and frames were to stay on {decoding.device}; "
+            f"device={str(device)!r} was asked for, and frames were to stay on {there}; "
             "leave device out, or leave keeps_on_device out, so that frames come down"
         )
 

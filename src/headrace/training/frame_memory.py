@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import torch
 
+from headrace.decode.chooser import Chooser, device_of
 from headrace.decode.conversion import Converter
 from headrace.decode.convert import FrameConverter
 from headrace.decode.decoding import Decoding
@@ -74,10 +75,11 @@ class FrameMemory(Protocol[Pixels]):
 class ArrayMemory:
     """Arrays on the CPU."""
 
-    def __init__(self, shape: FrameShape) -> None:
-        """Take no memory yet."""
+    def __init__(self, shape: FrameShape, chooser: Chooser | None = None) -> None:
+        """Take no memory yet; `chooser` is for decoders, as `open_decoder` takes it."""
         assert shape.size is not None
         self.shape = shape
+        self._chooser = chooser
         self._frames = FrameBuffers(shape.array_shape(shape.size), shape.dtype)
         self._batches = BatchBuffers(_BATCHES)
         self._unpacker = Yuv420Unpacker()
@@ -86,7 +88,7 @@ class ArrayMemory:
         self, index: StreamIndex, shape: FrameShape, decoding: Decoding, codecs: ProxyCodecs
     ) -> Decoder[Array]:
         """Return a decoder whose frames come down to the CPU."""
-        return open_decoder(index, shape, decoding, codecs=codecs)
+        return open_decoder(index, shape, decoding, codecs=codecs, chooser=self._chooser)
 
     def converter(self, index: StreamIndex, shape: FrameShape) -> Converter[Array]:
         """Return what makes frames into arrays."""
@@ -125,10 +127,11 @@ class TensorMemory:
     decode. A thread that takes batches may have a stream of its own: it waits for that one.
     """
 
-    def __init__(self, shape: FrameShape, device: str) -> None:
-        """Touch no device yet."""
+    def __init__(self, shape: FrameShape, device: str, chooser: Chooser | None = None) -> None:
+        """Touch no device yet; `chooser` is for decoders, as `open_device_decoder` takes it."""
         assert shape.size is not None
         self.shape = shape
+        self._chooser = chooser
         self._frame_shape = shape.array_shape(shape.size)
         self._buffers = DeviceBuffers(device)
 
@@ -136,7 +139,7 @@ class TensorMemory:
         self, index: StreamIndex, shape: FrameShape, decoding: Decoding, codecs: ProxyCodecs
     ) -> Decoder[torch.Tensor]:
         """Return a decoder whose frames stay on the device; of proxies there is none."""
-        return open_device_decoder(index, shape, decoding)
+        return open_device_decoder(index, shape, decoding, chooser=self._chooser)
 
     def converter(self, index: StreamIndex, shape: FrameShape) -> Converter[torch.Tensor]:
         """Return what makes frames into tensors, where they lie."""
@@ -174,8 +177,10 @@ class TensorMemory:
         self._buffers.close()
 
 
-def memory_of(shape: FrameShape, decoding: Decoding) -> FrameMemory[Any]:
-    """Return the memory of frames that are decoded that way."""
+def memory_of(
+    shape: FrameShape, decoding: Decoding, chooser: Chooser | None = None
+) -> FrameMemory[Any]:
+    """Return the memory of frames that are decoded that way; `chooser` sends their jobs."""
     if decoding.keeps_on_device:
-        return TensorMemory(shape, decoding.device)
-    return ArrayMemory(shape)
+        return TensorMemory(shape, device_of(decoding), chooser)
+    return ArrayMemory(shape, chooser)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from headrace.decode.chooser import Chooser
 from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.runtime.affinity import available_cores
@@ -26,10 +27,12 @@ class LoaderOptions:
         decoding: What decodes, and where; None: PyAV, on the CPU. Frames are the same, by PyAV bit
             by bit; unless they stay on the device (`keeps_on_device=True`): then batches lie there,
             ready for what the thread that iterates asks of its CUDA stream next.
+            `Decoding(device="auto")`: each job on GPU 0 or the CPU, whichever ends it sooner;
+            `statistics.decoded_by` tells.
         gpu: Short for `Decoding.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes. Frames
             come down to the CPU; `device` moves batches.
         workers: Decoding threads, each with a decoder of its own; None means one for each core
-            this process may use.
+            this process may use. Those that wait for a GPU, by `auto`, come on top.
         transform: Called with the frames of each sample, on their device, in the thread that
             iterates, or `WithSample` to be told which sample it is. What it draws from PyTorch,
             NumPy or `random` follows from seed, epoch and place in the epoch, so that it is the
@@ -83,6 +86,12 @@ class LoaderOptions:
         decoding = Decoding.chosen(self.decoding, self.gpu)
         check_decoding(decoding)
         return decoding
+
+    def chooser(self) -> Chooser | None:
+        """Return what sends jobs to the GPU and the CPU; None where nothing is to be chosen."""
+        if not self.decoder().is_auto:
+            return None
+        return Chooser(cores=self.num_threads(), clock=self.clock)
 
     def check(self) -> None:
         """Refuse what is out of range, or no choice: ConfigError; what decodes and is not here."""

@@ -69,6 +69,7 @@ class PlannedLoader(ResumableLoader[Samples[Any], BatchOf]):
         self._frames_delivered = self._samples_substituted = 0
         with agreement(asked.rank is None and asked.skips_bad) as opened:
             asked.check()
+            self._chooser = asked.chooser()
             self._workers = asked.num_threads()
             self._collate = asked.collate()
             shard = shard_of(asked.rank, asked.num_replicas, drop_last=asked.drop_last)
@@ -116,6 +117,7 @@ class PlannedLoader(ResumableLoader[Samples[Any], BatchOf]):
             most_held_bytes=self._held_bytes * spent.most_taken,
             starved_seconds=self._starved_seconds,
             blocked_seconds=spent.blocked_seconds,
+            decoded_by=None if self._chooser is None else self._chooser.decoded_by,
         )
 
     @property
@@ -174,14 +176,15 @@ class PlannedLoader(ResumableLoader[Samples[Any], BatchOf]):
             self._epochs,
             JobDecoder(
                 self._videos,
-                memory_of(self._shape, decoding),
-                most_open,
+                memory_of(self._shape, decoding, self._chooser),
+                # A decoder of either has the file open on both ways.
+                most_open if self._chooser is None else max(1, most_open // self._chooser.num_ways),
                 conceals=conceals,
                 decoding=decoding,
                 framings=self._framings,
             ),
             self._window,
-            workers=self._workers,
+            workers=self._workers if self._chooser is None else self._chooser.threads,
             skip_bad=asked.skips_bad and not asked.masks_bad,
             masks_bad=asked.masks_bad,
             stall_seconds=asked.stall_seconds,

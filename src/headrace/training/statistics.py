@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from headrace.decode.decoded_by import DecodedBy
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeliveryStatistics:
@@ -24,6 +26,9 @@ class DeliveryStatistics:
     blocked_seconds: float
     """Decoding waited for room, because batches were not taken. Near the time of the loop: the
     model is the slower side, and nothing is gained by decoding faster."""
+    decoded_by: DecodedBy | None = None
+    """What the CPU and the GPU did, and which files only the CPU decoded, and why; None unless
+    decoding is `auto`."""
 
     @property
     def amplification(self) -> float:

@@ -81,6 +81,7 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
         self._tail = TailCounts()
         with agreement(asked.rank is None and not asked.is_strict) as opened:
             asked.check()
+            self._chooser = asked.chooser()
             self._workers = asked.num_threads()
             self._collate = asked.collate()
             share = shard_of(asked.rank, asked.num_replicas, drop_last=False)
@@ -145,6 +146,7 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
             clips_left_out=len(self._cameras.left_out),
             starved_seconds=self._starved_seconds,
             blocked_seconds=spent.blocked_seconds,
+            decoded_by=None if self._chooser is None else self._chooser.decoded_by,
             moments_empty=self._tail.empty,
             moments_repeated=self._tail.repeated,
             moments_cut=self._tail.dropped,
@@ -175,13 +177,13 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
             seed=self._schedule.seed,
             ragged=self._ragged,
             chunk=self._chunk(),
-            memory=memory_of(self._decoding, self._ahead + 2),
+            memory=memory_of(self._decoding, self._ahead + 2, self._chooser),
         )
         engine = CameraEngine(
             lanes,
             batches=self._ahead,
             max_idle=self._max_idle(),
-            workers=self._workers,
+            workers=self._workers if self._chooser is None else self._chooser.threads,
             is_strict=asked.is_strict,
             stall_seconds=asked.stall_seconds,
             clock=asked.clock,

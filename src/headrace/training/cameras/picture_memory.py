@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from headrace.decode.chooser import Chooser, device_of
 from headrace.decode.decoding import Decoding
 from headrace.decode.open import check_stays, open_decoder, open_device_decoder
 from headrace.decode.pixels import Array, Pixels
@@ -52,9 +53,10 @@ class PictureMemory(Protocol[Pixels]):
 class ArrayPictures:
     """Arrays on the CPU."""
 
-    def __init__(self, decoding: Decoding, most: int) -> None:
-        """Take no memory yet; `most` batches are used again."""
+    def __init__(self, decoding: Decoding, most: int, chooser: Chooser | None = None) -> None:
+        """Take no memory yet; `most` batches are used again, `chooser` is for decoders."""
         self._decoding = decoding
+        self._chooser = chooser
         self._buffers = BatchBuffers(most)
 
     def batch(self, shape: tuple[int, ...]) -> Array:
@@ -71,7 +73,7 @@ class ArrayPictures:
 
     def decoder(self, index: StreamIndex, shape: FrameShape) -> Decoder[Array]:
         """Return a decoder whose frames come down to the CPU."""
-        return open_decoder(index, shape, self._decoding)
+        return open_decoder(index, shape, self._decoding, chooser=self._chooser)
 
     def hand_over(self, pixels: Array | list[list[Array]]) -> None:
         """Do nothing: they are."""
@@ -88,10 +90,11 @@ class TensorPictures:
     decode. A thread that takes batches may have a stream of its own: it waits for that one.
     """
 
-    def __init__(self, decoding: Decoding) -> None:
-        """Touch no device yet."""
+    def __init__(self, decoding: Decoding, chooser: Chooser | None = None) -> None:
+        """Touch no device yet; `chooser` is for decoders."""
         self._decoding = decoding
-        self._buffers = DeviceBuffers(decoding.device)
+        self._chooser = chooser
+        self._buffers = DeviceBuffers(device_of(decoding))
 
     def batch(self, shape: tuple[int, ...]) -> torch.Tensor:
         """Return memory of `shape` on the device. Raises as `DeviceBuffers.take` does."""
@@ -107,11 +110,11 @@ class TensorPictures:
 
     def decoder(self, index: StreamIndex, shape: FrameShape) -> Decoder[torch.Tensor]:
         """Return a decoder whose frames stay on the device."""
-        return open_device_decoder(index, shape, self._decoding)
+        return open_device_decoder(index, shape, self._decoding, chooser=self._chooser)
 
     def hand_over(self, pixels: torch.Tensor | list[list[torch.Tensor]]) -> None:
         """Let the CUDA stream of this thread wait for the default one, and keep their memory."""
-        device = torch.device(self._decoding.device)
+        device = torch.device(self._buffers.device)
         if device.type != "cuda":
             return
         ours, default = torch.cuda.current_stream(device), torch.cuda.default_stream(device)
@@ -127,9 +130,14 @@ class TensorPictures:
         self._buffers.close()
 
 
-def memory_of(decoding: Decoding, most: int) -> PictureMemory[Any]:
-    """Return the memory of what is decoded that way, of which `most` batches are used again."""
-    return TensorPictures(decoding) if decoding.keeps_on_device else ArrayPictures(decoding, most)
+def memory_of(decoding: Decoding, most: int, chooser: Chooser | None = None) -> PictureMemory[Any]:
+    """Return the memory of what is decoded that way, of which `most` batches are used again.
+
+    `chooser` sends its jobs, where there is a choice.
+    """
+    if decoding.keeps_on_device:
+        return TensorPictures(decoding, chooser)
+    return ArrayPictures(decoding, most, chooser)
 
 
 def check_kind(indexes: Iterable[StreamIndex], decoding: Decoding) -> None:

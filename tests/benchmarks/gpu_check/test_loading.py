@@ -1,0 +1,65 @@
+"""What decodes is proved equal before it is timed, and both together stand beside each alone."""
+
+import json
+
+import pytest
+
+from benchmarks.gpu_check import loading
+from decode.doubles_of_gpu import Double, stands_in
+from headrace import Decoding
+from headrace.testing.synth import SynthClip, write_clip
+
+FEW = ("--batch-size", "4", "--batches", "3", "--repeats", "2", "--size", "32", "48")
+
+
+@pytest.fixture
+def timed(tmp_path, monkeypatch, capsys):
+    """Return a function: options -> what is printed of random frames of two videos."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for number in range(2):
+        write_clip(tmp_path / f"{number}", SynthClip(num_frames=24, size=(64, 96), gop=6))
+
+    def run(*options):
+        monkeypatch.setattr("sys.argv", ["loading", "frames", str(tmp_path), *FEW, *options])
+        loading.main()
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def test_both_together_are_timed_beside_each_alone_and_say_what_each_did(timed, monkeypatch):
+    stands_in(monkeypatch)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    found = timed("--gpu", "0", "--auto")
+    assert [row[0] for row in found["rows"]] == ["CPU", "NVDEC", "auto"]
+    assert {len(row) for row in found["rows"]} == {len(found["heads"])}
+    assert found["said"].startswith("equal batches; NVDEC is ")
+    assert "; auto at last by cpu: " in found["said"]
+    assert "cuda:0: " in found["said"]
+
+
+def test_without_a_gpu_it_is_rehearsed_on_the_cpu_and_says_why(timed):
+    found = timed("--auto")
+    assert [row[0] for row in found["rows"]] == ["CPU", "CPU again", "auto"]
+    assert "; auto at last by cpu: " in found["said"]
+
+
+def test_without_auto_there_are_two(timed):
+    assert [row[0] for row in timed()["rows"]] == ["CPU", "CPU again"]
+    assert loading.entrants(1, with_auto=False) == {"CPU": Decoding(), "NVDEC": Decoding.on_gpu(1)}
+
+
+class Paints(Double):
+    """Gives other pixels than the CPU."""
+
+    def changed(self, frames):
+        for number, pixels in frames:
+            pixels[0] ^= 1
+            yield number, pixels
+
+
+def test_nothing_is_timed_where_batches_differ(timed, monkeypatch):
+    stands_in(monkeypatch, Paints)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    with pytest.raises(SystemExit, match="batch 0 of NVDEC differs from the CPU's: nothing was"):
+        timed("--gpu", "0", "--auto")
