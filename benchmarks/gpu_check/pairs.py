@@ -4,6 +4,7 @@ from itertools import chain, combinations
 from typing import Final
 
 FLAGS: Final = (
+    "--decode cuda",
     "--prep-on-gpu",
     "--infer-on-gpu",
     "--enable-compile",
@@ -12,9 +13,12 @@ FLAGS: Final = (
     "--mode retrain",
 )
 """Each is given or left out; --split-point goes with a layer."""
-ON_GPU: Final = frozenset({"--prep-on-gpu", "--infer-on-gpu"})
+ON_GPU: Final = frozenset({"--decode cuda", "--prep-on-gpu", "--infer-on-gpu"})
+BY_NVDEC: Final = "--decode cuda"
+"""The one of them that wants more of a GPU than its cores."""
 REFUSED: Final = (
     frozenset({"--enable-compile", "--split-point"}),
+    frozenset({"--decode cuda", "--mode retrain"}),
     frozenset({"--prep-on-gpu", "--mode retrain"}),
     frozenset({"--split-point", "--mode retrain"}),
 )
