@@ -1,11 +1,11 @@
 """What decodes a run: checked before anything is read, and tried before anything is written."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from typing import Final
+from collections.abc import Sequence
+from contextlib import closing, suppress
 
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.open import capabilities_of
+from headrace.decode.option_words import in_option_words, saying_option
 from headrace.errors import BackendError, ConfigError, MediaError
 from headrace.runs.media import Media
 from headrace.runs.options import RunOptions
@@ -13,9 +13,6 @@ from headrace.runs.reading import batches_of
 from headrace.runs.start import StartWatch
 from headrace.training.devices import check_gpu
 from headrace.video.stream_index import StreamIndex
-
-_CURES: Final = {"leave gpu out": "leave --decode out", "leave backend out": "leave --decode out"}
-"""What to do in words of the library -> in those of a run."""
 
 
 def check_decoder(options: RunOptions) -> None:
@@ -37,7 +34,7 @@ def check_decoder(options: RunOptions) -> None:
             f"--on-error conceal needs to be told which frames are damaged, which --decode {way} "
             "does not tell; leave --decode out, or give --on-error skip"
         )
-    with _in_words_of_a_run():
+    with saying_option():
         check_gpu(decoding.gpu)
         capabilities_of(decoding)
 
@@ -65,7 +62,7 @@ def check_media(media: Media, options: RunOptions) -> None:
                     f"--decode {way} is for videos, and {index.source} is pictures (--rate); leave "
                     "--decode out"
                 ) from error
-            raise BackendError(in_words_of_a_run(str(error))) from error
+            raise BackendError(in_option_words(str(error))) from error
 
 
 def try_decoder(indexes: Sequence[StreamIndex], decoding: Decoding, watch: StartWatch) -> None:
@@ -84,23 +81,8 @@ def try_decoder(indexes: Sequence[StreamIndex], decoding: Decoding, watch: Start
         reader = batches_of([index], batch_size=1, max_batches=1, decoding=decoding)
         with (
             watch.part("decoder"),
-            _in_words_of_a_run(),
+            saying_option(),
             suppress(MediaError),
             closing(iter(reader)) as batches,
         ):
             next(batches, None)
-
-
-def in_words_of_a_run(message: str) -> str:
-    """Return a message of what decodes with the cure that a run has."""
-    for cure, ours in _CURES.items():
-        message = message.replace(cure, ours)
-    return message
-
-
-@contextmanager
-def _in_words_of_a_run() -> Iterator[None]:
-    try:
-        yield
-    except BackendError as error:
-        raise BackendError(in_words_of_a_run(str(error))) from error.__cause__

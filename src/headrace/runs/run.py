@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
+from headrace.decode.option_words import in_option_words
 from headrace.decode.pictures import PictureFile
 from headrace.errors import BackendError, HeadraceError
 from headrace.models.memory_table import MemoryTables
@@ -27,7 +28,7 @@ from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step, Steps
 from headrace.profiling.usage import ProcessorShare
 from headrace.runs.alternatives import with_alternatives
-from headrace.runs.decoders import check_decoder, check_media, in_words_of_a_run, try_decoder
+from headrace.runs.decoders import check_decoder, check_media, try_decoder
 from headrace.runs.instruments import Instruments
 from headrace.runs.marks import MarkOptions
 from headrace.runs.media import Media, Reader, open_media
@@ -368,4 +369,4 @@ def _carriers_of(model: Model[Any], options: RunOptions) -> Carriers:
 def _words(failure: HeadraceError) -> str:
     """Return the first line of what went wrong; where memory ran out, also what to do."""
     advice = "; use a smaller --batch-size" if is_out_of_memory(failure.__cause__) else ""
-    return in_words_of_a_run(str(failure).splitlines()[0]) + advice
+    return in_option_words(str(failure).splitlines()[0]) + advice
