@@ -60,8 +60,10 @@ def test_they_are_the_frames_that_come_as_arrays_each_with_its_place(index, opti
 
 
 def test_videos_follow_each_other_in_their_own_sizes(tmp_path, index):
-    other = StreamIndex.scan(write_clip(tmp_path / "turned", KINDS["rotated_90"]))
-    kept, arrays, _ = both([index, other])
+    tall = SynthClip(num_frames=30, size=(128, 96))
+    turned = KINDS["rotated_90"]
+    others = [write_clip(tmp_path / name, clip) for name, clip in (("b", tall), ("c", turned))]
+    kept, arrays, _ = both([index, *map(StreamIndex.scan, others)])
     check(kept, arrays)
     assert {tuple(batch.frames.shape[1:3]) for batch in kept} == {(96, 128), (128, 96)}
 

@@ -227,7 +227,10 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
                 video, index, stride=self._stride, at_least=at_least, most=num_frames
             )
             if self._batch_size is None:
-                yield from batches_of_one_stretch(stretches, batch_size=room.job_frames)
+                alone: Iterator[ReadingTask[Pixels]] = batches_of_one_stretch(
+                    stretches, batch_size=room.job_frames
+                )
+                yield from alone
             else:
                 yield from batches_over_stretches(
                     stretches,
@@ -277,8 +280,7 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
 
     def _memory(self, shape: FrameShape, num_frames: int) -> Pixels:
         """Return memory for a batch."""
-        assert shape.size is not None
-        return self._take((num_frames, *shape.array_shape(shape.size)))
+        return self._take(_batch_shape(shape, num_frames))
 
     def _decode(
         self, decoder: Decoder[Pixels], task: ReadingTask[Pixels]
@@ -313,6 +315,11 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
                     finish=self._finish,
                 )
             yield filled
+
+
+def _batch_shape(shape: FrameShape, num_frames: int) -> tuple[int, ...]:
+    assert shape.size is not None
+    return num_frames, *shape.array_shape(shape.size)
 
 
 class FrameReader(BatchReader[Array, FrameBatch]):

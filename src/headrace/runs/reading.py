@@ -30,7 +30,9 @@ def batches_of(
 
     It opens all decoders of a run.
     """
-    reader = DeviceFrameReader if decoding.keeps_on_device else FrameReader
+    reader: type[FrameReader] | type[DeviceFrameReader] = (
+        DeviceFrameReader if decoding.keeps_on_device else FrameReader
+    )
     sizes = [index.info.upright_size for index in indexes]
     largest = max(height * width for height, width in sizes)
     return reader(
