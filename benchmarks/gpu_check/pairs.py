@@ -18,9 +18,9 @@ BY_NVDEC: Final = "--decode cuda"
 """The one of them that wants more of a GPU than its cores."""
 REFUSED: Final = (
     frozenset({"--enable-compile", "--split-point"}),
-    frozenset({"--decode cuda", "--mode retrain"}),
     frozenset({"--prep-on-gpu", "--mode retrain"}),
     frozenset({"--split-point", "--mode retrain"}),
+    frozenset({"--decode cuda", "--mode retrain"}),
 )
 """What does not go together, and is said to be so before anything is run."""
 
