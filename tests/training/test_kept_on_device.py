@@ -258,8 +258,8 @@ def decoders(monkeypatch):
     """Decoders that loaders open, in order."""
     opened, open_one = [], frame_memory.open_device_decoder
 
-    def counted(*asked):
-        opened.append(open_one(*asked))
+    def counted(*asked, **options):
+        opened.append(open_one(*asked, **options))
         return opened[-1]
 
     monkeypatch.setattr(frame_memory, "open_device_decoder", counted)
