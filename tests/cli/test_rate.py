@@ -71,7 +71,7 @@ COMMANDS = {"run": RUN, "frames": (*FRAMES, "-o", "out")}
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("frames",), "pictures in order need a rate (ImageSequence, or --rate)"),
+        (("frames",), "pictures in order need a rate (ImageSequence; --rate of a"),
         (("frames/%05d.jpg",), "if it is a pattern of pictures, say how many are shown a second"),
         (("frames", "--rate", "0"), "rate must be above 0"),
         (("frames", "--rate", "-5"), "rate must be above 0"),
