@@ -121,8 +121,8 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
         self._stride, self._batch_size, self._max_batches = stride, batch_size, max_batches
         self._workers, self._memory_budget = workers, memory_budget
         self._on_error: OnError = on_error
-        self._decoding, self._store = decoding, store or IndexStore()
-        self._chooser = Chooser(cores=workers, clock=clock) if decoding.is_auto else None
+        self._decoding, self._store = Decoding.chosen(decoding), store or IndexStore()
+        self._chooser = Chooser(cores=workers, clock=clock) if self._decoding.is_auto else None
         self._clock, self._marks, self._costs, self.losses = clock, marks, [DecodeCounters()], []
 
     @property

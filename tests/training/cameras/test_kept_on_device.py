@@ -175,11 +175,12 @@ def test_a_frame_that_a_slow_camera_shows_again_is_copied_there(loader, tmp_path
         layout,
         alignment=Alignment(sync="previous", tolerance_ms=150),
         group_num=1,
-        lookahead=2,
+        lookahead=1,
     )
     for batch in each:
         for camera, frame in enumerate(batch.frame[0].tolist()):
             assert torch.equal(batch.frames[0, camera], there.of(0, camera, frame))
+        batch.frames.zero_()  # as it is the caller's, the next one shows the frame all the same
     assert each.statistics.frames_decoded == 40
 
 

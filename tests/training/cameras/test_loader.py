@@ -161,8 +161,8 @@ def test_fewer_open_files_than_cameras_bring_the_same_frames(
 ):
     opened, most_open = set(), []
 
-    def counted(*options):
-        decoder = open_decoder(*options)
+    def counted(*each, **options):
+        decoder = open_decoder(*each, **options)
         opened.add(id(decoder))
         most_open.append(len(opened))
         close = decoder.close
