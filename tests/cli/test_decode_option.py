@@ -32,6 +32,18 @@ def test_the_session_and_the_report_say_what_decoded(call, good, tmp_path):
 
 
 @needs_no_gpu
+def test_what_the_cpu_did_alone_of_what_it_was_to_share_is_noted_with_the_reason(
+    call, good, tmp_path
+):
+    out = tmp_path / "out"
+    code, said, err = call("run", good, *FAST, "--decode", "auto", "--out", out)
+    assert (code, err) == (0, "")
+    assert "--decode auto: cpu: " in said
+    [note] = json.loads((out / "session.json").read_text())["notes"]
+    assert re.match(r"--decode auto: cpu: \d+ jobs, 30 frames, .*; the CPU alone, as ", note)
+
+
+@needs_no_gpu
 @pytest.mark.parametrize("way", ["cuda", "torchcodec:cuda:0"])
 def test_without_a_gpu_that_is_said_in_a_line_and_nothing_is_written(call, good, tmp_path, way):
     code, said, err = call("run", good, *FAST, "--decode", way, "--out", tmp_path / "out")

@@ -7,6 +7,7 @@ import typer
 _WAYS: Final = {
     "cpu": "PyAV, on the CPU",
     "cuda": "NVDEC, on the first NVIDIA GPU",
+    "auto": "the CPU and the first NVIDIA GPU together",
     "torchcodec": "torchcodec, on the CPU",
     "torchcodec:cuda": "torchcodec, on the first NVIDIA GPU",
 }
@@ -36,8 +37,8 @@ def _completed(begun: str) -> list[tuple[str, str]]:
 Decode = Annotated[
     str,
     typer.Option(
-        metavar="cpu|cuda[:N]|torchcodec[:cuda:N]",
-        help="What decodes files, and where: PyAV on the CPU, an NVIDIA GPU, torchcodec.",
+        metavar="cpu|cuda[:N]|auto|torchcodec[:cuda:N]",
+        help="What decodes files, and where: the CPU, an NVIDIA GPU, both, or torchcodec.",
         callback=_checked,
         autocompletion=_completed,
     ),

@@ -12,6 +12,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.option_words import in_option_words
 from headrace.decode.pictures import PictureFile
 from headrace.errors import BackendError, HeadraceError
+from headrace.extraction.picture_reader import PictureReader
 from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model
 from headrace.models.out_of_memory import is_out_of_memory, release_memory
@@ -321,7 +322,7 @@ class Runner:
             events=instruments.events(),
             decode=DecodeCounters(**vars(batches.counters)),
             lost=tuple(lost_frame(loss, names.index(loss.source)) for loss in batches.losses),
-            notes=self.notes,
+            notes=(*self.notes, *_shared_by(batches)),
             outputs=(*(name for sink in sinks for name in sink.outputs), *instruments.outputs),
         )
         return session, ran_out
@@ -356,6 +357,12 @@ class Runner:
         before = (-(-len(index) // stride) for index in self.indexes[: step.input])
         batches = sum(-(-frames // batch_size) for frames in before)
         return batches + step.first_index // (batch_size * stride)
+
+
+def _shared_by(batches: Reader) -> tuple[str, ...]:
+    """Return a sentence of who decoded what, and why, where the CPU and a GPU shared the work."""
+    shared = None if isinstance(batches, PictureReader) else batches.decoded_by
+    return () if shared is None else (f"--decode auto: {shared}",)
 
 
 def _carriers_of(model: Model[Any], options: RunOptions) -> Carriers:
