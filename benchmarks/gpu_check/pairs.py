@@ -4,6 +4,7 @@ from itertools import chain, combinations
 from typing import Final
 
 FLAGS: Final = (
+    "--decode cuda",
     "--prep-on-gpu",
     "--infer-on-gpu",
     "--enable-compile",
@@ -12,11 +13,14 @@ FLAGS: Final = (
     "--mode retrain",
 )
 """Each is given or left out; --split-point goes with a layer."""
-ON_GPU: Final = frozenset({"--prep-on-gpu", "--infer-on-gpu"})
+ON_GPU: Final = frozenset({"--decode cuda", "--prep-on-gpu", "--infer-on-gpu"})
+BY_NVDEC: Final = "--decode cuda"
+"""The one of them that wants more of a GPU than its cores."""
 REFUSED: Final = (
     frozenset({"--enable-compile", "--split-point"}),
     frozenset({"--prep-on-gpu", "--mode retrain"}),
     frozenset({"--split-point", "--mode retrain"}),
+    frozenset({"--decode cuda", "--mode retrain"}),
 )
 """What does not go together, and is said to be so before anything is run."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.gpu_check import media, readings
-from benchmarks.gpu_check.pairs import FLAGS, ON_GPU, REFUSED, Combination, covering
+from benchmarks.gpu_check.pairs import BY_NVDEC, FLAGS, ON_GPU, REFUSED, Combination, covering
 from benchmarks.gpu_check.step import Need, Step
 from benchmarks.record import ROOT
 
@@ -159,8 +159,13 @@ def _run(plan: Plan, name: str, flags: Combination) -> Step:
         limit_seconds=100,
         read=readings.refusal if is_refused else read,
         exit_status=2 if is_refused else 0,
-        needs=plan.needs if ON_GPU & flags and not is_refused else (),
+        needs=_needs(plan, frozenset() if is_refused else flags),
     )
+
+
+def _needs(plan: Plan, flags: Combination) -> tuple[Need, ...]:
+    needs = plan.needs if ON_GPU & flags else ()
+    return (*needs, "NVDEC") if needs and BY_NVDEC in flags else needs
 
 
 def _bench(plan: Plan, name: str, asks: str, limit: float, *options: str) -> Step:

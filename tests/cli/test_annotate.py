@@ -5,6 +5,7 @@ import json
 import pytest
 from PIL import Image
 
+from decode.backends import needs_torchcodec
 from weights import faces
 
 
@@ -63,6 +64,15 @@ def test_what_is_not_possible_is_an_error_of_one_line(tmp_path, call, picture, o
     code, _, err = call("annotate", picture, "--out", tmp_path / "out", *options)
     assert code == 2
     assert words in " ".join(err.replace("│", " ").split())
+
+
+@needs_torchcodec
+def test_pictures_are_not_for_another_decoder(tmp_path, call, picture):
+    chosen = ("--model-name", "mtcnn", "--decode", "torchcodec", "--out", tmp_path / "out")
+    code, _, err = call("annotate", picture, *chosen)
+    assert code == 2
+    assert f"--decode torchcodec is for videos, and {picture} is a picture" in err
+    assert not (tmp_path / "out").exists()
 
 
 def test_run_says_which_command_takes_a_detector(tmp_path, call):

@@ -1,10 +1,14 @@
 """`headrace extract features` as a user meets it."""
 
 import json
+import sys
 
+import numpy as np
 import pyarrow.parquet
 import pytest
 
+from decode.backends import needs_torchcodec
+from decode.gpus import needs_no_gpu
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -22,6 +26,9 @@ class Mean(torch.nn.Module):
 def build():
     return Mean()
 """
+
+
+MEANS = ("--every", 6, "--model", "own_mean:build")
 
 
 @pytest.fixture
@@ -111,4 +118,67 @@ def test_what_is_not_possible_is_said_in_one_line(extract, clip, tmp_path, argum
     assert (code, said, err.count("\n")) == (2, "", 1)
     assert words in err
     assert "pw@" not in err
+    assert not (tmp_path / "out").exists()
+
+
+@needs_torchcodec
+def test_features_by_another_decoder_are_like_those_by_pyav_and_never_mixed_with_them(
+    extract, clip, tmp_path
+):
+    """Neither in a folder nor in the cache."""
+    asked = (clip, *MEANS)
+    assert extract(*asked)[0] == 0
+    code, _, err = extract(*asked, "--decode", "torchcodec")
+    assert code == 2
+    assert "decoded_by was not set, now torchcodec" in err
+    code, _, err = extract(*asked, "--decode", "torchcodec", out="other")
+    assert (code, err) == (0, "")
+    ours, theirs = (
+        np.concatenate([row["features"] for row in rows(tmp_path / out)])
+        for out in ("out", "other")
+    )
+    assert np.abs(ours - theirs).max() < 2 * 2, "grey levels, and the model doubles them"
+    assert not any(row["cache_hit"] for row in rows(tmp_path / "other"))
+    assert extract(*asked, "--decode", "torchcodec", out="again")[0] == 0
+    assert all(row["cache_hit"] for row in rows(tmp_path / "again"))
+    session = json.loads((tmp_path / "other" / "session.json").read_text())
+    assert session["provenance"]["configuration"]["decode"] == "torchcodec:cpu"
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_without_a_gpu_nothing_is_written(extract, clip, tmp_path, dry):
+    code, _, err = extract(clip, *MEANS, "--decode", "cuda", *dry)
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "decoding on GPU 0 was asked for" in err
+    assert "leave --decode out" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_torchcodec_nothing_is_written(extract, clip, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchcodec", None)
+    code, _, err = extract(clip, *MEANS, "--decode", "torchcodec")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "the backend torchcodec cannot be imported" in err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--decode", "nvdec"), "no way to decode 'nvdec'"),
+        (("--decode", "auto"), "--decode auto is for headrace run"),
+        (("--decode", "torchcodec", "--rate", "10"), "--decode torchcodec is for videos"),
+        (
+            ("--decode", "torchcodec", "--on-error", "conceal"),
+            "--on-error conceal needs to be told",
+        ),
+    ],
+)
+def test_a_decoder_that_makes_no_sense_there_is_refused_as_usage(
+    extract, clip, tmp_path, options, words
+):
+    code, _, err = extract(clip, *MEANS, *options)
+    assert code == 2
+    assert words in err
     assert not (tmp_path / "out").exists()

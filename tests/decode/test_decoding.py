@@ -54,7 +54,7 @@ def test_another_kind_of_device_is_refused(device):
     ],
 )
 def test_a_command_line_names_it(way, decoding):
-    assert Decoding.named(way) == decoding
+    assert Decoding.named(way) == decoding == Decoding.named(decoding.name)
     assert Decoding.named(way, keeps_on_device=True) == replace(decoding, keeps_on_device=True)
 
 

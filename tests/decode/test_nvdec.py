@@ -20,7 +20,7 @@ from headrace.decode import nvdec
 from headrace.decode.convert import FrameConverter
 from headrace.decode.nvdec import Nvdec
 from headrace.decode.open import open_decoder
-from headrace.decode.protocol import DecodeJob
+from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.errors import BackendError
 from headrace.testing.synth import KINDS, write_clip
 from headrace.video.shape import Orientation
@@ -167,6 +167,9 @@ def test_what_comes_down_is_counted_in_bytes(scanned):
     found = Nvdec(0, index)
     found.check(0, None, frames)
     assert found.brought_down_bytes == sum(p.buffer_size for f in frames for p in f.planes)
+    counters = DecodeCounters(opens=1)
+    Nvdec(0, index, counters=counters).check(0, None, frames)
+    assert counters == DecodeCounters(opens=1, brought_down_bytes=found.brought_down_bytes)
 
 
 @needs_gpu

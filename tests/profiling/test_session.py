@@ -163,9 +163,10 @@ def test_records_take_over_what_the_runtime_counted() -> None:
         **{"name": "model", "workers": 2, "items": 3},
         **{"busy_seconds": 1.0, "starved_seconds": 2.0, "blocked_seconds": 3.0},
     )
-    assert StageRecord.of(stage, "model", moved_bytes=7).model_dump() == {
+    assert StageRecord.of(stage, "model", moved_bytes=7, moved_to="cpu").model_dump() == {
         **{"name": "model", "role": "model", "workers": 2, "items": 3, "dropped": {}},
         **{"busy_seconds": 1.0, "starved_seconds": 2.0, "blocked_seconds": 3.0, "moved_bytes": 7},
+        "moved_to": "cpu",
     }
     queue = QueueStatistics(
         **{"name": "decode", "capacity": 4, "puts": 9, "gets": 8, "elapsed_seconds": 7.0},

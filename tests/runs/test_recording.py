@@ -9,7 +9,7 @@ from headrace.runs.recording import (
     stages_and_queues,
     step_of,
 )
-from headrace.runs.stages import Shown
+from headrace.runs.stages import Carrier, Shown
 from headrace.runtime.item import Item, Span
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage, StageStatistics
@@ -44,10 +44,13 @@ def test_every_queue_names_the_stage_it_feeds_and_the_last_one_none():
     with Pipeline(source=range(5), stages=line, source_name="decode").run(clock=FakeClock()) as run:
         assert [item.value for item in run] == [0, 1, 2, 3, 4]
     threads = DecodeThreads(threads=2, busy_seconds=0.0)
-    stages, queues = stages_and_queues(run, decoding=threads, moved_bytes={"transfer": 7})
+    carrier = Carrier("cuda")
+    carrier.moved_bytes = 7
+    stages, queues = stages_and_queues(run, decoding=threads, carriers={"transfer": carrier})
     assert [stage.name for stage in stages] == ["decode", *names]
     assert [stage.workers for stage in stages] == [2, 1, 1, 1, 1]
     assert [stage.moved_bytes for stage in stages] == [0, 0, 7, 0, 0]
+    assert [stage.moved_to for stage in stages] == [None, None, "cuda", None, None]
     assert [queue.name for queue in queues] == ["decode", *names]
     assert [queue.feeds for queue in queues] == [*names, None]
     assert {queue.puts for queue in queues} == {stage.items for stage in stages} == {5}

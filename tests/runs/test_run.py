@@ -478,6 +478,7 @@ def test_the_configuration_holds_every_option(tmp_path):
         "stride": 1,
         "max_steps": None,
         "on_error": "raise",
+        "decode": "pyav:cpu",
         "threads": None,
         "fit_batch": False,
         "prep_on_gpu": False,

@@ -17,7 +17,7 @@ from headrace.runs.stages import STAGE_ROLES, Carrier, Carriers, Shown, stages_o
 from headrace.sinks.annotated import AnnotatedVideo
 from headrace.sinks.painting import LabelPainter
 from headrace.testing.synth import SynthClip, Timing, write_clip
-from headrace.video.frames import FrameBatch
+from headrace.video.frames import DeviceBatch, FrameBatch
 from headrace.video.stream_index import StreamIndex
 from runs.tiny import tiny_classifier
 
@@ -81,6 +81,22 @@ def test_there_is_a_transfer_where_something_changes_its_device(compute, prep_on
     assert all(STAGE_ROLES[stage.name] for stage in stages)
 
 
+@pytest.mark.parametrize(
+    ("compute", "expected"),
+    [
+        ({"device": "cuda"}, ["preprocess", "model"]),
+        ({}, ["preprocess", "transfer", "model"]),
+        ({"device": "cuda", "split_layer": "x"}, ["preprocess", "transfer", "model"]),
+    ],
+    ids=["model on the GPU", "model on the CPU", "its first part on the CPU"],
+)
+def test_frames_that_are_kept_where_they_are_preprocessed_are_not_carried_there(compute, expected):
+    model = model_on(**compute)
+    carriers = replace(Carriers.of(model, prep_on_gpu=True, are_kept=True), crossing=None)
+    stages = stages_of(build_preprocess("simple", model.input), carriers, model, [])
+    assert [stage.name for stage in stages] == [*expected, "sink"]
+
+
 @pytest.mark.parametrize("prep_on_gpu", [False, True])
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_split_model_begins_on_the_cpu_and_ends_on_the_device(prep_on_gpu, device):
@@ -122,3 +138,28 @@ def test_frames_that_are_carried_before_preprocessing_give_the_same_and_are_a_qu
         {"transfer": frames.size * 4},
         {"transfer": frames.size, "transfer to the model": frames.size * 4},
     ]
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_kept_frames_are_let_go_when_they_are_preprocessed_or_come_down(is_shown):
+    model = tiny_classifier()
+    frames = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)
+    known = {"video": 0, "index": np.arange(2), "pts": np.arange(2), "time_base": Fraction(1, 30)}
+    plain = FrameBatch(frames=frames, **known)
+    black = np.broadcast_to(np.uint8(0), frames.shape)
+    kept = DeviceBatch(
+        frames=torch.from_numpy(frames.copy()), places=FrameBatch(frames=black, **known)
+    )
+    carriers = Carriers(pictures=Carrier("cpu", lambda tensor, _: tensor.clone()))
+    carriers = carriers if is_shown else Carriers()
+    found = {}
+    for name, batch in (("plain", plain), ("kept", kept)):
+        value = batch
+        used = carriers if name == "kept" else Carriers()
+        stages = stages_of(build_preprocess("simple", model.input), used, model, [])
+        for stage in stages[:-1]:
+            value = stage.function(value)
+        found[name] = value
+    assert found["kept"].labels == found["plain"].labels
+    assert np.array_equal(found["kept"].batch.frames, frames) == is_shown
+    assert carriers.moved_bytes() == ({"transfer to the sinks": frames.size} if is_shown else {})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from headrace.cli.decode_option import Decode
 from headrace.cli.options import flags, with_parameters
 from headrace.cli.run import conclude, execute, when
 from headrace.cli.run_values import named
@@ -56,6 +57,7 @@ class AnnotateFlags:
             "shows them."
         ),
     ] = "raise"
+    decode: Decode = "cpu"
     device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where the model runs.")] = "cpu"
     use_amp: Annotated[
         bool,

@@ -10,10 +10,10 @@ from headrace.cli.extract_end import PICTURES
 from headrace.cli.extract_export import export
 from headrace.cli.extract_features import extract_features
 from headrace.cli.extract_options import (
-    ClusterFlags,
     HowFlags,
     ModelFlags,
     PictureFlags,
+    PlaceFlags,
     SampleFlags,
     WhichFlags,
 )
@@ -78,7 +78,7 @@ extract.command("export")(export)
 extract.command("features")(
     with_parameters(
         extract_features,
-        flags(WhichFlags, SampleFlags, ModelFlags, ClusterFlags, HowFlags),
+        flags(WhichFlags, SampleFlags, ModelFlags, PlaceFlags, HowFlags),
         "Keep what a model gives for frames or clips of videos, as tables. Resumable.",
     )
 )

@@ -29,6 +29,7 @@ def extract_features(**typed: Any) -> None:
     options = FeatureOptions(
         sources=tuple(map(str, sources)),
         rate=typed["rate"],
+        decode=typed["decode"],
         model=model,
         out=typed["out"],
         sampling=sampling,

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from headrace.cli.decode_option import Decode
 from headrace.cli.sources import RATE
 
 Sources = Annotated[
@@ -135,9 +136,10 @@ class ModelFlags:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterFlags:
+class PlaceFlags:
     """Where it is done."""
 
+    decode: Decode = "cpu"
     ray: Annotated[
         str | None,
         typer.Option(

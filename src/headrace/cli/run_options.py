@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from headrace.cli.decode_option import Decode
 from headrace.cli.sources import RATE
 
 
@@ -39,6 +40,7 @@ class ReadFlags:
             help="Damaged frames end the run, are left out, or come as FFmpeg shows them; listed."
         ),
     ] = "raise"
+    decode: Decode = "cpu"
 
 
 @dataclass(frozen=True, kw_only=True)

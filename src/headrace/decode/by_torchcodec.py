@@ -169,6 +169,7 @@ class TorchcodecDecoder:
         first, _ = self._index.gop_range(self._index.gop_of(number))
         last, self._last = self._last, number
         picture = self._file.picture(number)
+        self._counters.brought_down_bytes += picture.nbytes if self._decoding.gpu is not None else 0
         before = first - 1 if last is None or not first - 1 <= last < number else last
         self._counters.frames_decoded += number - before
         self._counters.seeks += before != last

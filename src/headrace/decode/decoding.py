@@ -93,6 +93,11 @@ class Decoding:
         return cls(backend=backend, device=device, keeps_on_device=keeps_on_device)
 
     @property
+    def name(self) -> str:
+        """What decodes, and where, as `named` takes it: `pyav:cuda:0`."""
+        return f"{self.backend}:{self.device}"
+
+    @property
     def gpu(self) -> int | None:
         """Number of the GPU; None: the CPU decodes, or each job is asked for (`is_auto`)."""
         _, is_numbered, number = self.device.partition(":")

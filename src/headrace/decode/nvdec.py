@@ -19,6 +19,7 @@ from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
+from headrace.decode.protocol import DecodeCounters
 from headrace.errors import BackendError
 from headrace.runtime.forks import check_cuda_after_fork
 from headrace.video.codec import (
@@ -49,13 +50,21 @@ class Nvdec:
 
     _stream: VideoStream
 
-    def __init__(self, gpu: int, index: StreamIndex, *, keeps_frames: bool = False) -> None:
+    def __init__(
+        self,
+        gpu: int,
+        index: StreamIndex,
+        *,
+        keeps_frames: bool = False,
+        counters: DecodeCounters | None = None,
+    ) -> None:
         """Touch no GPU yet.
 
         Args:
             gpu: Its number, as torch counts those that CUDA_VISIBLE_DEVICES leaves.
             index: The frames there are, of what GPUs are asked for: see `CAPABILITIES`.
             keeps_frames: Whether frames stay on the GPU; else they come down.
+            counters: Told of the bytes that come down; None: some of its own.
         """
         self._gpu = gpu
         self._keeps_frames = keeps_frames
@@ -63,8 +72,12 @@ class Nvdec:
         self._converter = VideoReformatter()
         self._keyframes: dict[int, VideoPacket] = {}
         self._needs_check = True
-        self.brought_down_bytes = 0
-        """Of the frames that came down so far, as they lie in main memory."""
+        self._counters = DecodeCounters() if counters is None else counters
+
+    @property
+    def brought_down_bytes(self) -> int:
+        """Bytes of the frames that came down so far, as they lie in main memory."""
+        return self._counters.brought_down_bytes
 
     @property
     def _asked(self) -> str:
@@ -125,7 +138,7 @@ class Nvdec:
         """
         info = self._index.info
         for frame in frames:
-            self.brought_down_bytes += 0 if _is_on_gpu(frame) else _bytes_of(frame)
+            self._counters.brought_down_bytes += 0 if _is_on_gpu(frame) else _bytes_of(frame)
             if (frame.width, frame.height) != (info.width, info.height):
                 raise BackendError(
                     f"GPU {self._gpu} gives pictures of {frame.width}x{frame.height} of "
@@ -162,7 +175,7 @@ class Nvdec:
         if frame.format.name == self._index.info.pixel_format:
             return frame
         planar = self._converter.reformat(frame, format=self._index.info.pixel_format, threads=1)
-        self.brought_down_bytes += _bytes_of(planar) if _is_on_gpu(frame) else 0
+        self._counters.brought_down_bytes += _bytes_of(planar) if _is_on_gpu(frame) else 0
         # reformat names another matrix of the same numbers.
         planar.colorspace = frame.colorspace
         planar.color_range = frame.color_range

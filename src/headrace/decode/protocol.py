@@ -68,6 +68,8 @@ class DecodeCounters:
     """Jumps inside a file."""
     opens: int = 0
     """Files opened, also again."""
+    brought_down_bytes: int = 0
+    """Bytes of frames that came down from a GPU, those that were checked among them."""
 
     def __add__(self, other: "DecodeCounters") -> "DecodeCounters":
         return DecodeCounters(

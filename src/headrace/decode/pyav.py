@@ -68,13 +68,18 @@ class PyavDecoder(Generic[Pixels]):
     ) -> None:
         """Open nothing yet; `converter` makes the pixels, arrays unless it is given."""
         self._index = index
+        self._shape = shape or FrameShape()
+        self._counters = DecodeCounters()
         self._nvdec = (
             None
             if decoding.gpu is None
-            else Nvdec(decoding.gpu, index, keeps_frames=decoding.keeps_on_device)
+            else Nvdec(
+                decoding.gpu,
+                index,
+                keeps_frames=decoding.keeps_on_device,
+                counters=self._counters,
+            )
         )
-        self._shape = shape or FrameShape()
-        self._counters = DecodeCounters()
         upright = index.info.orientation
         made: Any = converter or FrameConverter(self._shape, upright, str(index.source))
         self._converter: Converter[Pixels] = made
@@ -101,7 +106,7 @@ class PyavDecoder(Generic[Pixels]):
     @property
     def brought_down_bytes(self) -> int:
         """Bytes of the frames that came down from a GPU so far; 0 where the CPU decodes."""
-        return 0 if self._nvdec is None else self._nvdec.brought_down_bytes
+        return self._counters.brought_down_bytes
 
     @property
     def concealed(self) -> frozenset[int]:

@@ -2,26 +2,33 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from headrace.decode.pixels import Array, Stack
+from headrace.decode.pixels import Array, Pixels, Stack
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.decode.reading import Reading, read
 from headrace.planning.batches import BatchPart
 from headrace.runtime.clock import Clock
 from headrace.video.frames import FrameBatch
 
+Batch = TypeVar("Batch")
+
+
+def _nothing() -> None:
+    """Do nothing: what is asked of the CPU is done."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FilledPart:
+class FilledPart(Generic[Pixels]):
     """A part of a batch with its frames where they belong, as far as they came."""
 
     video: int
     """Place of the video in the list that was asked for."""
     reading: Reading
     """What became of its frames."""
-    batch: Array | None
+    batch: Pixels | None
     """uint8 [N, H, W, 3]: memory of the whole batch; None where no frame came."""
     is_last: bool
     """Whether the batch is full with it."""
@@ -30,18 +37,24 @@ class FilledPart:
 
 
 def fill(
-    decoder: Decoder[Array],
+    decoder: Decoder[Pixels],
     video: int,
     part: BatchPart,
-    batch: Array,
+    batch: Pixels,
     *,
     conceals: bool,
     clock: Clock,
-) -> FilledPart:
-    """Decode a part into its places in `batch`, uint8 [N, H, W, 3]."""
+    finish: Callable[[], None] = _nothing,
+) -> FilledPart[Pixels]:
+    """Decode a part into its places in `batch`, uint8 [N, H, W, 3].
+
+    `finish` waits until a device has done what it was asked for, so that it is timed.
+    """
     began_ns = clock.now_ns()
     job = DecodeJob(part.wanted, conceals=conceals)
-    reading = read(decoder, job, batch[part.first : part.stop])
+    places: Pixels = batch[part.first : part.stop]
+    reading = read(decoder, job, places)
+    finish()
     return FilledPart(
         video=video,
         reading=reading,
@@ -52,23 +65,25 @@ def fill(
 
 
 def fill_by_size(
-    decoder: Decoder[Array],
+    decoder: Decoder[Pixels],
     video: int,
     wanted: tuple[int, ...],
     *,
-    take: Callable[[tuple[int, ...]], Array],
+    take: Callable[[tuple[int, ...]], Pixels],
     conceals: bool,
     clock: Clock,
-) -> list[FilledPart]:
+    finish: Callable[[], None] = _nothing,
+) -> list[FilledPart[Pixels]]:
     """Decode frames into a batch of their own; into several where they change their size."""
-    parts: list[FilledPart] = []
+    parts: list[FilledPart[Pixels]] = []
     while wanted:
         began_ns = clock.now_ns()
-        stack: Stack[Array] = Stack(len(wanted), take)
+        stack: Stack[Pixels] = Stack(len(wanted), take)
         reading = read(decoder, DecodeJob(wanted, conceals=conceals), stack)
+        finish()
         # From the first of another size on, all belong in a later batch.
         stop = min((k for k in stack.misfits if k), default=len(wanted))
-        frames = stack.frames[:stop] if reading.came else None
+        frames: Pixels | None = stack.frames[:stop] if reading.came else None
         reading = replace(reading, wanted=wanted[:stop])
         parts.append(
             FilledPart(
@@ -83,13 +98,19 @@ def fill_by_size(
     return parts
 
 
-def assembled(parts: Sequence[FilledPart], *, stop: int | None = None) -> FrameBatch | None:
+def assembled(
+    parts: Sequence[FilledPart[Pixels]],
+    made: Callable[[Pixels, Callable[[Array], FrameBatch]], Batch],
+    *,
+    stop: int | None = None,
+) -> Batch | None:
     """Return the batch of all its parts, of what came; None where nothing did.
 
     Cost: nothing is copied unless a frame did not come.
 
     Args:
         parts: In order; the last may be missing.
+        made: Makes the batch of its frames, and of what makes one of the same frames as an array.
         stop: Index of a frame of the video from which on none is wanted.
     """
     wanted = np.array([index for part in parts for index in part.reading.wanted], np.int64)
@@ -102,13 +123,17 @@ def assembled(parts: Sequence[FilledPart], *, stop: int | None = None) -> FrameB
     index = parts[0].reading.index
     concealed = [number for part in parts for number in part.reading.concealed]
     if len(wanted) < len(frames) or not came.all():
-        frames, wanted = frames[: len(wanted)][came], wanted[came]
-    return FrameBatch(
-        frames=frames,
-        video=parts[0].video,
-        index=wanted,
-        pts=index.pts[wanted],
-        time_base=index.info.time_base,
-        is_concealed=np.isin(wanted, concealed),
-        decode_seconds=sum(part.seconds for part in parts),
-    )
+        frames, wanted = frames[: len(wanted)][np.flatnonzero(came).tolist()], wanted[came]
+
+    def batch_of(pictures: Array) -> FrameBatch:
+        return FrameBatch(
+            frames=pictures,
+            video=parts[0].video,
+            index=wanted,
+            pts=index.pts[wanted],
+            time_base=index.info.time_base,
+            is_concealed=np.isin(wanted, concealed),
+            decode_seconds=sum(part.seconds for part in parts),
+        )
+
+    return made(frames, batch_of)

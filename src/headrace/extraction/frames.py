@@ -1,13 +1,12 @@
 """Every frame of many videos, in order, decoded on all cores."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import chain
-from typing import Any, cast
-
-import numpy as np
+from typing import Any, Generic, cast
 
 from headrace.decode.chooser import Chooser, device_of
 from headrace.decode.decoded_by import DecodedBy
@@ -15,10 +14,10 @@ from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.device_memory import device_memory
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_either, open_index
-from headrace.decode.pixels import Array
+from headrace.decode.pixels import Array, Pixels
 from headrace.decode.protocol import DecodeCounters, Decoder, OnError, check_on_error
 from headrace.errors import ConfigError, MediaError
-from headrace.extraction.assembly import FilledPart, assembled, fill, fill_by_size
+from headrace.extraction.assembly import Batch, FilledPart, assembled, fill, fill_by_size
 from headrace.extraction.room import ReadingRoom
 from headrace.extraction.tasks import (
     ReadingTask,
@@ -49,23 +48,19 @@ Video = StreamIndex | Source | str | os.PathLike[str]
 """A video, or what is known of it."""
 
 
-class FrameReader:
-    """Reads every frame of its videos, in order: iterate it for FrameBatch after FrameBatch.
+class BatchReader(ABC, Generic[Pixels, Batch]):
+    """Reads every frame of its videos, in order: iterate it for batch after batch.
 
     A batch holds consecutive frames of one video and one size: up to 32 of them; or, if
     `batch_size` is given, exactly so many, but for the last of each video and for frames that are
     damaged. Different stretches are decoded at the same time, one thread and one decoder each;
-    they come out in the order of the videos whatever finishes first.
-
-    Where `decoding` keeps frames on its device they are tensors there, and the memory budget is of
-    that device. They are ready for its default CUDA stream; another stream first waits for that one
-    (`wait_stream`), and is named to PyTorch as a user of the frames (`record_stream`).
+    they come out in the order of the videos whatever finishes first. What a batch is, and where its
+    memory lies, each of the two kinds says: `FrameReader` and `DeviceFrameReader`.
     """
 
     losses: list[Loss]
     """What was left out or concealed so far, in order; whole videos as soon as they are known to be
     bad."""
-    _buffers: BatchBuffers
     threads = 0
     """Threads that decode, once it is iterated."""
 
@@ -145,13 +140,29 @@ class FrameReader:
         """Frames that will be delivered, damage aside. Looks up the index of every video."""
         return sum(num_frames for _, _, num_frames in self._wanted(self._indexes([])))
 
-    def __iter__(self) -> Generator[FrameBatch, None, None]:
+    @abstractmethod
+    def _open(self, index: StreamIndex, shape: FrameShape) -> Decoder[Pixels]:
+        """Return a decoder of a video, for one thread."""
+
+    @abstractmethod
+    def _take(self, shape: tuple[int, ...]) -> Pixels:
+        """Return memory for pixels of `shape`, of any content."""
+
+    @abstractmethod
+    def _made(self, frames: Pixels, batch_of: Callable[[Array], FrameBatch]) -> Batch:
+        """Return a batch of frames; `batch_of` makes one of the same frames as an array."""
+
+    def _finish(self) -> None:
+        """Wait until what this thread asked of a device is done, so that it is timed."""
+
+    def __iter__(self) -> Generator[Batch, None, None]:
         """Yield the frames of every video, in order.
 
         Raises:
             MediaError: at the place of bad media, when `on_error` is `raise`.
             ConfigError: the memory budget is too small for a batch, or for one frame of each
                 worker.
+            BackendError: a video cannot be decoded that way, or the device has no memory left.
         """
         indexes = self._indexes(self.losses)
         first = next(indexes, None)
@@ -166,13 +177,12 @@ class FrameReader:
             capacity=room.jobs,
             name="decode",
         )
-        self._buffers = BatchBuffers(_BATCHES_KEPT)
-        # Left from the right, also early or at an error: threads are joined.
-        with closing(self._buffers), closing(parts):
+        # Also early or at an error: threads are joined.
+        with closing(parts):
             yield from self._assemble(parts)
 
-    def _assemble(self, parts: Iterator[FilledPart]) -> Iterator[FrameBatch]:
-        waiting: list[FilledPart] = []
+    def _assemble(self, parts: Iterator[FilledPart[Pixels]]) -> Iterator[Batch]:
+        waiting: list[FilledPart[Pixels]] = []
         for part in parts:
             waiting.append(part)
             error, stop = part.reading.error, None
@@ -181,7 +191,7 @@ class FrameReader:
             else:
                 self.losses += part.reading.losses()
             if part.is_last or stop is not None:
-                batch = assembled(waiting, stop=stop)
+                batch = assembled(waiting, self._made, stop=stop)
                 waiting = []
                 if batch is not None:
                     yield batch
@@ -215,7 +225,7 @@ class FrameReader:
 
     def _plan(
         self, indexes: Iterator[tuple[int, StreamIndex]], room: ReadingRoom
-    ) -> Iterator[ReadingTask]:
+    ) -> Iterator[ReadingTask[Pixels]]:
         """Keep a video on one thread while there are others to go round, and memory for it."""
         batches = 0
         for video, index, num_frames in self._wanted(indexes):
@@ -225,7 +235,10 @@ class FrameReader:
                 video, index, stride=self._stride, at_least=at_least, most=num_frames
             )
             if self._batch_size is None:
-                yield from batches_of_one_stretch(stretches, batch_size=room.job_frames)
+                alone: Iterator[ReadingTask[Pixels]] = batches_of_one_stretch(
+                    stretches, batch_size=room.job_frames
+                )
+                yield from alone
             else:
                 yield from batches_over_stretches(
                     stretches,
@@ -251,19 +264,19 @@ class FrameReader:
         return self._shape if is_free else FrameShape(size=index.info.upright_size)
 
     @contextmanager
-    def _worker(self) -> Iterator[Callable[[ReadingTask], Iterator[FilledPart]]]:
+    def _worker(
+        self,
+    ) -> Iterator[Callable[[ReadingTask[Pixels]], Iterator[FilledPart[Pixels]]]]:
         """Keep one decoder open: the next stretch is likely of the same video."""
-        current: Decoder[Array] | None = None
+        current: Decoder[Pixels] | None = None
 
-        def run(task: ReadingTask) -> Iterator[FilledPart]:
+        def run(task: ReadingTask[Pixels]) -> Iterator[FilledPart[Pixels]]:
             nonlocal current
             index = task.stretch.index
             if current is None or current.index is not index:
                 if current is not None:
                     current.close()
-                current = open_either(
-                    index, self._shape_of(index), self._decoding, chooser=self._chooser
-                )
+                current = self._open(index, self._shape_of(index))
                 self._costs.append(current.counters)
             yield from self._decode(current, task)
 
@@ -273,20 +286,16 @@ class FrameReader:
             if current is not None:
                 current.close()
 
-    def _memory(self, shape: FrameShape, num_frames: int) -> Array:
-        """Return memory for a batch, used again when nobody has the batch any more."""
-        assert shape.size is not None
-        return self._take((num_frames, *shape.array_shape(shape.size)))
+    def _memory(self, shape: FrameShape, num_frames: int) -> Pixels:
+        """Return memory for a batch."""
+        return self._take(_batch_shape(shape, num_frames))
 
-    def _take(self, shape: tuple[int, ...]) -> Array:
-        if self._decoding.keeps_on_device:
-            there: Any = device_memory(shape, device_of(self._decoding))
-            return cast(Array, there)
-        return self._buffers.take(shape)
-
-    def _decode(self, decoder: Decoder[Array], task: ReadingTask) -> Iterator[FilledPart]:
+    def _decode(
+        self, decoder: Decoder[Pixels], task: ReadingTask[Pixels]
+    ) -> Iterator[FilledPart[Pixels]]:
         conceals = self._on_error == "conceal"
-        video, number, batch = task.stretch.video, -1, np.zeros(0, np.uint8)
+        video, number = task.stretch.video, -1
+        batch: Pixels | None = None
         for part in task.parts:
             if self._batch_size is None:
                 yield from fill_by_size(
@@ -296,15 +305,60 @@ class FrameReader:
                     take=self._take,
                     conceals=conceals,
                     clock=self._clock,
+                    finish=self._finish,
                 )
                 continue
-            if part.batch != number:
+            if batch is None or part.batch != number:
                 number, shared = part.batch, task.shared.get(part.batch)
                 new = partial(self._memory, decoder.shape, part.batch_frames)
                 batch = new() if shared is None else shared
             with self._marks.range("decode", part.batch):
-                filled = fill(decoder, video, part, batch, conceals=conceals, clock=self._clock)
+                filled = fill(
+                    decoder,
+                    video,
+                    part,
+                    batch,
+                    conceals=conceals,
+                    clock=self._clock,
+                    finish=self._finish,
+                )
             yield filled
+
+
+def _batch_shape(shape: FrameShape, num_frames: int) -> tuple[int, ...]:
+    assert shape.size is not None
+    return num_frames, *shape.array_shape(shape.size)
+
+
+class FrameReader(BatchReader[Array, FrameBatch]):
+    """Reads every frame of its videos, in order: iterate it for FrameBatch after FrameBatch.
+
+    See `BatchReader`. Frames are arrays on the CPU, wherever they were decoded; or tensors on the
+    device, where `decoding` keeps them there, and the memory budget is of it. Those are ready for
+    its default CUDA stream; another stream first waits for that one (`wait_stream`), and is named
+    to PyTorch as a user of the frames (`record_stream`).
+    """
+
+    _buffers: BatchBuffers
+
+    def __iter__(self) -> Generator[FrameBatch, None, None]:
+        """Yield the frames of every video, in order: see `BatchReader`."""
+        self._buffers = BatchBuffers(_BATCHES_KEPT)
+        with closing(self._buffers), closing(super().__iter__()) as batches:
+            yield from batches
+
+    def _open(self, index: StreamIndex, shape: FrameShape) -> Decoder[Array]:
+        return open_either(index, shape, self._decoding, chooser=self._chooser)
+
+    def _take(self, shape: tuple[int, ...]) -> Array:
+        """Return memory that is used again when nobody has it any more."""
+        if self._decoding.keeps_on_device:
+            there: Any = device_memory(shape, device_of(self._decoding))
+            return cast(Array, there)
+        return self._buffers.take(shape)
+
+    def _made(self, frames: Array, batch_of: Callable[[Array], FrameBatch]) -> FrameBatch:
+        return batch_of(frames)
 
 
 def read_frames(

@@ -2,25 +2,26 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Generic
 
-from headrace.decode.pixels import Array
+from headrace.decode.pixels import Pixels
 from headrace.planning.batches import BatchPart, batch_parts
 from headrace.planning.stretches import Stretch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReadingTask:
+class ReadingTask(Generic[Pixels]):
     """A stretch in parts, each of one batch."""
 
     stretch: Stretch
     parts: list[BatchPart]
-    shared: dict[int, Array]
+    shared: dict[int, Pixels]
     """Number of a batch → uint8 [N, H, W, 3], where frames of other stretches go too."""
 
 
 def batches_of_one_stretch(
     stretches: Iterable[Stretch], *, batch_size: int
-) -> Iterator[ReadingTask]:
+) -> Iterator[ReadingTask[Pixels]]:
     """Cut every stretch into batches of at most `batch_size` that it has for itself."""
     for stretch in stretches:
         num_frames = len(stretch.wanted)
@@ -35,8 +36,8 @@ def batches_over_stretches(
     batch_size: int,
     most: int,
     first_batch: int = 0,
-    new: Callable[[int], Array],
-) -> Iterator[ReadingTask]:
+    new: Callable[[int], Pixels],
+) -> Iterator[ReadingTask[Pixels]]:
     """Fill batches of exactly `batch_size` by the stretches of one video, in order.
 
     Args:
@@ -47,7 +48,7 @@ def batches_over_stretches(
         first_batch: Number of the first batch.
         new: Takes memory for so many frames.
     """
-    begun: dict[int, Array] = {}
+    begun: dict[int, Pixels] = {}
     planned = batch_parts(
         stretches, num_frames, batch_size=batch_size, most=most, first_batch=first_batch
     )

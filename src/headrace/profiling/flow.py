@@ -4,6 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
+from headrace.models.precision import Device
 from headrace.profiling.provenance import Record
 from headrace.profiling.stages import Role
 from headrace.runtime.flow import FlowStatistics
@@ -31,10 +32,20 @@ class StageRecord(Record):
     dropped: dict[str, NonNegativeInt] = Field(default_factory=dict)
     """Cause → items that ended here."""
     moved_bytes: NonNegativeInt = 0
-    """Bytes it carried to the device; 0 for stages that carry none."""
+    """Bytes it carried to another device; 0 for stages that carry none."""
+    moved_to: Device | None = None
+    """Which: `cpu` means down from a GPU. None where a stage carries none, and in records made
+    before headrace kept it."""
 
     @classmethod
-    def of(cls, found: StageStatistics, role: Role, *, moved_bytes: int = 0) -> Self:
+    def of(
+        cls,
+        found: StageStatistics,
+        role: Role,
+        *,
+        moved_bytes: int = 0,
+        moved_to: Device | None = None,
+    ) -> Self:
         """The record of a stage that plays `role`."""
         return cls(
             name=found.name,
@@ -46,6 +57,7 @@ class StageRecord(Record):
             blocked_seconds=found.blocked_seconds,
             dropped=dict(found.dropped),
             moved_bytes=moved_bytes,
+            moved_to=moved_to,
         )
 
 

@@ -63,6 +63,8 @@ class DecodeCounters(Record):
     """Frames somebody asked for."""
     seeks: NonNegativeInt
     opens: NonNegativeInt
+    brought_down_bytes: NonNegativeInt = 0
+    """Bytes of frames that came down from a GPU that decoded them."""
 
 
 NOT_COUNTED: Final = DecodeCounters(

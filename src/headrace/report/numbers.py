@@ -57,7 +57,7 @@ def percent(share: float) -> str:
     return f"{whole} %"
 
 
-def megabytes(number: int) -> str:
+def megabytes(number: float) -> str:
     """`23.4 MB`, a million bytes each."""
     return f"{decimal(number / 1e6)} MB"
 

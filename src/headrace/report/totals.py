@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from headrace.profiling.copies import Copies
 from headrace.profiling.metrics import STABILITY_SECONDS, Metrics
 from headrace.profiling.session import Session
 from headrace.profiling.stages import Role
@@ -38,6 +39,7 @@ def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
         *_service(session, metrics),
         *_steadiness(session, metrics),
         *_decoding(session, metrics),
+        *_copies(session),
         *_usage(session),
     )
 
@@ -160,6 +162,16 @@ def _decoding(session: Session, metrics: Metrics) -> Iterator[Total]:
             label="Damaged",
             value=counted(len(session.lost), "frame"),
             reading="asked for and not decodable",
+        )
+
+
+def _copies(session: Session) -> Iterator[Total]:
+    copies = Copies.of(session)
+    if copies is not None:
+        yield Total(
+            label="Copied",
+            value=f"{megabytes(copies.up_bytes)} up, {megabytes(copies.down_bytes)} down",
+            reading="a frame, between CPU and GPU; none is best",
         )
 
 

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pictures import PictureFile
 from headrace.errors import ConfigError
+from headrace.extraction.device_frames import DeviceFrameReader
 from headrace.extraction.frames import FrameReader
 from headrace.extraction.picture_reader import PictureReader
 from headrace.runs.options import RunOptions
@@ -17,6 +19,9 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.sinks.annotated_pictures import FOLDER
 from headrace.video.stream_index import StreamIndex
+
+Reader = FrameReader | DeviceFrameReader | PictureReader
+"""What gives the batches of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +48,13 @@ class Media:
         return max(sizes, key=lambda size: size[0] * size[1])
 
     def reader(
-        self, options: RunOptions, clock: Clock = SYSTEM_CLOCK, marks: Marks = NO_MARKS
-    ) -> FrameReader | PictureReader:
-        """Return what reads them in batches, as the options say."""
+        self,
+        options: RunOptions,
+        decoding: Decoding | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        marks: Marks = NO_MARKS,
+    ) -> Reader:
+        """Return what reads them in batches, as the options say; `decoding` in place of theirs."""
         given, batch_size = options.input, options.compute.batch_size
         if self.pictures:
             return PictureReader(
@@ -62,6 +71,7 @@ class Media:
             stride=given.stride,
             max_batches=given.max_steps,
             on_error=given.on_error,
+            decoding=decoding or options.decoding(),
             clock=clock,
             marks=marks,
         )

@@ -1,9 +1,10 @@
 """What to run, on what, with what, and where results go: a few values, checked when made."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
+from headrace.decode.decoding import Decoding
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
 from headrace.models.box_choice import BoxChoice
@@ -33,10 +34,13 @@ class InputOptions:
     on_error: OnError = "raise"
     """What damaged frames do: end the run; be left out, counted and listed; or come as FFmpeg shows
     them, counted and listed."""
+    decode: str = "cpu"
+    """What decodes, and where, as `Decoding.named` takes it: `cuda`, `torchcodec`, ..."""
 
     def __post_init__(self) -> None:
         _check_least(self, "stride", "max_steps")
         check_on_error(self.on_error)
+        Decoding.named(self.decode)
         if not self.sources:
             raise ConfigError("a run needs a source, got none; give the path of a video")
 
@@ -165,9 +169,16 @@ class RunOptions:
     Formats of predictions and `top_k` are not for its boxes."""
     marks: MarkOptions = field(default_factory=MarkOptions)
 
+    def decoding(self) -> Decoding:
+        """Return what decodes, and where; frames stay on a GPU that preprocesses them, too."""
+        decoding = Decoding.named(self.input.decode)
+        is_there = decoding.backend == "pyav" and decoding.gpu is not None
+        return replace(decoding, keeps_on_device=is_there and self.compute.execution.prep_on_gpu)
+
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, defaults included, as a session records it."""
         options = {**asdict(self.input), **computing(self.compute), **asdict(self.output)}
+        options["decode"] = self.decoding().name
         sources = ", ".join(options.pop("sources"))
         boxes: dict[str, Scalar] = {}
         if self.detection is not None:

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
+from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.protocol import OnError
+from headrace.extraction.device_frames import DeviceFrameReader
 from headrace.extraction.frames import FrameReader
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.marks import NO_MARKS, Marks
@@ -20,19 +22,27 @@ def batches_of(
     stride: int = 1,
     max_batches: int | None = None,
     on_error: OnError = "raise",
+    decoding: Decoding = ON_CPU,
     clock: Clock = SYSTEM_CLOCK,
     marks: Marks = NO_MARKS,
-) -> FrameReader:
-    """Return what reads the videos one after the other, in batches: see `FrameReader`."""
+) -> FrameReader | DeviceFrameReader:
+    """Return what reads the videos one after the other, in batches: see `BatchReader`.
+
+    It opens all decoders of a run.
+    """
+    reader: type[FrameReader] | type[DeviceFrameReader] = (
+        DeviceFrameReader if decoding.keeps_on_device else FrameReader
+    )
     sizes = [index.info.upright_size for index in indexes]
     largest = max(height * width for height, width in sizes)
-    return FrameReader(
+    return reader(
         indexes,
         batch_size=batch_size,
         stride=stride,
         max_batches=max_batches,
         memory_budget=max(_AHEAD_BYTES, 4 * batch_size * largest * 3),
         on_error=on_error,
+        decoding=decoding,
         clock=clock,
         marks=marks,
     )

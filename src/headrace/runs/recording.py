@@ -11,7 +11,7 @@ from headrace.profiling.provenance import Provenance
 from headrace.profiling.setup import Setup
 from headrace.profiling.steps import Step
 from headrace.runs.options import ComputeOptions
-from headrace.runs.stages import SOURCE, STAGE_ROLES, Shown
+from headrace.runs.stages import SOURCE, STAGE_ROLES, Carrier, Shown
 from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Run
 from headrace.runtime.stage import StageStatistics
@@ -69,28 +69,30 @@ def step_of(item: Item[Shown], number: int, start_ns: int) -> Step:
 
 
 def stages_and_queues(
-    run: Run, *, decoding: DecodeThreads, moved_bytes: Mapping[str, int]
+    run: Run, *, decoding: DecodeThreads, carriers: Mapping[str, Carrier]
 ) -> tuple[tuple[StageRecord, ...], tuple[QueueRecord, ...]]:
     """Return what every stage and queue did, in the order the frames take.
 
     Args:
         run: The pipeline that ran.
         decoding: What the threads behind its source did.
-        moved_bytes: Name of a stage -> what it carried to a device.
+        carriers: Name of a stage -> what carries to a device there.
     """
     source, *others = run.stages()
     stages = (
         decoding.record(source),
-        *(
-            StageRecord.of(
-                stage, STAGE_ROLES[stage.name], moved_bytes=moved_bytes.get(stage.name, 0)
-            )
-            for stage in others
-        ),
+        *(_stage_record(stage, carriers.get(stage.name)) for stage in others),
     )
     fed = [*(stage.name for stage in stages[1:]), None]
     queues = zip(run.queues(), fed, strict=True)
     return stages, tuple(QueueRecord.of(queue, feeds=stage) for queue, stage in queues)
+
+
+def _stage_record(stage: StageStatistics, carrier: Carrier | None) -> StageRecord:
+    role = STAGE_ROLES[stage.name]
+    if carrier is None:
+        return StageRecord.of(stage, role)
+    return StageRecord.of(stage, role, moved_bytes=carrier.moved_bytes, moved_to=carrier.device)
 
 
 def setup_of(

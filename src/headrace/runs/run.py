@@ -7,11 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
+from headrace.decode.option_words import in_option_words
 from headrace.decode.pictures import PictureFile
 from headrace.errors import BackendError, HeadraceError
-from headrace.extraction.frames import FrameReader
-from headrace.extraction.picture_reader import PictureReader
 from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model
 from headrace.models.out_of_memory import is_out_of_memory, release_memory
@@ -28,9 +28,10 @@ from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step, Steps
 from headrace.profiling.usage import ProcessorShare
 from headrace.runs.alternatives import with_alternatives
+from headrace.runs.decoders import check_decoder, check_media, notes_on_decoding, try_decoder
 from headrace.runs.instruments import Instruments
 from headrace.runs.marks import MarkOptions
-from headrace.runs.media import Media, open_media
+from headrace.runs.media import Media, Reader, open_media
 from headrace.runs.options import RunOptions
 from headrace.runs.outputs import claim, finishing
 from headrace.runs.place import computing_place
@@ -42,7 +43,7 @@ from headrace.runs.recording import (
     stages_and_queues,
     step_of,
 )
-from headrace.runs.stages import SOURCE, Carriers, stages_of
+from headrace.runs.stages import SOURCE, Carrier, Carriers, stages_of
 from headrace.runs.start import StartWatch
 from headrace.runs.trying import changed_options
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -72,6 +73,8 @@ class Runner:
     """What was decided before the run, in words."""
     carriers: Carriers = field(default_factory=Carriers)
     """What takes frames and batches to their devices."""
+    decoding: Decoding | None = None
+    """What decodes; None means that of the options."""
     preprocess: Preprocess | None = None
     """From frames to what the model takes; None means that of the options."""
     sinks: tuple[SinkOf[Any], ...] = ()
@@ -105,7 +108,8 @@ class Runner:
         Raises:
             ConfigError: unknown model, layer or cores, weights that do not fit, options that do not
                 go together, a folder that cannot be written.
-            BackendError: the device or an extra is missing, or the model cannot run there.
+            BackendError: a device or an extra is missing, the model cannot run there, or a video
+                not be decoded there.
             MediaError: a source cannot be opened as video.
         """
         with computing_place(options.compute):
@@ -124,11 +128,14 @@ class Runner:
     ) -> "Runner":
         compute, clock = options.compute, watch.clock
         check_devices(compute)  # before anything is read or made
+        check_decoder(options)
         purpose = purpose_of(options)
         purpose.check()
         options.marks.prepare(watch)
         with watch.part("index"):
             media, notes = open_media(options, store)
+        check_media(media, options)
+        try_decoder(media.indexes, options.decoding(), watch)
         read = [index.source.path for index in media.indexes] if options.output.video else []
         claim(options.output.out, *read)
         load, frames = purpose.load, media.reader(options).frames_planned
@@ -166,7 +173,7 @@ class Runner:
             command=command,
             startup=tuple(watch.parts),
             notes=(*notes, *notes_on(compute)),
-            carriers=Carriers.of(model, prep_on_gpu=compute.execution.prep_on_gpu),
+            carriers=_carriers_of(model, options),
             clock=clock,
         )
 
@@ -179,6 +186,14 @@ class Runner:
     def _is_fixed(self) -> bool:
         # Larger batches of detectors take gigabytes more, and times vary with what is in a frame.
         return self.options.compute.execution.compile or self.options.detection is not None
+
+    def _carriers(self) -> Carriers:
+        """Return what carries: frames that stay on a device come down where a sink shows them."""
+        if not (self.decoding or self.options.decoding()).keeps_on_device:
+            return self.carriers
+        is_shown = self.options.output.video or bool(self.sinks)
+        pictures = (self.carriers.pictures or Carrier("cpu")) if is_shown else None
+        return replace(self.carriers, pictures=pictures)
 
     @property
     def _media(self) -> Media:
@@ -247,7 +262,7 @@ class Runner:
             self,
             options=replace(self.options, compute=replace(compute, batch_size=fitted.batch_size)),
             model=fitted.model,
-            carriers=Carriers.of(fitted.model, prep_on_gpu=compute.execution.prep_on_gpu),
+            carriers=_carriers_of(fitted.model, self.options),
             notes=(*self.notes, note),
             before_start=lambda: None,
         )
@@ -264,8 +279,9 @@ class Runner:
         names = self._media.names
         instruments = Instruments(self.options.marks, self.options.output.out, made, self.clock)
         sinks = (*purpose_of(self.options).sinks(self.model, self.indexes), *self.sinks)
-        batches = self._media.reader(self.options, self.clock, instruments.marks)
-        run = self._line(batches, sinks).run(clock=self.clock, marks=instruments.marks)
+        batches = self._media.reader(self.options, self.decoding, self.clock, instruments.marks)
+        carriers = self._carriers()
+        run = self._line(batches, carriers, sinks).run(clock=self.clock, marks=instruments.marks)
         try:
             with finishing(sinks), instruments, run:
                 for item in run:
@@ -279,7 +295,7 @@ class Runner:
             ran_out = is_out_of_memory(failure.__cause__)
         decoding = DecodeThreads.of(steps, batches.threads)
         stage_records, queue_records = stages_and_queues(
-            run, decoding=decoding, moved_bytes=self.carriers.moved_bytes()
+            run, decoding=decoding, carriers=carriers.by_stage()
         )
         session = Session(
             provenance=made,
@@ -305,7 +321,7 @@ class Runner:
             events=instruments.events(),
             decode=DecodeCounters(**vars(batches.counters)),
             lost=tuple(lost_frame(loss, names.index(loss.source)) for loss in batches.losses),
-            notes=self.notes,
+            notes=(*self.notes, *notes_on_decoding(batches)),
             outputs=(*(name for sink in sinks for name in sink.outputs), *instruments.outputs),
         )
         return session, ran_out
@@ -325,10 +341,10 @@ class Runner:
         rate = Metrics.of(session).fps_mean
         return 1e3 / rate if rate and session.outcome == "complete" else None
 
-    def _line(self, batches: FrameReader | PictureReader, sinks: Sequence[SinkOf[Any]]) -> Pipeline:
+    def _line(self, batches: Reader, carriers: Carriers, sinks: Sequence[SinkOf[Any]]) -> Pipeline:
         prep_level = self.options.compute.prep_level
         preprocess = self.preprocess or build_preprocess(prep_level, self.model.input)
-        stages = stages_of(preprocess, self.carriers, self.model, sinks)
+        stages = stages_of(preprocess, carriers, self.model, sinks)
         # What the source hands out is marked by the threads that decode it.
         return Pipeline(source=batches, stages=stages, source_name=SOURCE, marks_source=False)
 
@@ -342,7 +358,15 @@ class Runner:
         return batches + step.first_index // (batch_size * stride)
 
 
+def _carriers_of(model: Model[Any], options: RunOptions) -> Carriers:
+    return Carriers.of(
+        model,
+        prep_on_gpu=options.compute.execution.prep_on_gpu,
+        are_kept=options.decoding().keeps_on_device,
+    )
+
+
 def _words(failure: HeadraceError) -> str:
     """Return the first line of what went wrong; where memory ran out, also what to do."""
     advice = "; use a smaller --batch-size" if is_out_of_memory(failure.__cause__) else ""
-    return str(failure).splitlines()[0] + advice
+    return in_option_words(str(failure).splitlines()[0]) + advice

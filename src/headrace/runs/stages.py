@@ -1,7 +1,7 @@
 """What happens to each batch of a run: preprocessing, the transfer, the model, the sinks."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,17 +17,19 @@ from headrace.preprocess.levels import Preprocess
 from headrace.profiling.stages import Role
 from headrace.runtime.stage import Stage
 from headrace.sinks.seen import Found, Seen, SinkOf
-from headrace.video.frames import FrameBatch
+from headrace.video.frames import DeviceBatch, FrameBatch
 
 SOURCE: Final[Role] = "decode"
 """What the source of a run is called, and does."""
 TO_MODEL: Final = "transfer to the model"
+TO_SINKS: Final = "transfer to the sinks"
 CROSSING: Final = "transfer inside the model"
 STAGE_ROLES: Final[dict[str, Role]] = {
     SOURCE: "decode",
     "preprocess": "preprocess",
     "transfer": "transfer",
     TO_MODEL: "transfer",
+    TO_SINKS: "transfer",
     CROSSING: "transfer",
     "model": "model",
     "model, first part": "model",
@@ -42,14 +44,15 @@ class Carrier:
 
     def __init__(self, device: Device, copy: Copy | None = None) -> None:
         """Carry nothing yet; `copy` does it, a slow one in a test. None: as is best there."""
-        self._device = device
+        self.device = device
+        """Where to: the CPU means down from a GPU."""
         self._copy = copy or copy_for(device)
         self.moved_bytes = 0
         """Bytes that were copied so far."""
 
     def carry(self, data: torch.Tensor | NDArray[np.uint8]) -> torch.Tensor:
         """Return the data on the device."""
-        moved = transfer(data, self._device, copy=self._copy)
+        moved = transfer(data, self.device, copy=self._copy)
         self.moved_bytes += moved.bytes_copied
         return moved.tensor
 
@@ -64,24 +67,45 @@ class Carriers:
     """Between preprocessing and the model, four bytes a number."""
     crossing: Carrier | None = None
     """Between the parts of a model that is split; there, even if both run on the CPU."""
+    pictures: Carrier | None = None
+    """Behind preprocessing: frames that stayed where they were decoded, for sinks that show them.
+    None: no sink does."""
 
     @classmethod
-    def of(cls, model: Model[Any], *, prep_on_gpu: bool) -> "Carriers":
-        """Return what a model needs that is ready, and preprocessed for here or on the GPU."""
+    def of(
+        cls,
+        model: Model[Any],
+        *,
+        prep_on_gpu: bool,
+        are_kept: bool = False,
+    ) -> "Carriers":
+        """Return what a model needs that is ready, and preprocessed for here or on the GPU.
+
+        Frames that are kept where they were decoded are preprocessed there: none is carried.
+        """
         prep_device: Device = "cuda" if prep_on_gpu else "cpu"
         entry = model.compute.entry_device
         is_split = model.compute.split_layer is not None
         return cls(
-            frames=Carrier("cuda") if prep_on_gpu else None,
+            frames=Carrier("cuda") if prep_on_gpu and not are_kept else None,
             batches=None if entry == prep_device else Carrier(entry),
             crossing=Carrier(model.compute.device) if is_split else None,
         )
 
+    def by_stage(self) -> dict[str, Carrier]:
+        """Return name of the stage -> what carries there."""
+        batches = "transfer" if self.frames is None else TO_MODEL
+        named = {
+            "transfer": self.frames,
+            TO_SINKS: self.pictures,
+            CROSSING: self.crossing,
+            batches: self.batches,
+        }
+        return {name: carrier for name, carrier in named.items() if carrier}
+
     def moved_bytes(self) -> dict[str, int]:
         """Return name of the stage -> bytes that it carried."""
-        batches = "transfer" if self.frames is None else TO_MODEL
-        named = {"transfer": self.frames, CROSSING: self.crossing, batches: self.batches}
-        return {name: carrier.moved_bytes for name, carrier in named.items() if carrier}
+        return {name: carrier.moved_bytes for name, carrier in self.by_stage().items()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,6 +116,8 @@ class Prepared:
     tensor: torch.Tensor
     """float32 [N, 3, H, W], as `Preprocess` gives it; before that the frames, uint8 [N, H, W, 3],
     where they are preprocessed on another device."""
+    kept: torch.Tensor | None = None
+    """The frames, where they stayed on a device and are brought down for the sinks."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,16 +149,20 @@ def stages_of(
     """Return the stages that take the batches of a file to its sinks.
 
     There is a transfer where there is something to carry to another device, and two stages for a
-    model that is split. The sinks are of the kind of the model's results: labels or boxes.
+    model that is split. Frames that stayed on a device are let go when they are preprocessed, or
+    brought down. The sinks are of the kind of the model's results: labels or boxes.
     """
 
-    def prepare(given: FrameBatch | Prepared) -> Prepared:
+    def prepare(given: FrameBatch | DeviceBatch | Prepared) -> Prepared:
         if isinstance(given, FrameBatch):
             return Prepared(batch=given, tensor=preprocess(given.frames))
-        tensor = preprocess(given.tensor)
+        tensor = preprocess(given.frames if isinstance(given, DeviceBatch) else given.tensor)
         if tensor.is_cuda:  # the work is done when this returns, so that it is timed here
             torch.cuda.current_stream(tensor.device).synchronize()
-        return Prepared(batch=given.batch, tensor=tensor)
+        if isinstance(given, Prepared):
+            return Prepared(batch=given.batch, tensor=tensor)
+        kept = given.frames if carriers.pictures else None
+        return Prepared(batch=given.places, tensor=tensor, kept=kept)
 
     def show(seen: Seen | Found) -> Shown:
         for sink in sinks:
@@ -153,6 +183,11 @@ def stages_of(
             else []
         ),
         Stage(name="preprocess", function=prepare),
+        *(
+            [Stage(name=TO_SINKS, function=_showing(carriers.pictures))]
+            if carriers.pictures
+            else []
+        ),
         *([Stage(name=back, function=_carrying(carriers.batches))] if carriers.batches else []),
         *_inference(model, carriers.crossing),
         Stage(name="sink", function=show),
@@ -161,6 +196,15 @@ def stages_of(
 
 def _uploading(carrier: Carrier) -> Callable[[FrameBatch], Prepared]:
     return lambda batch: Prepared(batch=batch, tensor=carrier.carry(batch.frames))
+
+
+def _showing(carrier: Carrier) -> Callable[[Prepared], Prepared]:
+    def bring_down(given: Prepared) -> Prepared:
+        assert given.kept is not None
+        frames = carrier.carry(given.kept).numpy()
+        return Prepared(batch=replace(given.batch, frames=frames), tensor=given.tensor)
+
+    return bring_down
 
 
 def _carrying(carrier: Carrier) -> Callable[[Prepared], Prepared]:

@@ -1,13 +1,17 @@
 """Decoded pixels with their places in time; wrong shapes cannot be built."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.video.timebase import float_seconds
+
+if TYPE_CHECKING:
+    import torch
 
 
 def _is_of_pixels(dtype: object) -> bool:
@@ -82,3 +86,21 @@ class FrameBatch(_Pictures):
     """Place of the video in the list that was asked for."""
     decode_seconds: float = 0.0
     """How long decoding them took, in the threads that did it; 0 where nobody measured."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DeviceBatch:
+    """Frames of one video in presentation order that stayed on the device that decoded them."""
+
+    frames: "torch.Tensor"
+    """uint8 [N, H, W, 3] in [0, 255], RGB, upright, on that device."""
+    places: FrameBatch
+    """Which frames they are, and when they are shown. Its own pictures are black, and take no
+    memory: for who reads nothing but their size."""
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def brought_down(self, frames: NDArray[np.uint8]) -> FrameBatch:
+        """Return the batch with its pictures as an array, uint8 [N, H, W, 3], on the CPU."""
+        return replace(self.places, frames=frames)

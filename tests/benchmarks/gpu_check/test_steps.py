@@ -54,3 +54,13 @@ def test_experiments_are_asked_with_options_they_have(is_rehearsal):
         flags = {f"--{field.name.replace('_', '-')}" for field in fields} | {"--out", "--json"}
         given = {word for word in step.arguments if word.startswith("--")}
         assert given <= flags, step.name
+
+
+def test_runs_that_decode_on_the_gpu_need_nvdec_and_others_do_not():
+    runs = [step for step in steps() if step.group == "run"]
+    decoding = [step for step in runs if "--decode" in step.arguments and not step.exit_status]
+    assert len(decoding) >= 2
+    assert {step.needs for step in decoding} == {("a GPU", "NVDEC")}
+    assert [step.name for step in runs if "NVDEC" in step.needs and step not in decoding] == []
+    for step in steps(is_rehearsal=True):
+        assert "--decode" not in step.arguments or step.exit_status == 2

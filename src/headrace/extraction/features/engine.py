@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.extraction.features.assembly import Assembly
 from headrace.extraction.features.buckets import Batch, Buckets
@@ -48,6 +49,7 @@ class FeatureEngine:
         *,
         index_of: Callable[[int], StreamIndex],
         on_error: OnError = "skip",
+        decoding: Decoding = ON_CPU,
         shape: tuple[int, ...] | None = None,
         worker: str = "",
         hooks: Hooks = NO_HOOKS,
@@ -63,6 +65,7 @@ class FeatureEngine:
                 threads that decode.
             on_error: What bad media does: end the run, be left out and told in the results, or,
                 where a frame is damaged, be taken as FFmpeg shows it.
+            decoding: What decodes, and where; frames come down from there.
             shape: Of one feature; None: as the first comes.
             worker: Name of this process, for the results.
             hooks: What to call.
@@ -70,7 +73,7 @@ class FeatureEngine:
         """
         check_on_error(on_error)
         self._model, self._sampling, self._effort = model, sampling, effort
-        self._index_of, self._on_error = index_of, on_error
+        self._index_of, self._on_error, self._decoding = index_of, on_error, decoding
         self._shape, self._worker = shape, worker
         self._hooks, self._clock = hooks, clock
         self._copy = copy_for(model.model.compute.device)
@@ -129,6 +132,7 @@ class FeatureEngine:
             self._sampling,
             size=self._model.size,
             on_error=self._on_error,
+            decoding=self._decoding,
             most=most,
             clock=self._clock,
         )

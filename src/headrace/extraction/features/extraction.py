@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from headrace.cache.cache import unheard
 from headrace.cache.open import NONE, open_cache
 from headrace.extraction.extraction import Extraction
-from headrace.extraction.features.child import extract_features, feature_facts
+from headrace.extraction.features.child import check_decoder, extract_features, feature_facts
 from headrace.extraction.features.forecast import Forecast, forecast
 from headrace.extraction.features.job import FeatureJob
 from headrace.extraction.features.known_facts import KnownFacts
@@ -50,11 +50,15 @@ class FeatureExtraction(Extraction[FeatureOptions, FeaturePlan]):
     @classmethod
     def _check(cls, options: FeatureOptions) -> None:
         check_tables()
+        if options.ray is None:  # else its machines decode
+            check_decoder(options.decode)
 
     @classmethod
     def _planned(
         cls, options: FeatureOptions, videos: Videos, clock: Clock
     ) -> tuple[FeaturePlan, Mapping[str, float]]:
+        if options.ray is None:
+            check_decoder(options.decode, videos.indexes.values())
         began_ns = clock.now_ns()
         with KnownFacts() as known:
             facts = feature_facts(options.model, options.sampling, options.numerics, known)

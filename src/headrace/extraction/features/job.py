@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 from headrace.cache.cache import Cache
+from headrace.decode.decoding import Decoding
 from headrace.extraction.attempt import Remarks
 from headrace.extraction.extraction import Extraction
 from headrace.extraction.features.cached import Lookup
@@ -45,7 +46,12 @@ class FeatureJob:
     def lookup(self) -> Lookup:
         """Return what looks chunks of the plan up in the cache; it has read no video yet."""
         options, plan = self.extraction.options, self.extraction.plan
-        keys = KeyMaker(facts=plan.facts, sampling=options.sampling, on_error=options.on_error)
+        keys = KeyMaker(
+            facts=plan.facts,
+            sampling=options.sampling,
+            on_error=options.on_error,
+            decoding=Decoding.named(options.decode),
+        )
         return Lookup(plan, keys, self.cache, sample_bytes(options, plan.facts))
 
     @property
@@ -54,7 +60,12 @@ class FeatureJob:
         options = self.extraction.options
         effort: dict[str, Json] = asdict(options.effort_each)
         facts = self.extraction.plan.facts.plain()
-        return {"device": options.numerics.device, "facts": facts, "effort": effort}
+        return {
+            "device": options.numerics.device,
+            "facts": facts,
+            "effort": effort,
+            "decode": options.decode,
+        }
 
     def settle(self, ledger: Ledger, left_out: Mapping[str, str]) -> Settled:
         """Return what tables and ledger tell. Asks for the size of every part."""

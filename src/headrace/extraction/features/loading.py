@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from headrace.decode.decoding import Decoding
 from headrace.extraction.features.engine import FeatureEngine
 from headrace.extraction.features.model import load_feature_model
 from headrace.extraction.features.sampling import Sampling
@@ -35,11 +36,19 @@ def _engine(device: str, needs: EngineNeeds) -> FeatureEngine:
         sampling,
         needs.effort,
         index_of=needs.index_of,
+        decoding=_decoding(needs.decode, device),
         on_error=needs.on_error,
         shape=needs.facts.shape,
         worker=needs.worker,
         hooks=needs.hooks,
     )
+
+
+def _decoding(way: str, device: str) -> Decoding:
+    """Return what decodes for a worker on a device: on its own GPU, unless another is named."""
+    decoding = Decoding.named(way)
+    is_own = way.endswith("cuda") and device.startswith("cuda:")
+    return replace(decoding, device=device) if is_own else decoding
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.cache.cache import Cache
 from headrace.cache.open import open_cache
+from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import OnError
 from headrace.errors import HeadraceError, MediaError
@@ -50,6 +51,8 @@ class EngineNeeds:
     request: Request
     facts: FeatureFacts
     effort: Effort
+    decode: str
+    """What decodes, as it was asked for."""
     index_of: Callable[[int], StreamIndex]
     on_error: OnError
     worker: str
@@ -91,10 +94,19 @@ class _FeatureWork:
         self._store = IndexStore(Path(argument["store"]))
         self._sampling = Sampling.of_asked(self._request.asked)
         self._facts = FeatureFacts.of_plain(argument["facts"])
-        self._keys = KeyMaker(facts=self._facts, sampling=self._sampling, on_error=self._on_error)
+        self._keys = KeyMaker(
+            facts=self._facts,
+            sampling=self._sampling,
+            on_error=self._on_error,
+            decoding=Decoding.named(self._decode),
+        )
         self._indexes: dict[int, StreamIndex] = {}
         self._at: dict[str, Speaker] = {}
         self._warned: set[str] = set()
+
+    @property
+    def _decode(self) -> str:
+        return str(self._argument["decode"])
 
     @property
     def _on_error(self) -> OnError:
@@ -109,6 +121,7 @@ class _FeatureWork:
                 request=self._request,
                 facts=self._facts,
                 effort=Effort(**self._argument["effort"]),
+                decode=self._decode,
                 index_of=self._index_of,
                 on_error=self._on_error,
                 worker=str(self._argument["worker"]),

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from math import inf
 from typing import Literal, get_args
 
+from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.errors import ConfigError
 from headrace.live.clips import ClipShape, clip_shape
 from headrace.live.overload import OverloadName
@@ -136,10 +137,11 @@ def clips_of(options: ClipOptions, num_frames: int | None) -> ClipShape | None:
     return clip_shape(num_frames, stride=options.clip_stride, hop=options.clip_hop)
 
 
-def check_live(compute: ComputeOptions) -> None:
+def check_live(options: LiveOptions) -> None:
     """Raise ConfigError where something is asked for that only files at full speed have."""
-    execution = compute.execution
+    execution = options.compute.execution
     asked = {
+        f"--decode {options.input.decode}": Decoding.named(options.input.decode) != ON_CPU,
         "--batch-size auto": execution.fit_batch,
         "--prep-on-gpu": execution.prep_on_gpu,
         "--split-point": execution.split_point is not None,

@@ -55,6 +55,7 @@ def stage_records(
             stage,
             STAGE_ROLES[stage.name],
             moved_bytes=carrier.moved_bytes if carrier and stage.name == "transfer" else 0,
+            moved_to=carrier.device if carrier and stage.name == "transfer" else None,
         )
         for stage in found
     ]

@@ -112,7 +112,7 @@ class LiveRunner:
         command: tuple[str, ...],
         watch: StartWatch,
     ) -> "LiveRunner":
-        check_live(options.compute)
+        check_live(options)
         check_devices(options.compute)
         if options.output.predictions == "parquet":
             check_table()

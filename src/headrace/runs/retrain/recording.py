@@ -86,6 +86,7 @@ def _stages(steps: Sequence[Step], moved_bytes: int) -> Iterator[StageRecord]:
             starved_seconds=0.0,
             blocked_seconds=0.0,
             moved_bytes=moved_bytes if PARTS[name] == "transfer" else 0,
+            moved_to="cuda" if moved_bytes and PARTS[name] == "transfer" else None,
         )
 
 

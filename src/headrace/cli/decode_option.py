@@ -1,0 +1,45 @@
+"""The option `--decode`: what decodes, and where."""
+
+from typing import Annotated, Final
+
+import typer
+
+_WAYS: Final = {
+    "cpu": "PyAV, on the CPU",
+    "cuda": "NVDEC, on the first NVIDIA GPU",
+    "auto": "the CPU and the first NVIDIA GPU, each where it is sooner",
+    "torchcodec": "torchcodec, on the CPU",
+    "torchcodec:cuda": "torchcodec, on the first NVIDIA GPU",
+}
+"""What a shell completes -> what it says of it; `cuda:1` is the second GPU."""
+
+
+def _checked(way: str) -> str:
+    """Return what was typed.
+
+    Raises:
+        typer.BadParameter: it names no way to decode.
+    """
+    from headrace.decode.decoding import Decoding
+    from headrace.errors import HeadraceError
+
+    try:
+        Decoding.named(way)
+    except HeadraceError as error:
+        raise typer.BadParameter(str(error)) from error
+    return way
+
+
+def _completed(begun: str) -> list[tuple[str, str]]:
+    return [(way, words) for way, words in _WAYS.items() if way.startswith(begun)]
+
+
+Decode = Annotated[
+    str,
+    typer.Option(
+        metavar="cpu|cuda[:N]|auto|torchcodec[:cuda:N]",
+        help="What decodes files, and where: PyAV on the CPU, an NVIDIA GPU, torchcodec.",
+        callback=_checked,
+        autocompletion=_completed,
+    ),
+]

