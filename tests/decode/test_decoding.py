@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+import headrace
 from decode.linear import linear_frames
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.open import capabilities_of, open_decoder
+from headrace.decode.open import capabilities_of, open_decoder, open_device_decoder
 from headrace.decode.pixels import Stack
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.pyav import PyavDecoder
@@ -73,6 +74,33 @@ def test_a_name_of_no_device_is_refused(way):
 def test_a_decoding_and_a_gpu_at_once_are_refused(index):
     with pytest.raises(ConfigError, match="give decoding or gpu, got both"):
         open_decoder(index, decoding=ON_CPU, gpu=0)
+
+
+@pytest.mark.parametrize(
+    "open_it",
+    [
+        lambda clip: open_decoder(clip, decoding="cuda:0"),
+        lambda clip: open_device_decoder(clip, decoding="cuda:0"),
+        lambda clip: headrace.open(clip, decoding="cuda:0"),
+        lambda clip: headrace.read_clip(clip, num_frames=1, decoding="cuda:0"),
+        lambda clip: headrace.read_frames([clip], decoding="cuda:0"),
+        lambda clip: headrace.FrameLoader([clip], batch_size=1, decoding="cuda:0"),
+        lambda clip: headrace.FrameDataset([clip], decoding="cuda:0"),
+        lambda clip: headrace.VideoDataset([clip], decoding="cuda:0", clip_len=1),
+    ],
+)
+def test_whoever_takes_a_decoding_refuses_what_is_none_and_says_what_is(tmp_path, open_it):
+    clip = write_clip(tmp_path / "clip", KINDS["h264"])
+    words = r"must be a headrace.Decoding, got 'cuda:0'; .*Decoding\(device='cuda:0'\)"
+    with pytest.raises(ConfigError, match=words):
+        open_it(clip)
+
+
+@pytest.mark.parametrize("opener", [open_decoder, open_device_decoder])
+def test_a_size_is_no_shape_and_that_is_said(index, opener):
+    words = r"must be a headrace.FrameShape, got \(48, 64\); .*FrameShape\(size="
+    with pytest.raises(ConfigError, match=words):
+        opener(index, (48, 64))
 
 
 @pytest.mark.parametrize(

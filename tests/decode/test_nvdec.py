@@ -61,7 +61,9 @@ def test_frames_as_gpus_store_them_become_those_of_the_cpu(scanned, kind, shape)
 
 @needs_no_gpu
 def test_without_a_gpu_nothing_is_decoded_on_the_cpu_instead(scanned):
-    with pytest.raises(BackendError, match=r"GPU 0 .*CUDA cannot start there.*leave gpu out"):
+    with pytest.raises(
+        BackendError, match=r"GPU 0 .*CUDA cannot start there: .* driver .*leave gpu out"
+    ):
         frames_of(scanned("h264"), gpu=0)
 
 
@@ -154,10 +156,18 @@ def test_an_ffmpeg_without_nvdec_is_refused(scanned, monkeypatch):
     """PyAV would decode on the CPU, or on another kind of GPU, without a word."""
     monkeypatch.setattr(nvdec, "context_of_torch", nullcontext)
     monkeypatch.setattr(nvdec, "new_codec", lambda stream, _: stream.codec_context)
+    monkeypatch.setattr(nvdec, "_DECODER", None)  # any library that is there
     with pytest.raises(BackendError, match="for h264 FFmpeg has no decoder on NVIDIA GPUs"):
         frames_of(scanned("h264"), gpu=0)
     monkeypatch.setattr(nvdec, "hwdevices_available", lambda: ["drm"])
     with pytest.raises(BackendError, match="built without CUDA; install PyAV as a wheel"):
+        frames_of(scanned("h264"), gpu=0)
+
+
+def test_a_driver_without_its_decoder_is_said_so_with_the_cure(scanned, monkeypatch):
+    monkeypatch.setattr(nvdec, "context_of_torch", nullcontext)
+    monkeypatch.setattr(nvdec, "_DECODER", "libnvcuvid.so.0")
+    with pytest.raises(BackendError, match=r"its driver has no decoder \(libnvcuvid.so.0 .*video"):
         frames_of(scanned("h264"), gpu=0)
 
 

@@ -368,8 +368,10 @@ def test_a_device_that_has_no_memory_for_frames_has_the_batch_halved_and_said(
     assert session.setup.batch_size == 4
     failed = twin(good, tmp_path / "other").run()
     assert failed.outcome == "failed"
-    assert "has no memory for 8 frames of 96x128" in failed.error
-    assert failed.error.endswith("; use a smaller --batch-size")
+    assert failed.error.endswith(
+        "frames of [8, 96, 128, 3] were to lie on cpu, and PyTorch gives no memory there: CUDA out "
+        "of memory. Tried to allocate 2 GiB; use a smaller --batch-size"
+    )
 
 
 @needs_gpu

@@ -59,12 +59,17 @@ class Decoding:
         return ON_CPU if gpu is None else cls(device=f"cuda:{gpu}")
 
     @classmethod
-    def chosen(cls, decoding: "Decoding | None", gpu: int | None) -> "Decoding":
+    def chosen(cls, decoding: "Decoding | None", gpu: int | None = None) -> "Decoding":
         """Return what decodes where callers may say it in full or by the number of a GPU.
 
         Raises:
-            ConfigError: they said both.
+            ConfigError: they said both, or something else.
         """
+        if decoding is not None and not isinstance(decoding, Decoding):
+            raise ConfigError(
+                f"decoding must be a headrace.Decoding, got {decoding!r}; give one, as in "
+                "Decoding(device='cuda:0') or Decoding.named('cuda:0')"
+            )
         if decoding is not None and gpu is not None:
             raise ConfigError(f"give decoding or gpu, got both: {decoding} and gpu={gpu}")
         return decoding or cls.on_gpu(gpu)

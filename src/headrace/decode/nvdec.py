@@ -7,6 +7,8 @@ So each decoder holds a picture against the CPU's. `pytest -k gpu` does all of i
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -43,6 +45,9 @@ CAPABILITIES = Capabilities(
     can_keep_on_device=True,
 )
 """What GPUs are asked for; which of it they decode, and up to which size, depends on the GPU."""
+
+
+_DECODER = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
 
 
 class Nvdec:
@@ -100,6 +105,7 @@ class Nvdec:
             )
         try:
             with context_of_torch(self._gpu):
+                self._check_decoder()
                 # Never in software instead: FFmpeg then gives no frame at all.
                 gpu = HWAccel(
                     "cuda",
@@ -110,12 +116,11 @@ class Nvdec:
                     is_hw_owned=self._keeps_frames,
                 )
                 codec = new_codec(stream, gpu)
+        except BackendError:
+            raise
         except (av.error.FFmpegError, RuntimeError, AssertionError) as error:
-            is_from_ffmpeg = isinstance(error, av.error.FFmpegError)
-            reason = describe(error) if is_from_ffmpeg else str(error).partition("\n")[0]
             raise BackendError(
-                f"{self._asked}, and CUDA cannot start there: {reason}; give another number of "
-                "those that torch.cuda.device_count() counts, or leave gpu out"
+                f"{self._asked}, and CUDA cannot start there: {_reason(error)}; or leave gpu out"
             ) from error
         if not codec.is_hwaccel:
             raise BackendError(
@@ -123,6 +128,16 @@ class Nvdec:
                 "leave gpu out"
             )
         return codec
+
+    def _check_decoder(self) -> None:
+        """Do nothing if the driver has its decoder, which is a library of its own: BackendError."""
+        try:
+            ctypes.CDLL(_DECODER)
+        except OSError as error:
+            raise BackendError(
+                f"{self._asked}, and its driver has no decoder ({_DECODER} is not found); give a "
+                "container NVIDIA_DRIVER_CAPABILITIES=compute,video, or leave gpu out"
+            ) from error
 
     def check(self, ordinal: int, packet: VideoPacket | None, frames: list[VideoFrame]) -> None:
         """Check frames that came out after `packet` went in.
@@ -187,9 +202,8 @@ class Nvdec:
         return BackendError(
             f"GPU {self._gpu} gave no frame {number} of {self._index.source} ({info.codec} "
             f"{info.profile}, {info.width}x{info.height}), which the CPU decodes: the GPU does not "
-            "decode such video, has no decoder or memory left, or its driver lacks libnvcuvid (a "
-            "container needs NVIDIA_DRIVER_CAPABILITIES=compute,video); leave gpu out, or read "
-            "fewer files at a time"
+            "decode such video, or has no decoder or memory left; leave gpu out, or read fewer "
+            "files at a time"
         )
 
     def _by_cpu(self, frame: VideoFrame) -> VideoFrame | None:
@@ -216,6 +230,20 @@ def context_of_torch(gpu: int) -> Iterator[None]:
     with torch.cuda.device(gpu):
         torch.zeros(1, device="cuda")
         yield
+
+
+def _reason(error: Exception) -> str:
+    """Return why CUDA did not start, and what to do."""
+    import torch
+
+    from headrace.runtime.gpus import why_no_gpu
+
+    count = torch.cuda.device_count()
+    if not count:
+        return why_no_gpu()
+    said = describe(error) if isinstance(error, av.error.FFmpegError) else str(error)
+    first_line = said.partition("\n")[0]
+    return f"{first_line}; give a number from 0 to {count - 1}"
 
 
 def _is_on_gpu(frame: VideoFrame) -> bool:

@@ -94,11 +94,11 @@ def open_decoder(
     Raises:
         BackendError: such video cannot be decoded that way, or the backend is not installed; or
             frames were to stay on a GPU.
-        ConfigError: both `decoding` and `gpu` are given.
+        ConfigError: both `decoding` and `gpu` are given, or something that is none, or no shape.
         OpenError: it cannot be opened as video.
         ScanError: no frame can be found in it.
     """
-    decoding = Decoding.chosen(decoding, gpu)
+    decoding, shape = Decoding.chosen(decoding, gpu), FrameShape.chosen(shape)
     decoding.check_comes_down()
     index = source if isinstance(source, StreamIndex) else open_index(source, store)
     capabilities_of(decoding).check(decoding, index, shape)
@@ -147,14 +147,14 @@ def open_device_decoder(
     """
     from headrace.decode.tensor_convert import TensorConverter
 
-    decoding = decoding or Decoding(device="cuda:0", keeps_on_device=True)
+    decoding = Decoding.chosen(decoding or Decoding(device="cuda:0", keeps_on_device=True))
     if not decoding.keeps_on_device:
         raise BackendError(
             f"open_device_decoder leaves frames on {decoding.device}, and they were to come down; "
             "give keeps_on_device=True, or take open_decoder"
         )
+    shape = FrameShape.chosen(shape)
     index = source if isinstance(source, StreamIndex) else open_index(source, store)
-    shape = shape or FrameShape()
     check_stays(index, shape, decoding)
     device = device_of(decoding)
 

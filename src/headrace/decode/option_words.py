@@ -6,7 +6,12 @@ from typing import Final
 
 from headrace.errors import BackendError
 
-_CURES: Final = {"leave gpu out": "leave --decode out", "leave backend out": "leave --decode out"}
+_CURES: Final = {
+    "leave gpu out": "leave --decode out",
+    "leave backend out": "leave --decode out",
+    "; if it is short, give a smaller memory_budget, batch or size; "
+    "or leave keeps_on_device out": "",
+}
 """What to do, in words of the library -> in those of a command."""
 
 

@@ -134,6 +134,7 @@ class VideoReader:
         Raises:
             BackendError: such video cannot be decoded that way.
         """
+        decoding = Decoding.chosen(decoding)
         if decoding.keeps_on_device:
             check_stays(index, shape, decoding)
         else:

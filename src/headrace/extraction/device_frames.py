@@ -6,14 +6,10 @@ import numpy as np
 import torch
 
 from headrace.decode.chooser import device_of
-from headrace.decode.open import open_device_decoder
+from headrace.decode.device_memory import device_memory
 from headrace.decode.pixels import Array
-from headrace.decode.protocol import Decoder
-from headrace.errors import BackendError
 from headrace.extraction.frames import BatchReader
 from headrace.video.frames import DeviceBatch, FrameBatch
-from headrace.video.shape import FrameShape
-from headrace.video.stream_index import StreamIndex
 
 
 class DeviceFrameReader(BatchReader[torch.Tensor, DeviceBatch]):
@@ -24,23 +20,9 @@ class DeviceFrameReader(BatchReader[torch.Tensor, DeviceBatch]):
     this yet; `Decoding(keeps_on_device=True)` goes the same way on the CPU.
     """
 
-    def _open(self, index: StreamIndex, shape: FrameShape) -> "Decoder[torch.Tensor]":
-        return open_device_decoder(index, shape, self._decoding, chooser=self._chooser)
-
     def _take(self, shape: tuple[int, ...]) -> torch.Tensor:
-        """Return memory of the device.
-
-        Raises:
-            BackendError: it has none left.
-        """
-        device = device_of(self._decoding)
-        try:
-            return torch.empty(shape, dtype=torch.uint8, device=device)
-        except RuntimeError as error:
-            raise BackendError(
-                f"{device} has no memory for {shape[0]} frames of {shape[1]}x{shape[2]} that stay "
-                f"there: {str(error).partition(chr(10))[0]}; use smaller batches"
-            ) from error
+        """Return memory of the device. Raises as `device_memory` does."""
+        return device_memory(shape, device_of(self._decoding))
 
     def _made(self, frames: torch.Tensor, batch_of: Callable[[Array], FrameBatch]) -> DeviceBatch:
         black = np.broadcast_to(np.uint8(0), tuple(frames.shape))

@@ -121,8 +121,8 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
         self._stride, self._batch_size, self._max_batches = stride, batch_size, max_batches
         self._workers, self._memory_budget = workers, memory_budget
         self._on_error: OnError = on_error
-        self._decoding, self._store = decoding, store or IndexStore()
-        self._chooser = Chooser(cores=workers, clock=clock) if decoding.is_auto else None
+        self._decoding, self._store = Decoding.chosen(decoding), store or IndexStore()
+        self._chooser = Chooser(cores=workers, clock=clock) if self._decoding.is_auto else None
         self._clock, self._marks, self._costs, self.losses = clock, marks, [DecodeCounters()], []
 
     @property
@@ -140,9 +140,10 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
         """Frames that will be delivered, damage aside. Looks up the index of every video."""
         return sum(num_frames for _, _, num_frames in self._wanted(self._indexes([])))
 
-    @abstractmethod
     def _open(self, index: StreamIndex, shape: FrameShape) -> Decoder[Pixels]:
         """Return a decoder of a video, for one thread."""
+        found: Decoder[Any] = open_either(index, shape, self._decoding, chooser=self._chooser)
+        return found
 
     @abstractmethod
     def _take(self, shape: tuple[int, ...]) -> Pixels:
@@ -333,10 +334,10 @@ def _batch_shape(shape: FrameShape, num_frames: int) -> tuple[int, ...]:
 class FrameReader(BatchReader[Array, FrameBatch]):
     """Reads every frame of its videos, in order: iterate it for FrameBatch after FrameBatch.
 
-    See `BatchReader`. Frames are arrays on the CPU, wherever they were decoded; or tensors on the
-    device, where `decoding` keeps them there, and the memory budget is of it. Those are ready for
-    its default CUDA stream; another stream first waits for that one (`wait_stream`), and is named
-    to PyTorch as a user of the frames (`record_stream`).
+    See `BatchReader`. Frames are arrays on the CPU, wherever they were decoded, unless `decoding`
+    keeps them on its device: then they are tensors there, and the memory budget is of that device.
+    They are ready for its default CUDA stream; another stream first waits for that one
+    (`wait_stream`), and is named to PyTorch as a user of the frames (`record_stream`).
     """
 
     _buffers: BatchBuffers
@@ -346,9 +347,6 @@ class FrameReader(BatchReader[Array, FrameBatch]):
         self._buffers = BatchBuffers(_BATCHES_KEPT)
         with closing(self._buffers), closing(super().__iter__()) as batches:
             yield from batches
-
-    def _open(self, index: StreamIndex, shape: FrameShape) -> Decoder[Array]:
-        return open_either(index, shape, self._decoding, chooser=self._chooser)
 
     def _take(self, shape: tuple[int, ...]) -> Array:
         """Return memory that is used again when nobody has it any more."""

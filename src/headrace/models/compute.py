@@ -7,6 +7,7 @@ import torch
 
 from headrace.errors import BackendError, ConfigError
 from headrace.models.precision import Device, Precision
+from headrace.runtime.gpus import why_no_gpu
 from headrace.sizes import check_integers
 
 
@@ -63,8 +64,8 @@ def check_available(compute: Compute, asked: str = "device cuda") -> None:
         return
     if not torch.cuda.is_available():
         raise BackendError(
-            f"{asked} was asked for, and PyTorch sees no CUDA device; "
-            "use --device cpu, or install a driver and a CUDA build of PyTorch"
+            f"{asked} was asked for, and PyTorch sees no CUDA device: {why_no_gpu()}; or use "
+            "--device cpu"
         )
     if compute.precision == "bfloat16" and not torch.cuda.is_bf16_supported():
         raise BackendError(

@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar, overload
+from functools import cached_property
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.models.pinned import CopyStream
 from headrace.runtime.forks import check_cuda_after_fork
+from headrace.training.copying import BesideTheWork, Copying
 from headrace.training.devices import check_device
 from headrace.training.named_tensors import NamedTensors
 from headrace.training.transforms import (
@@ -35,6 +38,9 @@ class Collate:
     device: torch.device | str | None = None
     """None leaves them on the CPU."""
     pin_memory: bool = False
+    """Whether they go to page-locked memory, and from there to a GPU beside what it works on."""
+    copying: Copying[Any] | None = None
+    """What copies them from there to a GPU; None: a stream of PyTorch's."""
 
     def __post_init__(self) -> None:
         check_device(self.device, self.pin_memory)
@@ -50,25 +56,44 @@ class Collate:
         """Return pixels [..., H, W, 3] as [..., 3, H, W], or each of a list of them.
 
         They share the memory of `pixels`, which become their own, unless they are pinned or moved.
+        On a GPU they are ready for what the caller asks of its current stream next.
 
         Raises:
             BackendError: CUDA is needed, in a process that was forked from one that uses it.
         """
-        if isinstance(pixels, list):
-            return [[self.pictures(each) for each in row] for row in pixels]
         self._check_fork()
-        pictures = torch.as_tensor(pixels).movedim(-1, -3)
+        if isinstance(pixels, list):
+            moved = iter(self._moved([_colour_first(each) for row in pixels for each in row]))
+            return [[next(moved) for _ in row] for row in pixels]
+        return self._moved([_colour_first(pixels)])[0]
+
+    def _moved(self, pictures: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Return the pictures of a batch where they are to be."""
+        if self._beside is not None:
+            return self._beside(pictures)
         if self.pin_memory:
-            pictures = pictures.pin_memory()
+            pictures = [each.pin_memory() for each in pictures]
         if self.device is not None:
-            pictures = pictures.to(self.device, non_blocking=self.pin_memory)
+            pictures = [each.to(self.device, non_blocking=self.pin_memory) for each in pictures]
         return pictures
+
+    @cached_property
+    def _beside(self) -> BesideTheWork | None:
+        """What copies to a GPU while that is at work; None: batches do not go to one so."""
+        if self.copying is not None:
+            return BesideTheWork(self.copying)
+        if self.device is None or not (self._is_cuda and self.pin_memory):
+            return None
+        return BesideTheWork(CopyStream(self.device))
+
+    @property
+    def _is_cuda(self) -> bool:
+        return self.device is not None and torch.device(self.device).type == "cuda"
 
     def _check_fork(self) -> None:
         """Do nothing if batches can go where they are to, as far as forks go: BackendError."""
-        is_cuda = self.device is not None and torch.device(self.device).type == "cuda"
-        if self.pin_memory or is_cuda:
-            where = self.device if is_cuda else "page-locked memory"
+        if self.pin_memory or self._is_cuda:
+            where = self.device if self._is_cuda else "page-locked memory"
             check_cuda_after_fork(f"batches were to go to {where}")
 
     def transformed(self, batch: _Batch, seeds: Callable[[], Iterable[int]]) -> _Batch:
@@ -111,3 +136,8 @@ class Collate:
             transformed_each(self.transform, there, [sample] * len(there), [seed] * len(there))
         )
         return [next(made) if each.numel() else each for each in pictures]
+
+
+def _colour_first(pixels: _AnyPixels) -> torch.Tensor:
+    """Return a view of pixels [..., H, W, 3] as [..., 3, H, W]."""
+    return torch.as_tensor(pixels).movedim(-1, -3)

@@ -6,6 +6,7 @@ from headrace.decode.chooser import device_of
 from headrace.decode.decoding import Decoding
 from headrace.decode.open import capabilities_of
 from headrace.errors import BackendError, ConfigError
+from headrace.runtime.gpus import why_no_gpu
 from headrace.sizes import check_integers
 
 
@@ -90,13 +91,13 @@ def check_gpu(gpu: int | None) -> None:
     if gpu >= count:
         raise BackendError(
             f"decoding on GPU {gpu} was asked for, torch {torch.__version__} finds "
-            f"{_numbered('GPU 0', f'GPU {count - 1}', count)}; name one that is here, or leave gpu "
-            "out to decode on the CPU"
+            f"{_numbered('GPU 0', f'GPU {count - 1}', count)}; or leave gpu out to decode on the "
+            "CPU"
         )
 
 
 def _numbered(first: str, last: str, count: int) -> str:
-    return f"{first} to {last}" if count else "no CUDA device"
+    return f"{first} to {last}" if count else f"no CUDA device: {why_no_gpu()}"
 
 
 def _numbered_name(device: torch.device) -> str:
@@ -117,8 +118,8 @@ def _check_device(device: torch.device | str) -> None:
         if (asked.index or 0) >= count:
             found = _numbered("'cuda:0'", f"'cuda:{count - 1}'", count)
             raise BackendError(
-                f"device {str(asked)!r} was asked for, torch {torch.__version__} finds {found}; "
-                "name one that is here, or leave device out for batches on the CPU"
+                f"device {str(asked)!r} was asked for, torch {torch.__version__} finds {found}; or "
+                "leave device out for batches on the CPU"
             )
         return
     try:

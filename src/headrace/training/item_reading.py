@@ -49,6 +49,7 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         check_on_error(on_error)
         check_transforms(transform)
         check_integers(0, seed=seed)
+        decoding = Decoding.chosen(decoding)
         check_comes_to_workers(decoding)
         check_decoding(decoding)
         super().__init__(DecoderPool(shape, max_open, decoding=decoding))

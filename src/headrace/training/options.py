@@ -41,8 +41,10 @@ class LoaderOptions:
             draw, for all of them.
         device: Where batches go; None leaves them on the CPU, or where frames stay; of these none
             goes elsewhere.
-        pin_memory: Copy batches to page-locked memory, so that CUDA copies them in the
-            background.
+        pin_memory: Copy batches to page-locked memory. With a GPU as `device` they are copied from
+            there while it works on the batch before, on a stream of their own: what is asked of the
+            current stream of the thread that iterates waits for the copy, and the process does not.
+            The GPU holds one batch more, and the process is at most one step ahead of it.
         rank: This process among `num_replicas`; None asks torch.distributed, if it is
             initialised, and is the only one otherwise.
         num_replicas: Processes that share an epoch; None as for `rank`.

@@ -77,6 +77,20 @@ class FrameShape:
     dtype: PixelType = "uint8"
     """The type of its numbers."""
 
+    @classmethod
+    def chosen(cls, shape: "FrameShape | None") -> "FrameShape":
+        """Return what frames are made into where callers may leave it out.
+
+        Raises:
+            ConfigError: they gave something else.
+        """
+        if shape is not None and not isinstance(shape, FrameShape):
+            raise ConfigError(
+                f"shape must be a headrace.FrameShape, got {shape!r}; give one, as in "
+                "FrameShape(size=(224, 224))"
+            )
+        return shape or cls()
+
     def __post_init__(self) -> None:
         for name, choices in (
             ("layout", Layout),

@@ -1,7 +1,6 @@
 """Pictures that stay where they were decoded: those of `open_device_decoder`, in batches."""
 
 import json
-from contextlib import closing
 from fractions import Fraction
 from itertools import islice
 
@@ -12,8 +11,6 @@ from PIL import Image
 
 from decode.gpus import needs_gpu
 from headrace.decode.decoding import Decoding
-from headrace.decode.open import open_device_decoder
-from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, ConfigError, DecodeError
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import SynthClip, write_clip
@@ -24,10 +21,9 @@ from headrace.training.cameras.loader import CameraLoader
 from headrace.training.cameras.view import CameraView
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
-from headrace.video.stream_index import StreamIndex
 from training.cameras.clips import CAMERAS, LENGTHS, SIZE, cells, contents, copy_layout
+from training.decoded_there import KEPT, LEVELS, ON_GPU, apart, frames_of
 
-KEPT, ON_GPU = (Decoding(device=device, keeps_on_device=True) for device in ("cpu", "cuda:0"))
 ALL = {(clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length)}
 
 
@@ -57,14 +53,7 @@ class DecodedThere:
 
     def of(self, clip, camera, frame) -> torch.Tensor:
         """Return one frame, uint8 [3, H, W]."""
-        return self._frames[clip][camera][frame]
-
-
-def frames_of(path, shape):
-    index = StreamIndex.scan(path)
-    with closing(open_device_decoder(index, shape, KEPT)) as decoder:
-        frames = decoder.run(DecodeJob(tuple(range(len(index))), goes_on=False))
-        return [frame.movedim(-1, 0) for _, frame in frames]
+        return self._frames[clip][camera][frame].movedim(-1, 0)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +89,7 @@ def test_they_differ_from_arrays_by_a_few_grey_levels_and_in_nothing_else(loader
     for kept, came_down in zip(loader(), loader(decoding=Decoding()), strict=True):
         for name, value in came_down.items():
             if name == "frames":
-                assert (value.int() - kept.frames.int()).abs().max() <= 5
+                assert apart(value, kept.frames) <= LEVELS
             elif isinstance(value, torch.Tensor):
                 assert torch.equal(value.nan_to_num(-1), kept[name].nan_to_num(-1)), name
             else:
@@ -118,8 +107,8 @@ def test_the_rest_equals_that_of_an_uninterrupted_run(loader, step):
     assert seen + contents(resumed) == uninterrupted
 
 
-def test_chance_flips_and_turns_them_where_they_lie(loader, layout):
-    there, flips = DecodedThere(layout), set()
+def test_chance_flips_and_turns_them_where_they_lie(loader, there):
+    flips = set()
     for batch in loader(augment=ClipAugment(flip=0.5, alike=False)):
         for row, clip in enumerate(batch.clip.tolist()):
             for camera in range(len(CAMERAS) if clip >= 0 else 0):
@@ -186,11 +175,12 @@ def test_a_frame_that_a_slow_camera_shows_again_is_copied_there(loader, tmp_path
         layout,
         alignment=Alignment(sync="previous", tolerance_ms=150),
         group_num=1,
-        lookahead=2,
+        lookahead=1,
     )
     for batch in each:
         for camera, frame in enumerate(batch.frame[0].tolist()):
             assert torch.equal(batch.frames[0, camera], there.of(0, camera, frame))
+        batch.frames.zero_()  # as it is the caller's, the next one shows the frame all the same
     assert each.statistics.frames_decoded == 40
 
 
@@ -284,9 +274,18 @@ def test_a_gpu_that_is_not_here_is_refused_when_a_loader_opens(loader):
         loader(decoding=kept)
 
 
-def test_a_dataset_whose_items_go_through_workers_refuses_them(layout, store, one_gpu):
-    with pytest.raises(BackendError, match=r"were to stay on cuda:0, .* CameraLoader"):
-        CameraStreamDataset(layout, size=SIZE, decoding=ON_GPU, store=store)
+@pytest.mark.parametrize("decoding", [KEPT, ON_GPU], ids=lambda decoding: decoding.device)
+def test_a_dataset_whose_items_go_through_workers_refuses_them(layout, store, one_gpu, decoding):
+    words = rf"were to stay on {decoding.device}, .* CameraLoader .* leave keeps_on_device out"
+    with pytest.raises(BackendError, match=words):
+        CameraStreamDataset(layout, size=SIZE, decoding=decoding, store=store)
+
+
+def test_a_dataset_is_told_what_decodes_once_and_in_full_or_by_a_number(layout, store):
+    with pytest.raises(ConfigError, match="give decoding or gpu, got both"):
+        CameraStreamDataset(layout, size=SIZE, decoding=Decoding(), gpu=99, store=store)
+    with pytest.raises(BackendError, match="decoding on GPU 99 "):
+        CameraStreamDataset(layout, size=SIZE, decoding=Decoding.on_gpu(99), store=store)
 
 
 @needs_gpu
@@ -302,4 +301,14 @@ def test_pictures_of_the_gpu_that_stay_are_those_made_on_the_cpu(loader, layout,
         for (*_, right), (*_, picture) in zip(pictures(expected), pictures(found), strict=True):
             assert str(picture.device) == "cuda:0"
             if picture.numel():
-                assert (picture.cpu().int() - right.int()).abs().max() <= 1
+                assert apart(picture, right) <= 1
+
+
+@needs_gpu
+def test_batches_of_the_gpu_are_ready_on_a_stream_of_ones_own(loader):
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        found = [batch.frames.clone() for batch in loader(decoding=ON_GPU)]
+    stream.synchronize()
+    for expected, frames in zip(loader(), found, strict=True):
+        assert apart(frames, expected.frames) <= 1

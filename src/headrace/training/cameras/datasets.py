@@ -28,7 +28,7 @@ from headrace.training.cameras.view import CameraView
 from headrace.training.cameras.views import CameraViews, check_views
 from headrace.training.collate import Collate
 from headrace.training.decoding_dataset import DecodingDataset
-from headrace.training.devices import check_decoding, check_gpu
+from headrace.training.devices import check_decoding
 from headrace.training.ranks import agreement
 from headrace.training.transforms import Transform, check_transforms, transformed_one
 from headrace.video.camera_layout import CameraLayout
@@ -77,7 +77,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
 
     Raises:
         BackendError: there is no such GPU, or it does not decode such video; or frames were to stay
-            on it.
+            on the device that decodes them.
         ConfigError: an argument is out of range, or sizes differ and none is given.
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
@@ -104,7 +104,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         store: IndexStore | None = None,
     ) -> None:
         """Open the index of every camera; decodes nothing yet."""
-        check_gpu(gpu)
+        check_integers(0, gpu=gpu)
         decoding = Decoding.chosen(decoding, gpu)
         _check_comes_down(decoding)
         check_transforms(transform)
