@@ -167,6 +167,7 @@ def test_without_torchcodec_nothing_is_written(extract, clip, tmp_path, monkeypa
     ("options", "words"),
     [
         (("--decode", "nvdec"), "no way to decode 'nvdec'"),
+        (("--decode", "auto"), "--decode auto is for headrace run"),
         (("--decode", "torchcodec", "--rate", "10"), "--decode torchcodec is for videos"),
         (
             ("--decode", "torchcodec", "--on-error", "conceal"),

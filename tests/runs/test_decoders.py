@@ -1,6 +1,7 @@
 """What decodes a run: chosen, checked, tried, recorded; and frames that stay there."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 from PIL import Image
 
 from decode.backends import needs_torchcodec
+from decode.doubles_of_gpu import Fails, stands_in
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
@@ -52,6 +54,29 @@ def chosen(source, out, *, compute=None, execution=None, video=False, **read) ->
         compute=ComputeOptions(**compute, execution=ExecutionOptions(**(execution or {}))),
         output=OutputOptions(out=Path(out), video=video),
     )
+
+
+@needs_no_gpu
+def test_without_a_gpu_auto_runs_on_the_cpu_and_the_session_says_why(good, tmp_path):
+    sessions = [
+        Runner.prepare(chosen(good, tmp_path / way, decode=way), store=IndexStore(tmp_path)).run()
+        for way in ("cpu", "auto")
+    ]
+    rows = [(tmp_path / way / "predictions.jsonl").read_text() for way in ("cpu", "auto")]
+    assert rows[0] == rows[1]
+    [note] = [note for note in sessions[1].notes if note.startswith("decoded by")]
+    assert re.match(r"decoded by cpu: \d+ jobs, 30 frames, .*; the CPU alone, as torch", note)
+    assert not [note for note in sessions[0].notes if note.startswith("decoded by")]
+
+
+def test_a_file_that_the_gpu_cannot_do_is_noted_with_the_reason(tmp_path, monkeypatch):
+    stands_in(monkeypatch, Fails)
+    video = write_clip(tmp_path / "odd", KINDS["odd_size_444"])
+    options = chosen(video, tmp_path / "out", decode="auto")
+    session = Runner.prepare(options, store=IndexStore(tmp_path)).run()
+    assert session.outcome == "complete"
+    [_, note] = [note for note in session.notes if note.startswith("decoded by")]
+    assert re.match(r"decoded by the CPU: .*odd.*: GPU 0 was asked for .*h264 in yuv444p", note)
 
 
 @pytest.fixture

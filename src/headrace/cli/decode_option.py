@@ -7,7 +7,7 @@ import typer
 _WAYS: Final = {
     "cpu": "PyAV, on the CPU",
     "cuda": "NVDEC, on the first NVIDIA GPU",
-    "auto": "the CPU and the first NVIDIA GPU together",
+    "auto": "the CPU and the first NVIDIA GPU, each where it is sooner",
     "torchcodec": "torchcodec, on the CPU",
     "torchcodec:cuda": "torchcodec, on the first NVIDIA GPU",
 }

@@ -2,17 +2,23 @@
 
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
+from typing import Final
 
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.open import capabilities_of
 from headrace.decode.option_words import in_option_words, saying_option
 from headrace.errors import BackendError, ConfigError, MediaError
-from headrace.runs.media import Media
+from headrace.extraction.picture_reader import PictureReader
+from headrace.runs.media import Media, Reader
 from headrace.runs.options import RunOptions
 from headrace.runs.reading import batches_of
 from headrace.runs.start import StartWatch
 from headrace.training.devices import check_gpu
 from headrace.video.stream_index import StreamIndex
+
+_NAMED: Final = 100
+"""Files that notes name."""
 
 
 def check_decoder(options: RunOptions) -> None:
@@ -66,7 +72,7 @@ def check_media(media: Media, options: RunOptions) -> None:
 
 
 def try_decoder(indexes: Sequence[StreamIndex], decoding: Decoding, watch: StartWatch) -> None:
-    """Decode a frame of the first video of each codec; nothing where PyAV decodes on the CPU.
+    """Decode a frame of the first video of each codec; nothing where the CPU is there for it.
 
     So a driver that lacks something, or a GPU that does not decode such video, is told of before
     anything is written. A file that is damaged is left to the run.
@@ -74,7 +80,7 @@ def try_decoder(indexes: Sequence[StreamIndex], decoding: Decoding, watch: Start
     Raises:
         BackendError: it cannot be decoded that way.
     """
-    if decoding == ON_CPU:
+    if decoding == ON_CPU or decoding.is_auto:
         return
     firsts = {index.info.codec: index for index in reversed(indexes)}
     for index in firsts.values():
@@ -86,3 +92,13 @@ def try_decoder(indexes: Sequence[StreamIndex], decoding: Decoding, watch: Start
             closing(iter(reader)) as batches,
         ):
             next(batches, None)
+
+
+def notes_on_decoding(batches: Reader) -> tuple[str, ...]:
+    """Return what the CPU and the GPU did by `--decode auto`, and why files stayed on the CPU."""
+    if isinstance(batches, PictureReader) or batches.decoded_by is None:
+        return ()
+    told = batches.decoded_by
+    files = [f"decoded by the CPU: {file}: {reason}" for file, reason in told.on_cpu.items()]
+    more = [f"and {len(files) - _NAMED} files more"] if len(files) > _NAMED else []
+    return (f"decoded by {replace(told, on_cpu={})}", *files[:_NAMED], *more)

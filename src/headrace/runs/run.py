@@ -12,7 +12,6 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.option_words import in_option_words
 from headrace.decode.pictures import PictureFile
 from headrace.errors import BackendError, HeadraceError
-from headrace.extraction.picture_reader import PictureReader
 from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model
 from headrace.models.out_of_memory import is_out_of_memory, release_memory
@@ -29,7 +28,7 @@ from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step, Steps
 from headrace.profiling.usage import ProcessorShare
 from headrace.runs.alternatives import with_alternatives
-from headrace.runs.decoders import check_decoder, check_media, try_decoder
+from headrace.runs.decoders import check_decoder, check_media, notes_on_decoding, try_decoder
 from headrace.runs.instruments import Instruments
 from headrace.runs.marks import MarkOptions
 from headrace.runs.media import Media, Reader, open_media
@@ -322,7 +321,7 @@ class Runner:
             events=instruments.events(),
             decode=DecodeCounters(**vars(batches.counters)),
             lost=tuple(lost_frame(loss, names.index(loss.source)) for loss in batches.losses),
-            notes=(*self.notes, *_shared_by(batches)),
+            notes=(*self.notes, *notes_on_decoding(batches)),
             outputs=(*(name for sink in sinks for name in sink.outputs), *instruments.outputs),
         )
         return session, ran_out
@@ -357,12 +356,6 @@ class Runner:
         before = (-(-len(index) // stride) for index in self.indexes[: step.input])
         batches = sum(-(-frames // batch_size) for frames in before)
         return batches + step.first_index // (batch_size * stride)
-
-
-def _shared_by(batches: Reader) -> tuple[str, ...]:
-    """Return a sentence of who decoded what, and why, where the CPU and a GPU shared the work."""
-    shared = None if isinstance(batches, PictureReader) else batches.decoded_by
-    return () if shared is None else (f"--decode auto: {shared}",)
 
 
 def _carriers_of(model: Model[Any], options: RunOptions) -> Carriers:

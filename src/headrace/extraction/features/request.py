@@ -58,6 +58,11 @@ class FeatureOptions(ExtractionOptions):
 
     def _check_decoder(self) -> None:
         decoding = Decoding.named(self.decode)
+        if decoding.is_auto:
+            raise ConfigError(
+                "--decode auto is for headrace run: what decoded which features is kept with them; "
+                "give --decode cpu or --decode cuda"
+            )
         if self.rate is not None and decoding != ON_CPU:
             raise ConfigError(
                 f"--decode {self.decode} is for videos, and sources are pictures (--rate); leave "
