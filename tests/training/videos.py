@@ -45,7 +45,15 @@ class PlainFrames:
 
 
 def open_videos(folder: Path) -> list[str]:
-    """Return the files of `folder` that this process has open, one as often as it is."""
+    """Return the files of `folder` that this process has open, one as often as it is.
+
+    The system lists them one after the other: one that a thread closes meanwhile, and the next that
+    it opens, may both be listed. So the shortest of some lists counts.
+    """
+    return min((_listed(folder) for _ in range(3)), key=len)
+
+
+def _listed(folder: Path) -> list[str]:
     return [file.path for file in psutil.Process().open_files() if Path(file.path).parent == folder]
 
 
