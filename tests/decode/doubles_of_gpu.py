@@ -54,6 +54,6 @@ def stands_in(monkeypatch: pytest.MonkeyPatch, double: Callable = Double) -> lis
         one = PyavDecoder if decoding.gpu is None else double
         return one(index, shape, decoding, *converter)
 
-    monkeypatch.setattr(chooser, "why_no_gpu", lambda _: None)
+    monkeypatch.setattr(chooser, "why_cpu_alone", lambda _: None)
     monkeypatch.setattr(open, "PyavDecoder", open_one)
     return made

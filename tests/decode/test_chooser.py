@@ -9,11 +9,12 @@ import torch
 from decode.doubles_of_gpu import GPU
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.decode import chooser
-from headrace.decode.chooser import CPU, Chooser, why_no_gpu
+from headrace.decode.chooser import CPU, Chooser, why_cpu_alone
 from headrace.decode.decoded_by import DecodedBy, WayDone
 from headrace.errors import BackendError
 from headrace.planning.soonest import TRY_AGAIN
 from headrace.runtime import forks
+from headrace.runtime.gpus import why_no_gpu
 
 BOTH = (CPU, GPU)
 
@@ -21,7 +22,7 @@ BOTH = (CPU, GPU)
 @pytest.fixture
 def choosing(monkeypatch):
     """A chooser of two cores and a GPU."""
-    monkeypatch.setattr(chooser, "why_no_gpu", lambda _: None)
+    monkeypatch.setattr(chooser, "why_cpu_alone", lambda _: None)
     found = Chooser(cores=2)
     assert found.gpu == GPU
     return found
@@ -85,7 +86,7 @@ def test_a_way_is_tried_by_one_job_at_a_time(choosing):
 
 
 def test_who_reads_one_file_tries_nothing(monkeypatch):
-    monkeypatch.setattr(chooser, "why_no_gpu", lambda _: None)
+    monkeypatch.setattr(chooser, "why_cpu_alone", lambda _: None)
     found = Chooser(cores=1, tries=False)
     assert found.gpu == GPU
     assert [found.send("h264", 10.0, BOTH).way for _ in range(3)] == [CPU] * 3
@@ -175,21 +176,21 @@ def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
     assert (found.gpu, found.threads, found.num_ways) == (None, 3, 1)
     assert not found.may_use_gpu("a.mp4")
     assert found.decoded_by == DecodedBy(
-        ways={CPU: WayDone()}, no_gpu=f"torch {torch.__version__} finds no GPU 0"
+        ways={CPU: WayDone()}, no_gpu=f"PyTorch finds no GPU 0: {why_no_gpu()}"
     )
-    assert "the CPU alone, as torch" in str(found.decoded_by)
+    assert "the CPU alone, as PyTorch" in str(found.decoded_by)
 
 
 def test_a_process_that_cannot_start_cuda_any_more_does_not_try(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(forks, "_torch_knows_of_a_bad_fork", lambda: True)
-    assert "forked from one that uses CUDA" in (why_no_gpu(0) or "")
+    assert "forked from one that uses CUDA" in (why_cpu_alone(0) or "")
 
 
 def test_an_ffmpeg_without_cuda_is_told(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(chooser, "hwdevices_available", lambda: ["drm"])
-    assert why_no_gpu(0) == "PyAV's FFmpeg is built without CUDA"
+    assert why_cpu_alone(0) == "PyAV's FFmpeg is built without CUDA"
 
 
 def test_threads_wait_for_a_gpu_besides_those_of_the_cpu(choosing):

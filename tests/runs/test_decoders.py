@@ -65,7 +65,7 @@ def test_without_a_gpu_auto_runs_on_the_cpu_and_the_session_says_why(good, tmp_p
     rows = [(tmp_path / way / "predictions.jsonl").read_text() for way in ("cpu", "auto")]
     assert rows[0] == rows[1]
     [note] = [note for note in sessions[1].notes if note.startswith("decoded by")]
-    assert re.match(r"decoded by cpu: \d+ jobs, 30 frames, .*; the CPU alone, as torch", note)
+    assert re.match(r"decoded by cpu: \d+ jobs, 30 frames, .*; the CPU alone, as PyTorch", note)
     assert not [note for note in sessions[0].notes if note.startswith("decoded by")]
 
 

@@ -98,7 +98,7 @@ class Chooser:
         with self._lock:
             if not self._is_asked:
                 self._is_asked = True
-                self._no_gpu = why_no_gpu(int(self._gpu.partition(":")[2]))
+                self._no_gpu = why_cpu_alone(int(self._gpu.partition(":")[2]))
                 if self._no_gpu is None:
                     self._done[self._gpu] = WayDone()
             return self._gpu if self._no_gpu is None else None
@@ -210,15 +210,18 @@ class Chooser:
         }
 
 
-def why_no_gpu(gpu: int) -> str | None:
+def why_cpu_alone(gpu: int) -> str | None:
     """Return why nothing can be decoded on a GPU in this process; None if it can be tried.
 
     Imports PyTorch; CUDA is not started.
     """
     import torch
 
-    if gpu >= torch.cuda.device_count():
-        return f"torch {torch.__version__} finds no GPU {gpu}"
+    from headrace.runtime.gpus import why_no_gpu
+
+    count = torch.cuda.device_count()
+    if gpu >= count:
+        return f"PyTorch finds no GPU {gpu}" + ("" if count else f": {why_no_gpu()}")
     if "cuda" not in hwdevices_available():
         return "PyAV's FFmpeg is built without CUDA"
     try:
@@ -234,7 +237,7 @@ def device_of(decoding: Decoding) -> str:
 
 
 def _gpu_or_cpu() -> str:
-    return CPU if why_no_gpu(0) is not None else "cuda:0"
+    return CPU if why_cpu_alone(0) is not None else "cuda:0"
 
 
 @contextmanager
