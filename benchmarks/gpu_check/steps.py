@@ -222,12 +222,14 @@ def _benches(plan: Plan) -> Iterator[Step]:
 def _loading(plan: Plan) -> Iterator[Step]:
     """Yield batches by NVDEC beside the CPU's, equal first."""
     videos = str(plan.media / "h264" / "videos")
-    yield _loaded(plan, "nvdec:frames", "random frames by NVDEC", "frames", videos)
+    yield _loaded(plan, "nvdec:frames", "random frames by NVDEC", "frames", videos, "--kept")
     together = "random frames by NVDEC and the CPU together, beside each alone"
     yield _loaded(plan, "auto:frames", together, "frames", videos, "--auto")
     for name in media.CODECS:
         index = str(media.index_path(plan.media, name))
-        yield _loaded(plan, f"nvdec:{name}", f"camera streams of {name} by NVDEC", "cameras", index)
+        yield _loaded(
+            plan, f"nvdec:{name}", f"camera streams of {name} by NVDEC", "cameras", index, "--kept"
+        )
 
 
 def _loaded(plan: Plan, name: str, asks: str, kind: str, *sources: str) -> Step:

@@ -49,6 +49,13 @@ def test_without_auto_there_are_two(timed):
     assert loading.entrants(1, with_auto=False) == {"CPU": Decoding(), "NVDEC": Decoding.on_gpu(1)}
 
 
+def test_frames_that_stay_are_timed_beside_those_that_come_down(timed):
+    assert [row[0] for row in timed("--kept")["rows"]] == ["CPU", "CPU again", "CPU, kept"]
+    there = loading.entrants(0, with_auto=True, with_kept=True)
+    assert [*there] == ["CPU", "NVDEC", "NVDEC, kept", "auto"]
+    assert there["NVDEC, kept"] == Decoding(device="cuda:0", keeps_on_device=True)
+
+
 class Paints(Double):
     """Gives other pixels than the CPU."""
 
