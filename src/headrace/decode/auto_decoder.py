@@ -56,29 +56,17 @@ class AutoDecoder(Generic[Pixels]):
             open_on: Makes a decoder of a way, `cpu` or as in `cuda:0`. A BackendError of it says
                 why there is none.
         """
-        self._index = index
-        self._shape = shape or FrameShape()
+        self.index = index
+        """The frames there are."""
+        self.shape = shape or FrameShape()
+        """What each frame is made into."""
         self._chooser = chooser
         self._open_on: Callable[[str], Decoder[Pixels]] = open_on
-        self._counters = DecodeCounters()
+        self.counters = DecodeCounters()
+        """What decoding cost so far, on all ways."""
         self._decoders: dict[str, Decoder[Pixels]] = {CPU: open_on(CPU)}
         self._concealed: frozenset[int] = frozenset()
         self._sent: Sent | None = None
-
-    @property
-    def index(self) -> StreamIndex:
-        """The frames there are."""
-        return self._index
-
-    @property
-    def shape(self) -> FrameShape:
-        """What each frame is made into."""
-        return self._shape
-
-    @property
-    def counters(self) -> DecodeCounters:
-        """What decoding cost so far, on all ways."""
-        return self._counters
 
     @property
     def concealed(self) -> frozenset[int]:
@@ -124,11 +112,11 @@ class AutoDecoder(Generic[Pixels]):
 
     @property
     def _name(self) -> str:
-        return str(self._index.source)
+        return str(self.index.source)
 
     def _send(self, job: DecodeJob, *, by_cpu: bool = False) -> Sent:
         """Return where a job goes. One that others may follow stands for the rest of the file."""
-        index = self._index
+        index = self.index
         first, _ = index.gop_range(index.gop_of(job.wanted[0]))
         stop = len(index) if job.goes_on else job.wanted[-1] + 1
         ways = (CPU,) if by_cpu else self._ways()
@@ -150,13 +138,13 @@ class AutoDecoder(Generic[Pixels]):
     @property
     def _megapixels(self) -> float:
         """Of a frame, as it is stored."""
-        return self._index.info.height * self._index.info.width / 1e6
+        return self.index.info.height * self.index.info.width / 1e6
 
     def _on_gpu(
         self, sent: Sent, job: DecodeJob, out: Out[Pixels] | None, came: set[int]
     ) -> Generator[tuple[int, Pixels], None, _Trouble | None]:
         """Yield what the GPU delivers, up to where it passes over a frame; note it in `came`."""
-        is_damaged, left = self._index.verdicts.is_damaged, deque(job.wanted)
+        is_damaged, left = self.index.verdicts.is_damaged, deque(job.wanted)
         work = _Work()
         with closing(self._working(sent, job, out, work)) as frames:
             try:
@@ -216,7 +204,7 @@ class AutoDecoder(Generic[Pixels]):
             raise
         finally:
             cost = decoder.counters - before
-            self._counters.count(cost)
+            self.counters.count(cost)
             self._concealed = decoder.concealed
             self._chooser.done(
                 sent,

@@ -46,30 +46,18 @@ class TorchcodecDecoder:
 
     def __init__(self, index: StreamIndex, shape: FrameShape | None, decoding: Decoding) -> None:
         """Open nothing yet."""
-        self._index = index
-        self._shape = shape or FrameShape()
+        self.index = index
+        """The frames there are."""
+        self.shape = shape or FrameShape()
+        """What each frame is made into."""
         self._decoding = decoding
-        self._counters = DecodeCounters()
-        self._converter = FrameConverter(self._shape, index.info.orientation, str(index.source))
+        self.counters = DecodeCounters()
+        """What decoding cost so far, that of checking included."""
+        self._converter = FrameConverter(self.shape, index.info.orientation, str(index.source))
         self._plain = FrameConverter(FrameShape(), index.info.orientation, str(index.source))
         self._file: TorchcodecFile | None = None
         self._last: int | None = None
         """Index of the frame that came last."""
-
-    @property
-    def index(self) -> StreamIndex:
-        """The frames there are."""
-        return self._index
-
-    @property
-    def shape(self) -> FrameShape:
-        """What each frame is made into."""
-        return self._shape
-
-    @property
-    def counters(self) -> DecodeCounters:
-        """What decoding cost so far, that of checking included."""
-        return self._counters
 
     @property
     def concealed(self) -> frozenset[int]:
@@ -83,14 +71,14 @@ class TorchcodecDecoder:
             BackendError: the file is none for torchcodec; or concealing is asked for.
         """
         try:
-            with at_the_door(DecodeError, self._index.source, "decode"):
+            with at_the_door(DecodeError, self.index.source, "decode"):
                 yield from self._run(job, out)
         except BackendError:
             self.close()  # The next job begins anew.
             raise
 
     def _run(self, job: DecodeJob, out: Out[Array] | None) -> Iterator[tuple[int, Array]]:
-        index = self._index
+        index = self.index
         index.check(job.wanted[0])
         index.check(job.wanted[-1])
         index.check_unchanged(job.wanted[0])
@@ -108,7 +96,7 @@ class TorchcodecDecoder:
             for number in (number for number in numbers if number < stop):
                 pixels = conversion.pixels(number, self._frame(self._picture(number)))
                 if pixels is not None:
-                    self._counters.frames_delivered += 1
+                    self.counters.frames_delivered += 1
                     yield number, pixels
         missing = sorted({*lost, *conversion.refused})
         if missing:
@@ -133,7 +121,7 @@ class TorchcodecDecoder:
         Raises:
             BackendError: the two are not the same picture.
         """
-        index, key = self._index, (self._decoding.device, gop)
+        index, key = self.index, (self._decoding.device, gop)
         first, end = index.gop_range(gop)
         known = index.verdicts.sound.get(key, Sound(first))
         if known.is_all or numbers[-1] < known.stop:
@@ -141,7 +129,7 @@ class TorchcodecDecoder:
         # A GOP may be a whole film: no more than is asked for, and twice as much each time.
         least = max(_LEAST, 2 * (known.stop - first))
         frames = range(first, min(end, max(numbers[-1] + 1, first + least)))
-        plain = look_through(index, frames, numbers[0], self._counters)
+        plain = look_through(index, frames, numbers[0], self.counters)
         if plain is not None:
             self._check_same(numbers[0], plain)
             known = Sound(frames.stop)
@@ -158,30 +146,30 @@ class TorchcodecDecoder:
         if apart is None or not apart.is_same:
             said = "another size" if apart is None else f"{apart.mean:.1f} levels apart in the mean"
             raise BackendError(
-                f"torchcodec gives another picture of frame {number} of {self._index.source} than "
+                f"torchcodec gives another picture of frame {number} of {self.index.source} than "
                 f"PyAV ({said}); leave backend out, and PyAV decodes it"
             )
 
     def _picture(self, number: int) -> Array:
         if self._file is None:
-            self._file = TorchcodecFile(self._index, self._decoding)
-            self._counters.opens += 1
-        first, _ = self._index.gop_range(self._index.gop_of(number))
+            self._file = TorchcodecFile(self.index, self._decoding)
+            self.counters.opens += 1
+        first, _ = self.index.gop_range(self.index.gop_of(number))
         last, self._last = self._last, number
         picture = self._file.picture(number)
-        self._counters.brought_down_bytes += picture.nbytes if self._decoding.gpu is not None else 0
+        self.counters.brought_down_bytes += picture.nbytes if self._decoding.gpu is not None else 0
         before = first - 1 if last is None or not first - 1 <= last < number else last
-        self._counters.frames_decoded += number - before
-        self._counters.seeks += before != last
+        self.counters.frames_decoded += number - before
+        self.counters.seeks += before != last
         return picture
 
     def _frame(self, picture: Array) -> VideoFrame:
         """Return a picture as FFmpeg's frame, as it was stored: whoever takes it turns it."""
-        stored = self._index.info.orientation.stored(picture)
+        stored = self.index.info.orientation.stored(picture)
         return VideoFrame.from_numpy_buffer(np.ascontiguousarray(stored), format="rgb24")
 
     def _damaged(self, number: int) -> DecodeError:
-        index = self._index
+        index = self.index
         first, stop = index.gop_range(index.gop_of(number))
         return DecodeError(
             f"frame {number} of {index.source} cannot be decoded by torchcodec "

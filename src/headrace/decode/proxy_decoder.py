@@ -40,28 +40,16 @@ class ProxyDecoder:
         Raises:
             ConfigError: the shape is to keep an aspect ratio that the proxy has lost.
         """
-        self._index = index
-        self._shape = shape or FrameShape()
-        index.check_fit(self._shape.fit)
+        self.index = index
+        """The frames there are."""
+        self.shape = shape or FrameShape()
+        """What each frame is made into."""
+        index.check_fit(self.shape.fit)
         self._codecs = codecs or ProxyCodecs()
         self._is_owner = codecs is None
-        self._counters = DecodeCounters()
-        self._concealed: set[int] = set()
-
-    @property
-    def index(self) -> ProxyIndex:
-        """The frames there are."""
-        return self._index
-
-    @property
-    def shape(self) -> FrameShape:
-        """What each frame is made into."""
-        return self._shape
-
-    @property
-    def counters(self) -> DecodeCounters:
+        self.counters = DecodeCounters()
         """What decoding cost so far."""
-        return self._counters
+        self._concealed: set[int] = set()
 
     @property
     def concealed(self) -> frozenset[int]:
@@ -70,7 +58,7 @@ class ProxyDecoder:
 
     def run(self, job: DecodeJob, out: Out[Array] | None = None) -> Iterator[tuple[int, Array]]:
         """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
-        with at_the_door(DecodeError, self._index.source, "decode"):
+        with at_the_door(DecodeError, self.index.source, "decode"):
             yield from self._run(job, out)
 
     def rest(self) -> None:
@@ -83,11 +71,11 @@ class ProxyDecoder:
         self.rest()
 
     def _run(self, job: DecodeJob, out: Out[Array] | None) -> Iterator[tuple[int, Array]]:
-        index = self._index
+        index = self.index
         index.check(job.wanted[0])
         index.check(job.wanted[-1])
         self._concealed.clear()
-        codec = self._codecs.of(index.table, self._shape)
+        codec = self._codecs.of(index.table, self.shape)
         codec.converter.source = str(index.source)
         conversion: Conversion[Array] = Conversion(codec.converter, job.wanted, out)
         lost = index.lost.intersection(job.wanted)
@@ -98,7 +86,7 @@ class ProxyDecoder:
             for number, frame in self._found(file, codec, wanted, damaged):
                 if (pixels := conversion.pixels(number, frame)) is None:
                     continue
-                self._counters.frames_delivered += 1
+                self.counters.frames_delivered += 1
                 if number in lost:
                     self._concealed.add(number)
                     late.append((number, pixels))
@@ -113,7 +101,7 @@ class ProxyDecoder:
         self, file: BinaryIO, codec: ProxyCodec, wanted: Sequence[int], damaged: list[int]
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Yield the wanted frames in order; add those that do not come to `damaged`."""
-        keyframes = self._index.keyframes
+        keyframes = self.index.keyframes
         gops = keyframes[np.searchsorted(keyframes, wanted, "right") - 1].tolist()
         for gop, places in groupby(range(len(wanted)), gops.__getitem__):
             due = [wanted[place] for place in places]
@@ -133,12 +121,12 @@ class ProxyDecoder:
             begin = codec.at[1]
         elif codec.at is None or codec.at[0] is not self or codec.at[1] != gop:
             codec.codec.context.flush_buffers()
-            self._counters.seeks += 1
+            self.counters.seeks += 1
         codec.at = None
         came = begin - 1
         for number, packet in self._packets(file, begin, last):
             for shown in codec.codec.decode(number, packet).shown:
-                self._counters.frames_decoded += 1
+                self.counters.frames_decoded += 1
                 if not self._is_right(shown.frame, shown.ordinal, came):
                     return
                 came = shown.ordinal
@@ -147,7 +135,7 @@ class ProxyDecoder:
             codec.at = (self, last + 1)
             return
         for shown in codec.codec.decode(last, None).shown:
-            self._counters.frames_decoded += 1
+            self.counters.frames_decoded += 1
             if not self._is_right(shown.frame, shown.ordinal, came):
                 return
             came = shown.ordinal
@@ -156,11 +144,11 @@ class ProxyDecoder:
     def _is_right(self, frame: VideoFrame, number: int, before: int) -> bool:
         """Return whether a frame is the one behind `before`, whole, and of the proxy's size."""
         size = (frame.height, frame.width)
-        return number == before + 1 and not frame.is_corrupt and size == self._index.table.size
+        return number == before + 1 and not frame.is_corrupt and size == self.index.table.size
 
     def _packets(self, file: BinaryIO, first: int, last: int) -> Iterator[tuple[int, VideoPacket]]:
         """Yield frame and packet of [first, last], up to the first that is not as it was made."""
-        table, counters = self._index.table, self._counters
+        table, counters = self.index.table, self.counters
         part = slice(first, last + 1)
         offsets, sizes = table.offsets[part], table.sizes[part]
         begin, stop = int(offsets[0]), int(offsets[-1] + sizes[-1])
@@ -184,7 +172,7 @@ class ProxyDecoder:
         Raises:
             OpenError: it is gone, or is not the one that was made.
         """
-        index = self._index
+        index = self.index
         source, path = index.proxy, index.proxy.proxy
         what = f"frame {wanted} of {source} was asked for (at {index.seconds(wanted):.3f} s)"
         pts = int(index.pts[wanted])
@@ -197,7 +185,7 @@ class ProxyDecoder:
                 source=str(source),
                 pts=pts,
             ) from error
-        self._counters.opens += 1
+        self.counters.opens += 1
         found = os.fstat(file.fileno()).st_size
         if found != source.proxy_bytes:
             file.close()
@@ -212,7 +200,7 @@ class ProxyDecoder:
     def _missing(
         self, damaged: Sequence[int], lost: frozenset[int], refused: dict[int, DecodeError]
     ) -> DecodeError:
-        index, missing = self._index, sorted({*damaged, *lost, *refused})
+        index, missing = self.index, sorted({*damaged, *lost, *refused})
         first = missing[0]
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         why = "the file was damaged there when its proxy was made; skip such frames"

@@ -67,9 +67,12 @@ class PyavDecoder(Generic[Pixels]):
         converter: Converter[Pixels] | None = None,
     ) -> None:
         """Open nothing yet; `converter` makes the pixels, arrays unless it is given."""
-        self._index = index
-        self._shape = shape or FrameShape()
-        self._counters = DecodeCounters()
+        self.index = index
+        """The frames there are."""
+        self.shape = shape or FrameShape()
+        """What each frame is made into."""
+        self.counters = DecodeCounters()
+        """What decoding cost so far."""
         self._nvdec = (
             None
             if decoding.gpu is None
@@ -77,36 +80,21 @@ class PyavDecoder(Generic[Pixels]):
                 decoding.gpu,
                 index,
                 keeps_frames=decoding.keeps_on_device,
-                counters=self._counters,
+                counters=self.counters,
             )
         )
         upright = index.info.orientation
-        made: Any = converter or FrameConverter(self._shape, upright, str(index.source))
+        made: Any = converter or FrameConverter(self.shape, upright, str(index.source))
         self._converter: Converter[Pixels] = made
-        self._passage = Passage(index, self._counters, self._nvdec)
+        self._passage = Passage(index, self.counters, self._nvdec)
         self._depth = 0
         """GOPs before its own at which decoding a frame last had to begin."""
         self._concealed: set[int] = set()
 
     @property
-    def index(self) -> StreamIndex:
-        """The frames there are."""
-        return self._index
-
-    @property
-    def shape(self) -> FrameShape:
-        """What each frame is made into."""
-        return self._shape
-
-    @property
-    def counters(self) -> DecodeCounters:
-        """What decoding cost so far."""
-        return self._counters
-
-    @property
     def brought_down_bytes(self) -> int:
         """Bytes of the frames that came down from a GPU so far; 0 where the CPU decodes."""
-        return self._counters.brought_down_bytes
+        return self.counters.brought_down_bytes
 
     @property
     def concealed(self) -> frozenset[int]:
@@ -116,7 +104,7 @@ class PyavDecoder(Generic[Pixels]):
     def run(self, job: DecodeJob, out: Out[Pixels] | None = None) -> Iterator[tuple[int, Pixels]]:
         """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
         try:
-            with at_the_door(DecodeError, self._index.source, "decode"):
+            with at_the_door(DecodeError, self.index.source, "decode"):
                 yield from self._run(job, out)
         except BackendError:
             # Of a GPU. The next job begins anew, not in the middle of what was refused.
@@ -124,21 +112,21 @@ class PyavDecoder(Generic[Pixels]):
             raise
 
     def _run(self, job: DecodeJob, out: Out[Pixels] | None) -> Iterator[tuple[int, Pixels]]:
-        self._index.check(job.wanted[0])
-        self._index.check(job.wanted[-1])
-        self._index.check_unchanged(job.wanted[0])
+        self.index.check(job.wanted[0])
+        self.index.check(job.wanted[-1])
+        self.index.check_unchanged(job.wanted[0])
         self._concealed.clear()
         lost: list[int] = []
         conversion: Conversion[Pixels] = Conversion(self._converter, job.wanted, out)
         for number, pixels in self._found(job, conversion, lost):
-            self._counters.frames_delivered += 1
+            self.counters.frames_delivered += 1
             yield number, pixels
         if lost and self._nvdec is not None and self._is_fine_on_the_cpu(lost[0]):
             raise self._nvdec.failed(lost[0])
         if lost and job.conceals:
-            for number, frame in concealed(self._index, lost, self._counters):
+            for number, frame in concealed(self.index, lost, self.counters):
                 if (shown := conversion.pixels(number, frame)) is not None:
-                    self._counters.frames_delivered += 1
+                    self.counters.frames_delivered += 1
                     self._concealed.add(number)
                     yield number, shown
             lost = [number for number in lost if number not in self._concealed]
@@ -164,7 +152,7 @@ class PyavDecoder(Generic[Pixels]):
         when it is settled.
         """
         left = deque(job.wanted)
-        passage, verdicts = self._passage, self._index.verdicts
+        passage, verdicts = self._passage, self.index.verdicts
         while left:
             number = left[0]
             if verdicts.is_damaged(number):
@@ -189,7 +177,7 @@ class PyavDecoder(Generic[Pixels]):
                     while came:
                         yield from self._confirmed(left, came, lost)
                 if not left or left[0] != number:
-                    self._depth = max(0, self._index.gop_of(number) - gop)
+                    self._depth = max(0, self.index.gop_of(number) - gop)
                     break
                 passage.lose()
             else:
@@ -229,7 +217,7 @@ class PyavDecoder(Generic[Pixels]):
 
         Each is tried when those before did not bring the frame.
         """
-        index, gop = self._index, self._index.gop_of(number)
+        index, gop = self.index, self.index.gop_of(number)
         entry = self._back(gop, self._depth)
         if not index.verdicts.knows(number) and index.gop_trust[entry] != Trust.DOUBTFUL:
             if index.can_skip:
@@ -253,32 +241,32 @@ class PyavDecoder(Generic[Pixels]):
 
     def _find_out(self, number: int) -> None:
         """See to it that frame `number` is known, and those that are found out with it are kept."""
-        if not self._index.verdicts.knows(number):
-            find_out(self._index, number)
-            keep_verdicts(self._index)
+        if not self.index.verdicts.knows(number):
+            find_out(self.index, number)
+            keep_verdicts(self.index)
 
     def _back(self, gop: int, depth: int) -> int:
         """Return the GOP `depth` before another, or the first certain entry on the way there."""
-        first, _ = certain_span(self._index, gop)
+        first, _ = certain_span(self.index, gop)
         return max(first, gop - depth)
 
     def _is_right(self, number: int, frame: VideoFrame) -> bool:
         """Return whether a picture is that of the plain decode, as far as one is known."""
-        verdicts = self._index.verdicts
+        verdicts = self.index.verdicts
         if not verdicts.knows(number):
             return True
         picture = frame if self._nvdec is None else self._nvdec.planar(frame)
         return not verdicts.differs(number, digest_of(picture))
 
     def _is_fine_on_the_cpu(self, number: int) -> bool:
-        with closing(PyavDecoder(self._index, self._shape)) as other:
+        with closing(PyavDecoder(self.index, self.shape)) as other:
             try:
                 return any(other.run(DecodeJob((number,), goes_on=False)))
             except DecodeError:
                 return False
 
     def _undecodable(self, missing: list[int]) -> DecodeError:
-        index = self._index
+        index = self.index
         first = missing[0]
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         return DecodeError(
