@@ -4,7 +4,15 @@ import multiprocessing
 
 import pytest
 
-from headrace.errors import ConfigError, DecodeError, HeadraceError, OpenError, StageError
+from headrace.errors import (
+    ConfigError,
+    DecodeError,
+    HeadraceError,
+    OpenError,
+    StageError,
+    first_line,
+    in_words,
+)
 
 ERRORS = [
     ConfigError("too much"),
@@ -23,3 +31,16 @@ def test_an_error_is_the_same_on_the_other_side_of_a_pipe(error):
     assert type(found) is type(error)
     assert isinstance(found, HeadraceError)
     assert (str(found), found.args, vars(found)) == (str(error), error.args, vars(error))
+
+
+@pytest.mark.parametrize(
+    ("said", "line", "words"),
+    [
+        ("no space left\nmore", "no space left", "OSError: no space left"),
+        ("\n  late\n", "late", "OSError: late"),
+        ("", "OSError", "OSError: no reason given"),
+    ],
+)
+def test_an_error_is_said_in_one_line_also_where_it_says_nothing(said, line, words):
+    assert first_line(OSError(said)) == line
+    assert in_words(OSError(said)) == words

@@ -32,6 +32,11 @@ def in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}"
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line that an error says; its kind, where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 class ConfigError(HeadraceError, ValueError):
     """The caller asked for something impossible; the message says what is possible."""
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.errors import BackendError
+from headrace.errors import BackendError, first_line
 from headrace.runtime.forks import check_cuda_after_fork
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def device_memory(shape: tuple[int, ...], device: str) -> "torch.Tensor":
     try:
         return torch.empty(shape, dtype=torch.uint8, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0][:200]
+        reason = first_line(error)[:200]
         raise BackendError(
             f"frames of {list(shape)} were to lie on {device}, and PyTorch gives no memory there: "
             f"{reason}; if it is short, give a smaller memory_budget, batch or size; or leave "

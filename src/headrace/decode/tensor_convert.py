@@ -21,7 +21,7 @@ from headrace.decode.resampling import (
     linear,
 )
 from headrace.decode.tensor_planes import Planes, planes_of
-from headrace.errors import BackendError, ConfigError, HeadraceError
+from headrace.errors import BackendError, ConfigError, HeadraceError, first_line
 from headrace.video.shape import Crop, FrameShape, Orientation
 from headrace.video.stream_index import StreamIndex
 
@@ -146,7 +146,7 @@ class TensorConverter:
         except HeadraceError:
             raise
         except (RuntimeError, TypeError, ValueError) as error:
-            reason = str(error).partition("\n")[0][:200]
+            reason = first_line(error)[:200]
             raise BackendError(
                 f"frames of {self._source} cannot be made into tensors on {self._device}: "
                 f"{reason}; if memory is short, read fewer files or frames at a time, or smaller "

@@ -16,7 +16,7 @@ from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoding import Decoding
 from headrace.decode.nvdec import context_of_torch
 from headrace.decode.pixels import Array
-from headrace.errors import BackendError
+from headrace.errors import BackendError, first_line
 from headrace.runtime.forks import check_cuda_after_fork
 from headrace.video.container import open_container
 from headrace.video.frame_mappings import to_frame_mappings
@@ -141,4 +141,4 @@ class TorchcodecFile:
 
 
 def _line(error: BaseException) -> str:
-    return (str(error).partition("\n")[0] or type(error).__name__)[:200]
+    return first_line(error)[:200]

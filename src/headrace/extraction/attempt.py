@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, first_line
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.recorder import Recorder
 from headrace.profiling.inputs import LostFrame
@@ -86,7 +86,7 @@ class Ended:
         except KeyboardInterrupt:
             return cls(outcome="interrupted")
         except HeadraceError as failure:
-            return cls(outcome="failed", error=str(failure).splitlines()[0])
+            return cls(outcome="failed", error=first_line(failure))
 
 
 @dataclass(frozen=True, kw_only=True)

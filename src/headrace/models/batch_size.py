@@ -7,7 +7,7 @@ from typing import Any, Final
 import psutil
 import torch
 
-from headrace.errors import BackendError
+from headrace.errors import BackendError, first_line
 from headrace.models.memory_peaks import KnownPeaks, bytes_per_frame, predicted_peak
 from headrace.models.model import Model
 from headrace.models.out_of_memory import is_out_of_memory
@@ -241,7 +241,7 @@ def _seconds(run: Callable[[int], object], size: int, clock: Clock) -> float:
 
 def _check_memory(error: RuntimeError, size: int) -> None:
     """Pass over an error that says that memory ran out, of more than one frame; raise others."""
-    words = (str(error).strip() or type(error).__name__).splitlines()[0]
+    words = first_line(error)
     if size == 1 or not is_out_of_memory(error):
         raise BackendError(
             f"no batch size can be chosen, the model fails with batches of {size}: {words}; "

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic
 import torch
 from torch import nn
 
-from headrace.errors import BackendError
+from headrace.errors import BackendError, first_line
 from headrace.models.compute import Compute, check_available
 from headrace.models.fixed_batch import FixedBatch
 from headrace.models.model import Model, Result, channels_last
@@ -126,7 +126,7 @@ def warm_up(model: Model[Result], shape: tuple[int, ...]) -> None:
         other = "" if precision == "float32" else ", float32"
         raise BackendError(
             f"{model.name} cannot run on {device}{how} with batches of {shape[0]}: "
-            f"{_first_line(error)}; use a smaller --batch-size{other} or another --device"
+            f"{first_line(error)}; use a smaller --batch-size{other} or another --device"
         ) from error
 
 
@@ -134,7 +134,7 @@ def not_compiled(model: Model[Any], batch_size: int, error: BaseException) -> Ba
     """Return the error that says that a model cannot be compiled, and why."""
     return BackendError(
         f"{model.name} cannot be compiled on {model.compute.device} for batches of {batch_size}: "
-        f"{_first_line(error)}; install what torch.compile needs (a C++ compiler such as g++; "
+        f"{first_line(error)}; install what torch.compile needs (a C++ compiler such as g++; "
         "Triton on a GPU), use a smaller --batch-size, or leave out --enable-compile"
     )
 
@@ -153,7 +153,7 @@ def placed(model: Model[Result], compute: Compute) -> Model[Result]:
             module = module.to(memory_format=channels_last(ndim))
     except RuntimeError as error:
         raise BackendError(
-            f"{model.name} does not fit on {compute.device}: {_first_line(error)}; "
+            f"{model.name} does not fit on {compute.device}: {first_line(error)}; "
             "use a smaller model or another --device"
         ) from error
     return replace(model, module=module, compute=compute)
@@ -178,7 +178,3 @@ def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) 
     except (RuntimeError, OSError) as error:
         raise not_compiled(model, shape[0], error) from error
     return compiled
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -8,7 +8,7 @@ import torch
 import torchvision
 from torch import fx, nn
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, first_line
 from headrace.models.precision import Device
 
 _SHOWN: Final = 3
@@ -94,7 +94,7 @@ def _graph(module: nn.Module) -> fx.Graph:
     except _NO_GRAPH as error:
         raise ConfigError(
             "the model cannot be cut: what it computes depends on the values of its tensors, so "
-            f"that no graph of it can be drawn ({str(error).splitlines()[0]}); run it whole"
+            f"that no graph of it can be drawn ({first_line(error)}); run it whole"
         ) from error
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, first_line
 
 _FORMAT: Final = "headrace_head"
 _VERSION: Final = 1
@@ -52,8 +52,7 @@ class TrainedHead:
             partial.replace(path)
         except (OSError, RuntimeError) as error:
             raise ConfigError(
-                f"cannot write the head {path}: {str(error).splitlines()[0]}; "
-                "give another folder with --out"
+                f"cannot write the head {path}: {first_line(error)}; give another folder with --out"
             ) from error
         finally:
             partial.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from torch import nn
 from torchvision import models
 from torchvision.models import WeightsEnum
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, first_line
 from headrace.models.catalogue import input_of, own_preset, preset_of, task_of
 from headrace.models.checkpoint import NO_CHECKPOINT, check_fit, read_checkpoint, state_of
 from headrace.models.class_names import ClassNames
@@ -110,7 +110,7 @@ def _from_torchvision(name: str, preset: WeightsEnum) -> nn.Module:
     except (OSError, HTTPException, *NO_CHECKPOINT) as error:
         raise ConfigError(
             f"the weights {preset} of {name} can be had neither from the cache "
-            f"{torch.hub.get_dir()} nor from the network ({_first_line(error)}); "
+            f"{torch.hub.get_dir()} nor from the network ({first_line(error)}); "
             "give --weights FILE, or --weights none for random ones"
         ) from error
 
@@ -177,7 +177,3 @@ def _head(state: Mapping[str, torch.Tensor]) -> str:
     """
     matrices = [k for k, v in state.items() if k.endswith(".weight") and v.ndim in (2, 4, 5)]
     return ([key for key in matrices if _DETECTION_HEAD.search(key)] or matrices)[-1]
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

@@ -11,7 +11,7 @@ from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.option_words import in_option_words
 from headrace.decode.pictures import PictureFile
-from headrace.errors import BackendError, HeadraceError
+from headrace.errors import BackendError, HeadraceError, first_line
 from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model
 from headrace.models.out_of_memory import is_out_of_memory, release_memory
@@ -369,4 +369,4 @@ def _carriers_of(model: Model[Any], options: RunOptions) -> Carriers:
 def _words(failure: HeadraceError) -> str:
     """Return the first line of what went wrong; where memory ran out, also what to do."""
     advice = "; use a smaller --batch-size" if is_out_of_memory(failure.__cause__) else ""
-    return in_option_words(str(failure).splitlines()[0]) + advice
+    return in_option_words(first_line(failure)) + advice

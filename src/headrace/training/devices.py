@@ -5,7 +5,7 @@ import torch
 from headrace.decode.chooser import device_of
 from headrace.decode.decoding import Decoding
 from headrace.decode.open import capabilities_of
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import BackendError, ConfigError, first_line
 from headrace.runtime.gpus import why_no_gpu
 from headrace.sizes import check_integers
 
@@ -27,7 +27,7 @@ def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
         except RuntimeError as error:
             raise BackendError(
                 f"pin_memory=True was asked for, which is for copying to a GPU, and torch finds "
-                f"none; leave it out ({_first_line(error)})"
+                f"none; leave it out ({first_line(error)[:200]})"
             ) from error
 
 
@@ -127,9 +127,5 @@ def _check_device(device: torch.device | str) -> None:
     except (RuntimeError, AssertionError, ImportError) as error:
         raise BackendError(
             f"device {str(asked)!r} was asked for, torch {torch.__version__} cannot use it here "
-            f"({_first_line(error)}); leave device out for batches on the CPU"
+            f"({first_line(error)[:200]}); leave device out for batches on the CPU"
         ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:200]

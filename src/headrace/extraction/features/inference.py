@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.errors import BackendError
+from headrace.errors import BackendError, first_line
 from headrace.extraction.features.model import PROBED_SIZE, FeatureModel
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import Effort
@@ -98,7 +98,7 @@ class Inference:
         if is_out_of_memory(error) and size == 1:
             raise error
         if not is_out_of_memory(error):
-            words = (str(error).strip() or type(error).__name__).splitlines()[0]
+            words = first_line(error)
             raise BackendError(
                 f"{self._model.model.name} cannot run on {self._model.numerics.device} with "
                 f"batches of {size}: {words}; use a smaller model or another --device"

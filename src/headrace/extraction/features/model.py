@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from headrace.errors import BackendError, ConfigError, in_words
+from headrace.errors import BackendError, ConfigError, first_line, in_words
 from headrace.extraction.features.facts import FeatureFacts
 from headrace.extraction.features.own_model import Own, own_model
 from headrace.extraction.features.sampling import Sampling
@@ -67,7 +67,7 @@ class FeatureModel:
         except RuntimeError as error:
             raise BackendError(
                 f"{self.model.name} cannot run on {self.numerics.device}: "
-                f"{(str(error).strip() or type(error).__name__).splitlines()[0]}; "
+                f"{first_line(error)}; "
                 "use a smaller model or another --device"
             ) from error
 

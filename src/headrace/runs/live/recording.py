@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from headrace.errors import first_line
 from headrace.live.source import LiveSource
 from headrace.profiling.flow import QueueRecord, StageRecord
 from headrace.profiling.inputs import LostFrame
@@ -77,7 +78,7 @@ def source_records(flow: LiveFlow) -> tuple[SourceRecord, ...]:
         SourceRecord(
             name=source.name,
             arrived=reading.arrived,
-            error=None if reading.error is None else str(reading.error).splitlines()[0],
+            error=None if reading.error is None else first_line(reading.error),
         )
         for source, reading in pairs
     )
@@ -135,7 +136,7 @@ def _events(
         )
     for number, reading in enumerate(flow.readings):
         if reading.error is not None:
-            words = str(reading.error).splitlines()[0]
+            words = first_line(reading.error)
             at = seconds(reading.failed_ns)
             yield EventRecord(at_seconds=at, source=number, kind="failed", words=words)
     for at_ns, words in failures:

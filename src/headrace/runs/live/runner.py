@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import ConfigError, HeadraceError, first_line
 from headrace.live.options import SourceOptions
 from headrace.live.overload import Overload
 from headrace.live.source import LiveSource
@@ -195,7 +195,7 @@ class LiveRunner:
         except KeyboardInterrupt:
             outcome = "interrupted"
         except HeadraceError as failure:
-            outcome, error = "failed", str(failure).splitlines()[0]
+            outcome, error = "failed", first_line(failure)
         if self.board is not None:
             self.board.end()
         stage_parts, queue_parts = stage_records(flow, fan)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, first_line
 from headrace.runs.live.values import Answered
 from headrace.runtime.clock import Clock
 from headrace.runtime.fan_out import FanOut, Outlet
@@ -111,7 +111,7 @@ class SinkEnds:
                 self._note(failure)
 
     def _note(self, error: HeadraceError) -> None:
-        words = str(error).splitlines()[0]
+        words = first_line(error)
         if words not in {said for _, said in self.failures}:
             self.failures.append((self._clock.now_ns(), words))
             self._on_notice(words)

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from headrace.errors import first_line
 from headrace.live.events import Event
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.session import Pace
@@ -162,7 +163,7 @@ def source_state(
         began_ns: When the run began.
     """
     if reading.error is not None:
-        return "failed", reading.failed_ns, str(reading.error).splitlines()[0]
+        return "failed", reading.failed_ns, first_line(reading.error)
     told = [event for event in events if event.kind in _STATES]
     if told:
         state = _STATES[told[-1].kind]

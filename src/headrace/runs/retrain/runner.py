@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import ConfigError, HeadraceError, first_line
 from headrace.profiling.machine import provenance
 from headrace.profiling.session import Outcome, Session
 from headrace.profiling.setup import StartUpPart
@@ -212,7 +212,7 @@ class _Ending:
         except KeyboardInterrupt:
             self._note("interrupted", None)
         except HeadraceError as failure:
-            self._note("failed", str(failure).splitlines()[0])
+            self._note("failed", first_line(failure))
 
     def _note(self, outcome: Outcome, error: str | None) -> None:
         if self.outcome == "complete":

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from headrace.errors import BackendError
+from headrace.errors import BackendError, first_line
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.models.transfer import transfer
@@ -137,7 +137,7 @@ class Trainer:
                 raise
             raise BackendError(
                 f"{self._model.name} cannot be trained on {self._model.compute.device} with "
-                f"batches of {batch_size}: {(str(error) or type(error).__name__).splitlines()[0]}; "
+                f"batches of {batch_size}: {first_line(error)}; "
                 "use a smaller --batch-size, train fewer layers, or add --checkpoint-gradients"
             ) from error
 
