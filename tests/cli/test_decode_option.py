@@ -38,9 +38,9 @@ def test_what_the_cpu_did_alone_of_what_it_was_to_share_is_noted_with_the_reason
     out = tmp_path / "out"
     code, said, err = call("run", good, *FAST, "--decode", "auto", "--out", out)
     assert (code, err) == (0, "")
-    assert "--decode auto: cpu: " in said
+    assert "decoded by cpu: " in said
     [note] = json.loads((out / "session.json").read_text())["notes"]
-    assert re.match(r"--decode auto: cpu: \d+ jobs, 30 frames, .*; the CPU alone, as ", note)
+    assert re.match(r"decoded by cpu: \d+ jobs, 30 frames, .*; the CPU alone, as ", note)
 
 
 @needs_no_gpu
