@@ -46,7 +46,7 @@ def test_what_cannot_be_is_refused(name, wrong, words):
             "features",
             "frames clip_len stride model_name layer weights prep_level model device precision "
             "dtype damaged",
-            "out batch_size workers ray cache rate",
+            "out batch_size workers ray cache rate decode",
         ),
         ("proxies", "size gop codec damaged", "out workers"),
     ],
