@@ -9,14 +9,14 @@ import torch
 from decode.gpus import needs_gpu, needs_no_gpu
 from decode.linear import linear_frames
 from headrace.decode.decoding import Decoding
-from headrace.decode.nvdec import Nvdec
+from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.open import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.reading import read_whole
 from headrace.errors import BackendError, DecodeError
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, read_number, write_clip
-from headrace.video.codec import mark, new_codec, packets_of
+from headrace.video.codec import PlainCodec, new_codec, packets_of
 from headrace.video.container import open_container
 from headrace.video.shape import Crop, FrameShape
 from headrace.video.stream_index import StreamIndex
@@ -127,22 +127,20 @@ def test_pixels_that_only_the_cpu_converts_end_the_job_with_words(scanned):
 def test_frames_that_stay_are_handed_on_as_they_are(scanned):
     index = scanned("h264")
     frame = read_frames(index.source.path)[0]
-    assert Nvdec(0, index, keeps_frames=True).delivered(frame) is frame
+    assert GpuFrames(ON_GPU, index).delivered(frame) is frame
 
 
 def test_one_keyframe_is_brought_down_to_be_checked_and_no_other(scanned, monkeypatch):
     index, brought_down = scanned("h264_b_pyramid"), []
-    gpu = Nvdec(0, index, keeps_frames=True)
+    gpu = GpuFrames(ON_GPU, index)
     monkeypatch.setattr(gpu, "planar", lambda frame: brought_down.append(frame) or frame)
     container, gpu._stream = open_container(index.source)
     with container:
-        codec, came = new_codec(gpu._stream), 0
+        codec, came = PlainCodec(new_codec(gpu._stream)), 0
         for ordinal, packet in enumerate(packets_of(container, gpu._stream, "clip")):
-            if packet is not None:
-                mark(packet, ordinal)
-            frames = codec.decode(packet)
-            gpu.check(ordinal, packet, frames)
-            came += len(frames)
+            shown = codec.decode(ordinal, packet).shown
+            gpu.check(ordinal, packet, shown)
+            came += len(shown)
     assert came == len(index)
     assert [frame.key_frame for frame in brought_down] == [True]
 

@@ -18,15 +18,18 @@ from decode.gpus import needs_gpu, needs_no_gpu
 from decode.stand_in import SHAPES
 from headrace.decode import nvdec
 from headrace.decode.convert import FrameConverter
-from headrace.decode.nvdec import Nvdec
+from headrace.decode.decoding import Decoding
+from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.errors import BackendError
 from headrace.testing.synth import KINDS, write_clip
+from headrace.video.codec import Shown
 from headrace.video.shape import Orientation
 from headrace.video.stream_index import StreamIndex
 from media import read_frames
 
+ON_GPU = Decoding.on_gpu(0)
 SEMIPLANAR = {"yuv420p": "nv12", "yuvj420p": "nv12", "yuv420p10le": "p010le"}
 
 
@@ -48,7 +51,7 @@ def frames_of(index, shape=None, *, gpu):
 )
 def test_frames_as_gpus_store_them_become_those_of_the_cpu(scanned, kind, shape):
     index = scanned(kind)
-    gpu = Nvdec(0, index)
+    gpu = GpuFrames(ON_GPU, index)
     for frame in read_frames(index.source.path)[:4]:
         stored = VideoReformatter().reformat(frame, format=SEMIPLANAR[frame.format.name])
         stored.colorspace = frame.colorspace
@@ -174,11 +177,12 @@ def test_a_driver_without_its_decoder_is_said_so_with_the_cure(scanned, monkeypa
 def test_what_comes_down_is_counted_in_bytes(scanned):
     index = scanned("h264")
     frames = list(read_frames(str(index.source)))[:2]
-    found = Nvdec(0, index)
-    found.check(0, None, frames)
+    shown = [Shown(number, frame) for number, frame in enumerate(frames)]
+    found = GpuFrames(ON_GPU, index)
+    found.check(0, None, shown)
     assert found.brought_down_bytes == sum(p.buffer_size for f in frames for p in f.planes)
     counters = DecodeCounters(opens=1)
-    Nvdec(0, index, counters=counters).check(0, None, frames)
+    GpuFrames(ON_GPU, index, counters).check(0, None, shown)
     assert counters == DecodeCounters(opens=1, brought_down_bytes=found.brought_down_bytes)
 
 

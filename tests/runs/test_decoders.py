@@ -14,6 +14,7 @@ from decode.backends import needs_torchcodec
 from decode.doubles_of_gpu import Fails, stands_in
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.decode.decoding import Decoding
+from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.index_store import IndexStore
 from headrace.decode.nvdec import Nvdec
 from headrace.decode.pictures import PictureFile
@@ -36,7 +37,7 @@ from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
-from headrace.video.codec import new_codec
+from headrace.video.codec import PlainCodec, new_codec
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
 from runs.tiny import tiny_classifier
@@ -339,8 +340,8 @@ def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypa
     def counting(self, ordinal, packet, frames):
         self._counters.brought_down_bytes += 100 * len(frames)
 
-    monkeypatch.setattr(Nvdec, "codec", lambda self, stream: new_codec(stream))
-    monkeypatch.setattr(Nvdec, "check", counting)
+    monkeypatch.setattr(Nvdec, "codec", lambda self, stream: PlainCodec(new_codec(stream)))
+    monkeypatch.setattr(GpuFrames, "check", counting)
     options = chosen(good, tmp_path, decode="cuda")
     runner = Runner(options=options, indexes=(StreamIndex.scan(good),), model=tiny_classifier())
     session = runner.run()

@@ -46,12 +46,12 @@ class Capabilities:
         if isinstance(index, ProxyIndex):
             if decoding.gpu is not None or decoding.backend != "pyav":
                 raise BackendError(
-                    f"{_named(decoding)} was asked for to decode the proxy of {index.source}; "
-                    f"proxies are decoded on the CPU, by PyAV: {_cure(decoding)}"
+                    f"{decoding.in_words} was asked for to decode the proxy of {index.source}; "
+                    f"proxies are decoded on the CPU, by PyAV: {decoding.cure}"
                 )
             return
-        asked = f"{_named(decoding)} was asked for to decode {index.source}"
-        self._check_way(asked, _cure(decoding), index, shape)
+        asked = f"{decoding.in_words} was asked for to decode {index.source}"
+        self._check_way(asked, decoding.cure, index, shape)
         if decoding.stays_on_gpu and not self.can_keep_on_device:
             raise BackendError(
                 f"{asked} and to keep its frames there, which the backend {decoding.backend} "
@@ -71,7 +71,7 @@ class Capabilities:
             fields = ", interlaced" if info.is_interlaced else ""
             raise BackendError(
                 f"{asked}, which is {info.codec} in {info.pixel_format}{size}{fields}; it is asked "
-                f"for {self._words()}; {_cure(decoding)}, or encode the file anew"
+                f"for {self._words()}; {decoding.cure}, or encode the file anew"
             )
 
     def _check_way(
@@ -112,15 +112,6 @@ def _needs_more_than_packets(index: StreamIndex) -> str | None:
     if len(index.told) or index.is_told_once:
         return "it changes on the way how it is to be decoded"
     return None
-
-
-def _named(decoding: Decoding) -> str:
-    device = "the CPU" if decoding.gpu is None else f"GPU {decoding.gpu}"
-    return device if decoding.backend == "pyav" else f"{decoding.backend} on {device}"
-
-
-def _cure(decoding: Decoding) -> str:
-    return f"leave {'gpu' if decoding.backend == 'pyav' else 'backend'} out"
 
 
 def _is_in(name: str, names: tuple[str, ...] | None) -> bool:

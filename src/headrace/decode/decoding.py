@@ -109,6 +109,17 @@ class Decoding:
         return int(number) if is_numbered else None
 
     @property
+    def in_words(self) -> str:
+        """What decodes, as messages call it: `GPU 0`, `torchcodec on the CPU`."""
+        device = "the CPU" if self.gpu is None else f"GPU {self.gpu}"
+        return device if self.backend == "pyav" else f"{self.backend} on {device}"
+
+    @property
+    def cure(self) -> str:
+        """What to leave out so that PyAV decodes on the CPU, as messages say it."""
+        return f"leave {'gpu' if self.backend == 'pyav' else 'backend'} out"
+
+    @property
     def is_auto(self) -> bool:
         """Whether each job is sent to the CPU or the GPU."""
         return self.device == "auto"

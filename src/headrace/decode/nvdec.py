@@ -1,9 +1,4 @@
-"""NVDEC: FFmpeg's decoders on an NVIDIA GPU, whose frames come down to the CPU or stay there.
-
-Not yet run on a GPU by us. What FFmpeg and this file do there was run with a stand-in for the
-driver: tests/decode/test_nvdec.py. What PyTorch does with frames that stay was run on the CPU only.
-So each decoder holds a picture against the CPU's. `pytest -k gpu` does all of it on a GPU.
-"""
+"""NVDEC: FFmpeg's decoders on an NVIDIA GPU, and how CUDA is started there. See `gpu_frames`."""
 
 from __future__ import annotations
 
@@ -13,27 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import av
-import numpy as np
 from av.codec.hwaccel import HWAccel, hwdevices_available
-from av.video.codeccontext import VideoCodecContext
-from av.video.frame import PictureType, VideoFrame
-from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
-from headrace.decode.protocol import DecodeCounters
+from headrace.decode.decoding import Decoding
 from headrace.errors import BackendError
 from headrace.runtime.forks import check_cuda_after_fork
-from headrace.video.codec import (
-    CODECS_MADE_ANEW,
-    VideoPacket,
-    frame_alone,
-    new_codec,
-    ordinal_of,
-)
+from headrace.video.codec import CODECS_MADE_ANEW, PlainCodec, new_codec
 from headrace.video.door import describe
-from headrace.video.planes import rows_of
-from headrace.video.stream_index import StreamIndex
 
 CAPABILITIES = Capabilities(
     # FFmpeg decodes AV1 by libdav1d; its own decoder does not start on NVDEC through PyAV 18.1.
@@ -51,171 +34,68 @@ _DECODER = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
 
 
 class Nvdec:
-    """What a decoder of one stream needs of a GPU. Not thread-safe: one per decoder."""
+    """FFmpeg's codecs of one stream on a GPU: `GpuCodecs`. Not thread-safe."""
 
-    _stream: VideoStream
-
-    def __init__(
-        self,
-        gpu: int,
-        index: StreamIndex,
-        *,
-        keeps_frames: bool = False,
-        counters: DecodeCounters | None = None,
-    ) -> None:
+    def __init__(self, decoding: Decoding, source: object) -> None:
         """Touch no GPU yet.
 
         Args:
-            gpu: Its number, as torch counts those that CUDA_VISIBLE_DEVICES leaves.
-            index: The frames there are, of what GPUs are asked for: see `CAPABILITIES`.
-            keeps_frames: Whether frames stay on the GPU; else they come down.
-            counters: Told of the bytes that come down; None: some of its own.
+            decoding: On which GPU, as torch counts those that CUDA_VISIBLE_DEVICES leaves; and
+                whether frames stay there.
+            source: What is decoded, in messages.
         """
-        self._gpu = gpu
-        self._keeps_frames = keeps_frames
-        self._index = index
-        self._converter = VideoReformatter()
-        self._keyframes: dict[int, VideoPacket] = {}
-        self._needs_check = True
-        self._counters = DecodeCounters() if counters is None else counters
+        self._decoding = decoding
+        self._asked = f"{decoding.in_words} was asked for to decode {source}"
 
-    @property
-    def brought_down_bytes(self) -> int:
-        """Bytes of the frames that came down so far, as they lie in main memory."""
-        return self._counters.brought_down_bytes
-
-    @property
-    def _asked(self) -> str:
-        return f"GPU {self._gpu} was asked for to decode {self._index.source}"
-
-    def codec(self, stream: VideoStream) -> VideoCodecContext:
-        """Return a new codec of the stream, on the GPU.
-
-        Raises:
-            BackendError: there is no such GPU, or FFmpeg has no such codec for it; or this process
-                was forked from one that uses CUDA.
-        """
-        check_cuda_after_fork(self._asked)
-        self._stream = stream
-        self._keyframes.clear()
+    def codec(self, stream: VideoStream) -> PlainCodec:
+        """Return a new codec of the stream, on the GPU: see `GpuCodecs.codec`."""
+        cure = self._decoding.cure
         if "cuda" not in hwdevices_available():
             raise BackendError(
                 f"{self._asked}, and PyAV's FFmpeg is built without CUDA; install PyAV as a wheel, "
-                "or leave gpu out"
+                f"or {cure}"
             )
-        try:
-            with context_of_torch(self._gpu):
-                self._check_decoder()
-                # Never in software instead: FFmpeg then gives no frame at all.
-                gpu = HWAccel(
-                    "cuda",
-                    self._gpu,
-                    allow_software_fallback=False,
-                    # The latter PyAV would set for frames that stay; FFmpeg takes one of the two.
-                    options={"current_ctx": "1", "primary_ctx": "0"},
-                    is_hw_owned=self._keeps_frames,
-                )
-                codec = new_codec(stream, gpu)
-        except BackendError:
-            raise
-        except (av.error.FFmpegError, RuntimeError, AssertionError) as error:
-            raise BackendError(
-                f"{self._asked}, and CUDA cannot start there: {_reason(error)}; or leave gpu out"
-            ) from error
+        with cuda_started(self._decoding, self._asked):
+            # Never in software instead: FFmpeg then gives no frame at all.
+            gpu = HWAccel(
+                "cuda",
+                self._decoding.gpu,
+                allow_software_fallback=False,
+                # The latter PyAV would set for frames that stay; FFmpeg takes one of the two.
+                options={"current_ctx": "1", "primary_ctx": "0"},
+                is_hw_owned=self._decoding.keeps_on_device,
+            )
+            codec = new_codec(stream, gpu)
         if not codec.is_hwaccel:
             raise BackendError(
-                f"{self._asked}; for {codec.name} FFmpeg has no decoder on NVIDIA GPUs; "
-                "leave gpu out"
+                f"{self._asked}; for {codec.name} FFmpeg has no decoder on NVIDIA GPUs; {cure}"
             )
-        return codec
+        return PlainCodec(codec)
 
-    def _check_decoder(self) -> None:
-        """Do nothing if the driver has its decoder, which is a library of its own: BackendError."""
-        try:
-            ctypes.CDLL(_DECODER)
-        except OSError as error:
-            raise BackendError(
-                f"{self._asked}, and its driver has no decoder ({_DECODER} is not found); give a "
-                "container NVIDIA_DRIVER_CAPABILITIES=compute,video, or leave gpu out"
-            ) from error
+    def rest(self) -> None:
+        """Do nothing: it holds no codec, who uses one does."""
 
-    def check(self, ordinal: int, packet: VideoPacket | None, frames: list[VideoFrame]) -> None:
-        """Check frames that came out after `packet` went in.
 
-        All must be as large as the stream began. FFmpeg rounds odd sizes up, and does not always
-        follow a stream that changes its size. And the first keyframe must be the CPU's, bit by bit:
-        FFmpeg forgets what is cropped on the left or above, and codecs before H.264 leave rounding
-        to the decoder. It costs one picture on the CPU for each decoder; that one is brought down
-        also where frames stay.
+@contextmanager
+def cuda_started(decoding: Decoding, asked: str) -> Iterator[None]:
+    """Make torch's CUDA context of a GPU that decodes the one of this thread.
 
-        Raises:
-            BackendError: they are not.
-        """
-        info = self._index.info
-        for frame in frames:
-            self._counters.brought_down_bytes += 0 if _is_on_gpu(frame) else _bytes_of(frame)
-            if (frame.width, frame.height) != (info.width, info.height):
-                raise BackendError(
-                    f"GPU {self._gpu} gives pictures of {frame.width}x{frame.height} of "
-                    f"{self._index.source}, which begins with {info.width}x{info.height}: sizes "
-                    "that are odd or change, and cropping on the left or above, are for the CPU; "
-                    "leave gpu out"
-                )
-        if not self._needs_check:
-            return
-        if packet is not None and packet.is_keyframe:
-            self._keyframes[ordinal] = packet
-        for frame in frames:
-            expected = self._by_cpu(frame)
-            if expected is None:
-                continue
-            if not _is_same(self.planar(frame), expected):
-                raise BackendError(
-                    f"GPU {self._gpu} gives other pixels of {self._index.source} than the CPU; "
-                    "leave gpu out, or encode the file anew"
-                )
-            self._needs_check = False
-            self._keyframes.clear()
-            return
-
-    def delivered(self, frame: VideoFrame) -> VideoFrame:
-        """Return a frame as converters take it: on the GPU, or in the CPU's pixel format."""
-        return frame if self._keeps_frames else self.planar(frame)
-
-    def planar(self, frame: VideoFrame) -> VideoFrame:
-        """Return a frame on the CPU, in the pixel format that it decodes into, bit by bit.
-
-        swscale takes other paths for other formats: pixels would differ by rounding.
-        """
-        if frame.format.name == self._index.info.pixel_format:
-            return frame
-        planar = self._converter.reformat(frame, format=self._index.info.pixel_format, threads=1)
-        self._counters.brought_down_bytes += _bytes_of(planar) if _is_on_gpu(frame) else 0
-        # reformat names another matrix of the same numbers.
-        planar.colorspace = frame.colorspace
-        planar.color_range = frame.color_range
-        return planar
-
-    def failed(self, number: int) -> BackendError:
-        """Return the error of a GPU that gave no frame `number`, where the CPU gives one."""
-        info = self._index.info
-        return BackendError(
-            f"GPU {self._gpu} gave no frame {number} of {self._index.source} ({info.codec} "
-            f"{info.profile}, {info.width}x{info.height}), which the CPU decodes: the GPU does not "
-            "decode such video, or has no decoder or memory left; leave gpu out, or read fewer "
-            "files at a time"
-        )
-
-    def _by_cpu(self, frame: VideoFrame) -> VideoFrame | None:
-        """Return what the CPU makes of a frame; None unless it is whole without any other."""
-        ordinal = ordinal_of(frame)
-        keyframe = self._keyframes.pop(ordinal, None)
-        if keyframe is None:
-            return None
-        alone = frame_alone(new_codec(self._stream), keyframe)
-        if alone is None or alone.is_corrupt or alone.pict_type != PictureType.I:
-            return None
-        return alone
+    Raises:
+        BackendError: this process was forked from one that uses CUDA; or there is no such GPU; or
+            its driver has no decoder, which is a library of its own. Begins with `asked`.
+    """
+    check_cuda_after_fork(asked)
+    assert decoding.gpu is not None
+    try:
+        with context_of_torch(decoding.gpu):
+            _check_decoder(decoding, asked)
+            yield
+    except BackendError:
+        raise
+    except (av.error.FFmpegError, RuntimeError, AssertionError) as error:
+        raise BackendError(
+            f"{asked}, and CUDA cannot start there: {_reason(error)}; or {decoding.cure}"
+        ) from error
 
 
 @contextmanager
@@ -246,20 +126,11 @@ def _reason(error: Exception) -> str:
     return f"{first_line}; give a number from 0 to {count - 1}"
 
 
-def _is_on_gpu(frame: VideoFrame) -> bool:
-    return frame.format.name == "cuda"
-
-
-def _bytes_of(frame: VideoFrame) -> int:
-    return sum(plane.buffer_size for plane in frame.planes)
-
-
-def _is_same(found: VideoFrame, expected: VideoFrame) -> bool:
-    """Return whether planar pictures of one format are equal."""
-    sample_bytes = (expected.format.components[0].bits + 7) // 8
-    return all(
-        np.array_equal(
-            rows_of(ours, ours.width * sample_bytes), rows_of(theirs, theirs.width * sample_bytes)
-        )
-        for ours, theirs in zip(found.planes, expected.planes, strict=True)
-    )
+def _check_decoder(decoding: Decoding, asked: str) -> None:
+    try:
+        ctypes.CDLL(_DECODER)
+    except OSError as error:
+        raise BackendError(
+            f"{asked}, and its driver has no decoder ({_DECODER} is not found); give a container "
+            f"NVIDIA_DRIVER_CAPABILITIES=compute,video, or {decoding.cure}"
+        ) from error

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from av.video.frame import PictureType, VideoFrame
 
 from headrace.decode.feed import PacketFeed
-from headrace.decode.nvdec import Nvdec
+from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.protocol import DecodeCounters
 from headrace.video.codec import (
     CODECS_MADE_ANEW,
+    Codec,
     PlainCodec,
     Shown,
     VideoPacket,
-    be_wary,
     new_codec,
     prepare,
 )
@@ -31,12 +31,12 @@ class Passage:
     it meets damage that nothing is known of, it breaks, and its caller finds out.
     """
 
-    def __init__(self, index: StreamIndex, counters: DecodeCounters, nvdec: Nvdec | None) -> None:
+    def __init__(self, index: StreamIndex, counters: DecodeCounters, gpu: GpuFrames | None) -> None:
         self._index = index
         self._counters = counters
-        self._nvdec = nvdec
+        self._gpu = gpu
         self._feed = PacketFeed(index, counters)
-        self._codec: PlainCodec | None = None
+        self._codec: Codec | None = None
         self._reorder_depth = 0
         self._settles_late = index.has_late_frames
         self._ready: deque[Shown] = deque()
@@ -128,14 +128,14 @@ class Passage:
     def rest(self) -> None:
         """Release the memory of the codec; the file stays open where a codec can be made anew."""
         self.lose()
-        self._drop_codec()
+        self._release_codec()
         if not self._is_made_anew:
             self._feed.close()
 
     def close(self) -> None:
         """Release the file and the codec."""
         self.lose()
-        self._drop_codec()
+        self._release_codec()
         self._feed.close()
 
     @property
@@ -172,16 +172,16 @@ class Passage:
             self._drop_codec()
             self._codec = self._new_codec(self._index.doubled.tolist() if gop == 0 else ())
             if not is_known:
-                be_wary(self._codec.context)
+                self._codec.be_wary()
             if self._index.gop_ordinal[gop] > 0:
                 self._codec.prime(self._feed.first, self._index.told_before(gop))
         else:
-            self._codec.context.flush_buffers()
+            self._codec.flush()
 
-    def _new_codec(self, doubled: Iterable[int]) -> PlainCodec:
+    def _new_codec(self, doubled: Iterable[int]) -> Codec:
         stream = self._feed.stream
-        if self._nvdec is not None:
-            return PlainCodec(self._nvdec.codec(stream))
+        if self._gpu is not None:
+            return self._gpu.codec(stream)
         if not self._is_made_anew:
             return PlainCodec(prepare(stream.codec_context), doubled)
         context = new_codec(stream)
@@ -193,8 +193,13 @@ class Passage:
     def _drop_codec(self) -> None:
         if self._codec is not None:
             # What it learnt on the way: a new one would lose frames until it has learnt it too.
-            self._reorder_depth = max(self._reorder_depth, self._codec.context.reorder_depth)
+            self._reorder_depth = max(self._reorder_depth, self._codec.reorder_depth)
         self._codec = None
+
+    def _release_codec(self) -> None:
+        self._drop_codec()
+        if self._gpu is not None:
+            self._gpu.rest()
 
     def _end_of(self, wanted: list[int]) -> int | None:
         """Return the ordinal of the packet that nothing wanted needs; None where none is certain.
@@ -224,8 +229,8 @@ class Passage:
         assert self._codec is not None
         decoded = self._codec.decode(ordinal, packet)
         self._counters.frames_decoded += len(decoded.shown)
-        if self._nvdec is not None:
-            self._nvdec.check(ordinal, packet, [shown.frame for shown in decoded.shown])
+        if self._gpu is not None:
+            self._gpu.check(ordinal, packet, decoded.shown)
         if self._settles_late:
             self._inside.add(ordinal)
             self._inside.difference_update(decoded.reported)

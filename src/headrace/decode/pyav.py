@@ -14,8 +14,8 @@ from headrace.decode.conversion import Conversion, Converter
 from headrace.decode.convert import FrameConverter
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.feed import WrongPacketError
+from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.index_store import keep_verdicts
-from headrace.decode.nvdec import Nvdec
 from headrace.decode.passage import Passage
 from headrace.decode.pixels import Array, Out, Pixels
 from headrace.decode.protocol import DecodeCounters, DecodeJob
@@ -73,20 +73,11 @@ class PyavDecoder(Generic[Pixels]):
         """What each frame is made into."""
         self.counters = DecodeCounters()
         """What decoding cost so far."""
-        self._nvdec = (
-            None
-            if decoding.gpu is None
-            else Nvdec(
-                decoding.gpu,
-                index,
-                keeps_frames=decoding.keeps_on_device,
-                counters=self.counters,
-            )
-        )
+        self._gpu = None if decoding.gpu is None else GpuFrames(decoding, index, self.counters)
         upright = index.info.orientation
         made: Any = converter or FrameConverter(self.shape, upright, str(index.source))
         self._converter: Converter[Pixels] = made
-        self._passage = Passage(index, self.counters, self._nvdec)
+        self._passage = Passage(index, self.counters, self._gpu)
         self._depth = 0
         """GOPs before its own at which decoding a frame last had to begin."""
         self._concealed: set[int] = set()
@@ -121,8 +112,8 @@ class PyavDecoder(Generic[Pixels]):
         for number, pixels in self._found(job, conversion, lost):
             self.counters.frames_delivered += 1
             yield number, pixels
-        if lost and self._nvdec is not None and self._is_fine_on_the_cpu(lost[0]):
-            raise self._nvdec.failed(lost[0])
+        if lost and self._gpu is not None and self._is_fine_on_the_cpu(lost[0]):
+            raise self._gpu.failed(lost[0])
         if lost and job.conceals:
             for number, frame in concealed(self.index, lost, self.counters):
                 if (shown := conversion.pixels(number, frame)) is not None:
@@ -206,7 +197,7 @@ class PyavDecoder(Generic[Pixels]):
         )
         try:
             for number, frame in stretch:
-                yield number, frame if self._nvdec is None else self._nvdec.delivered(frame)
+                yield number, frame if self._gpu is None else self._gpu.delivered(frame)
         except WrongPacketError:
             # The feed reads in order from now on; what came before is decoded again.
             self._passage.lose()
@@ -255,7 +246,7 @@ class PyavDecoder(Generic[Pixels]):
         verdicts = self.index.verdicts
         if not verdicts.knows(number):
             return True
-        picture = frame if self._nvdec is None else self._nvdec.planar(frame)
+        picture = frame if self._gpu is None else self._gpu.planar(frame)
         return not verdicts.differs(number, digest_of(picture))
 
     def _is_fine_on_the_cpu(self, number: int) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import av
 from av.codec.hwaccel import HWAccel
@@ -57,8 +57,43 @@ class Decoded(NamedTuple):
     """Ordinals of packets at which FFmpeg reports damage: refused, or their frame is marked."""
 
 
+class Codec(Protocol):
+    """What decodes packets in order and tells which packet each frame is of. Not thread-safe."""
+
+    @property
+    def reorder_depth(self) -> int:
+        """Frames that it holds back to put them in order, as far as it has learnt."""
+        ...
+
+    def be_wary(self) -> None:
+        """Report all damage that a plain decode may report; before the first packet."""
+        ...
+
+    def prime(self, first: VideoPacket | None, told: bytes = b"") -> None:
+        """Take in what the stream said before the packet that comes next, where it needs that.
+
+        Args:
+            first: The first packet of the stream.
+            told: Parameter sets that are in force since, in the format of packets.
+        """
+        ...
+
+    def decode(self, ordinal: int, packet: VideoPacket | None) -> Decoded:
+        """Decode one packet, or with None what is still held back.
+
+        Args:
+            ordinal: Of the packet; of the last one where there is none.
+            packet: The packet, or None.
+        """
+        ...
+
+    def flush(self) -> None:
+        """Forget what was sent: the next packet is one to begin at."""
+        ...
+
+
 class PlainCodec:
-    """Decodes packets in order and tells which packet each frame is of. Not thread-safe."""
+    """FFmpeg's codec: a `Codec`. Not thread-safe."""
 
     def __init__(self, context: VideoCodecContext, doubled: Iterable[int] = ()) -> None:
         """Take over a context that is prepared.
@@ -73,15 +108,30 @@ class PlainCodec:
         self._has_delay = bool(context.codec.delay)
         self._doubled = set(doubled)
 
+    @property
+    def reorder_depth(self) -> int:
+        """See `Codec.reorder_depth`."""
+        return self.context.reorder_depth
+
+    def be_wary(self) -> None:
+        """See `Codec.be_wary`.
+
+        FFmpeg guesses from what it decoded of MPEG-4 whether the encoder was at fault, and then
+        takes damage for such faults: so it depends on where it began. What comes without a report
+        is equal.
+        """
+        if self.context.name == "mpeg4":
+            self.context.options = {"err_detect": "buffer"}
+
+    def flush(self) -> None:
+        """See `Codec.flush`."""
+        self.context.flush_buffers()
+
     def prime(self, first: VideoPacket | None, told: bytes = b"") -> None:
         """Tell a codec that begins in the middle what the stream said once, before.
 
         At its start H.264 names the encoder, and FFmpeg decodes by the faults of old ones; MPEG-4
-        too. And parameter sets may change on the way.
-
-        Args:
-            first: The first packet of the stream.
-            told: Parameter sets that are in force since, in the format of packets.
+        too. And parameter sets may change on the way: see `Codec.prime`.
         """
         if first is None:
             return
@@ -96,12 +146,7 @@ class PlainCodec:
         context.flush_buffers()
 
     def decode(self, ordinal: int, packet: VideoPacket | None) -> Decoded:
-        """Decode one packet, or with None what the codec still holds.
-
-        Args:
-            ordinal: Of the packet; of the last one where there is none.
-            packet: The packet, or None.
-        """
+        """Decode one packet, or with None what the codec still holds: see `Codec.decode`."""
         if packet is not None:
             mark(packet, ordinal)
         try:
@@ -131,16 +176,6 @@ def prepare(context: VideoCodecContext) -> VideoCodecContext:
         # Left to itself it only logs damage, and leaves old memory in the rest of the picture.
         context.options = {"err_detect": "explode"}
     return context
-
-
-def be_wary(context: VideoCodecContext) -> None:
-    """Have a codec that is not open yet report all damage that a plain decode may report.
-
-    FFmpeg guesses from what it decoded of MPEG-4 whether the encoder was at fault, and then takes
-    damage for such faults: so it depends on where it began. What comes without a report is equal.
-    """
-    if context.name == "mpeg4":
-        context.options = {"err_detect": "buffer"}
 
 
 def new_codec(stream: VideoStream, hardware: HWAccel | None = None) -> VideoCodecContext:

@@ -18,6 +18,7 @@ from av.codec.context import Flags2
 from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 
+from headrace.decode.decoding import Decoding
 from headrace.decode.nvdec import Nvdec
 from headrace.video.codec import mark, new_codec, ordinal_of, packets_of
 from headrace.video.container import open_container
@@ -84,7 +85,7 @@ def _names(index: StreamIndex) -> list[list[int]]:
     container, stream = open_container(index.source)
     _driver().stand_in_record(1)
     with container:
-        codec = Nvdec(0, index).codec(stream)
+        codec = Nvdec(Decoding.on_gpu(0), index.source).codec(stream).context
         for packet in packets_of(container, stream, "clip"):
             codec.decode(packet)
             found.append(list(asked[: _driver().stand_in_asked(asked)]))
