@@ -23,6 +23,8 @@ class Capabilities:
     """(height, width) that a stored frame may have at most."""
     has_interlaced: bool = True
     """Whether it decodes frames of two fields."""
+    has_odd_sides: bool = True
+    """Whether it decodes frames whose height or width is odd."""
     containers: tuple[str, ...] | None = None
     """Names of container formats, as FFmpeg calls them."""
     goes_by_packets: bool = False
@@ -58,6 +60,7 @@ class Capabilities:
                 "cannot; leave keeps_on_device out, and frames come as arrays"
             )
         info = index.info
+        is_odd = bool(info.height % 2 or info.width % 2) and not self.has_odd_sides
         is_too_large = self.largest is not None and (
             info.height > self.largest[0] or info.width > self.largest[1]
         )
@@ -65,9 +68,10 @@ class Capabilities:
             not _is_in(info.codec, self.codecs)
             or not _is_in(info.pixel_format, self.pixel_formats)
             or is_too_large
+            or is_odd
             or (info.is_interlaced and not self.has_interlaced)
         ):
-            size = f", {info.height}x{info.width}" if is_too_large else ""
+            size = f", {info.height}x{info.width}" if is_too_large or is_odd else ""
             fields = ", interlaced" if info.is_interlaced else ""
             raise BackendError(
                 f"{asked}, which is {info.codec} in {info.pixel_format}{size}{fields}; it is asked "
@@ -96,6 +100,8 @@ class Capabilities:
         words[0] += " in " + ("any codec" if codecs is None else ", ".join(codecs))
         if self.largest is not None:
             words.append("of at most {}x{} (height x width)".format(*self.largest))
+        if not self.has_odd_sides:
+            words.append("of even sides")
         if not self.has_interlaced:
             words.append("not interlaced")
         return ", ".join(words)

@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 from headrace.errors import BackendError, ConfigError
 
-Backend = Literal["pyav", "torchcodec"]
-"""Decoding backends there are; `torchcodec` is the package of that name, an extra."""
+Backend = Literal["pyav", "torchcodec", "pynvvideocodec"]
+"""Decoding backends there are; the latter two are the packages of those names, extras."""
 
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 """Their names."""
@@ -20,7 +20,8 @@ class Decoding:
     `Decoding()` decodes on the CPU, `Decoding.on_gpu(0)` on the first GPU: equal bit by bit.
     `Decoding(device="auto")` has both share the work: no decoder is of that device, each job is
     sent to one of the two (`AutoDecoder`). `Decoding(backend="torchcodec")` gives the same frames
-    within `decode.tolerance`.
+    within `decode.tolerance`. `Decoding(backend="pynvvideocodec", device="cuda:0")` gives what
+    `on_gpu(0)` does, by NVIDIA's own library.
 
     Raises:
         BackendError: there is no such backend.
@@ -43,6 +44,11 @@ class Decoding:
         if not re.fullmatch(r"cpu|auto|cuda:\d+", self.device):
             raise ConfigError(
                 f"device must be cpu or cuda:N, as in cuda:0, or auto, got {self.device!r}"
+            )
+        if self.backend == "pynvvideocodec" and self.device == "cpu":
+            raise ConfigError(
+                "pynvvideocodec decodes on NVIDIA GPUs only, and was to decode on the CPU; name "
+                "the GPU too, as in pynvvideocodec:cuda:0 or device='cuda:0', or leave it out"
             )
         if self.is_auto and self.backend != "pyav":
             raise ConfigError(
@@ -123,6 +129,11 @@ class Decoding:
     def is_auto(self) -> bool:
         """Whether each job is sent to the CPU or the GPU."""
         return self.device == "auto"
+
+    @property
+    def can_keep(self) -> bool:
+        """Whether the backend can leave frames on its device."""
+        return self.backend != "torchcodec"
 
     @property
     def stays_on_gpu(self) -> bool:

@@ -12,11 +12,12 @@ from typing import Protocol
 
 import numpy as np
 from av.video.frame import PictureType, VideoFrame
-from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 
+from headrace.decode.by_pynvvideocodec import PyNvVideoCodecs
 from headrace.decode.decoding import Decoding
 from headrace.decode.nvdec import Nvdec
+from headrace.decode.planar import Planar
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import BackendError
 from headrace.video.codec import Codec, Shown, VideoPacket, frame_alone, new_codec
@@ -64,7 +65,7 @@ class GpuFrames:
         self._decoding = decoding
         self._index = index
         self._codecs = codecs or _codecs_of(decoding, index)
-        self._converter = VideoReformatter()
+        self._planar = Planar(index.info.pixel_format)
         self._keyframes: dict[int, VideoPacket] = {}
         self._needs_check = True
         self._counters = DecodeCounters() if counters is None else counters
@@ -128,17 +129,9 @@ class GpuFrames:
         return frame if self._decoding.keeps_on_device else self.planar(frame)
 
     def planar(self, frame: VideoFrame) -> VideoFrame:
-        """Return a frame on the CPU, in the pixel format that it decodes into, bit by bit.
-
-        swscale takes other paths for other formats: pixels would differ by rounding.
-        """
-        if frame.format.name == self._index.info.pixel_format:
-            return frame
-        planar = self._converter.reformat(frame, format=self._index.info.pixel_format, threads=1)
+        """Return a frame on the CPU, in the pixel format that it decodes into: see `Planar`."""
+        planar = self._planar.of(frame)
         self._counters.brought_down_bytes += _bytes_of(planar) if _is_on_gpu(frame) else 0
-        # reformat names another matrix of the same numbers.
-        planar.colorspace = frame.colorspace
-        planar.color_range = frame.color_range
         return planar
 
     def failed(self, number: int) -> BackendError:
@@ -163,6 +156,8 @@ class GpuFrames:
 
 
 def _codecs_of(decoding: Decoding, index: StreamIndex) -> GpuCodecs:
+    if decoding.backend == "pynvvideocodec":
+        return PyNvVideoCodecs(decoding, index)
     return Nvdec(decoding, index.source)
 
 

@@ -1,9 +1,10 @@
 """Opening a video for decoding: its index, then a decoder of the chosen backend."""
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.decode import nvdec, torchcodec_file
+from headrace.decode import by_pynvvideocodec, nvdec, torchcodec_file
 from headrace.decode.auto_decoder import AutoDecoder
 from headrace.decode.by_torchcodec import TorchcodecDecoder
 from headrace.decode.capabilities import Capabilities
@@ -50,6 +51,9 @@ def capabilities_of(decoding: Decoding) -> Capabilities:
     if decoding.backend == "torchcodec":
         torchcodec_file.check_installed()
         return torchcodec_file.CAPABILITIES
+    if decoding.backend == "pynvvideocodec":
+        by_pynvvideocodec.check_installed()
+        return by_pynvvideocodec.CAPABILITIES
     if decoding.is_auto:  # what the GPU does not decode, the CPU does
         return Capabilities(can_keep_on_device=True)
     return Capabilities() if decoding.gpu is None else nvdec.CAPABILITIES
@@ -60,7 +64,8 @@ def usable_backends() -> dict[Backend, str | None]:
     found: dict[Backend, str | None] = {}
     for backend in BACKENDS:
         try:
-            capabilities_of(Decoding(backend=backend))
+            is_for_gpus = backend == "pynvvideocodec"
+            capabilities_of(Decoding(backend=backend, device="cuda:0" if is_for_gpus else "cpu"))
             found[backend] = None
         except BackendError as error:
             found[backend] = str(error)
@@ -159,7 +164,7 @@ def open_device_decoder(
     device = device_of(decoding)
 
     def open_on(way: str) -> "Decoder[torch.Tensor]":
-        kept = Decoding(device=way, keeps_on_device=True)
+        kept = replace(decoding, device=way)
         capabilities_of(kept).check(kept, index, shape)
         return PyavDecoder(index, shape, kept, TensorConverter.of(index, shape, device))
 
@@ -196,7 +201,7 @@ def check_stays(index: StreamIndex, shape: FrameShape, decoding: Decoding) -> No
 
     device = device_of(decoding)
     asked = f"frames of {index.source} were to be tensors on {device}"
-    if decoding.backend != "pyav":
+    if not decoding.can_keep:
         raise BackendError(f"{asked}, and {decoding.backend} gives arrays; leave the backend out")
     if isinstance(index, ProxyIndex):
         raise BackendError(f"{asked}, and a proxy gives arrays; leave the proxies out")

@@ -172,7 +172,7 @@ class RunOptions:
     def decoding(self) -> Decoding:
         """Return what decodes, and where; frames stay on a GPU that preprocesses them, too."""
         decoding = Decoding.named(self.input.decode)
-        is_there = decoding.backend == "pyav" and decoding.gpu is not None
+        is_there = decoding.can_keep and decoding.gpu is not None
         return replace(decoding, keeps_on_device=is_there and self.compute.execution.prep_on_gpu)
 
     def configuration(self) -> dict[str, Scalar]:

@@ -1,0 +1,107 @@
+"""Frames of PyNvVideoCodec, copied out of its memory before its next call writes over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from av.video.frame import VideoFrame
+from av.video.reformatter import VideoReformatter
+from numpy.typing import NDArray
+
+from headrace.decode.planar import Planar
+from headrace.video.planes import rows_of
+
+if TYPE_CHECKING:
+    import torch
+
+
+class OwnStream:
+    """The CUDA stream of one decoder: it writes frames there, and they are copied there.
+
+    So a copy comes behind the frame that it is of, and before what the next call writes over it,
+    without anybody waiting. (On the default stream, which is the library's without it, its source
+    waits for all that was asked of that stream: also for a model at work there.)
+    """
+
+    def __init__(self, gpu: int) -> None:
+        import torch
+
+        self._stream = torch.cuda.Stream(gpu)  # type: ignore[no-untyped-call]
+        self._default = torch.cuda.default_stream(gpu)
+
+    @property
+    def handle(self) -> int:
+        """What CUDA calls it."""
+        return int(self._stream.cuda_stream)
+
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """Have what PyTorch is asked inside done on it; what comes on the default stream waits."""
+        import torch
+
+        with torch.cuda.stream(self._stream):
+            yield
+        self._default.wait_stream(self._stream)
+
+    def copy(self, picture: torch.Tensor, *, stays: bool) -> torch.Tensor:
+        """Return a copy of a picture: on the GPU, or on the CPU where it is done at once."""
+        if not stays:
+            return picture.cpu()
+        copy = picture.clone()
+        # Read on the default stream, or on one that waits for it and that it waits for.
+        copy.record_stream(self._default)
+        return copy
+
+    def wait(self) -> None:
+        """Return when all is done that was asked of it."""
+        self._stream.synchronize()
+
+
+def picture_of(frame: Any) -> torch.Tensor:
+    """Return a decoded frame where it lies: [H * 3 / 2, W], the rows of NV12 or P016.
+
+    Raises:
+        ValueError: it lies otherwise.
+    """
+    from torch.utils.dlpack import from_dlpack
+
+    picture: torch.Tensor = from_dlpack(frame)
+    if picture.dim() != 2 or picture.shape[0] % 3 or picture.element_size() > 2:
+        raise ValueError(
+            f"it gives pictures of {picture.dtype} {list(picture.shape)}, not rows of NV12 or P016"
+        )
+    # The library says of numbers of 16 bits that they lie two apart, and packs them all the same.
+    is_said_in_bytes = picture.stride(1) == picture.element_size() == 2
+    return picture.as_strided(picture.shape, (picture.shape[1], 1)) if is_said_in_bytes else picture
+
+
+class Likeness:
+    """Makes rows of NV12 or P016 into frames that say of their colours what FFmpeg's say.
+
+    Where colour lies PyAV neither tells nor lets be set, and swscale goes by it; but what it makes
+    of a frame says the same. So each goes through one that was made of FFmpeg's.
+    """
+
+    def __init__(self, frame: VideoFrame) -> None:
+        """Take one that the CPU decoded."""
+        self.matrix = frame.colorspace
+        self.range = frame.color_range
+        is_8_bit = frame.format.components[0].bits == 8
+        self._rows = VideoReformatter().reformat(frame, format="nv12" if is_8_bit else "p010le")
+        self._rows.colorspace, self._rows.color_range = self.matrix, self.range
+        self._row_bytes = frame.width if is_8_bit else 2 * frame.width
+        self.shape = (frame.height // 2 * 3, frame.width)
+        """Of the rows."""
+        self._planar = Planar(frame.format.name)
+
+    def frame_of(self, rows: NDArray[Any]) -> VideoFrame:
+        """Return a planar frame of rows of that `shape`, in memory of its own."""
+        height = 0
+        for plane in self._rows.planes:
+            ours = rows_of(plane, self._row_bytes)
+            ours[:] = rows[height : height + len(ours)].view(np.uint8)
+            height += len(ours)
+        return self._planar.of(self._rows)
