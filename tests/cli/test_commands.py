@@ -191,7 +191,7 @@ def test_doctor_says_why_a_backend_cannot_be_used(call, monkeypatch):
     code, out, _ = call("doctor")
     assert code == 0
     assert "backends     pyav\n" in out
-    assert "  torchcodec   the backend torchcodec cannot be imported" in out
+    assert "  torchcodec     the backend torchcodec cannot be imported" in out
     assert json.loads(call("doctor", "--json")[1])["backends"] == ["pyav"]
 
 

@@ -8,6 +8,9 @@ from typing import Any, NoReturn
 import pytest
 import torch
 
+from headrace.decode.decoding import Backend
+from headrace.decode.open import usable_backends
+
 NO_GPU = "no NVIDIA GPU here"
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 
@@ -24,3 +27,16 @@ def needs_gpu(test: Callable[..., Any]) -> Callable[..., Any]:
         pytest.fail(f"{NO_GPU}, and REQUIRE_GPU=1")
 
     return fails
+
+
+def want_backend_of_gpu(backend: Backend) -> None:
+    """Skip the test that is run where there is no GPU, or the backend is not installed there.
+
+    With REQUIRE_GPU=1 in the environment it fails where there is no GPU.
+    """
+    if not torch.cuda.is_available():
+        if os.environ.get("REQUIRE_GPU") == "1":
+            pytest.fail(f"{NO_GPU}, and REQUIRE_GPU=1")
+        pytest.skip(NO_GPU)
+    if (why_not := usable_backends()[backend]) is not None:
+        pytest.skip(why_not)

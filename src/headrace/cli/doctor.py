@@ -81,12 +81,12 @@ def _describe(json: bool) -> None:
     for extra in optional:
         missing = [name for name, version in extra.packages.items() if version is None]
         state = "installed" if not missing else f"{extra.command}  (adds {', '.join(missing)})"
-        print(f"  {extra.name:12} {state}")
+        print(f"  {extra.name:14} {state}")
     for name, why_not in backends.items():
         if why_not is not None:
-            print(f"  {name:12} {why_not}")
+            print(f"  {name:14} {why_not}")
     if not machine.gpus:
-        print("  GPU          none seen by PyTorch: --device cuda is not available here")
+        print("  GPU            none seen by PyTorch: --device cuda is not available here")
 
 
 def _parity(sources: "list[Source]", num_frames: int, json: bool) -> None:
