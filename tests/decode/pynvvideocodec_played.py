@@ -12,6 +12,7 @@ from types import ModuleType, SimpleNamespace
 import av
 import numpy as np
 import pytest
+import torch
 from av.video.reformatter import VideoReformatter
 
 from headrace.decode import by_pynvvideocodec, nvdec
@@ -45,10 +46,13 @@ class DecodedFrame:
 
     def __dlpack__(self, stream: object = 0) -> object:
         """Export it; numbers of 16 bits as if they lay two apart, as the source has it."""
-        across = self._picture.itemsize * self._picture.itemsize
-        along = self._picture.shape[1] * self._picture.itemsize
-        said = np.lib.stride_tricks.as_strided(self._picture, strides=(along, across))
-        return said.__dlpack__()
+        size = self._picture.itemsize
+        if size == 1:
+            return self._picture.__dlpack__()
+        along = self._picture.shape[1] * size
+        return np.lib.stride_tricks.as_strided(
+            self._picture, strides=(along, size * size)
+        ).__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._picture.__dlpack_device__()
@@ -118,16 +122,16 @@ class PlayedStream:
         """Nothing to wait for."""
 
 
-def plays(monkeypatch: pytest.MonkeyPatch, decoder: type[PyNvDecoder] = PyNvDecoder) -> list[dict]:
-    """Have the library, a GPU and its driver; return how each decoder is made from now."""
+def library(decoder: type[PyNvDecoder] = PyNvDecoder) -> tuple[ModuleType, list[dict]]:
+    """Return the library, and how each decoder of it is made from now."""
     made: list[dict] = []
 
     def create(**how) -> PyNvDecoder:
         made.append(how)
         return decoder(how["codec"])
 
-    library = ModuleType("PyNvVideoCodec")
-    library.__dict__.update(
+    module = ModuleType("PyNvVideoCodec")
+    module.__dict__.update(
         CreateDecoder=create,
         PacketData=PacketData,
         PyNvVCException=PyNvVCException,
@@ -135,7 +139,14 @@ def plays(monkeypatch: pytest.MonkeyPatch, decoder: type[PyNvDecoder] = PyNvDeco
         VideoPacketFlag=SimpleNamespace(ENDOFSTREAM=1),
         cudaVideoCodec=SimpleNamespace(H264="h264", HEVC="hevc"),
     )
-    monkeypatch.setitem(sys.modules, "PyNvVideoCodec", library)
+    return module, made
+
+
+def plays(monkeypatch: pytest.MonkeyPatch, decoder: type[PyNvDecoder] = PyNvDecoder) -> list[dict]:
+    """Have the library, a GPU and its driver; return how each decoder is made from now."""
+    module, made = library(decoder)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(by_pynvvideocodec, "OwnStream", PlayedStream)
     monkeypatch.setattr(nvdec, "context_of_torch", nullcontext)
     monkeypatch.setattr(nvdec, "_DECODER", None)  # any library that is there
