@@ -79,6 +79,7 @@ def steps_of(plan: Plan, configuration: dict[str, object], command: list[str]) -
         _memory(plan),
         *_benches(plan),
         *_loading(plan),
+        *_overlap(plan),
         _live(plan),
     )
 
@@ -244,6 +245,36 @@ def _loaded(plan: Plan, name: str, asks: str, kind: str, *sources: str) -> Step:
         limit_seconds=60,
         read=readings.report,
         needs=() if plan.is_rehearsal else ("a GPU", "NVDEC"),
+    )
+
+
+def _overlap(plan: Plan) -> Iterator[Step]:
+    """Yield traces that show whether copies to the GPU run beside its work."""
+    few = ("--batches", "3") if plan.is_rehearsal else ("--gpu", "0")
+    yield Step(
+        name="overlap:loader",
+        asks="copies of a loader beside the work on the batch before, in a trace",
+        arguments=(
+            *("-m", "benchmarks.gpu_check.overlap", str(plan.media / "h264" / "videos"), *few),
+            *("--out", str(plan.out / "overlap-loader.json.gz")),
+        ),
+        limit_seconds=60,
+        read=readings.report,
+        needs=plan.needs,
+    )
+    out = plan.out / "run-traced"
+    yield Step(
+        name="overlap:run",
+        asks="copies of headrace run beside the model, in its trace",
+        arguments=(
+            *("-m", "headrace", "run", str(media.clip_path(plan.media)), "--model-name"),
+            *(plan.model, "--weights", "none", "--batch-size", plan.pick("16", "8"), "--max-steps"),
+            *(plan.pick("12", "3"), "--no-video", "--trace", *plan.device),
+            *("--out", str(out), "--json"),
+        ),
+        limit_seconds=60,
+        read=readings.traced(out, copies=not plan.is_rehearsal),
+        needs=plan.needs,
     )
 
 
