@@ -22,11 +22,13 @@ from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.protocol import DecodeCounters
+from headrace.decode.resting_codecs import RESTING
 from headrace.errors import BackendError
 from headrace.runtime.forks import check_cuda_after_fork
 from headrace.video.codec import (
     CODECS_MADE_ANEW,
     VideoPacket,
+    facts_of,
     frame_alone,
     new_codec,
     ordinal_of,
@@ -46,6 +48,10 @@ CAPABILITIES = Capabilities(
 )
 """What GPUs are asked for; which of it they decode, and up to which size, depends on the GPU."""
 
+_GO_ON = frozenset(["h264", "hevc"])
+"""Codecs that forget a stream when they are flushed, so that they go on with another."""
+_SURFACES = 20
+"""Pictures that a codec holds at most: the 16 that one may refer to, and those FFmpeg adds."""
 
 _DECODER = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
 
@@ -89,7 +95,7 @@ class Nvdec:
         return f"GPU {self._gpu} was asked for to decode {self._index.source}"
 
     def codec(self, stream: VideoStream) -> VideoCodecContext:
-        """Return a new codec of the stream, on the GPU.
+        """Return a codec of the stream, on the GPU: a new one, or one that rests and fits.
 
         Raises:
             BackendError: there is no such GPU, or FFmpeg has no such codec for it; or this process
@@ -98,6 +104,35 @@ class Nvdec:
         check_cuda_after_fork(self._asked)
         self._stream = stream
         self._keyframes.clear()
+        resting = RESTING.take(self._look(stream))
+        return self._new_codec(stream) if resting is None else resting
+
+    def let_rest(self, codec: VideoCodecContext, *, is_sound: bool) -> None:
+        """Take back a codec that this one made, for whoever next wants such a one.
+
+        Args:
+            codec: It.
+            is_sound: Whether it works. One that does not is not kept, nor are those that rest: they
+                may hold the memory that it lacked.
+        """
+        if not is_sound:
+            RESTING.release()
+        elif codec.is_open and self._goes_on(codec):
+            info = self._index.info
+            # 4:2:0, of up to 10 bits in two bytes.
+            num_bytes = _SURFACES * info.height * info.width * 3 // 2 * 2
+            RESTING.put(self._look(self._stream), codec, num_bytes)
+
+    def _goes_on(self, codec: VideoCodecContext) -> bool:
+        """Return whether a codec is the same at the end of the stream as one that is new."""
+        told = _in_short(self._index.told.tobytes())
+        is_told_more = told not in (b"", _in_short(codec.extradata or b""))
+        return self._index.info.codec in _GO_ON and not (is_told_more or self._index.is_told_once)
+
+    def _look(self, stream: VideoStream) -> tuple[object, ...]:
+        return self._gpu, self._keeps_frames, facts_of(stream)
+
+    def _new_codec(self, stream: VideoStream) -> VideoCodecContext:
         if "cuda" not in hwdevices_available():
             raise BackendError(
                 f"{self._asked}, and PyAV's FFmpeg is built without CUDA; install PyAV as a wheel, "
@@ -244,6 +279,11 @@ def _reason(error: Exception) -> str:
     said = describe(error) if isinstance(error, av.error.FFmpegError) else str(error)
     first_line = said.partition("\n")[0]
     return f"{first_line}; give a number from 0 to {count - 1}"
+
+
+def _in_short(sets: bytes) -> bytes:
+    """Return parameter sets with the short form of what stands before each."""
+    return sets.replace(b"\0\0\0\1", b"\0\0\1")
 
 
 def _is_on_gpu(frame: VideoFrame) -> bool:
