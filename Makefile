@@ -24,7 +24,7 @@ APART := tests/cache tests/decode tests/examples tests/models tests/planning tes
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-lowest check format wheel lock setup bench conformance gpu-check bench-setup system-packages clean
+.PHONY: help demo test test-lowest check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ conformance: setup bench-setup  ## hold every kind of file against a plain decod
 # Installs nothing, since such a machine may have no network.
 gpu-check:  ## check and measure all that wants an NVIDIA GPU (under 10 minutes)
 	$(or $(wildcard $(BIN)/python),$(PYTHON)) scripts/gpu_check.py
+
+gpu-rehearse: setup  ## go through the steps of gpu-check on the CPU, with small settings
+	$(BIN)/python scripts/gpu_check.py --rehearse --seconds 1800
 
 bench-setup: $(DEV) $(BENCH)  ## install the libraries the benchmarks compare with
 

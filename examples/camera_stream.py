@@ -19,7 +19,7 @@ import torch
 from torch import distributed
 
 from common import joined, positive, rank
-from headrace import CameraLoader
+from headrace import CameraLoader, Decoding
 
 Mark = Callable[[str], AbstractContextManager[None]]
 
@@ -61,7 +61,9 @@ def main() -> None:
         "default); drop ends the epoch; refill reads clips again, and those frames are repeats",
     )
     parser.add_argument(
-        "--decode_on_gpu", action="store_true", help="decode on the GPU that the rank trains on"
+        "--decode_on_gpu",
+        action="store_true",
+        help="decode on the GPU that the rank trains on; frames stay there",
     )
     parser.add_argument("--shuffle", action="store_true", help="clips in another order each epoch")
     parser.add_argument(
@@ -76,6 +78,7 @@ def main() -> None:
 def train(options: argparse.Namespace, device: torch.device, mark: Mark) -> None:
     """Go through the clips; say of each rank how fast it was and what it decoded."""
     model = Memory().to(device)
+    there = Decoding(device=f"cuda:{device.index or 0}", keeps_on_device=True)
     with CameraLoader(
         options.index_file,
         group_num=options.group_num,
@@ -83,9 +86,9 @@ def train(options: argparse.Namespace, device: torch.device, mark: Mark) -> None
         workers=options.num_workers,
         shuffle=options.shuffle,
         tail=options.tail,
-        gpu=(device.index or 0) if options.decode_on_gpu else None,
+        decoding=there if options.decode_on_gpu else None,
         device=device,
-        pin_memory=device.type == "cuda",
+        pin_memory=device.type == "cuda" and not options.decode_on_gpu,
     ) as loader:
         for _ in range(options.epochs):
             before, started = loader.statistics, perf_counter()

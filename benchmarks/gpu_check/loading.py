@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import chain, repeat
 from statistics import median
 from typing import Any, Final
 
@@ -67,23 +68,24 @@ def unequal(open_one: Opener, decoding: Decoding, batches: int) -> int | None:
     return None
 
 
-def rate(open_one: Opener, decoding: Decoding, batches: int) -> tuple[float, DecodedBy | None]:
-    """Return frames per second of an epoch, or of so many batches, behind the first one.
+def rate(open_one: Opener, decoding: Decoding, seconds: float) -> tuple[float, DecodedBy | None]:
+    """Return frames per second behind the first batch, over so many seconds, of as many epochs.
 
-    With it, where the CPU and the GPU share the work, what each did.
+    So what was decoded ahead of that batch counts for little. With it, where the CPU and the GPU
+    share the work, what each did.
     """
-    frames, started = 0, 0.0
+    frames = 0
     with open_one(decoding) as loader:
-        for batch in _some(loader, batches + 1):
-            if started:
-                # All dimensions but the picture's: H, W and C.
-                frames += batch.frames.shape[:-3].numel()
-            else:
-                _wait_for(decoding)
-                started = time.monotonic()
+        batches = chain.from_iterable(repeat(loader))
+        next(batches)
         _wait_for(decoding)
-        seconds = time.monotonic() - started
-        return frames / seconds, loader.statistics.decoded_by
+        started = time.monotonic()
+        while time.monotonic() - started < seconds:
+            # All dimensions but the picture's: H, W and C.
+            frames += next(batches).frames.shape[:-3].numel()
+        _wait_for(decoding)
+        taken = time.monotonic() - started
+        return frames / taken, loader.statistics.decoded_by
 
 
 def _wait_for(decoding: Decoding) -> None:
@@ -116,7 +118,8 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--kept", action="store_true", help="frames that stay there as well")
     parser.add_argument("--size", type=int, nargs=2, default=(256, 704), metavar=("H", "W"))
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--batches", type=int, default=30, help="that are timed in a turn")
+    parser.add_argument("--batches", type=int, default=30, help="that are proved equal")
+    parser.add_argument("--seconds", type=float, default=2, help="that a turn takes")
     parser.add_argument("--repeats", type=int, default=3)
     return parser.parse_args()
 
@@ -134,7 +137,7 @@ def main() -> None:
     shared: DecodedBy | None = None
     for _ in range(options.repeats):
         for name, decoding in named.items():
-            found, told = rate(open_one, decoding, options.batches)
+            found, told = rate(open_one, decoding, options.seconds)
             rates[name].append(found)
             shared = told or shared
     cpu, *others = (median(each) for each in rates.values())

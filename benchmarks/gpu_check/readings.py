@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
+from benchmarks.gpu_check.overlap import overlap_in_file
 from benchmarks.gpu_check.step import Ended, Read, Reading, UnreadError
 from headrace.experiments.registry import EXPERIMENTS
 from headrace.profiling.session import Session
+from headrace.profiling.trace import NAME
 
 _APART: Final = 0.1
 """Share by which a confidence may differ from the plain run's: 16 bits have three digits."""
@@ -76,6 +78,22 @@ def inference(out: Path, plain: Path | None) -> Read:
             return Reading(said=said)
         apart = _apart(found, _predictions(plain))
         return Reading(said=f"{said}; confidences at most {apart:.2%} off the plain run's")
+
+    return read
+
+
+def traced(out: Path, *, copies: bool) -> Read:
+    """Return what reads a run with a trace: complete, and the trace shows `copies` or none."""
+
+    def read(ended: Ended) -> Reading:
+        _session(ended)
+        try:
+            found = overlap_in_file(out / NAME)
+        except (OSError, ValueError) as error:
+            raise UnreadError(f"it left no trace: {error}") from error
+        if bool(found.copies) != copies:
+            raise UnreadError(f"in its trace {found}")
+        return Reading(said=str(found))
 
     return read
 

@@ -17,6 +17,7 @@ OF_A_GPU: Final = "gpu or two_devices or batch_after_batch or not_wait_for_the_m
 """In the names of tests that want a GPU: what pytest's -k takes."""
 OF_NVDEC: Final = "from_the_gpu or of_the_gpu or nvdec or device_decoder"
 """In the names of those, and of their files, that want it to decode."""
+_PATIENCE: Final = 4
 _TESTS_REHEARSED: Final = (
     *("models/test_transfer.py", "decode/test_decoding.py", "decode/test_device_decoder.py"),
     *("training/test_decoding_choice.py", "preprocess/test_levels.py"),
@@ -63,7 +64,16 @@ class Plan:
 
 
 def steps_of(plan: Plan, configuration: dict[str, object], command: list[str]) -> tuple[Step, ...]:
-    """Return all steps. What the whole was asked with is kept by the first one, the machine's."""
+    """Return all steps. What the whole was asked with is kept by the first one, the machine's.
+
+    A rehearsal may take its time: the limits are those of a GPU that is lent, on many cores.
+    """
+    steps = _steps(plan, configuration, command)
+    patience = _PATIENCE if plan.is_rehearsal else 1
+    return tuple(replace(step, limit_seconds=patience * step.limit_seconds) for step in steps)
+
+
+def _steps(plan: Plan, configuration: dict[str, object], command: list[str]) -> tuple[Step, ...]:
     return (
         _machine(plan, configuration, command),
         _media(plan),
@@ -79,6 +89,7 @@ def steps_of(plan: Plan, configuration: dict[str, object], command: list[str]) -
         _memory(plan),
         *_benches(plan),
         *_loading(plan),
+        *_overlap(plan),
         _live(plan),
     )
 
@@ -233,17 +244,47 @@ def _loading(plan: Plan) -> Iterator[Step]:
 
 
 def _loaded(plan: Plan, name: str, asks: str, kind: str, *sources: str) -> Step:
-    few = ("--batch-size", "4", "--batches", "3", "--repeats", "1", "--size", "96", "160")
+    few = ("--batch-size", "4", "--batches", "3", "--repeats", "1", "--seconds", "0.3")
     return Step(
         name=name,
         asks=asks,
         arguments=(
             *("-m", "benchmarks.gpu_check.loading", kind, *sources),
-            *(few if plan.is_rehearsal else ("--gpu", "0")),
+            *((*few, "--size", "96", "160") if plan.is_rehearsal else ("--gpu", "0")),
+        ),
+        limit_seconds=75,
+        read=readings.report,
+        needs=() if plan.is_rehearsal else ("a GPU", "NVDEC"),
+    )
+
+
+def _overlap(plan: Plan) -> Iterator[Step]:
+    """Yield traces that show whether copies to the GPU run beside its work."""
+    few = ("--batches", "3") if plan.is_rehearsal else ("--gpu", "0")
+    yield Step(
+        name="overlap:loader",
+        asks="copies of a loader beside the work on the batch before, in a trace",
+        arguments=(
+            *("-m", "benchmarks.gpu_check.overlap", str(plan.media / "h264" / "videos"), *few),
+            *("--out", str(plan.out / "overlap-loader.json.gz")),
         ),
         limit_seconds=60,
         read=readings.report,
-        needs=() if plan.is_rehearsal else ("a GPU", "NVDEC"),
+        needs=plan.needs,
+    )
+    out = plan.out / "run-traced"
+    yield Step(
+        name="overlap:run",
+        asks="copies of headrace run beside the model, in its trace",
+        arguments=(
+            *("-m", "headrace", "run", str(media.clip_path(plan.media)), "--model-name"),
+            *(plan.model, "--weights", "none", "--batch-size", plan.pick("16", "8"), "--max-steps"),
+            *(plan.pick("12", "3"), "--no-video", "--trace", *plan.device),
+            *("--out", str(out), "--json"),
+        ),
+        limit_seconds=60,
+        read=readings.traced(out, copies=not plan.is_rehearsal),
+        needs=plan.needs,
     )
 
 

@@ -15,7 +15,8 @@ import pytest
 import torch
 from av.video.reformatter import VideoReformatter
 
-from headrace.decode import by_pynvvideocodec, nvdec
+from headrace.decode import by_pynvvideocodec, gpu_frames, nvdec
+from headrace.decode.resting_codecs import RestingCodecs
 from headrace.video.planes import rows_of
 
 
@@ -148,6 +149,9 @@ def plays(monkeypatch: pytest.MonkeyPatch, decoder: type[PyNvDecoder] = PyNvDeco
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(by_pynvvideocodec, "OwnStream", PlayedStream)
+    resting = RestingCodecs()
+    for each in (by_pynvvideocodec, gpu_frames):
+        monkeypatch.setattr(each, "RESTING", resting)
     monkeypatch.setattr(nvdec, "context_of_torch", nullcontext)
     monkeypatch.setattr(nvdec, "_DECODER", None)  # any library that is there
     return made

@@ -86,7 +86,8 @@ def test_frames_that_stay_become_the_tensors_of_the_cpu(scanned, kind, monkeypat
 
 
 @pytest.mark.parametrize("kind", DECODED)
-def test_a_seek_keeps_the_decoder_and_brings_the_right_frame(scanned, made, kind):
+def test_a_decoder_is_used_again_and_brings_the_right_frames(scanned, made, kind):
+    """By seeks, by a decoder that rested, and by another of the same file."""
     index = scanned(kind)
     expected = frames_of(index, None, Decoding())
     with closing(open_decoder(index, None, ON_GPU)) as decoder:
@@ -94,12 +95,11 @@ def test_a_seek_keeps_the_decoder_and_brings_the_right_frame(scanned, made, kind
             [(_, frame)] = decoder.run(DecodeJob((number,), goes_on=number % 2 == 0))
             assert np.array_equal(frame, expected[number])
         assert decoder.counters.seeks > 9
-        assert len(made) == 1
         decoder.rest()
-        assert [found for found, _ in decoder.run(DecodeJob((7,)))] == [7]
-        assert len(made) == 2
-    assert made[0]["gpuid"] == 0
-    assert made[0]["cudastream"] == played.PlayedStream.handle
+        assert np.array_equal(dict(decoder.run(DecodeJob((7,))))[7], expected[7])
+    assert np.array_equal(frames_of(index), expected)
+    [how] = made
+    assert (how["gpuid"], how["cudastream"]) == (0, played.PlayedStream.handle)
 
 
 @pytest.mark.usefixtures("made")
@@ -121,7 +121,7 @@ def test_frames_lie_in_memory_of_their_own_and_name_their_packets(scanned, kind,
             assert digest_of(gpu.planar(frame)) == digest_of(expected[ordinal])
             assert frame.colorspace == expected[ordinal].colorspace
             assert frame.color_range == expected[ordinal].color_range
-        gpu.rest()
+        gpu.let_rest(by_gpu, is_sound=True)
 
 
 @pytest.mark.usefixtures("made")
@@ -229,6 +229,19 @@ def test_what_the_library_does_wrong_is_named_and_never_delivered(
                 BackendError, match=rf"^pynvvideocodec on GPU 0 .*{words}.*leave backend out"
             ):
                 list(opened.run(DecodeJob(tuple(range(20)))))
+
+
+def test_decoders_that_failed_are_not_used_again(scanned, made, monkeypatch):
+    """One fails to forget a stream, the next one to decode."""
+    index = scanned("h264")
+    with closing(open_decoder(index, None, ON_GPU)) as opened:
+        list(opened.run(DecodeJob((3,))))
+        with monkeypatch.context() as failing:
+            failing.setattr(played.PyNvDecoder, "Decode", Refuses.Decode)
+            with pytest.raises(BackendError, match="Codec not supported"):
+                list(opened.run(DecodeJob((30,))))
+        assert [number for number, _ in opened.run(DecodeJob((30,)))] == [30]
+    assert len(made) == 3
 
 
 def test_a_decoder_that_cannot_be_made_is_told(scanned, monkeypatch):

@@ -9,7 +9,7 @@ import torch
 from decode.doubles_of_gpu import GPU
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.decode import chooser
-from headrace.decode.chooser import CPU, Chooser, why_cpu_alone
+from headrace.decode.chooser import AT_ONCE, CPU, Chooser, why_cpu_alone
 from headrace.decode.decoded_by import DecodedBy, WayDone
 from headrace.errors import BackendError
 from headrace.planning.soonest import TRY_AGAIN
@@ -69,11 +69,11 @@ def test_what_starting_cuda_takes_is_not_taken_for_its_rate(choosing):
 def test_while_a_way_is_busy_the_next_job_goes_where_it_is_done_sooner(choosing):
     for _ in range(10):
         do(choosing, {CPU: 2.5, GPU: 1})
-    sent = [choosing.send("h264", 10.0, BOTH) for _ in range(14)]
-    assert [each.way for each in sent[:4]] == [GPU] * 4
+    sent = [choosing.send("h264", 10.0, BOTH) for _ in range(2 * AT_ONCE + 6)]
+    assert [each.way for each in sent[:AT_ONCE]] == [GPU] * AT_ONCE
     ways = [each.way for each in sent]
     # In the 2.5 s of a core the GPU does two jobs in each of its places, and then both take turns.
-    assert ways[:10] == [GPU] * 8 + [CPU] * 2
+    assert ways[: 2 * AT_ONCE + 2] == [GPU] * 2 * AT_ONCE + [CPU] * 2
     for each in sent:
         end(choosing, each, 1.0)
 

@@ -138,6 +138,8 @@ def test_camera_streams_that_come_down_are_those_of_the_cpu(on_stand_in, reader)
         ("wrong", ["BackendError: GPU 0 gives other pixels of .* than the CPU; leave gpu out"] * 2),
         ("broken", ["equal", NO_FRAME, "equal"]),
         ("exhausted", ["equal", NO_FRAME, "equal"]),
+        ("reused", ["equal"] * 6),
+        ("in_the_way", ["equal"] * 2),
     ],
 )
 def test_what_a_gpu_does_wrong_is_named_and_never_delivered(on_stand_in, failure, expected):

@@ -8,8 +8,7 @@ So what comes out is held against the index here, and a picture against the CPU'
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import av
@@ -20,17 +19,30 @@ from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoding import Decoding
-from headrace.decode.nvdec import cuda_started
+from headrace.decode.nvdec import SURFACES, bytes_of_picture, cuda_started
 from headrace.decode.pynvvideocodec_frames import Likeness, OwnStream, picture_of
-from headrace.errors import BackendError, first_line
-from headrace.video.codec import Decoded, Shown, VideoPacket, frame_alone, new_codec
+from headrace.decode.pynvvideocodec_library import (
+    LibraryDecoder,
+    as_backend_errors,
+    check_installed,
+    errors_of,
+)
+from headrace.decode.resting_codecs import RESTING
+from headrace.errors import BackendError
+from headrace.runtime.forks import check_cuda_after_fork
+from headrace.video.codec import (
+    Codec,
+    Decoded,
+    Shown,
+    VideoPacket,
+    facts_of,
+    frame_alone,
+    new_codec,
+)
 from headrace.video.stream_index import StreamIndex
 
 if TYPE_CHECKING:
     import torch
-
-EXTRA: Final = "pip install 'headrace[pynvvideocodec]'"
-"""What adds it."""
 
 _CODECS: Final = {"h264": "H264", "hevc": "HEVC"}
 """FFmpeg's names -> the library's."""
@@ -46,97 +58,87 @@ CAPABILITIES = Capabilities(
     can_keep_on_device=True,
 )
 """What GPUs are asked for by it; which of it they decode, and up to which size, depends on them."""
-
-
-def check_installed() -> Any:
-    """Return PyNvVideoCodec; its import asks the encoder of the driver for its version.
-
-    Raises:
-        BackendError: it is not installed; or its import fails, as without NVIDIA's driver.
-    """
-    try:
-        import PyNvVideoCodec
-    except ImportError as error:
-        raise BackendError(
-            f"the backend pynvvideocodec cannot be imported ({_line(error)}); {EXTRA}, or leave "
-            "backend out"
-        ) from error
-    except (RuntimeError, OSError, AttributeError) as error:
-        raise BackendError(
-            f"the backend pynvvideocodec is installed, and does not start ({_line(error)}): it "
-            "asks the encoder of NVIDIA's driver for its version (libnvidia-encode.so.1, NVENC "
-            "12.1 or later), even to decode; give a container "
-            "NVIDIA_DRIVER_CAPABILITIES=compute,utility,video, install a newer driver, or leave "
-            "backend out"
-        ) from error
-    return PyNvVideoCodec
+_SURFACES: Final = SURFACES + 4
+"""Pictures that a decoder holds at most: by the library's source it copies frames out of those."""
 
 
 class PyNvVideoCodecs:
     """PyNvVideoCodec's codecs of one stream: `GpuCodecs`. Not thread-safe.
 
-    The decoder is kept from one seek to the next, and told that the stream has ended between them:
-    to make one takes a parser, a session of the driver and its memory.
+    A decoder of the library is kept, and told that its stream has ended: to make one takes a parser
+    and a session of the driver, with its memory.
     """
+
+    _stream: VideoStream
 
     def __init__(self, decoding: Decoding, index: StreamIndex) -> None:
         """Touch no GPU yet."""
         self._decoding = decoding
         self._index = index
-        self._codec: PyNvVideoCodec | None = None
+        self._asked = f"{decoding.in_words} was asked for to decode {index.source}"
+        self._like = Likeness()
 
     def codec(self, stream: VideoStream) -> PyNvVideoCodec:
-        """Return a codec that stands before its first packet: see `GpuCodecs.codec`."""
-        if self._codec is None or self._codec.stream is not stream:
-            self.rest()
-            self._codec = PyNvVideoCodec(self._decoding, self._index, stream)
-        else:
-            self._codec.flush()
-        return self._codec
+        """Return a codec of the stream: see `GpuCodecs.codec`."""
+        check_cuda_after_fork(self._asked)
+        self._stream = stream
+        decoder = RESTING.take(self._look(stream), LibraryDecoder) or self._new_decoder()
+        return PyNvVideoCodec(decoder, self._decoding, self._index, stream, self._like)
 
-    def rest(self) -> None:
-        """Release the decoder, and its memory on the GPU."""
-        if self._codec is not None:
-            self._codec.close()
-        self._codec = None
+    def let_rest(self, codec: Codec, *, is_sound: bool) -> None:
+        """Take back a codec that this one made: see `GpuCodecs.let_rest`."""
+        assert isinstance(codec, PyNvVideoCodec)
+        decoder = codec.decoder
+        try:
+            if is_sound:
+                num_bytes = _SURFACES * bytes_of_picture(self._index)
+                RESTING.put(self._look(self._stream), decoder, num_bytes)
+        except errors_of(decoder.library):
+            pass  # It is let go, as one that does not work.
+        decoder.order.wait()
+
+    def _look(self, stream: VideoStream) -> tuple[object, ...]:
+        return self._decoding, facts_of(stream)
+
+    def _new_decoder(self) -> LibraryDecoder:
+        library = check_installed()
+        decoding, codec = self._decoding, _CODECS[self._index.info.codec]
+        assert decoding.gpu is not None
+        # Begun by PyTorch: where CUDA fails the library ends the process, without an error.
+        with cuda_started(decoding, self._asked):
+            order = OwnStream(decoding.gpu)
+        with as_backend_errors(library, self._asked, decoding):
+            return LibraryDecoder(library, codec, decoding.gpu, order)
 
 
 class PyNvVideoCodec:
-    """One decoder of the library: a `Codec`. Not thread-safe."""
+    """One of the library's decoders at work on a stream: a `Codec`. Not thread-safe."""
 
     reorder_depth = 0
 
-    def __init__(self, decoding: Decoding, index: StreamIndex, stream: VideoStream) -> None:
-        """Start it.
-
-        Raises:
-            BackendError: it cannot be: see `GpuCodecs.codec`.
-        """
-        self._library = library = check_installed()
-        self.stream = stream
-        """What its packets are of."""
-        assert decoding.gpu is not None
+    def __init__(
+        self,
+        decoder: LibraryDecoder,
+        decoding: Decoding,
+        index: StreamIndex,
+        stream: VideoStream,
+        like: Likeness,
+    ) -> None:
+        """Take a decoder that knows nothing yet; `like` is shared by all of the stream."""
+        self.decoder = decoder
+        """What it decodes by; for the next stream that tells it the same, afterwards."""
         self._decoding = decoding
         self._index = index
+        self._stream = stream
         self._asked = f"{decoding.in_words} was asked for to decode {index.source}"
         self._sent: dict[int, int] = {}
         """Ordinal -> index of the frames that are still to come."""
-        self._to_annex_b = _annex_b_filter(index.info.codec, stream)
-        self._like: Likeness | None = None
-        self._is_begun = False
-        """Whether packets were sent since the stream last ended."""
-        # Begun by PyTorch: where CUDA fails the library ends the process, without an error.
-        with cuda_started(decoding, self._asked):
-            self._order = OwnStream(decoding.gpu)
-        self._context = CudaContext(decoding.gpu, primary_ctx=False, current_ctx=True)
-        with self._errors():
-            self._decoder: Any = library.CreateDecoder(
-                gpuid=decoding.gpu,
-                codec=getattr(library.cudaVideoCodec, _CODECS[index.info.codec]),
-                cudacontext=0,  # the device's own, which is PyTorch's
-                cudastream=self._order.handle,
-                usedevicememory=True,
-            )
+        # Start codes for lengths, and before each keyframe the parameter sets, which MP4 keeps
+        # apart: whatever a decoder was told before, it is told these.
+        filters = f"{index.info.codec}_mp4toannexb,dump_extra=freq=keyframe"
+        self._to_annex_b = BitStreamFilterContext(filters, stream)
+        self._like = like
+        self._context = CudaContext(decoding.gpu or 0, primary_ctx=False, current_ctx=True)
 
     def be_wary(self) -> None:
         """Do nothing: it reports no damage."""
@@ -151,23 +153,20 @@ class PyNvVideoCodec:
             BackendError: the library fails, or gives a frame of no packet that it was sent.
         """
         if packet is None:
-            return Decoded([self._shown(frame) for frame in self._ended()], [])
+            with self._errors():
+                frames = self.decoder.end()
+            return Decoded([self._shown(frame) for frame in frames], [])
         try:
             parts = self._to_annex_b.filter(_copy_of(packet))
         except av.error.FFmpegError:
             return Decoded([], [ordinal])
-        if self._like is None and packet.is_keyframe:
-            alone = frame_alone(new_codec(self.stream), packet)
-            self._like = None if alone is None else Likeness(alone)
+        if packet.is_keyframe and self._like.shape is None:
+            self._like.learn(frame_alone(new_codec(self._stream), packet))
         self._sent[ordinal] = self._index.number_of(ordinal)
-        self._is_begun = True
         shown: list[Shown] = []
         for part in parts:
-            given = self._library.PacketData()
-            given.bsl_data, given.bsl = part.buffer_ptr, part.buffer_size
-            given.pts = ordinal
             with self._errors():
-                frames = self._decoder.Decode(given)
+                frames = self.decoder.decode(part, ordinal)
             shown += [self._shown(frame) for frame in frames]
         return Decoded(shown, [])
 
@@ -177,25 +176,10 @@ class PyNvVideoCodec:
         Raises:
             BackendError: the library fails.
         """
-        self._ended()
+        with self._errors():
+            self.decoder.flush_buffers()
         self._sent.clear()
         self._to_annex_b.flush()
-
-    def close(self) -> None:
-        """Release the decoder, when the copies of its frames are done."""
-        self._order.wait()
-        self._decoder = None
-
-    def _ended(self) -> list[Any]:
-        """Tell the decoder that the stream ends here; return the frames that it held back."""
-        if not self._is_begun:
-            return []
-        self._is_begun = False
-        end = self._library.PacketData()
-        end.decode_flag = int(self._library.VideoPacketFlag.ENDOFSTREAM)
-        with self._errors():
-            frames: list[Any] = self._decoder.Decode(end)
-        return frames
 
     def _shown(self, frame: Any) -> Shown:
         """Return a frame in memory of its own, and the packet that it is of."""
@@ -210,13 +194,13 @@ class PyNvVideoCodec:
         # Frames come in the order in which they are shown: those before this one will not.
         self._sent = {sent: other for sent, other in self._sent.items() if other > number}
         stays = self._decoding.keeps_on_device
-        if self._like is None:
+        if self._like.shape is None:
             raise BackendError(
                 f"{self._asked}, and no keyframe of it decodes by itself on the CPU, from which "
                 f"the colours are known; {self._decoding.cure}"
             )
-        with self._errors(), self._order.asked():
-            copy = self._order.copy(picture_of(frame), stays=stays)
+        with self._errors(), self.decoder.order.asked():
+            copy = self.decoder.order.copy(picture_of(frame), stays=stays)
             # One of another size than the stream began with is refused by who checks frames.
             is_alike = tuple(copy.shape) == self._like.shape
             comes_down = is_alike and not stays
@@ -224,7 +208,6 @@ class PyNvVideoCodec:
         return Shown(ordinal, found)
 
     def _as_it_is(self, copy: torch.Tensor) -> VideoFrame:
-        assert self._like is not None
         height = copy.shape[0] // 3 * 2
         frame = VideoFrame.from_dlpack(
             [copy[:height], copy[height:]],
@@ -234,26 +217,8 @@ class PyNvVideoCodec:
         frame.colorspace, frame.color_range = self._like.matrix, self._like.range
         return frame
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Raise what the library raises as a BackendError."""
-        library = self._library
-        try:
-            yield
-        except (
-            *(library.PyNvVCException, library.PyNvVCExceptionUnsupported, av.error.FFmpegError),
-            *(RuntimeError, ValueError, TypeError, AttributeError),
-        ) as error:
-            raise BackendError(
-                f"{self._asked}, and fails: {_line(error)}; {self._decoding.cure}"
-            ) from error
-
-
-def _annex_b_filter(codec: str, stream: VideoStream) -> BitStreamFilterContext:
-    """Return what makes packets as the library reads them: with start codes, and each keyframe with
-    the parameter sets, which MP4 keeps apart.
-    """
-    return BitStreamFilterContext(f"{codec}_mp4toannexb,dump_extra=freq=keyframe", stream)
+    def _errors(self) -> AbstractContextManager[None]:
+        return as_backend_errors(self.decoder.library, self._asked, self._decoding)
 
 
 def _copy_of(packet: VideoPacket) -> VideoPacket:
@@ -261,7 +226,3 @@ def _copy_of(packet: VideoPacket) -> VideoPacket:
     copy = cast(VideoPacket, Packet(bytes(packet)))
     copy.is_keyframe = packet.is_keyframe
     return copy
-
-
-def _line(error: BaseException) -> str:
-    return first_line(error)[:200]

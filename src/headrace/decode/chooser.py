@@ -20,9 +20,10 @@ from headrace.runtime.thread_lock import ThreadLock
 
 CPU: Final = "cpu"
 """The way of decoding that is always there."""
-AT_ONCE: Final = 4
-"""Decoders on the GPU at a time. It has one engine or some, which the driver shares out, and each
-decoder takes some of its memory; whether more are faster, no GPU has told us."""
+AT_ONCE: Final = 8
+"""Decoders on the GPU at a time. It has one engine or some, which the driver shares out; SPDL has
+seven at a time on an H100. Fewer would leave engines idle; more take memory, and on a GPU of one
+engine each takes longer, which is measured. What is best, no GPU has told us."""
 WAITING: Final = 32
 """Threads besides those that decode: where the GPU is many times as fast as a core, so many jobs
 wait for it before one is sooner done on the CPU."""

@@ -19,6 +19,7 @@ from headrace.decode.decoding import Decoding
 from headrace.decode.nvdec import Nvdec
 from headrace.decode.planar import Planar
 from headrace.decode.protocol import DecodeCounters
+from headrace.decode.resting_codecs import RESTING
 from headrace.errors import BackendError
 from headrace.video.codec import Codec, Shown, VideoPacket, frame_alone, new_codec
 from headrace.video.planes import rows_of
@@ -29,7 +30,7 @@ class GpuCodecs(Protocol):
     """A library's codecs of one stream on a GPU. Not thread-safe."""
 
     def codec(self, stream: VideoStream) -> Codec:
-        """Return a codec that stands before its first packet; there is one at a time.
+        """Return a codec of the stream that knows nothing yet: a new one, or one that rested.
 
         Raises:
             BackendError: there is no such GPU, or the library has no such codec for it; or this
@@ -37,8 +38,13 @@ class GpuCodecs(Protocol):
         """
         ...
 
-    def rest(self) -> None:
-        """Release what it holds of the GPU."""
+    def let_rest(self, codec: Codec, *, is_sound: bool) -> None:
+        """Take back a codec that this one made, for whoever next wants such a one.
+
+        Args:
+            codec: It.
+            is_sound: Whether it works. One that does not is not kept.
+        """
         ...
 
 
@@ -81,9 +87,11 @@ class GpuFrames:
         self._keyframes.clear()
         return self._codecs.codec(stream)
 
-    def rest(self) -> None:
-        """Release what decoding holds of the GPU."""
-        self._codecs.rest()
+    def let_rest(self, codec: Codec, *, is_sound: bool) -> None:
+        """Take back the codec: see `GpuCodecs.let_rest`."""
+        self._codecs.let_rest(codec, is_sound=is_sound)
+        if not is_sound:
+            RESTING.release()  # They may hold the memory that it lacked.
 
     def check(self, ordinal: int, packet: VideoPacket | None, came: Sequence[Shown]) -> None:
         """Check frames that came out after `packet` went in.
@@ -158,7 +166,7 @@ class GpuFrames:
 def _codecs_of(decoding: Decoding, index: StreamIndex) -> GpuCodecs:
     if decoding.backend == "pynvvideocodec":
         return PyNvVideoCodecs(decoding, index)
-    return Nvdec(decoding, index.source)
+    return Nvdec(decoding, index)
 
 
 def _is_on_gpu(frame: VideoFrame) -> bool:

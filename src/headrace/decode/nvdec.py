@@ -9,14 +9,17 @@ from contextlib import contextmanager
 
 import av
 from av.codec.hwaccel import HWAccel, hwdevices_available
+from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoding import Decoding
+from headrace.decode.resting_codecs import RESTING
 from headrace.errors import BackendError
 from headrace.runtime.forks import check_cuda_after_fork
-from headrace.video.codec import CODECS_MADE_ANEW, PlainCodec, new_codec
+from headrace.video.codec import CODECS_MADE_ANEW, Codec, PlainCodec, facts_of, new_codec
 from headrace.video.door import describe
+from headrace.video.stream_index import StreamIndex
 
 CAPABILITIES = Capabilities(
     # FFmpeg decodes AV1 by libdav1d; its own decoder does not start on NVDEC through PyAV 18.1.
@@ -29,6 +32,10 @@ CAPABILITIES = Capabilities(
 )
 """What GPUs are asked for; which of it they decode, and up to which size, depends on the GPU."""
 
+_GO_ON = frozenset(["h264", "hevc"])
+"""Codecs that forget a stream when they are flushed, so that they go on with another."""
+SURFACES = 20
+"""Pictures that a codec holds at most: the 16 that one may refer to, and those FFmpeg adds."""
 
 _DECODER = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
 
@@ -36,19 +43,44 @@ _DECODER = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
 class Nvdec:
     """FFmpeg's codecs of one stream on a GPU: `GpuCodecs`. Not thread-safe."""
 
-    def __init__(self, decoding: Decoding, source: object) -> None:
+    _stream: VideoStream
+
+    def __init__(self, decoding: Decoding, index: StreamIndex) -> None:
         """Touch no GPU yet.
 
         Args:
             decoding: On which GPU, as torch counts those that CUDA_VISIBLE_DEVICES leaves; and
                 whether frames stay there.
-            source: What is decoded, in messages.
+            index: The frames there are, of what GPUs are asked for: see `CAPABILITIES`.
         """
         self._decoding = decoding
-        self._asked = f"{decoding.in_words} was asked for to decode {source}"
+        self._index = index
+        self._asked = f"{decoding.in_words} was asked for to decode {index.source}"
 
     def codec(self, stream: VideoStream) -> PlainCodec:
-        """Return a new codec of the stream, on the GPU: see `GpuCodecs.codec`."""
+        """Return a codec of the stream, on the GPU: see `GpuCodecs.codec`."""
+        check_cuda_after_fork(self._asked)
+        self._stream = stream
+        resting = RESTING.take(self._look(stream), VideoCodecContext)
+        return PlainCodec(self._new_codec(stream) if resting is None else resting)
+
+    def let_rest(self, codec: Codec, *, is_sound: bool) -> None:
+        """Take back a codec that this one made: see `GpuCodecs.let_rest`."""
+        assert isinstance(codec, PlainCodec)
+        if is_sound and codec.context.is_open and self._goes_on(codec.context):
+            num_bytes = SURFACES * bytes_of_picture(self._index)
+            RESTING.put(self._look(self._stream), codec.context, num_bytes)
+
+    def _goes_on(self, codec: VideoCodecContext) -> bool:
+        """Return whether a codec is the same at the end of the stream as one that is new."""
+        told = _in_short(self._index.told.tobytes())
+        is_told_more = told not in (b"", _in_short(codec.extradata or b""))
+        return self._index.info.codec in _GO_ON and not (is_told_more or self._index.is_told_once)
+
+    def _look(self, stream: VideoStream) -> tuple[object, ...]:
+        return self._decoding, facts_of(stream)
+
+    def _new_codec(self, stream: VideoStream) -> VideoCodecContext:
         cure = self._decoding.cure
         if "cuda" not in hwdevices_available():
             raise BackendError(
@@ -70,10 +102,7 @@ class Nvdec:
             raise BackendError(
                 f"{self._asked}; for {codec.name} FFmpeg has no decoder on NVIDIA GPUs; {cure}"
             )
-        return PlainCodec(codec)
-
-    def rest(self) -> None:
-        """Do nothing: it holds no codec, who uses one does."""
+        return codec
 
 
 @contextmanager
@@ -81,10 +110,9 @@ def cuda_started(decoding: Decoding, asked: str) -> Iterator[None]:
     """Make torch's CUDA context of a GPU that decodes the one of this thread.
 
     Raises:
-        BackendError: this process was forked from one that uses CUDA; or there is no such GPU; or
-            its driver has no decoder, which is a library of its own. Begins with `asked`.
+        BackendError: there is no such GPU; or its driver has no decoder, which is a library of its
+            own. Begins with `asked`.
     """
-    check_cuda_after_fork(asked)
     assert decoding.gpu is not None
     try:
         with context_of_torch(decoding.gpu):
@@ -112,6 +140,11 @@ def context_of_torch(gpu: int) -> Iterator[None]:
         yield
 
 
+def bytes_of_picture(index: StreamIndex) -> int:
+    """Return what a picture of 4:2:0 takes at most, of up to 10 bits in two bytes."""
+    return index.info.height * index.info.width * 3 // 2 * 2
+
+
 def _reason(error: Exception) -> str:
     """Return why CUDA did not start, and what to do."""
     import torch
@@ -134,3 +167,8 @@ def _check_decoder(decoding: Decoding, asked: str) -> None:
             f"{asked}, and its driver has no decoder ({_DECODER} is not found); give a container "
             f"NVIDIA_DRIVER_CAPABILITIES=compute,video, or {decoding.cure}"
         ) from error
+
+
+def _in_short(sets: bytes) -> bytes:
+    """Return parameter sets with the short form of what stands before each."""
+    return sets.replace(b"\0\0\0\1", b"\0\0\1")

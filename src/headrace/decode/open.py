@@ -17,6 +17,7 @@ from headrace.decode.proxy_codecs import ProxyCodecs
 from headrace.decode.proxy_decoder import ProxyDecoder
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.decode.pyav import PyavDecoder
+from headrace.decode.pynvvideocodec_library import check_installed
 from headrace.errors import BackendError
 from headrace.video.proxy_source import ProxySource
 from headrace.video.shape import FrameShape
@@ -52,7 +53,7 @@ def capabilities_of(decoding: Decoding) -> Capabilities:
         torchcodec_file.check_installed()
         return torchcodec_file.CAPABILITIES
     if decoding.backend == "pynvvideocodec":
-        by_pynvvideocodec.check_installed()
+        check_installed()
         return by_pynvvideocodec.CAPABILITIES
     if decoding.is_auto:  # what the GPU does not decode, the CPU does
         return Capabilities(can_keep_on_device=True)

@@ -50,6 +50,8 @@ class Passage:
         self._is_drained = False
         self._is_at_end = False
         self._is_believed = False
+        self._is_sound = True
+        """Whether the codec works, by what came of it last: a frame, or a report of damage."""
         self.doubted: int | None = None
         """The frame whose damage broke the last stretch; None where none did."""
         self.is_broken = False
@@ -125,17 +127,22 @@ class Passage:
         self._feed.lose()
         self._is_at_end = False
 
+    def fail(self) -> None:
+        """Rest behind an error of the GPU: its codec is not used again."""
+        self._is_sound = False
+        self.rest()
+
     def rest(self) -> None:
-        """Release the memory of the codec; the file stays open where a codec can be made anew."""
+        """Release the codec; the file stays open where a codec can be made anew."""
         self.lose()
-        self._release_codec()
+        self._drop_codec()
         if not self._is_made_anew:
             self._feed.close()
 
     def close(self) -> None:
         """Release the file and the codec."""
         self.lose()
-        self._release_codec()
+        self._drop_codec()
         self._feed.close()
 
     @property
@@ -191,15 +198,13 @@ class Passage:
         return plain_codec(context, doubled, told)
 
     def _drop_codec(self) -> None:
-        if self._codec is not None:
+        if self._codec is not None and self._gpu is not None:
+            self._gpu.let_rest(self._codec, is_sound=self._is_sound)
+        elif self._codec is not None:
             # What it learnt on the way: a new one would lose frames until it has learnt it too.
             self._reorder_depth = max(self._reorder_depth, self._codec.reorder_depth)
         self._codec = None
-
-    def _release_codec(self) -> None:
-        self._drop_codec()
-        if self._gpu is not None:
-            self._gpu.rest()
+        self._is_sound = True
 
     def _end_of(self, wanted: list[int]) -> int | None:
         """Return the ordinal of the packet that nothing wanted needs; None where none is certain.
@@ -229,6 +234,8 @@ class Passage:
         assert self._codec is not None
         decoded = self._codec.decode(ordinal, packet)
         self._counters.frames_decoded += len(decoded.shown)
+        if decoded.shown or decoded.reported:
+            self._is_sound = bool(decoded.shown)
         if self._gpu is not None:
             self._gpu.check(ordinal, packet, decoded.shown)
         if self._settles_late:

@@ -99,7 +99,7 @@ class PyavDecoder(Generic[Pixels]):
                 yield from self._run(job, out)
         except BackendError:
             # Of a GPU. The next job begins anew, not in the middle of what was refused.
-            self.rest()
+            self._passage.fail()
             raise
 
     def _run(self, job: DecodeJob, out: Out[Pixels] | None) -> Iterator[tuple[int, Pixels]]:

@@ -85,16 +85,26 @@ class Likeness:
     of a frame says the same. So each goes through one that was made of FFmpeg's.
     """
 
-    def __init__(self, frame: VideoFrame) -> None:
-        """Take one that the CPU decoded."""
-        self.matrix = frame.colorspace
-        self.range = frame.color_range
+    _rows: VideoFrame
+    _planar: Planar
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self.shape: tuple[int, int] | None = None
+        """Of the rows; None until it has learnt them."""
+        self.matrix = self.range = 0
+        """Of the colours, as FFmpeg counts them."""
+
+    def learn(self, frame: VideoFrame | None) -> None:
+        """Take a frame that the CPU decoded, if it did."""
+        if frame is None:
+            return
         is_8_bit = frame.format.components[0].bits == 8
+        self.shape = (frame.height // 2 * 3, frame.width)
+        self.matrix, self.range = frame.colorspace, frame.color_range
         self._rows = VideoReformatter().reformat(frame, format="nv12" if is_8_bit else "p010le")
         self._rows.colorspace, self._rows.color_range = self.matrix, self.range
         self._row_bytes = frame.width if is_8_bit else 2 * frame.width
-        self.shape = (frame.height // 2 * 3, frame.width)
-        """Of the rows."""
         self._planar = Planar(frame.format.name)
 
     def frame_of(self, rows: NDArray[Any]) -> VideoFrame:

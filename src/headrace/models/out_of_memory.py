@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import torch
 
+from headrace.decode.resting_codecs import RESTING
 from headrace.errors import BackendError, ConfigError
 
 
@@ -19,6 +20,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 def release_memory() -> None:
     """Let go of what an error that was dealt with still held, so that less may be tried."""
     gc.collect()
+    RESTING.release()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 

@@ -195,6 +195,12 @@ def new_codec(stream: VideoStream, hardware: HWAccel | None = None) -> VideoCode
     return prepare(codec)
 
 
+def facts_of(stream: VideoStream) -> tuple[object, ...]:
+    """Return all that `new_codec` tells a codec of a stream."""
+    known = stream.codec_context
+    return known.name, *(getattr(known, name) for name in _STREAM_FACTS)
+
+
 def mark(packet: VideoPacket, ordinal: int) -> None:
     """Write the packet's ordinal on it, for the frame that comes out of it to carry on."""
     # A new object each time: PyAV keeps marks by identity, and equal small integers share theirs.

@@ -9,7 +9,19 @@ from decode.doubles_of_gpu import Double, stands_in
 from headrace import Decoding
 from headrace.testing.synth import SynthClip, write_clip
 
-FEW = ("--batch-size", "4", "--batches", "3", "--repeats", "2", "--size", "32", "48")
+FEW = (
+    "--batch-size",
+    "4",
+    "--batches",
+    "3",
+    "--repeats",
+    "2",
+    "--seconds",
+    "0.1",
+    "--size",
+    "32",
+    "48",
+)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 from benchmarks.gpu_check.step import Ended, UnreadError
 
 from benchmarks.gpu_check import readings
+from headrace.profiling.trace import NAME, write_trace
 
 
 def ended(stdout="", stderr=""):
@@ -76,3 +77,19 @@ def test_predictions_are_held_against_the_plain_run(tmp_path):
     assert readings._predictions(tmp_path) == plain
     with pytest.raises(UnreadError, match="there are no predictions"):
         readings._predictions(tmp_path / "nowhere")
+
+
+def test_a_trace_shows_copies_where_there_are_to_be_some(tmp_path, monkeypatch):
+    monkeypatch.setattr(readings, "_session", lambda _: None)
+    with pytest.raises(UnreadError, match="it left no trace: "):
+        readings.traced(tmp_path, copies=False)(ended())
+    times = {"ts": 0, "dur": 1500}
+    events = [{"cat": "gpu_memcpy", "name": "Memcpy HtoD", **times}, {"cat": "kernel", **times}]
+    write_trace(tmp_path / NAME, events)
+    found = readings.traced(tmp_path, copies=True)(ended())
+    assert found.said == "1 copies to the GPU took 1.50 ms, 100% of it beside kernels"
+    with pytest.raises(UnreadError, match="in its trace 1 copies to the GPU took"):
+        readings.traced(tmp_path, copies=False)(ended())
+    write_trace(tmp_path / NAME, events[1:])
+    with pytest.raises(UnreadError, match="in its trace nothing was copied to a GPU"):
+        readings.traced(tmp_path, copies=True)(ended())

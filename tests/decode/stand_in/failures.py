@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import av
@@ -11,9 +12,11 @@ from av.bitstream import BitStreamFilterContext
 from decode import stand_in
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.decode.resting_codecs import RESTING
 from headrace.errors import HeadraceError
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.testing.synth_clip import Look
 from headrace.video.stream_index import StreamIndex
 
 FIRST, NEXT = range(4), range(4, 8)
@@ -24,7 +27,18 @@ def failures(work: Path) -> dict[str, list[str]]:
     (work / "failures").mkdir()
     return {
         each.__name__: list(each(work / "failures", work / "pictures"))
-        for each in (unknown, damaged, odd, cropped, resized, wrong, broken, exhausted)
+        for each in (
+            unknown,
+            damaged,
+            odd,
+            cropped,
+            resized,
+            wrong,
+            broken,
+            exhausted,
+            reused,
+            in_the_way,
+        )
     }
 
 
@@ -102,6 +116,29 @@ def exhausted(work: Path, pictures: Path) -> Iterator[str]:
         yield _outcome(second, FIRST)
         first.close()
         yield _outcome(second, FIRST)
+
+
+def reused(work: Path, pictures: Path) -> Iterator[str]:
+    """A GPU that makes no more decoders, where two files tell theirs the same."""
+    sizes = SynthClip(size=(64, 144), num_frames=24)
+    one = _learned(write_clip(work / "one", sizes), pictures)
+    other = _learned(write_clip(work / "other", replace(sizes, look=Look(bars=True))), pictures)
+    yield from _jobs(one, FIRST)
+    with _limit("STAND_IN_MOST", 0):
+        yield from _jobs(one, range(12, 16), FIRST, range(2, 20, 5))
+        yield from _jobs(other, range(12, 16), FIRST)
+
+
+def in_the_way(work: Path, pictures: Path) -> Iterator[str]:
+    """A GPU that has one decoder, which rests, while a file of another size wants one."""
+    one, other = (
+        _learned(write_clip(work / f"rests {width}", SynthClip(size=(64, width))), pictures)
+        for width in (160, 176)
+    )
+    RESTING.release()
+    with _limit("STAND_IN_MOST", 1):
+        yield from _jobs(one, FIRST)
+        yield from _jobs(other, FIRST)
 
 
 def _learned(path: Path, pictures: Path) -> StreamIndex:

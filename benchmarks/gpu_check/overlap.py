@@ -1,0 +1,169 @@
+"""Do copies to the GPU run beside its work? python -m benchmarks.gpu_check.overlap FOLDER --gpu 0
+
+A loop over a FrameLoader with `device="cuda", pin_memory=True`, whose work on each batch takes the
+GPU some times as long as the loader takes to make one: so the work is what is waited for, and each
+copy can lie beside it. PyTorch's profiler traces it; in the trace the time of the copies is taken,
+and how much of it lies beside kernels. Without --gpu the loop runs on the CPU, where nothing is
+copied, as a rehearsal.
+"""
+
+import argparse
+import gzip
+import json
+import sys
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from headrace import FrameLoader, find_videos
+
+_TIMES_AS_LONG: Final = 3
+"""The work on a batch, beside the making of one."""
+_LEAST: Final = 0.5
+"""Share of the time of copies that has to lie beside kernels."""
+
+Span = tuple[float, float]
+"""Begin and end, in microseconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overlap:
+    """What a trace shows of copies to a GPU."""
+
+    copies: int
+    copied_us: float
+    """Time of all of them."""
+    beside_us: float
+    """That of it in which a kernel ran, too."""
+
+    @property
+    def share(self) -> float:
+        """The part of their time that lies beside kernels; 0 without any copy."""
+        return self.beside_us / self.copied_us if self.copied_us else 0.0
+
+    def __str__(self) -> str:
+        """Say it in some words."""
+        if not self.copies:
+            return "nothing was copied to a GPU"
+        took = f"{self.copies} copies to the GPU took {self.copied_us / 1e3:.2f} ms"
+        return f"{took}, {self.share:.0%} of it beside kernels"
+
+
+def overlap_in(events: Iterable[Mapping[str, Any]]) -> Overlap:
+    """Return what the events of PyTorch's profiler show, in a Chrome trace."""
+    copies, kernels = [], []
+    for event in events:
+        if event.get("cat") == "gpu_memcpy" and "HtoD" in event["name"]:
+            copies.append(_span(event))
+        elif event.get("cat") == "kernel":
+            kernels.append(_span(event))
+    return Overlap(
+        copies=len(copies),
+        copied_us=sum(end - begin for begin, end in copies),
+        beside_us=_beside(copies, kernels),
+    )
+
+
+def overlap_in_file(path: Path) -> Overlap:
+    """Return what a trace shows that is gzipped; OSError or ValueError where it is none."""
+    with gzip.open(path) as file:
+        return overlap_in(json.load(file)["traceEvents"])
+
+
+def _span(event: Mapping[str, Any]) -> Span:
+    return float(event["ts"]), float(event["ts"]) + float(event["dur"])
+
+
+def _beside(copies: Sequence[Span], kernels: Sequence[Span]) -> float:
+    """Return how much of the copies' time lies in that of kernels, which may overlap."""
+    joined = _joined(kernels)
+    begins = [begin for begin, _ in joined]
+    before = [0.0, *accumulate(end - begin for begin, end in joined)]
+
+    def until(moment: float) -> float:
+        place = bisect_right(begins, moment)
+        over = max(0.0, joined[place - 1][1] - moment) if place else 0.0
+        return before[place] - over
+
+    return sum(until(end) - until(begin) for begin, end in copies)
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Return spans that cover the same time, in order, none of which touch."""
+    joined: list[Span] = []
+    for begin, end in sorted(spans):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def trace(sources: Sequence[str], gpu: int | None, batches: int, path: Path) -> Overlap:
+    """Run the loop, write its trace; return what it shows."""
+    there = {} if gpu is None else {"device": f"cuda:{gpu}", "pin_memory": True}
+    activities = [ProfilerActivity.CPU, *([] if gpu is None else [ProfilerActivity.CUDA])]
+    with FrameLoader(find_videos(sources), batch_size=8, size=(224, 224), **there) as loader:  # type: ignore[arg-type]
+        epoch = iter(loader)
+        next(epoch)
+        started = time.monotonic()
+        made = len([*islice(epoch, batches)])
+        work = _work(gpu, _TIMES_AS_LONG * (time.monotonic() - started) / max(1, made))
+        with profile(activities=activities) as recorded:
+            for batch in islice(loader, batches):
+                batch.frames.float().mean()
+                work()
+            if gpu is not None:
+                torch.cuda.synchronize(gpu)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    recorded.export_chrome_trace(str(path))
+    return overlap_in_file(path)
+
+
+def _work(gpu: int | None, seconds: float) -> Callable[[], None]:
+    """Return what asks the device for work that takes it so long, and does not wait for it."""
+    device = "cpu" if gpu is None else f"cuda:{gpu}"
+    side = 64 if gpu is None else 2048
+    matrix = torch.rand(side, side, device=device)
+
+    def some(times: int) -> None:
+        for _ in range(times):
+            torch.mm(matrix, matrix)
+        if gpu is not None:
+            torch.cuda.synchronize(gpu)
+
+    some(10)
+    started = time.monotonic()
+    some(50)
+    times = max(1, round(50 * seconds / (time.monotonic() - started)))
+
+    def work() -> None:
+        for _ in range(times):
+            torch.mm(matrix, matrix)
+
+    return work
+
+
+def main() -> None:
+    """Print a line of JSON; exit status 1 where copies do not lie beside the work."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sources", nargs="+")
+    parser.add_argument("--gpu", type=int, help="its number; left out: on the CPU")
+    parser.add_argument("--batches", type=int, default=20)
+    parser.add_argument("--out", type=Path, required=True, help="the trace: NAME.json.gz")
+    asked = parser.parse_args()
+    found = trace(asked.sources, asked.gpu, asked.batches, asked.out)
+    if asked.gpu is not None and found.share < _LEAST:
+        sys.exit(f"{found}; at least {_LEAST:.0%} was expected")
+    print(json.dumps({"said": str(found), "heads": [], "rows": []}))
+
+
+if __name__ == "__main__":
+    main()
