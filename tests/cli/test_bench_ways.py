@@ -79,9 +79,9 @@ def test_decode_prints_a_row_for_each_method_and_why_others_have_no_time(call, v
     code, said, err = call("bench", "decode", video, *options)
     assert (code, err) == (0, "")
     heads = next(line for line in said.splitlines() if "mean decode ms" in line)
-    rows = said.partition(heads)[2].splitlines()[1:6]
+    rows = said.partition(heads)[2].splitlines()[1:7]
     assert [row.strip().partition("  ")[0] for row in rows] == [
-        *("PyAV", "torchcodec CPU", "torchcodec CUDA", "NVDEC", "decord")
+        *("PyAV", "torchcodec CPU", "torchcodec CUDA", "NVDEC", "PyNvVideoCodec", "decord")
     ]
     assert max(map(len, said.splitlines()[:-2])) <= 100
     code, said, err = call("bench", "decode", video, *options, "--json")

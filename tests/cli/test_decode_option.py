@@ -44,7 +44,7 @@ def test_what_the_cpu_did_alone_of_what_it_was_to_share_is_noted_with_the_reason
 
 
 @needs_no_gpu
-@pytest.mark.parametrize("way", ["cuda", "torchcodec:cuda:0"])
+@pytest.mark.parametrize("way", ["cuda", "torchcodec:cuda:0", "pynvvideocodec:cuda"])
 def test_without_a_gpu_that_is_said_in_a_line_and_nothing_is_written(call, good, tmp_path, way):
     code, said, err = call("run", good, *FAST, "--decode", way, "--out", tmp_path / "out")
     assert (code, said, len(err.splitlines())) == (1, "", 1)
@@ -66,6 +66,7 @@ def test_without_torchcodec_that_is_said_and_nothing_is_written(call, good, tmp_
     ("options", "words"),
     [
         (("--decode", "nvdec"), "'--decode': no way to decode 'nvdec'; name a device"),
+        (("--decode", "pynvvideocodec"), "'--decode': pynvvideocodec decodes on NVIDIA GPUs only"),
         (("--decode", "cuda:x"), "'--decode': device must be cpu or cuda:N"),
         (("--decode", "cuda", "--pace", "realtime"), "--decode cuda is for single frames of files"),
         (("--decode", "torchcodec", "--clip-len", 4), "--decode torchcodec is for single frames"),

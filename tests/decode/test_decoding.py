@@ -51,6 +51,7 @@ def test_another_kind_of_device_is_refused(device):
         ("torchcodec", Decoding(backend="torchcodec")),
         ("torchcodec:cpu", Decoding(backend="torchcodec")),
         ("torchcodec:cuda", Decoding(backend="torchcodec", device="cuda:0")),
+        ("pynvvideocodec:cuda", Decoding(backend="pynvvideocodec", device="cuda:0")),
         ("torchcodec:cuda:3", Decoding(backend="torchcodec", device="cuda:3")),
     ],
 )
@@ -61,7 +62,9 @@ def test_a_command_line_names_it(way, decoding):
 
 @pytest.mark.parametrize("way", ["gpu", "", ":", "nvdec:cuda:0", "mps"])
 def test_a_name_of_no_way_is_refused_with_those_there_are(way):
-    with pytest.raises(BackendError, match=f"no way to decode '{way}'.*pyav, torchcodec.*cuda:0"):
+    with pytest.raises(
+        BackendError, match=f"no way to decode '{way}'.*pyav, torchcodec, pynvvideocodec.*cuda:0"
+    ):
         Decoding.named(way)
 
 

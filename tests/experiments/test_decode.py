@@ -20,12 +20,13 @@ from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 
-WAYS = ["PyAV", "torchcodec CPU", "torchcodec CUDA", "NVDEC", "decord"]
+WAYS = ["PyAV", "torchcodec CPU", "torchcodec CUDA", "NVDEC", "PyNvVideoCodec", "decord"]
 
 
 @pytest.fixture
-def measured(tmp_path):
-    """Return a function: kinds of clips and options -> the record of them."""
+def measured(tmp_path, monkeypatch):
+    """Return a function: kinds of clips and options -> the record; without PyNvVideoCodec."""
+    monkeypatch.setitem(sys.modules, "PyNvVideoCodec", None)
 
     def measure(*kinds, **options):
         paths = [str(write_clip(tmp_path / kind, KINDS[kind])) for kind in kinds]
@@ -47,15 +48,16 @@ def test_what_runs_is_compared_and_timed_and_what_does_not_says_why(measured, no
     found = measured("h264_b_frames", "vp9_hidden", access=access)
     assert [each.way for each in found.methods] == WAYS
     assert [each.status for each in found.methods] == [
-        *(None, None, "no GPU", "no GPU", "not installed")
+        *(None, None, "no GPU", "no GPU", "not installed", "not installed")
     ]
     assert [turn.way for turn in found.turns] == ["PyAV", "torchcodec CPU"]
     assert all(turn.amount >= 1 for turn in found.turns)
-    pyav, torchcodec, cuda, _, decord = found.methods
+    pyav, torchcodec, cuda, _, by_nvidia, decord = found.methods
     assert (pyav.compared, torchcodec.compared) == (8, 8)
     assert (torchcodec.mean_apart, torchcodec.most_apart) == (0, 0)
     assert "no NVIDIA GPU here" in cuda.why_not
     assert "pip install decord" in decord.why_not
+    assert "pip install 'headrace[pynvvideocodec]'" in by_nvidia.why_not
     assert (found.videos, found.size, found.codecs) == (2, (96, 128), ("h264", "vp9"))
     assert DecodeRecord.model_validate_json(found.model_dump_json()) == found
 

@@ -17,6 +17,7 @@ def test_the_extras_of_the_package_are_listed_with_their_packages():
             "nvtx",
             "tensorboard",
             "torchcodec",
+            "pynvvideocodec",
             "trainers",
             "bench",
         ),

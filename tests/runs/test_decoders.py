@@ -91,6 +91,9 @@ def prepare(tmp_path):
     return lambda options: Runner.prepare(options, store=store)
 
 
+BY_NVIDIA = Decoding(backend="pynvvideocodec", device="cuda:0")
+
+
 def predictions(folder: Path) -> list[dict]:
     return [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
 
@@ -115,6 +118,8 @@ def apart(one: Path, other: Path) -> float:
         ("cuda:1", False, Decoding(device="cuda:1")),
         ("torchcodec", True, Decoding(backend="torchcodec")),
         ("torchcodec:cuda", True, Decoding(backend="torchcodec", device="cuda:0")),
+        ("pynvvideocodec:cuda", False, BY_NVIDIA),
+        ("pynvvideocodec:cuda", True, replace(BY_NVIDIA, keeps_on_device=True)),
     ],
 )
 def test_frames_stay_where_they_are_preprocessed_and_the_record_says_what_decoded(
@@ -341,6 +346,7 @@ def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypa
         self._counters.brought_down_bytes += 100 * len(frames)
 
     monkeypatch.setattr(Nvdec, "codec", lambda self, stream: PlainCodec(new_codec(stream)))
+    monkeypatch.setattr(Nvdec, "let_rest", lambda self, codec, *, is_sound: None)
     monkeypatch.setattr(GpuFrames, "check", counting)
     options = chosen(good, tmp_path, decode="cuda")
     runner = Runner(options=options, indexes=(StreamIndex.scan(good),), model=tiny_classifier())

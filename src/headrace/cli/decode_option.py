@@ -10,6 +10,7 @@ _WAYS: Final = {
     "auto": "the CPU and the first NVIDIA GPU, each where it is sooner",
     "torchcodec": "torchcodec, on the CPU",
     "torchcodec:cuda": "torchcodec, on the first NVIDIA GPU",
+    "pynvvideocodec:cuda": "PyNvVideoCodec, on the first NVIDIA GPU",
 }
 """What a shell completes -> what it says of it; `cuda:1` is the second GPU."""
 
@@ -37,8 +38,8 @@ def _completed(begun: str) -> list[tuple[str, str]]:
 Decode = Annotated[
     str,
     typer.Option(
-        metavar="cpu|cuda[:N]|auto|torchcodec[:cuda:N]",
-        help="What decodes files, and where: the CPU, an NVIDIA GPU, both, or torchcodec.",
+        metavar="cpu|cuda[:N]|auto|torchcodec[:cuda:N]|pynvvideocodec:cuda[:N]",
+        help="What decodes files, and where: the CPU, an NVIDIA GPU, both, or another library.",
         callback=_checked,
         autocompletion=_completed,
     ),

@@ -10,11 +10,10 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from headrace.decode.decoding import Decoding
-from headrace.decode.open import open_decoder
+from headrace.decode.open import capabilities_of, open_decoder
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.tolerance import Apart
-from headrace.decode.torchcodec_file import check_installed
 from headrace.errors import BackendError
 from headrace.experiments.contest import Way
 from headrace.runtime.clock import Clock
@@ -59,11 +58,13 @@ def methods(gpu: int) -> tuple[Method, ...]:
     there = f"cuda:{gpu}"
     torchcodec = Decoding(backend="torchcodec")
     on_gpu = Decoding(backend="torchcodec", device=there)
+    by_nvidia = Decoding(backend="pynvvideocodec", device=there)
     return (
         Method(way="PyAV", device="CPU", decoding=Decoding()),
         Method(way="torchcodec CPU", device="CPU", decoding=torchcodec),
         Method(way="torchcodec CUDA", device="GPU", decoding=on_gpu),
         Method(way="NVDEC", device="GPU", decoding=Decoding(device=there)),
+        Method(way="PyNvVideoCodec", device="GPU", decoding=by_nvidia),
         Method(way="decord", device="CPU", decoding=None),
     )
 
@@ -74,9 +75,9 @@ def why_not(method: Method, gpu: int) -> tuple[str, str] | None:
 
     if method.decoding is None and find_spec("decord") is None:
         return "not installed", "decord is not installed (pip install decord)"
-    if method.decoding is not None and method.decoding.backend == "torchcodec":
+    if method.decoding is not None:
         try:
-            check_installed()
+            capabilities_of(method.decoding)
         except BackendError as error:
             is_missing = isinstance(error.__cause__, ImportError)
             return "not installed" if is_missing else "not usable", str(error)

@@ -26,6 +26,9 @@ _BY_TORCHCODEC: Final = 'decoding=Decoding(backend="torchcodec"'
 _CHANGES: Final = {
     "torchcodec CPU": Change(words=f"{_BY_TORCHCODEC}) of loaders and readers"),
     "torchcodec CUDA": Change(words=f'{_BY_TORCHCODEC}, device="cuda:0") of loaders and readers'),
+    "PyNvVideoCodec": Change(
+        words='decoding=Decoding(backend="pynvvideocodec", device="cuda:0") of loaders and readers'
+    ),
     "NVDEC": Change(words="gpu=0 of loaders, decoding=Decoding.on_gpu(0) of readers"),
 }
 
@@ -100,7 +103,7 @@ def _rate(row: DecodeRow, name: str) -> str:
 
 DECODE: Final[Experiment[DecodeConfig, DecodeRecord, DecodeRow]] = Experiment(
     name="decode",
-    summary="Time decoding by each backend: PyAV, torchcodec and NVDEC; and by decord.",
+    summary="Time decoding by each backend: PyAV, torchcodec, NVDEC, PyNvVideoCodec, decord.",
     config=DecodeConfig,
     record=DecodeRecord,
     measure=measure_decode,
