@@ -4,6 +4,7 @@ python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0           random fr
 python -m benchmarks.gpu_check.loading cameras INDEX --gpu 0           camera streams
 python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0 --auto    both together as well
 python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0 --kept    frames that stay as well
+python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0 --pynvvideocodec   by NVIDIA's library
 
 The batches of all are proved equal, bit by bit, and those that stay within a grey level of the same
 tensors made on the CPU; then they are timed in turns, the loader made anew for each. Without --gpu
@@ -43,13 +44,19 @@ def opener(kind: str, sources: list[str], size: tuple[int, int], batch_size: int
     return lambda how: CameraLoader(sources[0], group_num=2, size=size, decoding=how)
 
 
-def entrants(gpu: int | None, *, with_auto: bool, with_kept: bool = False) -> dict[str, Decoding]:
+def entrants(
+    gpu: int | None, *, with_auto: bool, with_kept: bool = False, with_pynvvideocodec: bool = False
+) -> dict[str, Decoding]:
     """Return what is timed, by name; the CPU first."""
-    named = {"CPU": Decoding(), "CPU again" if gpu is None else "NVDEC": Decoding.on_gpu(gpu)}
+    there = Decoding.on_gpu(gpu)
+    ways = {"CPU again" if gpu is None else "NVDEC": there}
+    if with_pynvvideocodec:
+        is_here = gpu is not None
+        name = "PyNvVideoCodec" if is_here else "CPU for PyNvVideoCodec"
+        ways[name] = replace(there, backend="pynvvideocodec") if is_here else there
     if with_kept:
-        name = f"{'CPU' if gpu is None else 'NVDEC'}, kept"
-        named[name] = replace(Decoding.on_gpu(gpu), keeps_on_device=True)
-    return named | ({"auto": Decoding(device="auto")} if with_auto else {})
+        ways |= {f"{name}, kept": replace(way, keeps_on_device=True) for name, way in ways.items()}
+    return {"CPU": Decoding(), **ways} | ({"auto": Decoding(device="auto")} if with_auto else {})
 
 
 def unequal(open_one: Opener, decoding: Decoding, batches: int) -> int | None:
@@ -116,6 +123,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--gpu", type=int, help="its number; left out: the CPU stands in for it")
     parser.add_argument("--auto", action="store_true", help="both together as well")
     parser.add_argument("--kept", action="store_true", help="frames that stay there as well")
+    parser.add_argument("--pynvvideocodec", action="store_true", help="PyNvVideoCodec as well")
     parser.add_argument("--size", type=int, nargs=2, default=(256, 704), metavar=("H", "W"))
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--batches", type=int, default=30, help="that are proved equal")
@@ -128,7 +136,12 @@ def main() -> None:
     """Prove, time, print a line of JSON; exit status 1 where batches differ."""
     options = _asked()
     open_one = opener(options.kind, options.sources, tuple(options.size), options.batch_size)
-    named = entrants(options.gpu, with_auto=options.auto, with_kept=options.kept)
+    named = entrants(
+        options.gpu,
+        with_auto=options.auto,
+        with_kept=options.kept,
+        with_pynvvideocodec=options.pynvvideocodec,
+    )
     for name, decoding in [*named.items()][1:]:
         differs = unequal(open_one, decoding, options.batches)
         if differs is not None:

@@ -16,10 +16,11 @@ import numpy as np
 import torch
 
 from benchmarks.gpu_check.step import Need
+from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_decoder
+from headrace.decode.open import capabilities_of, open_decoder
 from headrace.decode.protocol import DecodeJob
-from headrace.errors import HeadraceError
+from headrace.errors import BackendError, HeadraceError
 from headrace.experiments.registry import EXPERIMENTS
 from headrace.profiling.machine import provenance
 from headrace.testing.synth import SynthClip, write_clip
@@ -31,7 +32,7 @@ _SIZE = (288, 512)
 
 def facts(parameters: dict[str, Any], command: list[str], *, is_rehearsal: bool) -> dict[str, Any]:
     """Return provenance, what is missing here and why, and a table of both."""
-    missing = {} if is_rehearsal else _missing_hardware()
+    missing = {} if is_rehearsal else _missing_hardware() | _missing_library()
     known = {f"bench {each.name}" for each in EXPERIMENTS}
     benches: tuple[Need, ...] = ("bench decode", "bench transfer")
     missing |= {name: f"this headrace has no {name}" for name in benches if name not in known}
@@ -41,11 +42,12 @@ def facts(parameters: dict[str, Any], command: list[str], *, is_rehearsal: bool)
         *(("driver", gpu.driver or "not told") for gpu in made.machine.gpus[:1]),
         ("CUDA of PyTorch", torch.version.cuda or "none"),
         ("NVDEC", missing.get("NVDEC", "decodes")),
+        ("PyNvVideoCodec", missing.get("PyNvVideoCodec", "installed")),
         ("PyAV", av.__version__),
         *made.versions.items(),
     ]
     if is_rehearsal:
-        rows = [row for row in rows if row[0] != "NVDEC"]
+        rows = [row for row in rows if row[0] not in ("NVDEC", "PyNvVideoCodec")]
     gpus = ", ".join(gpu.name for gpu in made.machine.gpus)
     return {
         "said": f"GPU: {gpus or 'none'}; {made.machine.cpu}, {made.machine.usable_cores} cores",
@@ -69,6 +71,14 @@ def _missing_hardware() -> dict[Need, str]:
     if np.array_equal(there, here):
         return {}
     return {"NVDEC": "NVDEC gives other pixels than the CPU of a clip of H.264"}
+
+
+def _missing_library() -> dict[Need, str]:
+    try:
+        capabilities_of(Decoding(backend="pynvvideocodec", device=f"cuda:{_GPU}"))
+    except BackendError as error:
+        return {"PyNvVideoCodec": str(error)}
+    return {}
 
 
 def _decoded(path: Path, gpu: int | None, store: IndexStore) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Need = Literal["a GPU", "NVDEC", "bench decode", "bench transfer"]
+Need = Literal["a GPU", "NVDEC", "PyNvVideoCodec", "bench decode", "bench transfer"]
 """What not every machine has, or not every version of headrace."""
 
 

@@ -234,6 +234,10 @@ def _loading(plan: Plan) -> Iterator[Step]:
     """Yield batches by NVDEC beside the CPU's, equal first."""
     videos = str(plan.media / "h264" / "videos")
     yield _loaded(plan, "nvdec:frames", "random frames by NVDEC", "frames", videos, "--kept")
+    library = "random frames by PyNvVideoCodec, beside NVDEC by FFmpeg"
+    wanted = ("--kept", "--pynvvideocodec")
+    step = _loaded(plan, "pynvvideocodec:frames", library, "frames", videos, *wanted)
+    yield replace(step, needs=(*step.needs, "PyNvVideoCodec") if step.needs else ())
     together = "random frames by NVDEC and the CPU together, beside each alone"
     yield _loaded(plan, "auto:frames", together, "frames", videos, "--auto")
     for name in media.CODECS:

@@ -1,11 +1,14 @@
 """What decodes is proved equal before it is timed, and both together stand beside each alone."""
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 
 from benchmarks.gpu_check import loading
 from decode.doubles_of_gpu import Double, stands_in
+from decode.pynvvideocodec_played import plays
 from headrace import Decoding
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -66,6 +69,24 @@ def test_frames_that_stay_are_timed_beside_those_that_come_down(timed):
     there = loading.entrants(0, with_auto=True, with_kept=True)
     assert [*there] == ["CPU", "NVDEC", "NVDEC, kept", "auto"]
     assert there["NVDEC, kept"] == Decoding(device="cuda:0", keeps_on_device=True)
+
+
+def test_pynvvideocodec_is_timed_beside_nvdec_both_ways(timed, monkeypatch):
+    """By a double of it, which no GPU has confirmed."""
+    rehearsed = ["CPU", "CPU again", "CPU for PyNvVideoCodec"]
+    assert [row[0] for row in timed("--pynvvideocodec")["rows"]] == rehearsed
+    there = loading.entrants(0, with_auto=False, with_kept=True, with_pynvvideocodec=True)
+    names = ["CPU", "NVDEC", "PyNvVideoCodec", "NVDEC, kept", "PyNvVideoCodec, kept"]
+    assert [*there] == names
+    by_nvidia = Decoding(backend="pynvvideocodec", device="cuda:0", keeps_on_device=True)
+    assert there["PyNvVideoCodec, kept"] == by_nvidia
+    plays(monkeypatch)
+    monkeypatch.setattr(
+        loading.Decoding, "on_gpu", lambda _: replace(by_nvidia, keeps_on_device=False)
+    )
+    found = timed("--gpu", "0", "--pynvvideocodec")
+    assert [row[0] for row in found["rows"]] == names[:3]
+    assert re.search(r"PyNvVideoCodec is \d+\.\d+ times as fast as the CPU", found["said"])
 
 
 class Paints(Double):

@@ -25,6 +25,11 @@ def test_a_rehearsal_has_the_same_steps_and_needs_no_gpu():
     assert needs <= {"bench decode", "bench transfer"}
 
 
+def test_pynvvideocodec_is_measured_where_it_is_installed():
+    [step] = [step for step in steps() if step.name == "pynvvideocodec:frames"]
+    assert step.needs == ("a GPU", "NVDEC", "PyNvVideoCodec")
+
+
 def test_every_test_that_wants_a_gpu_is_asked_for():
     words = OF_A_GPU.split(" or ")
     wanting = [
