@@ -65,7 +65,7 @@ def test_without_auto_there_are_two(timed):
 
 
 def test_frames_that_stay_are_timed_beside_those_that_come_down(timed):
-    assert [row[0] for row in timed("--kept")["rows"]] == ["CPU", "CPU again", "CPU, kept"]
+    assert [row[0] for row in timed("--kept")["rows"]] == ["CPU", "CPU again", "CPU again, kept"]
     there = loading.entrants(0, with_auto=True, with_kept=True)
     assert [*there] == ["CPU", "NVDEC", "NVDEC, kept", "auto"]
     assert there["NVDEC, kept"] == Decoding(device="cuda:0", keeps_on_device=True)
