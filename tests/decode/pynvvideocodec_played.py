@@ -46,14 +46,8 @@ class DecodedFrame:
         return self._pts
 
     def __dlpack__(self, stream: object = 0) -> object:
-        """Export it; numbers of 16 bits as if they lay two apart, as the source has it."""
-        size = self._picture.itemsize
-        if size == 1:
-            return self._picture.__dlpack__()
-        along = self._picture.shape[1] * size
-        return np.lib.stride_tricks.as_strided(
-            self._picture, strides=(along, size * size)
-        ).__dlpack__()
+        """Export it, where it lies."""
+        return self._picture.__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._picture.__dlpack_device__()
@@ -96,10 +90,9 @@ class PyNvDecoder:
         width = stored.width * kind().itemsize
         rows = np.concatenate([rows_of(plane, width) for plane in stored.planes]).view(kind)
         if place == len(self._memory):
-            self._memory.append(np.empty((rows.shape[0] + 1, rows.shape[1]), kind))
-        memory = self._memory[place][: rows.shape[0]]
-        memory[:] = rows
-        return DecodedFrame(memory, frame.opaque[0])
+            self._memory.append(np.empty_like(rows))
+        self._memory[place][:] = rows
+        return DecodedFrame(self._memory[place], frame.opaque[0])
 
 
 class PlayedStream:

@@ -191,7 +191,9 @@ class Refuses(played.PyNvDecoder):
 
     def Decode(self, packet):  # noqa: N802
         """Fail."""
-        raise played.PyNvVCExceptionUnsupported("Codec not supported on this GPU\n[7] in file")
+        raise played.PyNvVCExceptionUnsupported(
+            "HandleVideoSequence : \nError code : 801\nError Type : Codec not supported on this GPU"
+        )
 
 
 class Silent(played.PyNvDecoder):
@@ -213,7 +215,7 @@ class Silent(played.PyNvDecoder):
         (Other, r"gives other pixels of .* than the CPU"),
         (Larger, r"gives pictures of 128x98 of .*, which begins with 128x96"),
         (Laid, r"and fails: it gives pictures of torch.uint8 \[96, 128, 3\], not rows of NV12"),
-        (Refuses, r"and fails: Codec not supported on this GPU;"),
+        (Refuses, r"and fails: HandleVideoSequence : .* Codec not supported on this GPU;"),
         (Silent, r"gave no frame 0 of .*, which the CPU decodes"),
     ],
 )

@@ -1,9 +1,10 @@
 """NVIDIA's PyNvVideoCodec: its decoder of packets, fed with those that PyAV reads.
 
-No GPU has run this. It rests on the signatures and docstrings of version 2.2.4, and on its source
-(MIT licence): a packet goes in with a time, which the frame that comes of it has too; frames lie in
-memory that the next call writes over; work is asked of the CUDA stream that the decoder is given.
-So what comes out is held against the index here, and a picture against the CPU's in `gpu_frames`.
+No GPU has run this. It rests on the signatures and docstrings of version 2.2.4, on the source of
+older ones, and on that wheel with a driver of ours that decodes nothing: a packet goes in with a
+time, which its frame has too; frames lie where the next call writes; work is asked of the CUDA
+stream that the decoder is given. So what comes out is held against the index here, and a picture
+against the CPU's in `gpu_frames`.
 """
 
 from __future__ import annotations

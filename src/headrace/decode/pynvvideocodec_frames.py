@@ -69,13 +69,11 @@ def picture_of(frame: Any) -> torch.Tensor:
     from torch.utils.dlpack import from_dlpack
 
     picture: torch.Tensor = from_dlpack(frame)
-    if picture.dim() != 2 or picture.shape[0] % 3 or picture.element_size() > 2:
+    if picture.dim() != 2 or picture.shape[0] % 3:
         raise ValueError(
             f"it gives pictures of {picture.dtype} {list(picture.shape)}, not rows of NV12 or P016"
         )
-    # The library says of numbers of 16 bits that they lie two apart, and packs them all the same.
-    is_said_in_bytes = picture.stride(1) == picture.element_size() == 2
-    return picture.as_strided(picture.shape, (picture.shape[1], 1)) if is_said_in_bytes else picture
+    return picture
 
 
 class Likeness:

@@ -58,7 +58,8 @@ def as_backend_errors(library: Any, asked: str, decoding: Decoding) -> Iterator[
     try:
         yield
     except kinds as error:
-        raise BackendError(f"{asked}, and fails: {_line(error)}; {decoding.cure}") from error
+        said = " ".join(str(error).split())[:200]  # what matters is not in the first line
+        raise BackendError(f"{asked}, and fails: {said}; {decoding.cure}") from error
 
 
 class LibraryDecoder:
