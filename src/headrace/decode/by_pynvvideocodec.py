@@ -10,12 +10,11 @@ against the CPU's in `gpu_frames`.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import av
 from av.bitstream import BitStreamFilterContext
 from av.packet import Packet
-from av.video.frame import CudaContext, VideoFrame
 from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
@@ -41,9 +40,6 @@ from headrace.video.codec import (
     new_codec,
 )
 from headrace.video.stream_index import StreamIndex
-
-if TYPE_CHECKING:
-    import torch
 
 _CODECS: Final = {"h264": "H264", "hevc": "HEVC"}
 """FFmpeg's names -> the library's."""
@@ -77,7 +73,7 @@ class PyNvVideoCodecs:
         self._decoding = decoding
         self._index = index
         self._asked = f"{decoding.in_words} was asked for to decode {index.source}"
-        self._like = Likeness()
+        self._like = Likeness(decoding.gpu or 0)
 
     def codec(self, stream: VideoStream) -> PyNvVideoCodec:
         """Return a codec of the stream: see `GpuCodecs.codec`."""
@@ -139,7 +135,6 @@ class PyNvVideoCodec:
         filters = f"{index.info.codec}_mp4toannexb,dump_extra=freq=keyframe"
         self._to_annex_b = BitStreamFilterContext(filters, stream)
         self._like = like
-        self._context = CudaContext(decoding.gpu or 0, primary_ctx=False, current_ctx=True)
 
     def be_wary(self) -> None:
         """Do nothing: it reports no damage."""
@@ -205,18 +200,8 @@ class PyNvVideoCodec:
             # One of another size than the stream began with is refused by who checks frames.
             is_alike = tuple(copy.shape) == self._like.shape
             comes_down = is_alike and not stays
-            found = self._like.frame_of(copy.numpy()) if comes_down else self._as_it_is(copy)
+            found = self._like.planar(copy.numpy()) if comes_down else self._like.as_it_lies(copy)
         return Shown(ordinal, found)
-
-    def _as_it_is(self, copy: torch.Tensor) -> VideoFrame:
-        height = copy.shape[0] // 3 * 2
-        frame = VideoFrame.from_dlpack(
-            [copy[:height], copy[height:]],
-            format="nv12" if copy.element_size() == 1 else "p010le",
-            cuda_context=self._context,
-        )
-        frame.colorspace, frame.color_range = self._like.matrix, self._like.range
-        return frame
 
     def _errors(self) -> AbstractContextManager[None]:
         return as_backend_errors(self.decoder.library, self._asked, self._decoding)

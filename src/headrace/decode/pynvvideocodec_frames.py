@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from av.video.frame import VideoFrame
+from av.video.frame import CudaContext, VideoFrame
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
@@ -16,6 +16,10 @@ from headrace.video.planes import rows_of
 
 if TYPE_CHECKING:
     import torch
+
+
+_NAMES: Final = {1: "nv12", 2: "p010le"}
+"""Bytes of a number -> the pixel format."""
 
 
 class OwnStream:
@@ -80,18 +84,20 @@ class Likeness:
     """Makes rows of NV12 or P016 into frames that say of their colours what FFmpeg's say.
 
     Where colour lies PyAV neither tells nor lets be set, and swscale goes by it; but what it makes
-    of a frame says the same. So each goes through one that was made of FFmpeg's.
+    of a frame says the same. So those that come down go through one that was made of FFmpeg's.
     """
 
     _rows: VideoFrame
+    _row_bytes: int
     _planar: Planar
 
-    def __init__(self) -> None:
+    def __init__(self, gpu: int) -> None:
         """Know nothing yet."""
         self.shape: tuple[int, int] | None = None
         """Of the rows; None until it has learnt them."""
-        self.matrix = self.range = 0
-        """Of the colours, as FFmpeg counts them."""
+        self._matrix = self._range = 0
+        # PyTorch's, which is current where frames lie on the GPU.
+        self._context = CudaContext(gpu, primary_ctx=False, current_ctx=True)
 
     def learn(self, frame: VideoFrame | None) -> None:
         """Take a frame that the CPU decoded, if it did."""
@@ -99,17 +105,28 @@ class Likeness:
             return
         is_8_bit = frame.format.components[0].bits == 8
         self.shape = (frame.height // 2 * 3, frame.width)
-        self.matrix, self.range = frame.colorspace, frame.color_range
-        self._rows = VideoReformatter().reformat(frame, format="nv12" if is_8_bit else "p010le")
-        self._rows.colorspace, self._rows.color_range = self.matrix, self.range
+        self._matrix, self._range = frame.colorspace, frame.color_range
+        self._rows = VideoReformatter().reformat(frame, format=_NAMES[1 if is_8_bit else 2])
+        self._rows.colorspace, self._rows.color_range = self._matrix, self._range
         self._row_bytes = frame.width if is_8_bit else 2 * frame.width
         self._planar = Planar(frame.format.name)
 
-    def frame_of(self, rows: NDArray[Any]) -> VideoFrame:
-        """Return a planar frame of rows of that `shape`, in memory of its own."""
+    def planar(self, rows: NDArray[Any]) -> VideoFrame:
+        """Return rows of that `shape` as the CPU decodes frames, in memory of their own."""
         height = 0
         for plane in self._rows.planes:
             ours = rows_of(plane, self._row_bytes)
             ours[:] = rows[height : height + len(ours)].view(np.uint8)
             height += len(ours)
         return self._planar.of(self._rows)
+
+    def as_it_lies(self, rows: torch.Tensor) -> VideoFrame:
+        """Return rows as NV12 or P010, in their memory, on the GPU or the CPU."""
+        height = rows.shape[0] // 3 * 2
+        frame = VideoFrame.from_dlpack(
+            [rows[:height], rows[height:]],
+            format=_NAMES[rows.element_size()],
+            cuda_context=self._context,
+        )
+        frame.colorspace, frame.color_range = self._matrix, self._range
+        return frame
