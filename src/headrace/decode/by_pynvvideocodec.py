@@ -9,7 +9,7 @@ against the CPU's in `gpu_frames`.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, cast
 
 import av
@@ -86,13 +86,11 @@ class PyNvVideoCodecs:
         """Take back a codec that this one made: see `GpuCodecs.let_rest`."""
         assert isinstance(codec, PyNvVideoCodec)
         decoder = codec.decoder
-        try:
+        with suppress(*errors_of(decoder.library)):  # Then it is let go: it does not work.
+            decoder.order.wait()  # Its memory may be released with it, and frames copied from that.
             if is_sound:
                 num_bytes = _SURFACES * bytes_of_picture(self._index)
                 RESTING.put(self._look(self._stream), decoder, num_bytes)
-        except errors_of(decoder.library):
-            pass  # It is let go, as one that does not work.
-        decoder.order.wait()
 
     def _look(self, stream: VideoStream) -> tuple[object, ...]:
         return self._decoding, facts_of(stream)
