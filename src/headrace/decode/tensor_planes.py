@@ -46,8 +46,8 @@ def check_stored(stored: str, source: str) -> None:
 def planes_of(frame: VideoFrame, device: torch.device, source: str) -> Iterator[Planes]:
     """Give the planes of a frame on a device; the caller's work on them begins inside.
 
-    They are taken by DLPack without a copy; rows may be padded, which is a stride. What is copied
-    to float32 here is read by the work of this thread's CUDA stream. PyAV does not let streams wait
+    They are taken by DLPack without a copy; rows may be padded, which is a stride. They are read by
+    the work of this thread's CUDA stream that is asked for inside. PyAV does not let streams wait
     for each other, so that is done here: FFmpeg decodes on the default stream of the GPU; ours
     waits for that, and that for ours before FFmpeg can use the memory for a later frame.
     (`record_stream` would do nothing: it leaves out memory that is not PyTorch's own.)
