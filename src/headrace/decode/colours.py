@@ -37,6 +37,13 @@ class Colours:
     green_by_v: float
     blue_by_u: float
 
+    @property
+    def base(self) -> tuple[float, float, float]:
+        """Red, green and blue where all three numbers are 0: what `black` and `grey` take away."""
+        by_colour = self.red_by_v, self.green_by_u + self.green_by_v, self.blue_by_u
+        red, green, blue = (-self.luma * self.black - each * self.grey for each in by_colour)
+        return red, green, blue
+
 
 def matrix_and_range(frame: VideoFrame) -> tuple[int, int]:
     """Return the codes of a frame's own tags; untagged means BT.601 limited, as in FFmpeg."""

@@ -19,12 +19,12 @@ _SHIFTED: Final = {"p010le": 64}
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Planes:
-    """One picture in YUV 4:2:0, its numbers as they are stored, in float32, which holds them."""
+    """One picture in YUV 4:2:0, its numbers as they are stored: uint8, or float32 for 10 bits."""
 
     y: torch.Tensor
-    """float32 [H, W]: brightness."""
+    """[H, W]: brightness."""
     uv: torch.Tensor
-    """float32 [2, ceil(H / 2), ceil(W / 2)]: the two differences of colour."""
+    """[2, ceil(H / 2), ceil(W / 2)]: the two differences of colour."""
     bits: int
     """Of the numbers: 8 or 10."""
 
@@ -46,8 +46,8 @@ def check_stored(stored: str, source: str) -> None:
 def planes_of(frame: VideoFrame, device: torch.device, source: str) -> Iterator[Planes]:
     """Give the planes of a frame on a device; the caller's work on them begins inside.
 
-    They are taken by DLPack without a copy; rows may be padded, which is a stride. What is copied
-    to float32 here is read by the work of this thread's CUDA stream. PyAV does not let streams wait
+    They are taken by DLPack without a copy; rows may be padded, which is a stride. They are read by
+    the work of this thread's CUDA stream that is asked for inside. PyAV does not let streams wait
     for each other, so that is done here: FFmpeg decodes on the default stream of the GPU; ours
     waits for that, and that for ours before FFmpeg can use the memory for a later frame.
     (`record_stream` would do nothing: it leaves out memory that is not PyTorch's own.)
@@ -79,8 +79,11 @@ def _planes(frame: VideoFrame, stored: str, device: torch.device, source: str) -
             "whose last row or column of colour PyAV leaves out where a side is odd: leave "
             "keeps_on_device out"
         )
-    first, *others = (each.to(device).to(torch.float32) for each in (y, *colour))
+    bits = _BITS[stored]
+    # PyTorch computes little with uint16.
+    kind = torch.uint8 if bits == 8 else torch.float32
+    first, *others = (each.to(device, kind) for each in (y, *colour))
     uv = torch.stack(others) if len(others) > 1 else others[0].movedim(-1, 0)
     if (scale := _SHIFTED.get(stored)) is not None:
         first, uv = first / scale, uv / scale
-    return Planes(y=first, uv=uv, bits=_BITS[stored])
+    return Planes(y=first, uv=uv, bits=bits)
