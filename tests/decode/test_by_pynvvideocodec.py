@@ -36,7 +36,7 @@ ON_GPU = Decoding.named("pynvvideocodec:cuda:0")
 KEPT = replace(ON_GPU, keeps_on_device=True)
 DECODED = (
     *("h264", "h264_b_frames", "h264_b_pyramid", "h264_open_gop", "hevc", "hevc_open_gop"),
-    *("hevc_10_bit", "rotated_90", "bt709_full"),
+    *("hevc_10_bit", "rotated_90", "bt709_full", "preroll", "vfr_mkv"),
 )
 
 

@@ -127,7 +127,7 @@ class PyNvVideoCodec:
         self._stream = stream
         self._asked = f"{decoding.in_words} was asked for to decode {index.source}"
         self._sent: dict[int, int] = {}
-        """Ordinal -> index of the frames that are still to come."""
+        """Ordinal -> index of the frames that are still to come; below 0 without one."""
         # Start codes for lengths, and before each keyframe the parameter sets, which MP4 keeps
         # apart: whatever a decoder was told before, it is told these.
         filters = f"{index.info.codec}_mp4toannexb,dump_extra=freq=keyframe"
@@ -155,7 +155,7 @@ class PyNvVideoCodec:
         except av.error.FFmpegError:
             return Decoded([], [ordinal])
         if packet.is_keyframe and self._like.shape is None:
-            self._like.learn(frame_alone(new_codec(self._stream), packet))
+            self._like.learn(frame_alone(new_codec(self._stream), _copy_of(packet)))
         self._sent[ordinal] = self._index.number_of(ordinal)
         shown: list[Shown] = []
         for part in parts:
@@ -185,8 +185,11 @@ class PyNvVideoCodec:
                 "or gave before, or should have given before another; "
                 f"{self._decoding.cure}"
             )
-        # Frames come in the order in which they are shown: those before this one will not.
-        self._sent = {sent: other for sent, other in self._sent.items() if other > number}
+        # Frames come in the order in which they are shown: those before this one will not. Those
+        # that the container has left out, as before an edit, have no place in it, and come as well.
+        self._sent = {
+            sent: other for sent, other in self._sent.items() if other < 0 or other > number
+        }
         stays = self._decoding.keeps_on_device
         if self._like.shape is None:
             raise BackendError(
@@ -206,7 +209,7 @@ class PyNvVideoCodec:
 
 
 def _copy_of(packet: VideoPacket) -> VideoPacket:
-    """Return a packet that a filter may empty: the keyframe is held against the CPU's yet."""
+    """Return a packet that a filter may empty, and that is not marked to be left out."""
     copy = cast(VideoPacket, Packet(bytes(packet)))
     copy.is_keyframe = packet.is_keyframe
     return copy
