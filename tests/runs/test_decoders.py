@@ -13,6 +13,7 @@ from PIL import Image
 from decode.backends import needs_torchcodec
 from decode.doubles_of_gpu import Fails, stands_in
 from decode.gpus import needs_gpu, needs_no_gpu
+from decode.pynvvideocodec_played import plays
 from headrace.decode.decoding import Decoding
 from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.index_store import IndexStore
@@ -222,6 +223,20 @@ def test_a_run_by_torchcodec_finds_what_one_by_pyav_finds(tmp_path, prepare):
     assert recorded == ["pyav:cpu", "torchcodec:cpu"]
     assert "decoder" in [part.name for part in sessions["torchcodec"].startup]
     assert Copies.of(sessions["torchcodec"]) is None
+
+
+def test_a_run_by_pynvvideocodec_finds_what_one_by_pyav_finds(good, tmp_path, prepare, monkeypatch):
+    """By a double of it, which no GPU has confirmed."""
+    plays(monkeypatch)
+    sessions = {}
+    for way in ("cpu", "pynvvideocodec:cuda:0"):
+        out = tmp_path / way.partition(":")[0]
+        sessions[way] = prepare(chosen(good, out, decode=way)).run()
+        assert sessions[way].outcome == "complete"
+    assert apart(tmp_path / "pynvvideocodec", tmp_path / "cpu") == 0
+    recorded = [each.provenance.configuration["decode"] for each in sessions.values()]
+    assert recorded == ["pyav:cpu", "pynvvideocodec:cuda:0"]
+    assert sessions["pynvvideocodec:cuda:0"].decode.brought_down_bytes > 0
 
 
 def counted(device: str) -> Carrier:
