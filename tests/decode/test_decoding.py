@@ -51,7 +51,7 @@ def test_what_is_no_word_for_a_device_is_refused(device):
 
 
 def test_a_way_is_named_by_a_word():
-    with pytest.raises(ConfigError, match="a way to decode is a word, .* got 0"):
+    with pytest.raises(ConfigError, match=r"a way to decode is a word, .* got 0"):
         Decoding.named(0)
 
 
