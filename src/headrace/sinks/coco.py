@@ -12,6 +12,7 @@ from headrace.models.class_names import ClassNames
 from headrace.sinks.box_rows import BoxRow, FrameRow, frame_rows
 from headrace.sinks.predictions import unwritable
 from headrace.sinks.seen import Found
+from headrace.text_file import partial_of
 
 NAME: Final = "coco.json"
 """The file in the folder of a run."""
@@ -47,7 +48,7 @@ class CocoFile:
         self._is_named = bool(self._categories)
         self._images = self._boxes = 0
         self._is_there = False
-        self._parts = [folder / f".{NAME}.{part}.partial" for part in ("images", "annotations")]
+        self._parts = [partial_of(folder / f"{NAME}.{part}") for part in ("images", "annotations")]
         self._files: list[TextIO] = []
         try:
             for part in self._parts:
