@@ -114,16 +114,7 @@ class TensorPictures:
 
     def hand_over(self, pixels: torch.Tensor | list[list[torch.Tensor]]) -> None:
         """Let the CUDA stream of this thread wait for the default one, and keep their memory."""
-        device = torch.device(self._buffers.device)
-        if device.type != "cuda":
-            return
-        ours, default = torch.cuda.current_stream(device), torch.cuda.default_stream(device)
-        if ours == default:
-            return
-        ours.wait_stream(default)
-        for picture in [pixels] if isinstance(pixels, torch.Tensor) else chain(*pixels):
-            # Else its memory would be used again before this stream is done with it.
-            picture.record_stream(ours)
+        self._buffers.hand_over([pixels] if isinstance(pixels, torch.Tensor) else chain(*pixels))
 
     def close(self) -> None:
         """Let go of what is free."""
