@@ -1,6 +1,5 @@
 """PictureMemory: of which kind the pictures of a run are, and what gives them memory and pixels."""
 
-from collections.abc import Iterable
 from itertools import chain
 from typing import Any, Protocol
 
@@ -9,7 +8,7 @@ import torch
 
 from headrace.decode.chooser import Chooser, device_of
 from headrace.decode.decoding import Decoding
-from headrace.decode.open import check_stays, open_decoder, open_device_decoder
+from headrace.decode.open import open_decoder, open_device_decoder
 from headrace.decode.pixels import Array, Pixels
 from headrace.decode.protocol import Decoder
 from headrace.runtime.memory import BatchBuffers, mapped
@@ -129,14 +128,3 @@ def memory_of(decoding: Decoding, most: int, chooser: Chooser | None = None) -> 
     if decoding.keeps_on_device:
         return TensorPictures(decoding, chooser)
     return ArrayPictures(decoding, most, chooser)
-
-
-def check_kind(indexes: Iterable[StreamIndex], decoding: Decoding) -> None:
-    """Do nothing if the frames of all videos can be left where they are to be. Decodes nothing.
-
-    Raises:
-        BackendError: those of one cannot stay on the device; names it, and what to do.
-    """
-    if decoding.keeps_on_device:
-        for index in indexes:
-            check_stays(index, FrameShape(), decoding)
