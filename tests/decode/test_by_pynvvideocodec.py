@@ -111,7 +111,7 @@ def test_frames_lie_in_memory_of_their_own_and_name_their_packets(scanned, kind,
     container, stream = open_container(index.source)
     with container:
         gpu = GpuFrames(decoding, index)
-        by_gpu, by_cpu = gpu.codec(stream), PlainCodec(new_codec(stream))
+        by_gpu, by_cpu = gpu.codec(stream, None), PlainCodec(new_codec(stream))
         found, expected = {}, {}
         for ordinal, packet in enumerate(packets_of(container, stream, "clip")):
             expected |= {shown.ordinal: shown.frame for shown in by_cpu.decode(ordinal, packet)[0]}

@@ -1,5 +1,6 @@
 """How videos are decoded is one value, and what cannot be decoded that way is refused before."""
 
+import re
 from contextlib import closing
 from dataclasses import replace
 
@@ -39,6 +40,24 @@ def test_the_number_of_a_gpu_becomes_the_value_and_back():
 def test_another_kind_of_device_is_refused(device):
     with pytest.raises(ConfigError, match=f"device must be cpu or cuda:N.* got '{device}'"):
         Decoding(device=device)
+
+
+@pytest.mark.parametrize("device", [None, 0, torch.device("cpu")])
+def test_what_is_no_word_for_a_device_is_refused(device):
+    with pytest.raises(
+        ConfigError, match="device must be cpu or cuda:N.* got " + re.escape(repr(device))
+    ):
+        Decoding(device=device)
+
+
+def test_a_way_is_named_by_a_word():
+    with pytest.raises(ConfigError, match=r"a way to decode is a word, .* got 0"):
+        Decoding.named(0)
+
+
+def test_whether_frames_stay_is_yes_or_no():
+    with pytest.raises(ConfigError, match="keeps_on_device must be True or False, got 'no'"):
+        Decoding(keeps_on_device="no")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from av.packet import Packet
 from av.video.reformatter import VideoReformatter
 
 from decode import stand_in
@@ -22,9 +23,11 @@ from headrace.decode.decoding import Decoding
 from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.decode.resting_codecs import RestingCodecs
 from headrace.errors import BackendError
 from headrace.testing.synth import KINDS, write_clip
-from headrace.video.codec import Shown
+from headrace.video.codec import Shown, new_codec, packets_of
+from headrace.video.container import open_container
 from headrace.video.shape import Orientation
 from headrace.video.stream_index import StreamIndex
 from media import read_frames
@@ -148,6 +151,29 @@ def test_what_a_gpu_does_wrong_is_named_and_never_delivered(on_stand_in, failure
     assert len(found) == len(expected)
     for said, words in zip(found, expected, strict=True):
         assert re.match(words, said)
+
+
+def test_a_codec_that_was_told_other_parameter_sets_is_not_used_again(scanned, monkeypatch):
+    """They stand in the first packet and outlast a flush, where another file has only a header."""
+    monkeypatch.setattr(nvdec.Nvdec, "_new_codec", lambda _, stream: opened(new_codec(stream)))
+    monkeypatch.setattr(nvdec, "RESTING", RestingCodecs())
+    index = scanned("h264")
+    codecs = nvdec.Nvdec(ON_GPU, index)
+    container, stream = open_container(index.source)
+    with container:
+        plain = next(packets_of(container, stream, "clip"))
+        sets = b"\x00\x00\x00\x04\x68\xce\x3c\x80"
+        first = codecs.codec(stream, Packet(sets + bytes(plain)))
+        codecs.let_rest(first, is_sound=True)
+        second = codecs.codec(stream, plain)
+        codecs.let_rest(second, is_sound=True)
+        assert second.context is not first.context
+        assert codecs.codec(stream, plain).context is second.context
+
+
+def opened(codec):
+    codec.open()
+    return codec
 
 
 def test_interlaced_video_is_refused(scanned):

@@ -75,7 +75,7 @@ class PyNvVideoCodecs:
         self._asked = f"{decoding.in_words} was asked for to decode {index.source}"
         self._like = Likeness(decoding.gpu or 0)
 
-    def codec(self, stream: VideoStream) -> PyNvVideoCodec:
+    def codec(self, stream: VideoStream, _: VideoPacket | None) -> PyNvVideoCodec:
         """Return a codec of the stream: see `GpuCodecs.codec`."""
         check_cuda_after_fork(self._asked)
         self._stream = stream

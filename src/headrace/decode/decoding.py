@@ -25,7 +25,8 @@ class Decoding:
 
     Raises:
         BackendError: there is no such backend.
-        ConfigError: there is no such kind of device, or not with that backend.
+        ConfigError: there is no such kind of device, or not with that backend; or a value is of
+            another type.
     """
 
     backend: Backend = "pyav"
@@ -41,9 +42,14 @@ class Decoding:
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
             raise BackendError(f"no backend {self.backend!r}; there is {', '.join(BACKENDS)}")
-        if not re.fullmatch(r"cpu|auto|cuda:\d+", self.device):
+        is_word = isinstance(self.device, str)
+        if not is_word or not re.fullmatch(r"cpu|auto|cuda:\d+", self.device):
             raise ConfigError(
                 f"device must be cpu or cuda:N, as in cuda:0, or auto, got {self.device!r}"
+            )
+        if not isinstance(self.keeps_on_device, bool):
+            raise ConfigError(
+                f"keeps_on_device must be True or False, got {self.keeps_on_device!r}"
             )
         if self.backend == "pynvvideocodec" and self.device == "cpu":
             raise ConfigError(
@@ -90,8 +96,10 @@ class Decoding:
             keeps_on_device: As in the value.
 
         Raises:
-            ConfigError: it names no device; BackendError: no backend.
+            ConfigError: it is no word, or names no device; BackendError: no backend.
         """
+        if not isinstance(way, str):
+            raise ConfigError(f"a way to decode is a word, such as 'cuda:0', got {way!r}")
         first, _, rest = way.partition(":")
         is_device = first in ("cpu", "cuda", "auto")
         backend, device = ("pyav", way) if is_device else (first, rest or "cpu")

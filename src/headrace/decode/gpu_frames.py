@@ -29,8 +29,12 @@ from headrace.video.stream_index import StreamIndex
 class GpuCodecs(Protocol):
     """A library's codecs of one stream on a GPU. Not thread-safe."""
 
-    def codec(self, stream: VideoStream) -> Codec:
+    def codec(self, stream: VideoStream, first: VideoPacket | None) -> Codec:
         """Return a codec of the stream that knows nothing yet: a new one, or one that rested.
+
+        Args:
+            stream: It.
+            first: Its first packet, which every codec of it is told.
 
         Raises:
             BackendError: there is no such GPU, or the library has no such codec for it; or this
@@ -81,11 +85,11 @@ class GpuFrames:
         """Bytes of the frames that came down so far, as they lie in main memory."""
         return self._counters.brought_down_bytes
 
-    def codec(self, stream: VideoStream) -> Codec:
+    def codec(self, stream: VideoStream, first: VideoPacket | None) -> Codec:
         """Return a codec of the stream, on the GPU: see `GpuCodecs.codec`."""
         self._stream = stream
         self._keyframes.clear()
-        return self._codecs.codec(stream)
+        return self._codecs.codec(stream, first)
 
     def let_rest(self, codec: Codec, *, is_sound: bool) -> None:
         """Take back the codec: see `GpuCodecs.let_rest`."""

@@ -17,7 +17,15 @@ from headrace.decode.decoding import Decoding
 from headrace.decode.resting_codecs import RESTING
 from headrace.errors import BackendError
 from headrace.runtime.forks import check_cuda_after_fork
-from headrace.video.codec import CODECS_MADE_ANEW, Codec, PlainCodec, facts_of, new_codec
+from headrace.video import nal
+from headrace.video.codec import (
+    CODECS_MADE_ANEW,
+    Codec,
+    PlainCodec,
+    VideoPacket,
+    facts_of,
+    new_codec,
+)
 from headrace.video.door import describe
 from headrace.video.stream_index import StreamIndex
 
@@ -45,7 +53,8 @@ _DECODER = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
 class Nvdec:
     """FFmpeg's codecs of one stream on a GPU: `GpuCodecs`. Not thread-safe."""
 
-    _stream: VideoStream
+    _look: tuple[object, ...]
+    """All that its codecs are told of the stream."""
 
     def __init__(self, decoding: Decoding, index: StreamIndex) -> None:
         """Touch no GPU yet.
@@ -59,11 +68,11 @@ class Nvdec:
         self._index = index
         self._asked = f"{decoding.in_words} was asked for to decode {index.source}"
 
-    def codec(self, stream: VideoStream) -> PlainCodec:
+    def codec(self, stream: VideoStream, first: VideoPacket | None) -> PlainCodec:
         """Return a codec of the stream, on the GPU: see `GpuCodecs.codec`."""
         check_cuda_after_fork(self._asked)
-        self._stream = stream
-        resting = RESTING.take(self._look(stream), VideoCodecContext)
+        self._look = self._decoding, facts_of(stream), self._sets_of(stream, first)
+        resting = RESTING.take(self._look, VideoCodecContext)
         return PlainCodec(self._new_codec(stream) if resting is None else resting)
 
     def let_rest(self, codec: Codec, *, is_sound: bool) -> None:
@@ -71,7 +80,7 @@ class Nvdec:
         assert isinstance(codec, PlainCodec)
         if is_sound and codec.context.is_open and self._goes_on(codec.context):
             num_bytes = SURFACES * bytes_of_picture(self._index)
-            RESTING.put(self._look(self._stream), codec.context, num_bytes)
+            RESTING.put(self._look, codec.context, num_bytes)
 
     def _goes_on(self, codec: VideoCodecContext) -> bool:
         """Return whether a codec is the same at the end of the stream as one that is new."""
@@ -79,8 +88,13 @@ class Nvdec:
         is_told_more = told not in (b"", _in_short(codec.extradata or b""))
         return self._index.info.codec in _GO_ON and not (is_told_more or self._index.is_told_once)
 
-    def _look(self, stream: VideoStream) -> tuple[object, ...]:
-        return self._decoding, facts_of(stream)
+    def _sets_of(self, stream: VideoStream, first: VideoPacket | None) -> tuple[object, ...]:
+        """Return the parameter sets of the first packet, which outlast a flush."""
+        codec, extradata = self._index.info.codec, stream.codec_context.extradata
+        if first is None or codec not in _GO_ON:
+            return ()
+        prefix = nal.length_size(codec, extradata)
+        return tuple(nal.parameter_sets(codec, memoryview(first), prefix))
 
     def _new_codec(self, stream: VideoStream) -> VideoCodecContext:
         cure = self._decoding.cure

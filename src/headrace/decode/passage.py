@@ -188,7 +188,7 @@ class Passage:
     def _new_codec(self, doubled: Iterable[int]) -> Codec:
         stream = self._feed.stream
         if self._gpu is not None:
-            return self._gpu.codec(stream)
+            return self._gpu.codec(stream, self._feed.first)
         if not self._is_made_anew:
             return PlainCodec(prepare(stream.codec_context), doubled)
         context = new_codec(stream)

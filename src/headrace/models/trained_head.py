@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from headrace.errors import ConfigError, first_line
+from headrace.text_file import partial_of
 
 _FORMAT: Final = "headrace_head"
 _VERSION: Final = 1
@@ -38,7 +39,7 @@ class TrainedHead:
         Raises:
             ConfigError: it cannot be written there.
         """
-        partial = path.with_name(f".{path.name}.partial")
+        partial = partial_of(path)
         content = {
             _FORMAT: _VERSION,
             "model": self.model,

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from headrace.errors import ConfigError
 from headrace.runtime.marks import TimedRange
+from headrace.text_file import partial_of
 
 Event = dict[str, Any]
 """One trace event; `ts` and `dur` in microseconds."""
@@ -96,7 +97,7 @@ def write_trace(path: Path, events: Sequence[Event]) -> None:
     Raises:
         ConfigError: it cannot be written there.
     """
-    partial = path.with_name(f".{path.name}.partial")
+    partial = partial_of(path)
     try:
         with gzip.open(partial, "wt", encoding="utf-8", compresslevel=6) as file:
             file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')

@@ -13,6 +13,7 @@ from headrace.extraction.picture_reader import PictureBatch
 from headrace.sinks.painting import BoxPainter
 from headrace.sinks.predictions import unwritable
 from headrace.sinks.seen import Found
+from headrace.text_file import partial_of
 
 FOLDER: Final = "annotated"
 """In the folder of a run."""
@@ -44,7 +45,7 @@ class AnnotatedPictures:
         drawn = BoxPainter((height, width)).paint(seen)
         for picture, pixels in zip(batch.pictures, drawn, strict=True):
             path = self._folder / FOLDER / picture.name
-            partial = path.with_name(f".{path.name}.partial")
+            partial = partial_of(path)
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 partial.write_bytes(_encoded(pixels, path))

@@ -12,9 +12,12 @@ from headrace.models.class_names import ClassNames
 from headrace.sinks.box_rows import BoxRow, FrameRow, frame_rows
 from headrace.sinks.predictions import unwritable
 from headrace.sinks.seen import Found
+from headrace.text_file import partial_of
 
 NAME: Final = "coco.json"
 """The file in the folder of a run."""
+PARTS: Final = (f"{NAME}.images", f"{NAME}.annotations")
+"""Files that it is made of, while it is written."""
 _INFO: Final = {"description": "Boxes found by headrace annotate"}
 
 
@@ -47,7 +50,7 @@ class CocoFile:
         self._is_named = bool(self._categories)
         self._images = self._boxes = 0
         self._is_there = False
-        self._parts = [folder / f".{NAME}.{part}.partial" for part in ("images", "annotations")]
+        self._parts = [partial_of(folder / part) for part in PARTS]
         self._files: list[TextIO] = []
         try:
             for part in self._parts:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from headrace.errors import BackendError
 from headrace.sinks.predictions import unwritable
+from headrace.text_file import partial_of
 
 _GROUP: Final = 20_000
 """Rows that are written together: what is read at a time later, and some MB of memory now."""
@@ -28,7 +29,7 @@ class ParquetFile:
         import pyarrow.parquet
 
         self._path = path
-        self._partial = path.with_name(f".{path.name}.partial")
+        self._partial = partial_of(path)
         self._schema: Any = pyarrow.schema([(name, _type(of)) for name, of in columns.items()])
         self._rows: list[dict[str, Any]] = []
         try:

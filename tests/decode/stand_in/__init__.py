@@ -85,7 +85,7 @@ def _names(index: StreamIndex) -> list[list[int]]:
     container, stream = open_container(index.source)
     _driver().stand_in_record(1)
     with container:
-        codec = Nvdec(Decoding.on_gpu(0), index).codec(stream).context
+        codec = Nvdec(Decoding.on_gpu(0), index).codec(stream, None).context
         for packet in packets_of(container, stream, "clip"):
             codec.decode(packet)
             found.append(list(asked[: _driver().stand_in_asked(asked)]))
