@@ -56,13 +56,17 @@ def backend_facts(way: str) -> dict[str, str]:
 
 
 class Decoders:
-    """Opens the decoders of one worker. By `auto` they share what was measured."""
+    """Opens the decoders of one worker. By `auto` they share what was measured.
 
-    def __init__(self, decoding: Decoding) -> None:
-        """Open nothing yet."""
+    Threads may open decoders at the same time; one of them asks for `frames` and `reasons`.
+    """
+
+    def __init__(self, decoding: Decoding, *, threads: int = 1, gpu: int = 0) -> None:
+        """Open nothing yet; `threads` decode at a time, and `gpu` is the one that `auto` takes."""
         self._decoding = decoding
-        self._chooser = Chooser(cores=1) if decoding.is_auto else None
+        self._chooser = Chooser(cores=threads, gpu=gpu) if decoding.is_auto else None
         self._told: dict[str, int] = {}
+        self._said: set[str] = set()
 
     def open(self, index: StreamIndex, shape: FrameShape) -> Decoder[Array]:
         """Return a decoder of a video; the caller closes it. Raises as `open_decoder` does."""
@@ -81,11 +85,11 @@ class Decoders:
         return {way: frames for way, frames in new.items() if frames}
 
     def reasons(self) -> Iterator[str]:
-        """Yield why the CPU decodes what it does, by `auto`; in words."""
+        """Yield why the CPU decodes what it does, by `auto`; in words, each once."""
         if self._chooser is None:
             return
         told = self._chooser.decoded_by
-        if told.no_gpu is not None:
-            yield f"decoded by the CPU alone, as {told.no_gpu}"
-        for file, reason in told.on_cpu.items():
-            yield f"decoded by the CPU: {file}: {reason}"
+        found = [] if told.no_gpu is None else [f"decoded by the CPU alone, as {told.no_gpu}"]
+        found += [f"decoded by the CPU: {file}: {why}" for file, why in told.on_cpu.items()]
+        yield from (each for each in found if each not in self._said)
+        self._said.update(found)

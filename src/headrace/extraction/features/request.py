@@ -6,7 +6,6 @@ from typing import ClassVar, Final
 
 from headrace.cache.open import DEFAULT, NONE, shown
 from headrace.decode.decoding import Decoding
-from headrace.errors import ConfigError
 from headrace.extraction.decoders import backend_facts, check_way
 from headrace.extraction.features.facts import FeatureFacts
 from headrace.extraction.features.sampling import Sampling
@@ -50,17 +49,12 @@ class FeatureOptions(ExtractionOptions):
     frames/%05d.jpg. None: sources are videos."""
     decode: str = "cpu"
     """What decodes, and where, as `Decoding.named` takes it; frames come down from a GPU. `cuda`
-    without a number is the GPU that a worker computes on, or the first."""
+    without a number is the GPU that a worker computes on, or the first; so is that of `auto`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         shown(self.cache)  # an address that is none is refused
         check_way(self.decode, rate=self.rate, on_error=self.on_error)
-        if Decoding.named(self.decode).is_auto:
-            raise ConfigError(
-                "--decode auto is for headrace run: what decoded which features is kept with them; "
-                "give --decode cpu or --decode cuda"
-            )
 
     @property
     def processes(self) -> int:
