@@ -81,7 +81,8 @@ LAZY = [
     *("cache/open.py", "runs/marks.py", "extraction/table.py", "extraction/ray/open.py"),
     "training/manifest/file.py",
     *("extraction/features/table*.py", "extraction/features/export_safetensors.py"),
-    "extraction/features/child.py",  # who starts children loads no PyTorch
+    # who starts children loads no PyTorch
+    *("extraction/decoders.py", "extraction/features/child.py"),
     *("watching/patch.py", "watching/script.py"),  # nothing of PyTorch before the script itself
     *("__init__.py", "__main__.py"),
 ]

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from decode.gpus import needs_no_gpu
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -93,6 +94,27 @@ def test_what_is_not_possible_is_said_in_one_line(extract, clip, tmp_path, argum
     code, said, err = extract(clip, *arguments)
     assert (code, said, err.count("\n")) == (2, "", 1)
     assert words in err
+    assert not (tmp_path / "out").exists()
+
+
+@needs_no_gpu
+def test_what_decodes_may_be_said_and_is_recorded(extract, clip):
+    code, said, err = extract(clip, "--keyframes", "--decode", "auto", "--json")
+    assert (code, err) == (0, "")
+    session = json.loads(said)
+    assert session["provenance"]["configuration"]["decode"] == "pyav:auto"
+    assert any(note.startswith("decoded by the CPU alone, as ") for note in session["notes"])
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_decoder_that_is_not_here_is_refused_before_anything_is_written(
+    extract, clip, tmp_path, dry
+):
+    code, _, err = extract(clip, "--keyframes", "--decode", "cuda", *dry)
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "decoding on GPU 0 was asked for" in err
+    assert "leave --decode out" in err
     assert not (tmp_path / "out").exists()
 
 

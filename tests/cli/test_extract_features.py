@@ -146,6 +146,26 @@ def test_features_by_another_decoder_are_like_those_by_pyav_and_never_mixed_with
 
 
 @needs_no_gpu
+def test_by_auto_features_are_those_of_the_cpu_and_the_record_says_what_decoded(
+    extract, clip, tmp_path
+):
+    """They go into one folder; the cache keeps them apart, as it does those of a GPU."""
+    assert extract(clip, *MEANS)[0] == 0
+    assert extract(clip, *MEANS, "--decode", "auto")[0] == 0
+    code, _, err = extract(clip, *MEANS, "--decode", "auto", out="other")
+    assert (code, err) == (0, "")
+    ours, theirs = (
+        np.concatenate([row["features"] for row in rows(tmp_path / out)])
+        for out in ("out", "other")
+    )
+    assert np.array_equal(ours, theirs)
+    session = json.loads((tmp_path / "other" / "session.json").read_text())
+    assert session["provenance"]["configuration"]["decode"] == "pyav:auto"
+    assert "decoded by cpu: 4 frames" in session["notes"]
+    assert any(note.startswith("decoded by the CPU alone, as ") for note in session["notes"])
+
+
+@needs_no_gpu
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
 def test_without_a_gpu_nothing_is_written(extract, clip, tmp_path, dry):
     code, _, err = extract(clip, *MEANS, "--decode", "cuda", *dry)
@@ -167,7 +187,6 @@ def test_without_torchcodec_nothing_is_written(extract, clip, tmp_path, monkeypa
     ("options", "words"),
     [
         (("--decode", "nvdec"), "no way to decode 'nvdec'"),
-        (("--decode", "auto"), "--decode auto is for headrace run"),
         (("--decode", "torchcodec", "--rate", "10"), "--decode torchcodec is for videos"),
         (
             ("--decode", "torchcodec", "--on-error", "conceal"),

@@ -78,6 +78,18 @@ def test_while_a_way_is_busy_the_next_job_goes_where_it_is_done_sooner(choosing)
         end(choosing, each, 1.0)
 
 
+def test_of_jobs_that_read_on_what_is_left_of_them_counts(choosing):
+    for _ in range(10):
+        do(choosing, {CPU: 2.5, GPU: 1})
+    on_cpu = [choosing.send("h264", 10.0, (CPU,)) for _ in range(2)]
+    for _ in range(2 * AT_ONCE):
+        choosing.send("h264", 10.0, (GPU,))
+    assert choosing.send("h264", 10.0, BOTH).way == GPU
+    for each in on_cpu:
+        choosing.done(each, frames=3, megapixels=9.0, spent_ns=2_400_000_000, is_whole=False)
+    assert choosing.send("h264", 10.0, BOTH).way == CPU
+
+
 def test_a_way_is_tried_by_one_job_at_a_time(choosing):
     sent = [choosing.send("hevc", 10.0, BOTH) for _ in range(2)]
     assert {each.way for each in sent} == {CPU, GPU}

@@ -107,7 +107,14 @@ def test_frames_that_were_to_come_down_are_no_tensors(scanned):
         open_device_decoder(scanned("h264"), decoding=Decoding.on_gpu(0))
 
 
-@pytest.mark.parametrize(("kind", "words"), [("mjpeg", "mjpeg in yuvj"), ("av1", "av1 in yuv420p")])
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("mjpeg", "mjpeg in yuvj"),
+        ("av1", "av1 in yuv420p"),
+        ("odd_size", "vp9 in yuv420p, 75x53; .* of even sides"),
+    ],
+)
 def test_what_gpus_do_not_decode_is_refused_before(scanned, kind, words):
     with pytest.raises(BackendError, match=f"GPU 0 was asked for to decode .* {words}"):
         open_device_decoder(scanned(kind))

@@ -41,6 +41,12 @@ def no_decord(monkeypatch):
     monkeypatch.setattr(decode_methods, "find_spec", lambda name: None)
 
 
+def test_as_many_ways_are_announced_as_there_are():
+    config = DecodeConfig(videos=("a.mp4",), seconds=2, repeats=3)
+    said = DECODE.announce(config)
+    assert said.startswith(f"Up to {len(WAYS)} ways to decode, {3 * len(WAYS) + 1} turns of 2 s")
+
+
 @needs_torchcodec
 @needs_no_gpu
 @pytest.mark.parametrize("access", ["in-order", "random"])

@@ -6,6 +6,9 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
+from decode.doubles_of_gpu import Fails, stands_in
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pyav import PyavDecoder
 from headrace.decode.scanning import scan_videos
@@ -77,6 +80,20 @@ def crashes_at_the_first_sample(argument, send):
 
     PyavDecoder.run = crashing
     return make_samples(argument, send)
+
+
+def shares_with_a_gpu(argument, send):
+    """As on a machine with a GPU: a double of one takes jobs, and gives what the CPU gives."""
+    with pytest.MonkeyPatch.context() as patched:
+        stands_in(patched)
+        return extract_frames(argument, send)
+
+
+def has_a_gpu_that_fails(argument, send):
+    """As where the GPU has no memory left after two frames of a file."""
+    with pytest.MonkeyPatch.context() as patched:
+        stands_in(patched, Fails)
+        return extract_frames(argument, send)
 
 
 def is_killed_once(argument, send):

@@ -41,7 +41,7 @@ def test_what_cannot_be_is_refused(name, wrong, words):
 @pytest.mark.parametrize(
     ("name", "asked", "means"),
     [
-        ("frames", "frames format quality size prefix damaged", "out workers rate"),
+        ("frames", "frames format quality size prefix damaged", "out workers rate decode"),
         (
             "features",
             "frames clip_len stride model_name layer weights prep_level model device precision "

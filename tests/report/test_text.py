@@ -142,6 +142,12 @@ def test_a_run_interrupted_before_its_first_step_is_this_text() -> None:
     assert render_text(record(steps=0, outcome="interrupted")) == INTERRUPTED
 
 
+def test_notes_are_of_the_whole_run_and_not_only_of_what_was_before_it() -> None:
+    notes = ("left out: a.mp4", "decoded by cpu: 2 jobs, 32 frames, 0.11 s")
+    session = record(steps=0).model_copy(update={"notes": notes})
+    assert f"\nNotes\n  {notes[0]}\n  {notes[1]}\n\n" in render_text(session)
+
+
 def test_the_cores_their_governor_free_memory_and_driver_are_named_where_they_are_known() -> None:
     gpu = Gpu(name="Card A", memory_bytes=8 << 30, driver="570.86.10")
     known = {"cores": "0-7", "governor": "performance", "available_bytes": 8 << 30, "gpus": (gpu,)}

@@ -360,7 +360,7 @@ def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypa
     def counting(self, ordinal, packet, frames):
         self._counters.brought_down_bytes += 100 * len(frames)
 
-    monkeypatch.setattr(Nvdec, "codec", lambda self, stream: PlainCodec(new_codec(stream)))
+    monkeypatch.setattr(Nvdec, "codec", lambda self, stream, first: PlainCodec(new_codec(stream)))
     monkeypatch.setattr(Nvdec, "let_rest", lambda self, codec, *, is_sound: None)
     monkeypatch.setattr(GpuFrames, "check", counting)
     options = chosen(good, tmp_path, decode="cuda")

@@ -17,7 +17,7 @@ from headrace.runs.stages import STAGE_ROLES, Carrier, Carriers, Shown, stages_o
 from headrace.sinks.annotated import AnnotatedVideo
 from headrace.sinks.painting import LabelPainter
 from headrace.testing.synth import SynthClip, Timing, write_clip
-from headrace.video.frames import DeviceBatch, FrameBatch
+from headrace.video.frames import FrameBatch
 from headrace.video.stream_index import StreamIndex
 from runs.tiny import tiny_classifier
 
@@ -146,10 +146,7 @@ def test_kept_frames_are_let_go_when_they_are_preprocessed_or_come_down(is_shown
     frames = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)
     known = {"video": 0, "index": np.arange(2), "pts": np.arange(2), "time_base": Fraction(1, 30)}
     plain = FrameBatch(frames=frames, **known)
-    black = np.broadcast_to(np.uint8(0), frames.shape)
-    kept = DeviceBatch(
-        frames=torch.from_numpy(frames.copy()), places=FrameBatch(frames=black, **known)
-    )
+    kept = FrameBatch(frames=torch.from_numpy(frames.copy()), **known)
     carriers = Carriers(pictures=Carrier("cpu", lambda tensor, _: tensor.clone()))
     carriers = carriers if is_shown else Carriers()
     found = {}

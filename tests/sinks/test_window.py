@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import BackendError
+from headrace.runtime.fed_process import FedProcess
 from headrace.sinks.window import WindowView
 from missing import missing
 from runtime.in_time import in_time
@@ -92,6 +93,23 @@ def test_a_window_that_hangs_holds_neither_who_writes_nor_the_end(screen: Screen
         window.close()
 
     in_time(run_it)
+
+
+def test_an_interrupt_while_it_is_opened_leaves_no_program(monkeypatch):
+    """As by Ctrl-C, in the 0.2 s in which the program is waited for."""
+    begun: list[FedProcess] = []
+
+    def interrupted(process: FedProcess) -> None:
+        begun.append(process)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FedProcess, "answer", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        WindowView("headrace", ("door",))
+    [process] = begun
+    code = process._process.returncode
+    process.close()
+    assert code == -signal.SIGKILL
 
 
 def test_without_a_display_it_says_what_to_do(monkeypatch):

@@ -5,7 +5,9 @@ from itertools import islice
 
 import pytest
 import torch
+from PIL import Image
 
+import headrace
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_gpu
 from headrace.decode.decoding import Decoding
@@ -216,6 +218,35 @@ def test_video_that_gpus_do_not_decode_is_refused_when_a_loader_opens(loader, tm
     path = write_clip(tmp_path / "clip", KINDS["mjpeg"])
     with pytest.raises(BackendError, match=r"GPU 0 was asked for to decode .* mjpeg"):
         loader([path], decoding=ON_GPU)
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["kept", "brought down"])
+def test_what_no_gpu_decodes_is_refused_when_a_loader_opens_wherever_frames_go(
+    loader, tmp_path, one_gpu, keeps
+):
+    """Before anything is decoded; also the pictures that the CPU makes into tensors."""
+    decoding = Decoding(device="cuda:0", keeps_on_device=keeps)
+    odd = write_clip(tmp_path / "odd", KINDS["odd_size"])
+    with pytest.raises(BackendError, match=r"vp9 in yuv420p, 75x53; .* of even sides"):
+        loader([odd], decoding=decoding)
+    (tmp_path / "pictures").mkdir()
+    for number in range(3):
+        Image.new("RGB", (64, 48)).save(tmp_path / "pictures" / f"{number}.jpg", subsampling=2)
+    pictures = headrace.ImageSequence(tmp_path / "pictures", rate=10)
+    with pytest.raises(BackendError, match=r"pictures in order .mjpeg., not video: .* on the CPU"):
+        loader([pictures], decoding=decoding)
+    batch = next(iter(loader([pictures], batch_size=3)))
+    assert tuple(batch.frames.shape) == (3, 3, *SIZE)
+
+
+def test_frames_of_odd_sides_are_near_those_of_the_cpu(loader, tmp_path):
+    """On the CPU, where no row or column of colour is missing."""
+    odd = [write_clip(tmp_path / "odd", KINDS["odd_size"])]
+    kept, arrays = (
+        next(iter(loader(odd, size=None, decoding=decoding))) for decoding in (KEPT, Decoding())
+    )
+    assert tuple(kept.frames.shape[2:]) == (75, 53)
+    assert (kept.frames.int() - arrays.frames.int()).abs().max() <= 5
 
 
 @pytest.mark.parametrize(

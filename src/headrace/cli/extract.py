@@ -10,6 +10,7 @@ from headrace.cli.extract_end import PICTURES
 from headrace.cli.extract_export import export
 from headrace.cli.extract_features import extract_features
 from headrace.cli.extract_options import (
+    DecodeFlags,
     HowFlags,
     ModelFlags,
     PictureFlags,
@@ -57,6 +58,7 @@ def _frames(**typed: Any) -> None:
             size=frame_size(typed["size"]),
             prefix=typed["prefix"],
         ),
+        decode=typed["decode"],
         workers=typed["workers"],
         on_error=typed["on_error"],
         retry=typed["retry"],
@@ -67,7 +69,7 @@ def _frames(**typed: Any) -> None:
 extract.command("frames")(
     with_parameters(
         _frames,
-        flags(WhichFlags, PictureFlags, HowFlags),
+        flags(WhichFlags, PictureFlags, DecodeFlags, HowFlags),
         "Extract frames of videos as pictures, with a table of them. Resumable: run it again.",
     )
 )
@@ -78,7 +80,7 @@ extract.command("export")(export)
 extract.command("features")(
     with_parameters(
         extract_features,
-        flags(WhichFlags, SampleFlags, ModelFlags, PlaceFlags, HowFlags),
+        flags(WhichFlags, SampleFlags, ModelFlags, DecodeFlags, PlaceFlags, HowFlags),
         "Keep what a model gives for frames or clips of videos, as tables. Resumable.",
     )
 )

@@ -136,10 +136,16 @@ class ModelFlags:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DecodeFlags:
+    """What decodes."""
+
+    decode: Decode = "cpu"
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlaceFlags:
     """Where it is done."""
 
-    decode: Decode = "cpu"
     ray: Annotated[
         str | None,
         typer.Option(

@@ -7,6 +7,7 @@ from headrace.decode.decoding import Decoding
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import BackendError
 from headrace.video.entry import Trust
+from headrace.video.image_sequence import ImageSequence
 from headrace.video.shape import FrameShape, PixelType
 from headrace.video.stream_index import StreamIndex
 
@@ -83,6 +84,11 @@ class Capabilities:
     ) -> None:
         """Refuse a file whose frames are not found that way, or not shown as asked for."""
         why = None
+        if isinstance(index.source, ImageSequence) and not _is_in(index.info.codec, self.codecs):
+            raise BackendError(
+                f"{asked}, which is pictures in order ({index.info.codec}), not video: they are "
+                f"decoded on the CPU, by PyAV; {cure}"
+            )
         if not _is_in(index.info.container, self.containers):
             why = f"frames are not found again in the container {index.info.container}"
         elif self.goes_by_packets:

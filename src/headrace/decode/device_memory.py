@@ -31,3 +31,11 @@ def device_memory(shape: tuple[int, ...], device: str) -> "torch.Tensor":
             f"{reason}; if it is short, give a smaller memory_budget, batch or size; or leave "
             "keeps_on_device out"
         ) from error
+
+
+def finish_work(device: str) -> None:
+    """Wait until a GPU has done what this thread asked of its current CUDA stream."""
+    import torch
+
+    if device != "cpu":
+        torch.cuda.current_stream(device).synchronize()

@@ -36,6 +36,8 @@ CAPABILITIES = Capabilities(
     pixel_formats=("yuv420p", "yuvj420p", "yuv420p10le"),
     # Of two fields one is no picture to hold against the CPU's.
     has_interlaced=False,
+    # FFmpeg rounds them up: its pictures are larger than the stream's.
+    has_odd_sides=False,
     can_keep_on_device=True,
 )
 """What GPUs are asked for; which of it they decode, and up to which size, depends on the GPU."""

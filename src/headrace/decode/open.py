@@ -1,6 +1,7 @@
 """Opening a video for decoding: its index, then a decoder of the chosen backend."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -189,6 +190,25 @@ def open_either(
     if decoding.keeps_on_device:
         return open_device_decoder(index, shape, decoding, chooser=chooser)
     return open_decoder(index, shape, decoding, codecs=codecs, chooser=chooser)
+
+
+def check_opens(
+    indexes: Iterable[StreamIndex], shape: FrameShape | None, decoding: Decoding
+) -> None:
+    """Do nothing if all videos can be decoded that way, and left where they are to be.
+
+    Opens and decodes nothing: so that what cannot be is told before anything is.
+
+    Raises:
+        BackendError: one cannot be; names it, and what to do.
+    """
+    shape = FrameShape.chosen(shape)
+    able = capabilities_of(decoding)
+    for index in indexes:
+        if decoding.keeps_on_device:
+            check_stays(index, shape, decoding)
+        else:
+            able.check(decoding, index, shape)
 
 
 def check_stays(index: StreamIndex, shape: FrameShape, decoding: Decoding) -> None:

@@ -15,7 +15,7 @@ from headrace.decode.decoded_by import DecodedBy
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.device_memory import device_memory
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import capabilities_of, check_stays, open_index
+from headrace.decode.open import check_opens, open_index
 from headrace.decode.pixels import Array
 from headrace.decode.pool import DecoderPool
 from headrace.decode.protocol import DecodeCounters, DecodeJob, check_on_error
@@ -135,10 +135,7 @@ class VideoReader:
             BackendError: such video cannot be decoded that way.
         """
         decoding = Decoding.chosen(decoding)
-        if decoding.keeps_on_device:
-            check_stays(index, shape, decoding)
-        else:
-            capabilities_of(decoding).check(decoding, index, shape)
+        check_opens([index], shape, decoding)
         self.index = index
         """The frames there are, when each is shown, and where decoding may start."""
         self._shape = shape

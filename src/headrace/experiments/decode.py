@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 MOST_VIDEOS: Final = 8
 """Videos that are read: each method holds all of them open."""
-METHODS: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +74,12 @@ class DecodeRecord(ContestRecord):
 
 def announce(config: DecodeConfig) -> str:
     """Say how long it can take."""
-    turns = METHODS * config.repeats + 1
+    from headrace.experiments.decode_methods import methods
+
+    most = len(methods(config.gpu))
+    turns = most * config.repeats + 1
     return (
-        f"Up to {METHODS} ways to decode, {turns} turns of {config.seconds:g} s, after all frames "
+        f"Up to {most} ways to decode, {turns} turns of {config.seconds:g} s, after all frames "
         "were compared."
     )
 
@@ -98,14 +100,15 @@ def measure_decode(config: DecodeConfig, context: Context) -> DecodeRecord:
     )
 
     made = context.provenance(config)
+    known = methods(config.gpu)
     indexes = indexes_of(_spread(config.videos), context.store)
     stretches = stretches_of(indexes, config.access)
     told: list[MethodRecord] = []
     ways: dict[str, Way] = {}
     expected: Pictures = ()
     with ExitStack() as stack:
-        for number, method in enumerate(methods(config.gpu)):
-            context.on_progress(f"{method.way}, compared", number, METHODS)
+        for number, method in enumerate(known):
+            context.on_progress(f"{method.way}, compared", number, len(known))
             if number == 0:
                 reader: Reader | None = stack.enter_context(Reader(method, indexes))
                 assert reader is not None

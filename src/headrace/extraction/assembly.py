@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
 
 import numpy as np
 
-from headrace.decode.pixels import Array, Pixels, Stack
+from headrace.decode.pixels import Array, Stack
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.decode.reading import Reading, read
 from headrace.planning.batches import BatchPart
 from headrace.runtime.clock import Clock
 from headrace.video.frames import FrameBatch
-
-Batch = TypeVar("Batch")
 
 
 def _nothing() -> None:
@@ -21,14 +18,14 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FilledPart(Generic[Pixels]):
+class FilledPart:
     """A part of a batch with its frames where they belong, as far as they came."""
 
     video: int
     """Place of the video in the list that was asked for."""
     reading: Reading
     """What became of its frames."""
-    batch: Pixels | None
+    batch: Array | None
     """uint8 [N, H, W, 3]: memory of the whole batch; None where no frame came."""
     is_last: bool
     """Whether the batch is full with it."""
@@ -37,22 +34,22 @@ class FilledPart(Generic[Pixels]):
 
 
 def fill(
-    decoder: Decoder[Pixels],
+    decoder: Decoder[Array],
     video: int,
     part: BatchPart,
-    batch: Pixels,
+    batch: Array,
     *,
     conceals: bool,
     clock: Clock,
     finish: Callable[[], None] = _nothing,
-) -> FilledPart[Pixels]:
+) -> FilledPart:
     """Decode a part into its places in `batch`, uint8 [N, H, W, 3].
 
     `finish` waits until a device has done what it was asked for, so that it is timed.
     """
     began_ns = clock.now_ns()
     job = DecodeJob(part.wanted, conceals=conceals)
-    places: Pixels = batch[part.first : part.stop]
+    places: Array = batch[part.first : part.stop]
     reading = read(decoder, job, places)
     finish()
     return FilledPart(
@@ -65,25 +62,25 @@ def fill(
 
 
 def fill_by_size(
-    decoder: Decoder[Pixels],
+    decoder: Decoder[Array],
     video: int,
     wanted: tuple[int, ...],
     *,
-    take: Callable[[tuple[int, ...]], Pixels],
+    take: Callable[[tuple[int, ...]], Array],
     conceals: bool,
     clock: Clock,
     finish: Callable[[], None] = _nothing,
-) -> list[FilledPart[Pixels]]:
+) -> list[FilledPart]:
     """Decode frames into a batch of their own; into several where they change their size."""
-    parts: list[FilledPart[Pixels]] = []
+    parts: list[FilledPart] = []
     while wanted:
         began_ns = clock.now_ns()
-        stack: Stack[Pixels] = Stack(len(wanted), take)
+        stack: Stack[Array] = Stack(len(wanted), take)
         reading = read(decoder, DecodeJob(wanted, conceals=conceals), stack)
         finish()
         # From the first of another size on, all belong in a later batch.
         stop = min((k for k in stack.misfits if k), default=len(wanted))
-        frames: Pixels | None = stack.frames[:stop] if reading.came else None
+        frames: Array | None = stack.frames[:stop] if reading.came else None
         reading = replace(reading, wanted=wanted[:stop])
         parts.append(
             FilledPart(
@@ -99,18 +96,16 @@ def fill_by_size(
 
 
 def assembled(
-    parts: Sequence[FilledPart[Pixels]],
-    made: Callable[[Pixels, Callable[[Array], FrameBatch]], Batch],
+    parts: Sequence[FilledPart],
     *,
     stop: int | None = None,
-) -> Batch | None:
+) -> FrameBatch | None:
     """Return the batch of all its parts, of what came; None where nothing did.
 
     Cost: nothing is copied unless a frame did not come.
 
     Args:
         parts: In order; the last may be missing.
-        made: Makes the batch of its frames, and of what makes one of the same frames as an array.
         stop: Index of a frame of the video from which on none is wanted.
     """
     wanted = np.array([index for part in parts for index in part.reading.wanted], np.int64)
@@ -124,16 +119,12 @@ def assembled(
     concealed = [number for part in parts for number in part.reading.concealed]
     if len(wanted) < len(frames) or not came.all():
         frames, wanted = frames[: len(wanted)][np.flatnonzero(came).tolist()], wanted[came]
-
-    def batch_of(pictures: Array) -> FrameBatch:
-        return FrameBatch(
-            frames=pictures,
-            video=parts[0].video,
-            index=wanted,
-            pts=index.pts[wanted],
-            time_base=index.info.time_base,
-            is_concealed=np.isin(wanted, concealed),
-            decode_seconds=sum(part.seconds for part in parts),
-        )
-
-    return made(frames, batch_of)
+    return FrameBatch(
+        frames=frames,
+        video=parts[0].video,
+        index=wanted,
+        pts=index.pts[wanted],
+        time_base=index.info.time_base,
+        is_concealed=np.isin(wanted, concealed),
+        decode_seconds=sum(part.seconds for part in parts),
+    )

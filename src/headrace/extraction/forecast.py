@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from headrace.decode.open import open_decoder
+from headrace.decode.decoding import Decoding
 from headrace.decode.protocol import DecodeJob
+from headrace.extraction.decoders import Decoders
 from headrace.extraction.extraction import Extraction
 from headrace.extraction.frame_plan import FramePlan
 from headrace.extraction.frame_request import FrameOptions, pictures_of
@@ -63,7 +64,7 @@ def forecast(extraction: Extraction[FrameOptions, FramePlan], function: ChildFun
     told: dict[str, Json] = {
         name: [asked.path, number, asked.rate] for name, (asked, number) in at.items()
     }
-    trial = Trial.of(extraction, told, function)
+    trial = Trial.of(extraction, told, function, more={"decode": extraction.options.decode})
     given = extraction.options.pictures.size
     sizes = {number: index.info.upright_size for number, index in plan.indexes.items()}
     pixels = sum(_pixels(given or sizes[chunk.video]) * chunk.frames for chunk in plan.chunks)
@@ -87,8 +88,10 @@ def forecast(extraction: Extraction[FrameOptions, FramePlan], function: ChildFun
 
 def make_samples(argument: Json, send: Callable[[Json], None]) -> Json:
     """Make pictures of single frames, and say what each took: a `ChildFunction`."""
+    assert isinstance(argument, dict)
     pictures = pictures_of(request_told(argument))
-    do_samples(argument, send, lambda index, number: _sample(index, pictures, number))
+    decoders = Decoders(Decoding.named(str(argument["decode"])))
+    do_samples(argument, send, lambda index, number: _sample(index, pictures, number, decoders))
     return None
 
 
@@ -102,9 +105,9 @@ def _samples_of(plan: FramePlan) -> Iterator[tuple[int, int]]:
         before += len(wanted)
 
 
-def _sample(index: StreamIndex, pictures: Pictures, number: int) -> Sample:
+def _sample(index: StreamIndex, pictures: Pictures, number: int, decoders: Decoders) -> Sample:
     clock = SYSTEM_CLOCK
-    with closing(open_decoder(index, FrameShape(size=pictures.size))) as decoder:
+    with closing(decoders.open(index, FrameShape(size=pictures.size))) as decoder:
         began_ns = clock.now_ns()
         [(_, frame)] = decoder.run(DecodeJob((number,), goes_on=False))
         decoded_ns = clock.now_ns()

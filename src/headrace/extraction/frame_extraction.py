@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
+from headrace.extraction.decoders import check_decoder
 from headrace.extraction.extraction import Extraction
 from headrace.extraction.forecast import Forecast, forecast, make_samples
 from headrace.extraction.frame_job import FrameJob
@@ -42,11 +43,13 @@ class FrameExtraction(Extraction[FrameOptions, FramePlan]):
     def _check(cls, options: FrameOptions) -> None:
         check_pyarrow()
         options.pictures.check()
+        check_decoder(options.decode)
 
     @classmethod
     def _planned(
         cls, options: FrameOptions, videos: Videos, clock: Clock
     ) -> tuple[FramePlan, Mapping[str, float]]:
+        check_decoder(options.decode, videos.indexes.values())
         return FramePlan.of(options, videos), {}
 
     def _job(self, on_warning: Callable[[str], None]) -> nullcontext[FrameJob]:

@@ -44,7 +44,9 @@ class FrameJob:
         }
         if todo:
             remove_table(ledger.folder / NAME)
-        return self.extraction.work_through(todo, ledger, recorder)
+        return self.extraction.work_through(
+            todo, ledger, recorder, more={"decode": self.extraction.options.decode}
+        )
 
     def finish(self, ledger: Ledger, settled: Settled) -> None:
         """Write the table, where nothing is left to do."""
@@ -57,6 +59,7 @@ class FrameJob:
         return Remarks(
             setup=Setup(batch_size=max([step.frames for step in recorder.steps], default=1)),
             outputs=(NAME,) if outcome == "complete" else (),
+            notes=recorder.notes_on_decoding(),
         )
 
     def _remove_unknown(self, ledger: Ledger, settled: Settled) -> None:

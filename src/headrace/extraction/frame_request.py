@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from headrace.decode.decoding import Decoding
+from headrace.extraction.decoders import backend_facts, check_way
 from headrace.extraction.options import ExtractionOptions
 from headrace.extraction.pictures import Pictures
 from headrace.extraction.request import Request
@@ -21,6 +23,12 @@ class FrameOptions(ExtractionOptions):
     rate: str | None = None
     """Pictures a second; each source is then a folder of pictures, or a pattern such as
     frames/%05d.jpg. None: sources are videos."""
+    decode: str = "cpu"
+    """What decodes, and where, as `Decoding.named` takes it; frames come down from a GPU."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_way(self.decode, rate=self.rate, on_error=self.on_error)
 
     def _asked(self) -> dict[str, Scalar]:
         pictures = self.pictures
@@ -30,10 +38,11 @@ class FrameOptions(ExtractionOptions):
             "quality": pictures.quality_in_force,
             "size": None if pictures.size is None else "x".join(map(str, pictures.size)),
             "prefix": pictures.prefix,
+            **backend_facts(self.decode),
         }
 
     def _means(self) -> dict[str, Scalar]:
-        return {**super()._means(), "rate": self.rate}
+        return {**super()._means(), "rate": self.rate, "decode": Decoding.named(self.decode).name}
 
 
 def pictures_of(request: Request) -> Pictures:

@@ -1,15 +1,17 @@
 """What one worker does with a chunk of frames: decode, encode, write."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import MediaError
+from headrace.extraction.decoders import Decoders
 from headrace.extraction.frame_request import pictures_of
 from headrace.extraction.frame_rows import FrameRow, LostRow, entry_of, rows_of
 from headrace.extraction.jobs import jobs
@@ -30,7 +32,9 @@ from headrace.video.shape import FrameShape
 
 def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
     """Do chunks of frames until none is left: a `ChildFunction`."""
-    do_chunks(argument, send, FrameWorker)
+    assert isinstance(argument, dict)
+    decoding = Decoding.named(str(argument["decode"]))
+    do_chunks(argument, send, partial(FrameWorker, decoding=decoding))
     return None
 
 
@@ -38,9 +42,16 @@ class FrameWorker:
     """Makes pictures of chunks. It keeps one video open: the next chunk is likely of it."""
 
     def __init__(
-        self, ledger: Ledger, store: IndexStore, raises: bool, clock: Clock = SYSTEM_CLOCK
+        self,
+        ledger: Ledger,
+        store: IndexStore,
+        raises: bool,
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        decoding: Decoding = ON_CPU,
     ) -> None:
-        """Open nothing yet; `raises`: bad media is an error."""
+        """Open nothing yet; `raises`: bad media is an error; `decoding`: frames come down."""
+        self._decoders = Decoders(decoding)
         request = ledger.request()
         self._ledger, self._store, self._raises, self._clock = ledger, store, raises, clock
         self._videos = request.videos
@@ -86,6 +97,11 @@ class FrameWorker:
         self._ledger.write(speaker.chunk, entry_of(rows, lost))
         cost: Json = dict(vars(decoder.counters - before))
         speaker.say({"chunk": {"decode": cost, "lost": len(lost)}})
+        ways: Json = dict(self._decoders.frames())
+        if ways:
+            speaker.say({"frames_by": ways})
+        for reason in self._decoders.reasons():
+            speaker.say({"note": reason})
 
     def close(self) -> None:
         """Close the video."""
@@ -127,5 +143,5 @@ class FrameWorker:
             self.close()
             index = reopened(self._videos[video], self._store)
             self._video, self._wanted = video, self._selection.of(index)
-            self._decoder = open_decoder(index, FrameShape(size=self._pictures.size))
+            self._decoder = self._decoders.open(index, FrameShape(size=self._pictures.size))
         return self._decoder

@@ -1,23 +1,22 @@
 """Every frame of many videos, in order, decoded on all cores."""
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import chain
-from typing import Any, Generic, cast
+from typing import Any, cast
 
 from headrace.decode.chooser import Chooser, device_of
 from headrace.decode.decoded_by import DecodedBy
 from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.device_memory import device_memory
+from headrace.decode.device_memory import device_memory, finish_work
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_either, open_index
-from headrace.decode.pixels import Array, Pixels
+from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeCounters, Decoder, OnError, check_on_error
 from headrace.errors import ConfigError, MediaError
-from headrace.extraction.assembly import Batch, FilledPart, assembled, fill, fill_by_size
+from headrace.extraction.assembly import FilledPart, assembled, fill, fill_by_size
 from headrace.extraction.room import ReadingRoom
 from headrace.extraction.tasks import (
     ReadingTask,
@@ -48,14 +47,19 @@ Video = StreamIndex | Source | str | os.PathLike[str]
 """A video, or what is known of it."""
 
 
-class BatchReader(ABC, Generic[Pixels, Batch]):
-    """Reads every frame of its videos, in order: iterate it for batch after batch.
+class FrameReader:
+    """Reads every frame of its videos, in order: iterate it for FrameBatch after FrameBatch.
 
     A batch holds consecutive frames of one video and one size: up to 32 of them; or, if
     `batch_size` is given, exactly so many, but for the last of each video and for frames that are
     damaged. Different stretches are decoded at the same time, one thread and one decoder each;
-    they come out in the order of the videos whatever finishes first. What a batch is, and where its
-    memory lies, each of the two kinds says: `FrameReader` and `DeviceFrameReader`.
+    they come out in the order of the videos whatever finishes first.
+
+    Frames are arrays on the CPU, wherever they were decoded, unless `decoding` keeps them on its
+    device: then they are tensors there, and the memory budget is of that device. They are whole
+    when they come, for any CUDA stream; one that is not the default names itself to PyTorch as a
+    user of the frames (`record_stream`). No GPU has run this yet; `Decoding(keeps_on_device=True)`
+    goes the same way on the CPU.
     """
 
     losses: list[Loss]
@@ -140,23 +144,7 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
         """Frames that will be delivered, damage aside. Looks up the index of every video."""
         return sum(num_frames for _, _, num_frames in self._wanted(self._indexes([])))
 
-    def _open(self, index: StreamIndex, shape: FrameShape) -> Decoder[Pixels]:
-        """Return a decoder of a video, for one thread."""
-        found: Decoder[Any] = open_either(index, shape, self._decoding, chooser=self._chooser)
-        return found
-
-    @abstractmethod
-    def _take(self, shape: tuple[int, ...]) -> Pixels:
-        """Return memory for pixels of `shape`, of any content."""
-
-    @abstractmethod
-    def _made(self, frames: Pixels, batch_of: Callable[[Array], FrameBatch]) -> Batch:
-        """Return a batch of frames; `batch_of` makes one of the same frames as an array."""
-
-    def _finish(self) -> None:
-        """Wait until what this thread asked of a device is done, so that it is timed."""
-
-    def __iter__(self) -> Generator[Batch, None, None]:
+    def __iter__(self) -> Generator[FrameBatch, None, None]:
         """Yield the frames of every video, in order.
 
         Raises:
@@ -178,12 +166,13 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
             capacity=room.jobs,
             name="decode",
         )
+        self._buffers = BatchBuffers(_BATCHES_KEPT)
         # Also early or at an error: threads are joined.
-        with closing(parts):
+        with closing(self._buffers), closing(parts):
             yield from self._assemble(parts)
 
-    def _assemble(self, parts: Iterator[FilledPart[Pixels]]) -> Iterator[Batch]:
-        waiting: list[FilledPart[Pixels]] = []
+    def _assemble(self, parts: Iterator[FilledPart]) -> Iterator[FrameBatch]:
+        waiting: list[FilledPart] = []
         for part in parts:
             waiting.append(part)
             error, stop = part.reading.error, None
@@ -192,7 +181,7 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
             else:
                 self.losses += part.reading.losses()
             if part.is_last or stop is not None:
-                batch = assembled(waiting, self._made, stop=stop)
+                batch = assembled(waiting, stop=stop)
                 waiting = []
                 if batch is not None:
                     yield batch
@@ -226,7 +215,7 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
 
     def _plan(
         self, indexes: Iterator[tuple[int, StreamIndex]], room: ReadingRoom
-    ) -> Iterator[ReadingTask[Pixels]]:
+    ) -> Iterator[ReadingTask]:
         """Keep a video on one thread while there are others to go round, and memory for it."""
         batches = 0
         for video, index, num_frames in self._wanted(indexes):
@@ -236,10 +225,7 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
                 video, index, stride=self._stride, at_least=at_least, most=num_frames
             )
             if self._batch_size is None:
-                alone: Iterator[ReadingTask[Pixels]] = batches_of_one_stretch(
-                    stretches, batch_size=room.job_frames
-                )
-                yield from alone
+                yield from batches_of_one_stretch(stretches, batch_size=room.job_frames)
             else:
                 yield from batches_over_stretches(
                     stretches,
@@ -267,17 +253,19 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
     @contextmanager
     def _worker(
         self,
-    ) -> Iterator[Callable[[ReadingTask[Pixels]], Iterator[FilledPart[Pixels]]]]:
+    ) -> Iterator[Callable[[ReadingTask], Iterator[FilledPart]]]:
         """Keep one decoder open: the next stretch is likely of the same video."""
-        current: Decoder[Pixels] | None = None
+        current: Decoder[Array] | None = None
 
-        def run(task: ReadingTask[Pixels]) -> Iterator[FilledPart[Pixels]]:
+        def run(task: ReadingTask) -> Iterator[FilledPart]:
             nonlocal current
             index = task.stretch.index
             if current is None or current.index is not index:
                 if current is not None:
                     current.close()
-                current = self._open(index, self._shape_of(index))
+                current = open_either(
+                    index, self._shape_of(index), self._decoding, chooser=self._chooser
+                )
                 self._costs.append(current.counters)
             yield from self._decode(current, task)
 
@@ -287,16 +275,27 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
             if current is not None:
                 current.close()
 
-    def _memory(self, shape: FrameShape, num_frames: int) -> Pixels:
+    def _memory(self, shape: FrameShape, num_frames: int) -> Array:
         """Return memory for a batch."""
-        return self._take(_batch_shape(shape, num_frames))
+        assert shape.size is not None
+        return self._take((num_frames, *shape.array_shape(shape.size)))
 
-    def _decode(
-        self, decoder: Decoder[Pixels], task: ReadingTask[Pixels]
-    ) -> Iterator[FilledPart[Pixels]]:
+    def _take(self, shape: tuple[int, ...]) -> Array:
+        """Return memory of any content; arrays are used again when nobody has them any more."""
+        if self._decoding.keeps_on_device:
+            there: Any = device_memory(shape, device_of(self._decoding))
+            return cast(Array, there)
+        return self._buffers.take(shape)
+
+    def _finish(self) -> None:
+        """Wait until what this thread asked of a device is done, so that it is timed."""
+        if self._decoding.keeps_on_device:
+            finish_work(device_of(self._decoding))
+
+    def _decode(self, decoder: Decoder[Array], task: ReadingTask) -> Iterator[FilledPart]:
         conceals = self._on_error == "conceal"
         video, number = task.stretch.video, -1
-        batch: Pixels | None = None
+        batch: Array | None = None
         for part in task.parts:
             if self._batch_size is None:
                 yield from fill_by_size(
@@ -324,39 +323,6 @@ class BatchReader(ABC, Generic[Pixels, Batch]):
                     finish=self._finish,
                 )
             yield filled
-
-
-def _batch_shape(shape: FrameShape, num_frames: int) -> tuple[int, ...]:
-    assert shape.size is not None
-    return num_frames, *shape.array_shape(shape.size)
-
-
-class FrameReader(BatchReader[Array, FrameBatch]):
-    """Reads every frame of its videos, in order: iterate it for FrameBatch after FrameBatch.
-
-    See `BatchReader`. Frames are arrays on the CPU, wherever they were decoded, unless `decoding`
-    keeps them on its device: then they are tensors there, and the memory budget is of that device.
-    They are ready for its default CUDA stream; another stream first waits for that one
-    (`wait_stream`), and is named to PyTorch as a user of the frames (`record_stream`).
-    """
-
-    _buffers: BatchBuffers
-
-    def __iter__(self) -> Generator[FrameBatch, None, None]:
-        """Yield the frames of every video, in order: see `BatchReader`."""
-        self._buffers = BatchBuffers(_BATCHES_KEPT)
-        with closing(self._buffers), closing(super().__iter__()) as batches:
-            yield from batches
-
-    def _take(self, shape: tuple[int, ...]) -> Array:
-        """Return memory that is used again when nobody has it any more."""
-        if self._decoding.keeps_on_device:
-            there: Any = device_memory(shape, device_of(self._decoding))
-            return cast(Array, there)
-        return self._buffers.take(shape)
-
-    def _made(self, frames: Array, batch_of: Callable[[Array], FrameBatch]) -> FrameBatch:
-        return batch_of(frames)
 
 
 def read_frames(

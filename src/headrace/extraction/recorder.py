@@ -44,6 +44,8 @@ class Recorder:
         """Each step of a worker, with the milliseconds its samples waited for a batch."""
         self.notes: dict[str, None] = {}
         """What workers decided or were warned of, in words; each once."""
+        self._frames_by: dict[str, int] = {}
+        """Frames that each way decoded, where the CPU and a GPU share the work."""
         self._costs = protocol.DecodeCounters()
 
     def hear(self, worker: str, chunk: str, said: Json) -> None:
@@ -58,6 +60,9 @@ class Recorder:
             case {"chunk": {"decode": dict(cost), "lost": int(lost)}}:
                 self._costs.count(protocol.DecodeCounters(**cost))
                 self.listening.on_frames(lost)
+            case {"frames_by": dict(frames)}:
+                for way, count in frames.items():
+                    self._frames_by[way] = self._frames_by.get(way, 0) + int(str(count))
             case {"note": str(note)}:
                 self.notes[note] = None
             case {"unreadable": str(why)}:
@@ -71,6 +76,11 @@ class Recorder:
     def decode(self) -> DecodeCounters:
         """What decoding cost, of chunks that were done."""
         return DecodeCounters(**vars(self._costs))
+
+    def notes_on_decoding(self) -> tuple[str, ...]:
+        """Return which way decoded how much, where there was a choice, and what workers noted."""
+        ways = ", ".join(f"{way}: {count} frames" for way, count in self._frames_by.items())
+        return (*([f"decoded by {ways}"] if ways else []), *self.notes)
 
     def stages(self, workers: int) -> tuple[StageRecord, ...]:
         """Return the parts of the work as stages: each waits while the others work."""

@@ -2,26 +2,25 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic
 
-from headrace.decode.pixels import Pixels
+from headrace.decode.pixels import Array
 from headrace.planning.batches import BatchPart, batch_parts
 from headrace.planning.stretches import Stretch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReadingTask(Generic[Pixels]):
+class ReadingTask:
     """A stretch in parts, each of one batch."""
 
     stretch: Stretch
     parts: list[BatchPart]
-    shared: dict[int, Pixels]
+    shared: dict[int, Array]
     """Number of a batch → uint8 [N, H, W, 3], where frames of other stretches go too."""
 
 
 def batches_of_one_stretch(
     stretches: Iterable[Stretch], *, batch_size: int
-) -> Iterator[ReadingTask[Pixels]]:
+) -> Iterator[ReadingTask]:
     """Cut every stretch into batches of at most `batch_size` that it has for itself."""
     for stretch in stretches:
         num_frames = len(stretch.wanted)
@@ -36,8 +35,8 @@ def batches_over_stretches(
     batch_size: int,
     most: int,
     first_batch: int = 0,
-    new: Callable[[int], Pixels],
-) -> Iterator[ReadingTask[Pixels]]:
+    new: Callable[[int], Array],
+) -> Iterator[ReadingTask]:
     """Fill batches of exactly `batch_size` by the stretches of one video, in order.
 
     Args:
@@ -48,7 +47,7 @@ def batches_over_stretches(
         first_batch: Number of the first batch.
         new: Takes memory for so many frames.
     """
-    begun: dict[int, Pixels] = {}
+    begun: dict[int, Array] = {}
     planned = batch_parts(
         stretches, num_frames, batch_size=batch_size, most=most, first_batch=first_batch
     )

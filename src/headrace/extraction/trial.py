@@ -48,7 +48,12 @@ class Trial:
 
     @classmethod
     def of(
-        cls, extraction: Extraction[Any, Any], told: Mapping[str, Json], function: ChildFunction
+        cls,
+        extraction: Extraction[Any, Any],
+        told: Mapping[str, Json],
+        function: ChildFunction,
+        *,
+        more: Mapping[str, Json] | None = None,
     ) -> "Trial":
         """Have a child process make samples; one that ends it is left out.
 
@@ -57,6 +62,7 @@ class Trial:
             told: Name of each → path of its video, number of its first frame, and rate
                 of the pictures.
             function: What the child runs: `do_samples`.
+            more: What the child is told besides.
 
         Raises:
             KeyboardInterrupt: somebody pressed Ctrl-C.
@@ -72,6 +78,7 @@ class Trial:
                 argument={
                     "request": extraction.plan.request.text(),
                     "store": str(extraction.store.folder.absolute()),
+                    **(more or {}),
                 },
                 claims=Path(claims),
                 workers=1,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.decode.index_store import IndexStore
+from headrace.decode.option_words import in_option_words
 from headrace.errors import HeadraceError, MediaError
 from headrace.extraction.ledger import Ledger
 from headrace.runtime.child import Json
@@ -54,5 +55,5 @@ def do_chunks(
                 if source is not None and not raises:
                     speaker.say({"unreadable": str(error)})
                     continue
-                speaker.say({"failed": {"why": str(error), "source": source}})
+                speaker.say({"failed": {"why": in_option_words(str(error)), "source": source}})
                 break

@@ -168,7 +168,7 @@ def _title(session: Session) -> str:
 def _notes(session: Session) -> Iterator[str]:
     if not session.notes:
         return
-    yield "Noted before the run"
+    yield "Notes"
     for note in session.notes:
         yield from wrap(note, _WIDTH, initial_indent="  ", subsequent_indent="    ")
     yield ""

@@ -8,7 +8,6 @@ from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pictures import PictureFile
 from headrace.errors import ConfigError
-from headrace.extraction.device_frames import DeviceFrameReader
 from headrace.extraction.frames import FrameReader
 from headrace.extraction.picture_reader import PictureReader
 from headrace.runs.options import RunOptions
@@ -20,7 +19,7 @@ from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.sinks.annotated_pictures import FOLDER
 from headrace.video.stream_index import StreamIndex
 
-Reader = FrameReader | DeviceFrameReader | PictureReader
+Reader = FrameReader | PictureReader
 """What gives the batches of a run."""
 
 

@@ -3,15 +3,25 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from headrace.errors import ConfigError
+from headrace.profiling import trace
+from headrace.sinks import annotated_pictures, box_table, coco, prediction_table
 from headrace.sinks.annotated import annotated_names
 from headrace.sinks.seen import SinkOf
+from headrace.text_file import partial_of
+
+HEAD: Final = "head.pt"
+"""What a run that trains keeps."""
+_BEGUN: Final = (*coco.PARTS, box_table.NAME, prediction_table.NAME, trace.NAME, HEAD)
+"""Files that lie under another name while they are written."""
 
 
 def claim(folder: Path, *sources: Path) -> None:
     """Make the folder of the results; prove that it can be written to, and not over a source.
+
+    What a run that was killed had begun to write there is removed.
 
     Raises:
         ConfigError: it cannot be written, or an annotated video would replace a source.
@@ -21,6 +31,7 @@ def claim(folder: Path, *sources: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"")
         probe.unlink()
+        _remove_begun(folder)
         # Of several sources, and where their size changes, more than one is written.
         [name] = map(Path, annotated_names(1))
         own = list(folder.glob(f"{name.stem}*{name.suffix}"))
@@ -34,6 +45,15 @@ def claim(folder: Path, *sources: Path) -> None:
         raise ConfigError(
             f"an annotated video would replace its source {lost[0]}; give another folder with --out"
         )
+
+
+def _remove_begun(folder: Path) -> None:
+    pictures = folder / annotated_pictures.FOLDER
+    for path in (
+        *(partial_of(folder / name) for name in _BEGUN),
+        *pictures.rglob(partial_of(Path("*")).name),
+    ):
+        path.unlink(missing_ok=True)
 
 
 def _is_same(video: Path, source: Path) -> bool:

@@ -5,7 +5,6 @@ from typing import Final
 
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.protocol import OnError
-from headrace.extraction.device_frames import DeviceFrameReader
 from headrace.extraction.frames import FrameReader
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.marks import NO_MARKS, Marks
@@ -25,17 +24,14 @@ def batches_of(
     decoding: Decoding = ON_CPU,
     clock: Clock = SYSTEM_CLOCK,
     marks: Marks = NO_MARKS,
-) -> FrameReader | DeviceFrameReader:
-    """Return what reads the videos one after the other, in batches: see `BatchReader`.
+) -> FrameReader:
+    """Return what reads the videos one after the other, in batches: see `FrameReader`.
 
     It opens all decoders of a run.
     """
-    reader: type[FrameReader] | type[DeviceFrameReader] = (
-        DeviceFrameReader if decoding.keeps_on_device else FrameReader
-    )
     sizes = [index.info.upright_size for index in indexes]
     largest = max(height * width for height, width in sizes)
-    return reader(
+    return FrameReader(
         indexes,
         batch_size=batch_size,
         stride=stride,

@@ -17,7 +17,7 @@ from headrace.preprocess.levels import Preprocess
 from headrace.profiling.stages import Role
 from headrace.runtime.stage import Stage
 from headrace.sinks.seen import Found, Seen, SinkOf
-from headrace.video.frames import DeviceBatch, FrameBatch
+from headrace.video.frames import FrameBatch
 
 SOURCE: Final[Role] = "decode"
 """What the source of a run is called, and does."""
@@ -153,15 +153,16 @@ def stages_of(
     brought down. The sinks are of the kind of the model's results: labels or boxes.
     """
 
-    def prepare(given: FrameBatch | DeviceBatch | Prepared) -> Prepared:
-        if isinstance(given, FrameBatch):
-            return Prepared(batch=given, tensor=preprocess(given.frames))
-        tensor = preprocess(given.frames if isinstance(given, DeviceBatch) else given.tensor)
+    def prepare(given: FrameBatch | Prepared) -> Prepared:
+        frames: Any = given.frames if isinstance(given, FrameBatch) else given.tensor
+        tensor = preprocess(frames)
         if tensor.is_cuda:  # the work is done when this returns, so that it is timed here
             torch.cuda.current_stream(tensor.device).synchronize()
         if isinstance(given, Prepared):
             return Prepared(batch=given.batch, tensor=tensor)
-        kept = given.frames if carriers.pictures else None
+        if isinstance(frames, np.ndarray):
+            return Prepared(batch=given, tensor=tensor)
+        kept = frames if carriers.pictures else None
         return Prepared(batch=given.places, tensor=tensor, kept=kept)
 
     def show(seen: Seen | Found) -> Shown:

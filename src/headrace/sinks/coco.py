@@ -16,6 +16,8 @@ from headrace.text_file import partial_of
 
 NAME: Final = "coco.json"
 """The file in the folder of a run."""
+PARTS: Final = (f"{NAME}.images", f"{NAME}.annotations")
+"""Files that it is made of, while it is written."""
 _INFO: Final = {"description": "Boxes found by headrace annotate"}
 
 
@@ -48,7 +50,7 @@ class CocoFile:
         self._is_named = bool(self._categories)
         self._images = self._boxes = 0
         self._is_there = False
-        self._parts = [partial_of(folder / f"{NAME}.{part}") for part in ("images", "annotations")]
+        self._parts = [partial_of(folder / part) for part in PARTS]
         self._files: list[TextIO] = []
         try:
             for part in self._parts:

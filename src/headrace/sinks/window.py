@@ -35,18 +35,19 @@ class WindowView:
         """
         self._gallery = Gallery(names, clock)
         self._process = FedProcess(_PROGRAM, title)
-        found = self._process.answer()
-        if found != "ready":
-            self._process.close()
-            raise BackendError(
-                f"no window can be opened: {found or 'this Python came without Tk (python3-tk)'}; "
-                "watch in a browser instead, with --view web"
-            )
-        self._stack = ExitStack()
-        outlet = Outlet(name="window", function=self._show, capacity=1, overflow="drop_oldest")
-        self._newest = FanOut([outlet], clock=clock)
-        self._stack.enter_context(self._newest)
-        self._stack.callback(self._process.close)  # first: nobody waits for it any more
+        with ExitStack() as stack:
+            stack.callback(self._process.close)
+            found = self._process.answer()
+            if found != "ready":
+                raise BackendError(
+                    "no window can be opened: "
+                    f"{found or 'this Python came without Tk (python3-tk)'}; "
+                    "watch in a browser instead, with --view web"
+                )
+            outlet = Outlet(name="window", function=self._show, capacity=1, overflow="drop_oldest")
+            self._newest = stack.enter_context(FanOut([outlet], clock=clock))
+            stack.callback(self._process.close)  # first: nobody waits for it any more
+            self._stack = stack.pop_all()
 
     def write(self, seen: Seen) -> None:
         """Show the newest frame of a batch: see `Sink.write`; nothing once the window is closed."""

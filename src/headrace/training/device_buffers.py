@@ -1,5 +1,7 @@
 """Memory of frames and batches that stay on the device that decoded them."""
 
+from collections.abc import Iterable
+
 import torch
 
 from headrace.decode.device_memory import device_memory
@@ -24,6 +26,19 @@ class DeviceBuffers:
             BackendError: the device has no such memory left.
         """
         return device_memory(shape, self.device)
+
+    def hand_over(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Let the CUDA stream of this thread wait for the default one, and keep their memory."""
+        if torch.device(self.device).type != "cuda":
+            return
+        ours = torch.cuda.current_stream(self.device)
+        default = torch.cuda.default_stream(self.device)
+        if ours == default:
+            return
+        ours.wait_stream(default)
+        for tensor in tensors:
+            # Else its memory would be used again before this stream is done with it.
+            tensor.record_stream(ours)
 
     def close(self) -> None:
         """Do nothing: PyTorch keeps what is free."""

@@ -159,14 +159,10 @@ class TensorMemory:
         if torch.device(device).type != "cuda":
             yield self._buffers.take(shape)
             return
-        ours, default = torch.cuda.current_stream(device), torch.cuda.default_stream(device)
-        with torch.cuda.stream(default):
+        with torch.cuda.stream(torch.cuda.default_stream(device)):
             pixels = self._buffers.take(shape)
             yield pixels
-        if ours != default:
-            ours.wait_stream(default)
-            # Else its memory would be used again before this stream is done with it.
-            pixels.record_stream(ours)
+        self._buffers.hand_over([pixels])
 
     def write(self, frame: torch.Tensor, row: torch.Tensor) -> None:
         """Copy a frame on the device."""

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.decode.decoding import Decoding
-from headrace.decode.open import check_stays
+from headrace.decode.open import check_opens
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import MediaError
 from headrace.sampling.random import Draws, Purpose
@@ -82,18 +81,12 @@ class PlannedLoader(ResumableLoader[Samples[Any], BatchOf]):
                 size = self._videos.common_size() if asked.size is None else asked.size
             self._shape = asked.shape(size, asked.hold)
             self._held_bytes = self._shape.frame_bytes(size)
-            self._check_stays(asked.decoder())
+            check_opens(self._videos.indexes, self._shape, asked.decoder())
             self._epochs = self._planned(asked, found.sampler, shard)
             self._window = self._widest_window(
                 asked, found.gop_lengths, asked.shape(size, "rgb").frame_bytes(size)
             )
             opened.checksum, opened.left_out = self._identity()["checksum"], len(self.left_out)
-
-    def _check_stays(self, decoding: Decoding) -> None:
-        """Refuse frames that were to stay where they are decoded, and cannot: BackendError."""
-        if decoding.keeps_on_device:
-            for index in self._videos.indexes:
-                check_stays(index, self._shape, decoding)
 
     @property
     def lookahead(self) -> int:

@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.video.timebase import float_seconds
-
-if TYPE_CHECKING:
-    import torch
 
 
 def _is_of_pixels(dtype: object) -> bool:
@@ -87,20 +84,7 @@ class FrameBatch(_Pictures):
     decode_seconds: float = 0.0
     """How long decoding them took, in the threads that did it; 0 where nobody measured."""
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DeviceBatch:
-    """Frames of one video in presentation order that stayed on the device that decoded them."""
-
-    frames: "torch.Tensor"
-    """uint8 [N, H, W, 3] in [0, 255], RGB, upright, on that device."""
-    places: FrameBatch
-    """Which frames they are, and when they are shown. Its own pictures are black, and take no
-    memory: for who reads nothing but their size."""
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def brought_down(self, frames: NDArray[np.uint8]) -> FrameBatch:
-        """Return the batch with its pictures as an array, uint8 [N, H, W, 3], on the CPU."""
-        return replace(self.places, frames=frames)
+    @property
+    def places(self) -> Self:
+        """The same frames without their pixels: pictures are black arrays that take no memory."""
+        return replace(self, frames=np.broadcast_to(np.uint8(0), tuple(self.frames.shape)))

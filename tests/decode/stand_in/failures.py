@@ -15,7 +15,7 @@ from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.decode.resting_codecs import RESTING
 from headrace.errors import HeadraceError
 from headrace.testing.damage import damage_packets
-from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.testing.synth import SynthClip, write_clip
 from headrace.testing.synth_clip import Look
 from headrace.video.stream_index import StreamIndex
 
@@ -30,7 +30,6 @@ def failures(work: Path) -> dict[str, list[str]]:
         for each in (
             unknown,
             damaged,
-            odd,
             cropped,
             resized,
             wrong,
@@ -52,11 +51,6 @@ def damaged(work: Path, _: Path) -> Iterator[str]:
     path = write_clip(work / "whole", SynthClip(size=(80, 96)))
     bad = damage_packets(path, work / "damaged.mp4", ordinals=range(24))
     yield from _jobs(StreamIndex.scan(bad))
-
-
-def odd(work: Path, pictures: Path) -> Iterator[str]:
-    """Pictures of an odd size, which FFmpeg rounds up."""
-    yield from _jobs(_learned(write_clip(work / "odd", KINDS["odd_size"]), pictures))
 
 
 def cropped(work: Path, pictures: Path) -> Iterator[str]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from decode.doubles_of_gpu import Double, Fails, stands_in
 from extraction.features.running import (
     CPU,
     TOLERANCE,
@@ -21,6 +22,7 @@ from extraction.features.running import (
     run,
     sampling,
 )
+from headrace.decode.decoding import Decoding
 from headrace.decode.open import open_index
 from headrace.errors import BackendError, ConfigError, DecodeError, OpenError
 from headrace.extraction.features.engine import FeatureEngine, Hooks
@@ -246,6 +248,25 @@ def test_who_watches_hears_of_each_chunk_and_frame(clips, decoders):
         assert sorted(name for kind, name in heard if kind == word) == names
     assert all(heard.index(("begun", name)) < heard.index(("read", name)) for name in names)
     assert sum(n for kind, n in heard if kind == "frames") == sum(r.chunk.samples for r in results)
+
+
+@pytest.mark.parametrize("decoders", [0, 2])
+@pytest.mark.parametrize("double", [Double, Fails], ids=["works", "fails"])
+def test_by_auto_features_are_equal_and_it_is_told_what_decoded(
+    clips, monkeypatch, double, decoders
+):
+    samples, model = sampling(), own("corners")
+    expected = by_video(run(model, clips, samples))
+    stands_in(monkeypatch, double)
+    ways, notes = Counter(), []
+    hooks = Hooks(on_note=notes.append, on_ways=ways.update)
+    auto = Decoding(device="auto")
+    found = by_video(run(model, clips, samples, decoding=auto, hooks=hooks, decoders=decoders))
+    assert all(np.array_equal(found[video], expected[video]) for video in expected)
+    assert ways["cuda:0"] > 0
+    assert sum(ways.values()) == sum(map(len, expected.values()))
+    assert any("gave no frame" in note for note in notes) == (double is Fails)
+    assert len(notes) == len(set(notes))
 
 
 def test_chunks_are_taken_as_they_are_needed(clips):

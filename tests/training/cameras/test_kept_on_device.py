@@ -251,7 +251,8 @@ def one_gpu(monkeypatch):
 
 def test_video_that_gpus_do_not_decode_is_refused_when_a_loader_opens(loader, tmp_path, one_gpu):
     with pytest.raises(
-        BackendError, match=r"GPU 0 was asked for to decode .*front.* mjpeg in .* leave gpu out"
+        BackendError,
+        match=r"GPU 0 was asked .*front.* pictures in order .mjpeg., .* leave gpu out",
     ):
         loader(pictured(tmp_path, ".jpg"), decoding=ON_GPU)
 

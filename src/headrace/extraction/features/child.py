@@ -1,12 +1,9 @@
 """What child processes run for features: PyTorch is loaded there, and not by who starts them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.open import capabilities_of
-from headrace.decode.option_words import saying_option
 from headrace.errors import BackendError, ConfigError, HeadraceError
 from headrace.extraction.features.facts import FeatureFacts
 from headrace.extraction.features.known_facts import KnownFacts
@@ -20,7 +17,6 @@ from headrace.extraction.features.spec import (
 )
 from headrace.runtime.child import Call, Json
 from headrace.runtime.children import run_children
-from headrace.video.stream_index import StreamIndex
 
 
 def feature_facts(
@@ -53,24 +49,6 @@ def feature_facts(
     facts = FeatureFacts.of_plain(told["facts"])
     known.keep(spec, sampling, numerics, facts, [Path(file) for file in told["files"]])
     return facts
-
-
-def check_decoder(way: str, indexes: Iterable[StreamIndex] = ()) -> None:
-    """Check that what is to decode is here, and takes the videos. Loads PyTorch unless it is PyAV.
-
-    Raises:
-        BackendError: it is not, or does not.
-    """
-    decoding = Decoding.named(way)
-    if decoding == ON_CPU:
-        return
-    from headrace.training.devices import check_decoding
-
-    with saying_option():
-        check_decoding(decoding)
-        able = capabilities_of(decoding)
-        for index in indexes:
-            able.check(decoding, index)
 
 
 def measure_facts(argument: Json, send: Callable[[Json], None]) -> Json:

@@ -8,6 +8,7 @@ import torch
 
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.protocol import OnError, check_on_error
+from headrace.extraction.decoders import Decoders
 from headrace.extraction.features.assembly import Assembly
 from headrace.extraction.features.buckets import Batch, Buckets
 from headrace.extraction.features.chunks import ChunkSpec
@@ -73,9 +74,14 @@ class FeatureEngine:
         """
         check_on_error(on_error)
         self._model, self._sampling, self._effort = model, sampling, effort
-        self._index_of, self._on_error, self._decoding = index_of, on_error, decoding
+        self._index_of, self._on_error = index_of, on_error
         self._shape, self._worker = shape, worker
         self._hooks, self._clock = hooks, clock
+        self._decoders = Decoders(
+            decoding,
+            threads=max(1, effort.decoders),
+            gpu=torch.device(model.model.compute.device).index or 0,
+        )
         self._copy = copy_for(model.model.compute.device)
         self._inference = Inference(model, hooks.on_note, clock)
         self._buckets = Buckets(1)
@@ -98,9 +104,18 @@ class FeatureEngine:
             self._buckets = Buckets(self._inference.batch_size(self._effort, self._sampling))
             with closing(self._pieces(chunks)) as pieces:
                 for piece in pieces:
+                    self._tell_ways()
                     yield from self._take(piece)
             for batch in self._buckets.rest():
                 yield from self._run(batch)
+
+    def _tell_ways(self) -> None:
+        """Tell what decoded, where there was a choice, while the chunk of it is under way."""
+        for reason in self._decoders.reasons():
+            self._hooks.on_note(reason)
+        ways = self._decoders.frames()
+        if ways:
+            self._hooks.on_ways(ways)
 
     def _pieces(self, chunks: Iterable[ChunkSpec]) -> Generator[Piece | Unread, None, None]:
         begun = map(self._begun, chunks)
@@ -132,7 +147,7 @@ class FeatureEngine:
             self._sampling,
             size=self._model.size,
             on_error=self._on_error,
-            decoding=self._decoding,
+            decoders=self._decoders,
             most=most,
             clock=self._clock,
         )

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from headrace.cache.cache import unheard
 from headrace.cache.open import NONE, open_cache
+from headrace.extraction.decoders import check_decoder
 from headrace.extraction.extraction import Extraction
-from headrace.extraction.features.child import check_decoder, extract_features, feature_facts
+from headrace.extraction.features.child import extract_features, feature_facts
 from headrace.extraction.features.forecast import Forecast, forecast
 from headrace.extraction.features.job import FeatureJob
 from headrace.extraction.features.known_facts import KnownFacts

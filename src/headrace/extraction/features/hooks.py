@@ -1,6 +1,6 @@
 """What an engine tells while it works."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headrace.extraction.features.chunks import ChunkSpec
@@ -18,6 +18,9 @@ class Hooks:
     """So many frames were decoded, or batches run: it does not hang."""
     on_note: Callable[[str], None] = lambda note: None
     """Something was decided that the user should know, in words; each once."""
+
+    on_ways: Callable[[Mapping[str, int]], None] = lambda ways: None
+    """So many frames more were decoded on each way: see `Decoders.frames`."""
 
 
 NO_HOOKS = Hooks()

@@ -118,7 +118,7 @@ class FeatureJob:
                 *self.tables.damaged,
                 *_cluster_notes(options),
                 *_cache_notes(self.cache),
-                *(note for note in recorder.notes if note not in self.cache.warnings),
+                *(note for note in recorder.notes_on_decoding() if note not in self.cache.warnings),
             ),
         )
 

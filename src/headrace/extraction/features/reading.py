@@ -7,12 +7,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeJob, Decoder, OnError
 from headrace.decode.reading import read
 from headrace.errors import MediaError
+from headrace.extraction.decoders import Decoders
 from headrace.extraction.features.chunks import ChunkSpec
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.jobs import JobLine, jobs
@@ -120,7 +119,7 @@ class ChunkReader:
         *,
         size: tuple[int, int] | None,
         on_error: OnError,
-        decoding: Decoding = ON_CPU,
+        decoders: Decoders,
         most: Callable[[tuple[int, int]], int],
         clock: Clock,
     ) -> None:
@@ -131,13 +130,13 @@ class ChunkReader:
             sampling: What a sample is.
             size: (height, width) of the frames; None: each video's own.
             on_error: What bad media does.
-            decoding: What decodes, and where.
+            decoders: Opens decoders.
             most: From (height, width) to the frames that a piece should have at most.
             clock: Times decoding.
         """
         self._index_of, self._sampling = index_of, sampling
         self._size, self._on_error, self._most = size, on_error, most
-        self._decoding = decoding
+        self._decoders = decoders
         self._clock = clock
         self._buffers = BatchBuffers(_BUFFERS)
         self._decoder: Decoder[Array] | None = None
@@ -221,6 +220,6 @@ class ChunkReader:
                 self._decoder.close()
             # One size for all frames of a video, even where the stream changes its own.
             size = self._size or index.info.upright_size
-            self._decoder = open_decoder(index, FrameShape(size=size), self._decoding)
+            self._decoder = self._decoders.open(index, FrameShape(size=size))
             self._video, self._starts = video, self._sampling.starts(index)
         return self._decoder

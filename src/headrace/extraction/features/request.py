@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from headrace.cache.open import DEFAULT, NONE, shown
-from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.errors import ConfigError
+from headrace.decode.decoding import Decoding
+from headrace.extraction.decoders import backend_facts, check_way
 from headrace.extraction.features.facts import FeatureFacts
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import (
@@ -49,30 +49,12 @@ class FeatureOptions(ExtractionOptions):
     frames/%05d.jpg. None: sources are videos."""
     decode: str = "cpu"
     """What decodes, and where, as `Decoding.named` takes it; frames come down from a GPU. `cuda`
-    without a number is the GPU that a worker computes on, or the first."""
+    without a number is the GPU that a worker computes on, or the first; so is that of `auto`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         shown(self.cache)  # an address that is none is refused
-        self._check_decoder()
-
-    def _check_decoder(self) -> None:
-        decoding = Decoding.named(self.decode)
-        if decoding.is_auto:
-            raise ConfigError(
-                "--decode auto is for headrace run: what decoded which features is kept with them; "
-                "give --decode cpu or --decode cuda"
-            )
-        if self.rate is not None and decoding != ON_CPU:
-            raise ConfigError(
-                f"--decode {self.decode} is for videos, and sources are pictures (--rate); leave "
-                "--decode out"
-            )
-        if self.on_error == "conceal" and decoding.backend == "torchcodec":
-            raise ConfigError(
-                "--on-error conceal needs to be told which frames are damaged, which --decode "
-                f"{self.decode} does not tell; leave --decode out, or give --on-error skip"
-            )
+        check_way(self.decode, rate=self.rate, on_error=self.on_error)
 
     @property
     def processes(self) -> int:
@@ -104,10 +86,8 @@ class FeatureOptions(ExtractionOptions):
         return str(Path(self.cache).expanduser().absolute()) if is_path else self.cache
 
     def _asked(self) -> dict[str, Scalar]:
-        backend = Decoding.named(self.decode).backend
-        # PyAV gives the same bits on any device.
-        decoded_by = {} if backend == ON_CPU.backend else {"decoded_by": backend}
-        return {**self.sampling.asked(), **asked_of(self.model, self.numerics), **decoded_by}
+        facts = asked_of(self.model, self.numerics)
+        return {**self.sampling.asked(), **facts, **backend_facts(self.decode)}
 
     def _means(self) -> dict[str, Scalar]:
         return {

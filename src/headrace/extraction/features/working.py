@@ -130,6 +130,7 @@ class _FeatureWork:
                     on_read=lambda chunk: self._at[chunk.name].has_read(),
                     on_frames=lambda frames: self._show_life(),
                     on_note=self._note,
+                    on_ways=self._tell_ways,
                 ),
             )
         )
@@ -187,6 +188,10 @@ class _FeatureWork:
     def _note(self, note: str) -> None:
         for speaker in list(self._at.values())[:1]:
             speaker.say({"note": note})
+
+    def _tell_ways(self, ways: Mapping[str, int]) -> None:
+        for speaker in list(self._at.values())[:1]:
+            speaker.say({"frames_by": dict(ways)})
 
     def _index_of(self, video: int) -> StreamIndex:
         found = self._indexes.get(video)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step
 from headrace.profiling.training import Accuracy
 from headrace.profiling.usage import ProcessorShare
-from headrace.runs.outputs import claim
+from headrace.runs.outputs import HEAD, claim
 from headrace.runs.place import computing_place
 from headrace.runs.retrain.evaluation import accuracy
 from headrace.runs.retrain.learner import Learner, ready_learner
@@ -29,9 +28,6 @@ from headrace.runs.retrain.trainer import DATA
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.training.loader import FrameLoader
-
-HEAD: Final = "head.pt"
-"""The file of the head in the folder of a training."""
 
 
 @dataclass(frozen=True, kw_only=True)

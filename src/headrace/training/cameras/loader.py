@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from headrace.decode.open import check_opens
 from headrace.errors import MediaError, NoLengthError
 from headrace.runtime.limits import files_to_keep_open
 from headrace.sampling.endless import EndlessPlan
@@ -18,7 +19,7 @@ from headrace.training.cameras.camera_set import CameraSet
 from headrace.training.cameras.engine import CameraEngine
 from headrace.training.cameras.lanes import CameraStep, Lanes
 from headrace.training.cameras.options import CameraOptions, layout_for
-from headrace.training.cameras.picture_memory import check_kind, memory_of
+from headrace.training.cameras.picture_memory import memory_of
 from headrace.training.cameras.statistics import CameraStatistics
 from headrace.training.cameras.views import CameraViews
 from headrace.training.ranks import agreement, shard_of
@@ -96,7 +97,7 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
             )
             self._decoding = asked.decoder()
             indexes = (index for clip in self._cameras.clips for index in clip.indexes)
-            check_kind(indexes, self._decoding)
+            check_opens(indexes, None, self._decoding)
             self._views = CameraViews.of(
                 self._cameras,
                 size=asked.size,

@@ -1,6 +1,5 @@
 """PictureMemory: of which kind the pictures of a run are, and what gives them memory and pixels."""
 
-from collections.abc import Iterable
 from itertools import chain
 from typing import Any, Protocol
 
@@ -9,7 +8,7 @@ import torch
 
 from headrace.decode.chooser import Chooser, device_of
 from headrace.decode.decoding import Decoding
-from headrace.decode.open import check_stays, open_decoder, open_device_decoder
+from headrace.decode.open import open_decoder, open_device_decoder
 from headrace.decode.pixels import Array, Pixels
 from headrace.decode.protocol import Decoder
 from headrace.runtime.memory import BatchBuffers, mapped
@@ -114,16 +113,7 @@ class TensorPictures:
 
     def hand_over(self, pixels: torch.Tensor | list[list[torch.Tensor]]) -> None:
         """Let the CUDA stream of this thread wait for the default one, and keep their memory."""
-        device = torch.device(self._buffers.device)
-        if device.type != "cuda":
-            return
-        ours, default = torch.cuda.current_stream(device), torch.cuda.default_stream(device)
-        if ours == default:
-            return
-        ours.wait_stream(default)
-        for picture in [pixels] if isinstance(pixels, torch.Tensor) else chain(*pixels):
-            # Else its memory would be used again before this stream is done with it.
-            picture.record_stream(ours)
+        self._buffers.hand_over([pixels] if isinstance(pixels, torch.Tensor) else chain(*pixels))
 
     def close(self) -> None:
         """Let go of what is free."""
@@ -138,14 +128,3 @@ def memory_of(decoding: Decoding, most: int, chooser: Chooser | None = None) -> 
     if decoding.keeps_on_device:
         return TensorPictures(decoding, chooser)
     return ArrayPictures(decoding, most, chooser)
-
-
-def check_kind(indexes: Iterable[StreamIndex], decoding: Decoding) -> None:
-    """Do nothing if the frames of all videos can be left where they are to be. Decodes nothing.
-
-    Raises:
-        BackendError: those of one cannot stay on the device; names it, and what to do.
-    """
-    if decoding.keeps_on_device:
-        for index in indexes:
-            check_stays(index, FrameShape(), decoding)

@@ -9,7 +9,6 @@ import torch
 from decode.gpus import needs_gpu
 from headrace.decode.decoding import Decoding
 from headrace.errors import BackendError, DecodeError
-from headrace.extraction.device_frames import DeviceFrameReader
 from headrace.extraction.frames import FrameReader
 from headrace.models.out_of_memory import is_out_of_memory
 from headrace.testing import damage
@@ -28,7 +27,7 @@ def index(tmp_path):
 def both(indexes, decoding=ON_CPU, **options):
     """Return the batches of tensors, and those of arrays."""
     options = {"batch_size": 8, "workers": 3, **options}
-    kept = DeviceFrameReader(indexes, decoding=decoding, **options)
+    kept = FrameReader(indexes, decoding=decoding, **options)
     arrays = FrameReader(indexes, **options)
     return list(kept), list(arrays), (kept, arrays)
 
@@ -39,10 +38,10 @@ def check(kept, arrays, device="cpu"):
         assert (tensors.frames.dtype, tensors.frames.device.type) == (torch.uint8, device)
         assert len(tensors) == len(expected)
         for name in ("index", "pts", "is_concealed"):
-            assert np.array_equal(getattr(tensors.places, name), getattr(expected, name))
-        assert tensors.places.time_base == expected.time_base
-        assert tensors.places.video == expected.video
-        assert tensors.places.frames.shape == expected.frames.shape
+            assert np.array_equal(getattr(tensors, name), getattr(expected, name))
+        assert tensors.time_base == expected.time_base
+        assert tensors.video == expected.video
+        assert tensors.frames.shape == expected.frames.shape
         apart = tensors.frames.cpu().numpy().astype(int) - expected.frames
         assert np.abs(apart).max() <= 5
 
@@ -80,20 +79,23 @@ def test_damage_is_left_out_or_shown_and_listed_as_for_arrays(tmp_path, on_error
 def test_damage_ends_the_reading_behind_what_is_good(tmp_path):
     good = write_clip(tmp_path / "good", SynthClip())
     bad = StreamIndex.scan(damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[30]))
-    batches = iter(DeviceFrameReader([bad], batch_size=8, decoding=ON_CPU))
-    came = [number for _ in range(4) for number in next(batches).places.index.tolist()]
+    batches = iter(FrameReader([bad], batch_size=8, decoding=ON_CPU))
+    came = [number for _ in range(4) for number in next(batches).index.tolist()]
     assert came == list(range(30))
     with pytest.raises(DecodeError):
         next(batches)
 
 
-def test_pictures_are_put_in_where_they_come_down(index):
-    with closing(iter(DeviceFrameReader([index], batch_size=4, decoding=ON_CPU))) as batches:
+def test_places_are_what_is_left_of_a_batch_without_its_pixels(index):
+    with closing(iter(FrameReader([index], batch_size=4, decoding=ON_CPU))) as batches:
         batch = next(batches)
-    down = batch.brought_down(batch.frames.numpy())
-    assert down.frames.any()
-    assert not batch.places.frames.any()
-    assert down.index.tolist() == [0, 1, 2, 3]
+    places = batch.places
+    assert batch.frames.any()
+    assert isinstance(places.frames, np.ndarray)
+    assert (places.frames.shape, places.frames.strides) == ((4, 96, 128, 3), (0, 0, 0, 0))
+    assert not places.frames.any()
+    assert places.index.tolist() == [0, 1, 2, 3]
+    assert places.decode_seconds == batch.decode_seconds
 
 
 def test_a_device_without_memory_is_an_error_that_says_so_and_what_it_is(index, monkeypatch):
@@ -103,7 +105,7 @@ def test_a_device_without_memory_is_an_error_that_says_so_and_what_it_is(index, 
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore")
 
     monkeypatch.setattr(torch, "empty", empty)
-    reader = DeviceFrameReader([index], batch_size=8, decoding=ON_CPU)
+    reader = FrameReader([index], batch_size=8, decoding=ON_CPU)
     with pytest.raises(
         BackendError, match=r"frames of \[8, 96, 128, 3\] .* no memory there"
     ) as caught:
