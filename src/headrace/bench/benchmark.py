@@ -1,0 +1,102 @@
+"""The experiment: a question, how it is measured, and how its answer is shown, as one value."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from headrace.bench.record import ExperimentRecord
+from headrace.bench.suite.suite_spec import Terms
+from headrace.decode.index_store import IndexStore
+from headrace.measuring.config_fields import Configuration
+from headrace.measuring.progress import OnProgress, OnWord, unheard, unseen
+from headrace.profiling.findings.finding import Finding
+from headrace.profiling.machine import provenance
+from headrace.profiling.provenance import Provenance
+from headrace.report.drawing import Chart
+from headrace.report.experiment import Column, ExperimentPage, table
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+
+Config = TypeVar("Config", bound=Configuration)
+Recorded = TypeVar("Recorded", bound=ExperimentRecord)
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What a measurement is given besides its configuration."""
+
+    command: Sequence[str] = ()
+    """The command line it came from, if any."""
+    on_progress: OnProgress = unseen
+    """Called before each turn."""
+    on_word: OnWord = unheard
+    """Called with what is known before the first turn only now: how long all of them will take."""
+    store: IndexStore | None = None
+    """Where indexes are kept; None means the user's cache folder."""
+    clock: Clock = SYSTEM_CLOCK
+    out: Path | None = None
+    """Folder of the results, for a file besides the record; None: none is written."""
+
+    def provenance(self, config: Configuration, **chosen: object) -> Provenance:
+        """Return where a record comes from that is about to be made.
+
+        Options are as configured but for what was `chosen` where they leave it open.
+        """
+        return provenance({**options_of(config), **chosen}, self.command, self.clock)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(Generic[Config, Recorded, Row]):
+    """A question. `bench/registry.py` lists those that `headrace bench` asks.
+
+    All but `measure` is pure: an old record gives the same page again. A module that defines one
+    imports what only measuring needs when it measures, so that `--help` does not wait for PyTorch.
+    """
+
+    name: str
+    """A word: `headrace bench NAME`, and the names of the files it leaves."""
+    summary: str
+    """What it does, in a sentence."""
+    config: type[Config]
+    """Its fields are the options of the command."""
+    record: type[Recorded]
+    measure: Callable[[Config, Context], Recorded]
+    """Raises ConfigError, MediaError and StageError."""
+    title: Callable[[Recorded], str]
+    """What was measured of what, above the answer."""
+    rows: Callable[[Recorded], tuple[Row, ...]]
+    columns: tuple[Column[Row], ...] | Callable[[tuple[Row, ...]], tuple[Column[Row], ...]]
+    """The first one names the row. A function where they depend on what was measured."""
+    reading: Callable[[Recorded, tuple[Row, ...]], str]
+    """What the columns are, one or two sentences."""
+    answer: Callable[[Recorded, tuple[Row, ...]], tuple[Finding, ...]]
+    """The answer first."""
+    charts: Callable[[tuple[Row, ...]], tuple[Chart, ...]] = lambda rows: ()
+    names_machine: bool = False
+    """Whether the console is told of the machine before it is measured on."""
+    announce: Callable[[Config], str] | None = None
+    """What the console is told before it is measured: how long it can take."""
+    terms: Terms[Config] = field(default_factory=Terms)
+    """On which it takes part in `headrace bench all`."""
+
+    def page(self, record: Recorded) -> ExperimentPage:
+        """Return what the record shows, ready to be rendered."""
+        rows = self.rows(record)
+        columns = self.columns(rows) if callable(self.columns) else self.columns
+        return ExperimentPage(
+            name=f"bench {self.name}",
+            title=self.title(record),
+            findings=self.answer(record, rows),
+            charts=self.charts(rows),
+            table=table(columns, rows, self.reading(record, rows)),
+            provenance=record.provenance,
+        )
+
+
+def options_of(config: Configuration) -> dict[str, object]:
+    """Return the options of a configuration by their names; of videos there is only the number."""
+    options = asdict(config)
+    if isinstance(videos := options.get("videos"), tuple):
+        options["videos"] = len(videos)
+    return options

@@ -1,0 +1,243 @@
+"""What the timed epochs of camera streams come to: a row for each, a verdict, two charts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+import plotly.graph_objects as go
+
+from headrace.bench.benchmark import Experiment
+from headrace.bench.camera_variants import CameraWay
+from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
+from headrace.bench.suite.suite_spec import Terms
+from headrace.measuring.interleaved import Spread, Trust, cores_of_others, grouped
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.report.drawing import MARK, PLAIN, Chart, draw
+from headrace.report.experiment import Column
+from headrace.report.numbers import counted, decimal, percent
+
+ONCE: Final = 1.02
+"""Up to so many decodings a picture, each is said to be decoded once."""
+LABELS: Final[dict[CameraWay, str]] = {
+    "decode": "bare PyAV loop",
+    "loader": "CameraLoader",
+    "dataset": "DataLoader, slots stay",
+    "wandering": "DataLoader, slots wander",
+}
+QUOTED: Final = (
+    "The example that slots wander in, accvlab.on_demand_video_decoder, reports 2,481.54, "
+    "2,885.02, 3,236.65 and 3,497.02 frames/s on 1, 2, 4 and 8 A100 GPUs (SXM4, 80 GB; EPYC 7J13; "
+    "NuScenes-mini over NFS: 10 clips, 6 cameras, H.265, 1600x900, GOP 30, no B-frames): other "
+    "hardware, so only its scaling, 1.41 from 1 to 8, can be held against these rows."
+)
+_SHORT_SECONDS: Final = 5.0
+_COLOURS: Final = {"loader": PLAIN, "dataset": "#8a6fb0", "wandering": MARK}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CamerasRow:
+    """The epochs of one way with one number of ranks and workers; medians."""
+
+    way: CameraWay
+    ranks: int
+    workers: int
+    rate: Spread
+    """Pictures per second of all ranks."""
+    others: float | None
+    """Cores that other programs kept busy meanwhile; None if that is unknown."""
+    amplification: float
+    cpu_ms: float
+    """Processor time of a picture."""
+    share: float
+    """Of what plain decoding reaches with the same number of ranks and workers."""
+
+    @property
+    def frames_per_second(self) -> float:
+        """The median rate."""
+        return self.rate.median
+
+
+def rows_of(record: CamerasRecord) -> tuple[CamerasRow, ...]:
+    """Return a row for each way, ranks and workers, in the order they were run."""
+    groups = grouped(record.runs, lambda run: (run.way, run.ranks, run.workers))
+    bare = {
+        (ranks, workers): _rate(runs).median
+        for (way, ranks, workers), runs in groups.items()
+        if way == "decode"
+    }
+    return tuple(
+        CamerasRow(
+            way=way,
+            ranks=ranks,
+            workers=workers,
+            rate=_rate(runs),
+            others=cores_of_others(runs),
+            amplification=runs[0].decoded / runs[0].delivered,
+            cpu_ms=median(run.cpu_seconds / run.delivered * 1000 for run in runs),
+            share=_rate(runs).median / bare[ranks, workers],
+        )
+        for (way, ranks, workers), runs in groups.items()
+    )
+
+
+def _rate(runs: list[CameraRun]) -> Spread:
+    return Spread.of([run.delivered / run.seconds for run in runs])
+
+
+def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Finding, ...]:
+    ours = [row for row in rows if row.way in ("loader", "dataset")]
+    theirs = [row for row in rows if row.way == "wandering"]
+    cores = record.provenance.machine.usable_cores
+    evidence = [f"All ranks share {counted(cores, 'usable core')}."]
+    headline = "Plain decoding alone was measured"
+    if ours:
+        worst = max(ours, key=lambda row: row.amplification)
+        is_once = worst.amplification <= ONCE
+        headline = (
+            "Where slots stay, every picture is decoded once, however many ranks and workers"
+            if is_once
+            else "Where slots stay, pictures are decoded up to "
+            f"{decimal(worst.amplification)} times"
+        )
+        evidence.append(
+            f"Where slots stay, at most {decimal(worst.amplification)} pictures are "
+            f"decoded for one delivered: {_name(worst)}."
+        )
+        best = max(ours, key=lambda row: row.share)
+        evidence.append(
+            f"The best reaches {percent(best.share)} of plain decoding: {_name(best)}, "
+            f"{decimal(best.frames_per_second)} frames/s."
+        )
+    if theirs:
+        worst = max(theirs, key=lambda row: row.amplification)
+        evidence.append(
+            f"Where slots wander, up to {decimal(worst.amplification)} are decoded for "
+            f"one delivered: {_name(worst)}."
+        )
+    read = record.pictures_read or record.pictures
+    if read < record.pictures:
+        evidence.append(
+            f"Clips were cut: an epoch was {read:,} of {counted(record.pictures, 'picture')}; "
+            "--max-seconds 0 reads all."
+        )
+    shortest = min(run.seconds for run in record.runs)
+    if shortest < _SHORT_SECONDS:
+        evidence.append(
+            f"The shortest epoch took {decimal(shortest)} s, in which starting workers counts: "
+            "of speed, longer clips, or more of them (--max-seconds), say more."
+        )
+    trust = Trust.of(rows, cores)
+    evidence += [*trust.sentences("Epochs of one way"), QUOTED]
+    change = advice = None
+    if ours and theirs:
+        change, advice = _changes(ours, theirs, trust)
+    return (Finding(headline=headline, evidence=tuple(evidence), change=change, advice=advice),)
+
+
+def _changes(
+    ours: list[CamerasRow], theirs: list[CamerasRow], trust: Trust
+) -> tuple[str, Change | None]:
+    """Name what to take instead of slots that wander, and what that gained at most here."""
+    what = "CameraLoader, or CameraStreamSampler with the DataLoader's number of workers"
+    gains = [
+        (mine.frames_per_second / other.frames_per_second, mine)
+        for other in theirs
+        for mine in ours
+        if (mine.ranks, mine.workers) == (other.ranks, other.workers)
+    ]
+    times, best = max(gains, key=lambda gain: gain[0])
+    unsure = f" ({trust.doubt[0].lower()}{trust.doubt[1:]})" if trust.doubt else ""
+    than = f"the frames/s of slots that wander, {_name(best)}"
+    rests_on = f"{decimal(times)} times {than}"
+    advice = None if trust.doubt else Change(words=what, gain=times, rests_on=rests_on)
+    return f"{what}: {decimal(times)} times {than}{unsure}.", advice
+
+
+def _name(row: CamerasRow) -> str:
+    return f"{LABELS[row.way]}, {counted(row.ranks, 'rank')} x {counted(row.workers, 'worker')}"
+
+
+def _decoded_chart(rows: tuple[CamerasRow, ...]) -> Chart:
+    figure = draw(_lines(rows, lambda row: row.amplification), height=320)
+    figure.update_xaxes(title_text="ranks", tickvals=sorted({row.ranks for row in rows}))
+    figure.update_yaxes(title_text="decoded ÷ delivered", rangemode="tozero")
+    return Chart(
+        name="decoded",
+        title="Pictures decoded for one delivered",
+        reading="1 is each picture once. Solid lines are the largest number of workers, dotted "
+        "ones the others.",
+        figure=figure,
+    )
+
+
+def _speed_chart(rows: tuple[CamerasRow, ...]) -> Chart:
+    figure = draw(_lines(rows, lambda row: row.frames_per_second), height=320)
+    figure.update_xaxes(title_text="ranks", tickvals=sorted({row.ranks for row in rows}))
+    figure.update_yaxes(title_text="frames/s, all ranks", rangemode="tozero")
+    return Chart(
+        name="speed",
+        title="Frames per second of all ranks together",
+        reading="Ranks share the cores of one machine, so that the best there is to see is a "
+        "level line.",
+        figure=figure,
+    )
+
+
+def _lines(rows: tuple[CamerasRow, ...], value: Callable[[CamerasRow], float]) -> list[go.Scatter]:
+    most = max(row.workers for row in rows)
+    groups: dict[tuple[CameraWay, int], list[CamerasRow]] = {}
+    for row in rows:
+        if row.way != "decode":
+            groups.setdefault((row.way, row.workers), []).append(row)
+    return [
+        go.Scatter(
+            name=f"{LABELS[way]}, {counted(workers, 'worker')}",
+            x=[row.ranks for row in mine],
+            y=[value(row) for row in mine],
+            mode="lines+markers",
+            line={
+                "color": _COLOURS[way],
+                "width": 1.8,
+                "dash": "solid" if workers == most else "dot",
+            },
+            # Ways that are equally good lie on each other.
+            marker={"size": 12, "symbol": "circle-open"} if way == "dataset" else {"size": 7},
+        )
+        for (way, workers), mine in groups.items()
+    ]
+
+
+CAMERAS: Final[Experiment[CamerasConfig, CamerasRecord, CamerasRow]] = Experiment(
+    name="cameras",
+    summary="Count how often camera streams decode a frame, by ranks and workers, and time it.",
+    config=CamerasConfig,
+    record=CamerasRecord,
+    measure=measure_cameras,
+    title=lambda record: (
+        f"Camera streams by ranks and workers: {counted(record.clips, 'clip')} of "
+        f"{counted(record.cameras, 'camera')}, {counted(record.pictures, 'picture')}"
+    ),
+    rows=rows_of,
+    columns=(
+        Column("way", lambda row: LABELS[row.way]),
+        Column("ranks", lambda row: str(row.ranks)),
+        Column("workers", lambda row: str(row.workers)),
+        Column("frames/s", lambda row: decimal(row.frames_per_second)),
+        Column("decoded/delivered", lambda row: f"{row.amplification:.2f}"),
+        Column("CPU ms", lambda row: decimal(row.cpu_ms)),
+        Column("of plain", lambda row: percent(row.share)),
+    ),
+    reading=lambda record, rows: (
+        "Pictures of all ranks together: one for each camera and moment. "
+        "The last column is frames/s ÷ those of plain decoding with as many ranks and workers."
+    ),
+    answer=_answer,
+    charts=lambda rows: (_decoded_chart(rows), _speed_chart(rows)),
+    terms=Terms(
+        config=lambda videos: (
+            "it takes clips of several cameras, not videos: headrace bench cameras --index-file"
+        ),
+        concerns="loading",
+    ),
+)

@@ -1,0 +1,200 @@
+"""What charts of timed rows have in common: medians with bars, and the line of what is enough."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import plotly.graph_objects as go
+
+from headrace.measuring.interleaved import Spread
+from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
+from headrace.report.numbers import decimal
+
+STACK: Final = (PLAIN, "#d9a253", "#5ea58c", "#9b7fc0")
+"""Colours of series, in their order."""
+_LINE: Final = MARK
+
+
+class Named(Protocol):
+    """A row of a way that was timed."""
+
+    @property
+    def way(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def rate(self) -> Spread:
+        """How much it did in a second."""
+        ...
+
+
+def rate_bars(
+    rows: Sequence[Named], unit: str, *, name: str, title: str, reading: str, axis: str
+) -> Chart:
+    """Draw a bar for each way, the first on top: how much of `unit` it does in a second."""
+    return way_bars(
+        [row.way for row in rows],
+        {unit: [row.rate for row in rows]},
+        f"{unit}/s",
+        name=name,
+        title=title,
+        reading=reading,
+        axis=axis,
+    )
+
+
+def way_bars(
+    ways: Sequence[str],
+    series: Mapping[str, Sequence[Spread | None]],
+    unit: str,
+    *,
+    name: str,
+    title: str,
+    reading: str,
+    axis: str,
+) -> Chart:
+    """Draw a bar of each series for each way, the first on top.
+
+    Args:
+        ways: What `axis` counts up.
+        series: What the legend says -> a value for each way, None where there is none.
+        unit: Of the values.
+        name: Of the chart.
+        title: What it shows.
+        reading: How to read it; the spread is told besides.
+        axis: Title of the axis of the ways.
+    """
+    labels, places = [label(way) for way in ways], list(range(len(ways)))
+    bars = []
+    for (said, spreads), color in zip(series.items(), STACK, strict=False):
+        known = [(p, spread) for p, spread in zip(places, spreads, strict=True) if spread]
+        of = [spread for _, spread in known]
+        bars.append(
+            bar(
+                name=said,
+                x=[spread.median for spread in of],
+                y=[place for place, _ in known],
+                orientation="h",
+                color=color,
+                error_x=error_bars(of, _LINE),
+                text=[f" {decimal(spread.median)} " for spread in of],
+                textposition="auto",
+                insidetextanchor="start",
+                cliponaxis=False,
+                hovertemplate=[
+                    f"%{{x:.3~r}} {unit}, {said}<extra>{labels[place]}</extra>"
+                    for place, _ in known
+                ],
+            )
+        )
+    height = 110 + len(ways) * (24 + 18 * len(bars))
+    figure = draw(bars, height=height, bargap=0.3, showlegend=len(bars) > 1)
+    figure.update_xaxes(title_text=unit, rangemode="tozero")
+    # By number, as long names that are cut may be the same.
+    figure.update_yaxes(title_text=axis, autorange="reversed", tickvals=places, ticktext=labels)
+    return Chart(
+        name=name,
+        title=title,
+        reading=f"{reading} Medians; the line on a bar reaches from the slowest turn to the "
+        "fastest.",
+        figure=figure,
+        is_wide=False,
+    )
+
+
+def stacked_bars(
+    ways: Sequence[str],
+    series: Mapping[str, Sequence[float]],
+    unit: str,
+    *,
+    name: str,
+    title: str,
+    reading: str,
+    axis: str,
+) -> Chart:
+    """Draw a bar for each way, the first on top, with the values of the series end to end."""
+    labels, places = [label(way) for way in ways], list(range(len(ways)))
+    bars = [
+        bar(
+            name=said,
+            x=list(values),
+            y=places,
+            orientation="h",
+            color=color,
+            hovertemplate=[f"{said} %{{x:.3~r}} {unit}<extra>{each}</extra>" for each in labels],
+        )
+        for (said, values), color in zip(series.items(), STACK, strict=False)
+    ]
+    figure = draw(bars, height=130 + 42 * len(ways), bargap=0.35, barmode="stack")
+    figure.update_xaxes(title_text=unit, rangemode="tozero")
+    figure.update_yaxes(title_text=axis, autorange="reversed", tickvals=places, ticktext=labels)
+    return Chart(name=name, title=title, reading=reading, figure=figure, is_wide=False)
+
+
+def chart(
+    traces: Sequence[Any],
+    *,
+    name: str,
+    title: str,
+    reading: str,
+    height: int,
+    x: str | Mapping[str, Any] | None = None,
+    y: str | Mapping[str, Any] | None = None,
+    is_wide: bool = True,
+    **layout: Any,
+) -> Chart:
+    """Draw traces over two named axes; the vertical one begins at zero.
+
+    Args:
+        traces: What plotly draws.
+        name: Of the chart.
+        title: What it shows.
+        reading: How to read it.
+        height: Pixels.
+        x: Title of the horizontal axis, or its options of plotly.
+        y: The same of the vertical one.
+        is_wide: Whether it wants the whole width of the page.
+        layout: Options of plotly's layout.
+    """
+    figure = draw(list(traces), height=height, **layout)
+    for update, axis, fixed in (
+        (figure.update_xaxes, x, {}),
+        (figure.update_yaxes, y, {"rangemode": "tozero"}),
+    ):
+        if axis is not None:
+            update(**fixed, **({"title_text": axis} if isinstance(axis, str) else axis))
+    return Chart(name=name, title=title, reading=reading, figure=figure, is_wide=is_wide)
+
+
+def line(
+    name: str, x: Sequence[Any], y: Sequence[Any], color: str = PLAIN, *, hover: str, **options: Any
+) -> go.Scatter:
+    """Return a line with a mark at each value; `options` are those of plotly's scatter."""
+    style = {"color": color, "width": 1.8, **options.pop("line", {})}
+    return go.Scatter(
+        **{"mode": "lines+markers", "name": name, "x": list(x), "y": list(y), **options},
+        line=style,
+        hovertemplate=hover,
+    )
+
+
+def error_bars(rates: Sequence[Spread], color: str) -> dict[str, Any]:
+    """Return bars from the lowest to the highest, to lie on the medians."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [rate.highest - rate.median for rate in rates],
+        "arrayminus": [rate.median - rate.lowest for rate in rates],
+        "color": color,
+        "thickness": 1.2,
+    }
+
+
+def dashed(color: str, **places: Any) -> go.Scatter:
+    """Return a straight dashed line; `places` are its x and y, and its name if it has one."""
+    return go.Scatter(
+        mode="lines",
+        line={"color": color, "width": 1.2, "dash": "dash"},
+        hoverinfo="skip",
+        **places,
+    )

@@ -1,0 +1,208 @@
+"""How much a live pipeline can carry: the highest rate, or number of streams, that keeps a promise.
+
+The load is open: frames are due by a timetable, however late the pipeline is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from pydantic import NonNegativeFloat, PositiveFloat
+
+from headrace.bench.benchmark import Context
+from headrace.bench.latency_slo import Promise
+from headrace.bench.live_repetition import LiveTurn
+from headrace.bench.model_choice import (
+    SMALL_MODEL,
+    ModelName,
+    OnDevice,
+    Prepared,
+    Threads,
+    Weights,
+    check_one,
+    compute_of,
+    indexes_of,
+)
+from headrace.bench.record import ExperimentRecord
+from headrace.bench.search import Scale, Tried, next_level
+from headrace.live.overload import OverloadName
+from headrace.measuring.config_fields import Option, Videos, check_options
+from headrace.report.numbers import counted, decimal, seconds
+
+if TYPE_CHECKING:
+    from headrace.live.replayed import Replayed
+    from headrace.video.stream_index import StreamIndex
+
+Search = Literal["rate", "streams"]
+
+_LEAST_RATE: Final = 5.0
+"""Frames per second; a p95 of fewer would need a step of more than 20 s."""
+_MOST_RATE: Final = 4000.0
+_MOST_STREAMS: Final = 64
+_SETTLING_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveConfig:
+    """What is measured."""
+
+    videos: Videos
+    p95_ms: Annotated[
+        float, Option("Promise: p95 latency in milliseconds.", above=0, most=600_000)
+    ] = 100.0
+    max_drop: Annotated[float, Option("Promise: drops, in percent.", least=0, most=50)] = 1.0
+    search: Annotated[
+        Search, Option("What is raised: the rate of one stream, or the streams at their own rate.")
+    ] = "rate"
+    overload: Annotated[OverloadName, Option("What is done when frames are too many.")] = "auto"
+    batch_size: Annotated[int, Option("Frames in a batch, at most.", least=1)] = 1
+    model_name: ModelName = SMALL_MODEL
+    weights: Weights = "none"
+    prep_level: Prepared = "medium"
+    device: OnDevice = "cpu"
+    threads: Threads = None
+    seconds: Annotated[
+        float, Option("How long a step counts; longer if need be.", least=1, most=3600)
+    ] = 5.0
+    steps: Annotated[int, Option("Steps at most.", least=1, most=100)] = 12
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        check_one(self.videos, "live")
+
+    @property
+    def promise(self) -> Promise:
+        """What is to be kept."""
+        return Promise(p95_ms=self.p95_ms, max_drop=self.max_drop / 100)
+
+    def step_seconds(self, fps: float) -> float:
+        """Return how long a step takes at a rate of all streams: until a p95 can be told."""
+        counting = max(self.seconds, self.promise.results_needed * self.batch_size / fps)
+        return _SETTLING_SECONDS + counting
+
+
+class LiveStep(LiveTurn):
+    """One load, once."""
+
+    level: PositiveFloat
+    """Frames per second, or streams."""
+    offered_fps: PositiveFloat
+    """Of all streams together."""
+    broken_by: tuple[str, ...]
+    """Why the promise was not kept; empty where it was."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the promise was kept."""
+        return not self.broken_by
+
+    @property
+    def tried(self) -> Tried:
+        """As the search takes it."""
+        return Tried(level=self.level, holds=self.holds)
+
+
+class LiveRecord(ExperimentRecord):
+    """What was measured."""
+
+    search: Search
+    p95_ms: PositiveFloat
+    max_drop: NonNegativeFloat
+    """In [0, 1)."""
+    frame_rate: PositiveFloat
+    """Of the video."""
+    least: PositiveFloat
+    """The lowest load that would be tried."""
+    most: PositiveFloat
+    model_seconds: NonNegativeFloat
+    """Loading the model and warming it up; before all steps."""
+    steps: tuple[LiveStep, ...]
+    """As they were tried."""
+
+
+def announce(config: LiveConfig) -> str:
+    """Say how long it can take."""
+    usual, longest = config.step_seconds(float("inf")), config.step_seconds(_LEAST_RATE)
+    slow = f", {seconds(longest)} at the lowest rates" if longest > usual else ""
+    return f"Time: at most {counted(config.steps, 'step')} of {seconds(usual)}{slow}"
+
+
+def scale_of(config: LiveConfig, frame_rate: float) -> Scale:
+    """Return which loads there are for a video."""
+    if config.search == "streams":
+        return Scale(
+            first=1, least=1, most=_MOST_STREAMS, is_whole=True, close=1.0, steps=config.steps
+        )
+    first = min(_MOST_RATE, max(_LEAST_RATE, frame_rate))
+    return Scale(
+        first=float(f"{first:.3g}"), least=_LEAST_RATE, most=_MOST_RATE, steps=config.steps
+    )
+
+
+def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
+    """Try loads until the highest is known that keeps the promise."""
+    from headrace.bench.live_load import live_plan, take_live_turn
+    from headrace.bench.overlap_work import ready_work
+    from headrace.models.threads import operation_threads
+
+    made, compute = context.provenance(config), compute_of(config, config.batch_size)
+    [index] = indexes_of(config.videos, context.store)
+    frame_rate = float(index.frame_rate)
+    scale, steps = scale_of(config, frame_rate), list[LiveStep]()
+
+    def step(level: float) -> LiveStep:
+        offered = level if config.search == "rate" else level * frame_rate
+        plan = live_plan(
+            work,
+            _sources(config.search, index, level, frame_rate),
+            overload=config.overload,
+            batch_size=config.batch_size,
+            seconds=config.step_seconds(offered),
+        )
+        turn = take_live_turn(
+            plan, settling_seconds=_SETTLING_SECONDS, made=made, clock=context.clock
+        )
+        broken_by = config.promise.broken_by(
+            p95_ms=turn.latency_p95,
+            results=turn.results,
+            drop_share=turn.drop_share,
+            dropped=turn.dropped,
+        )
+        return LiveStep(**turn.model_dump(), level=level, offered_fps=offered, broken_by=broken_by)
+
+    with operation_threads(config.threads):
+        work, model_seconds = ready_work(compute, context.clock)
+        while (level := next_level([each.tried for each in steps], scale)) is not None:
+            context.on_progress(f"{level_words(config.search, level)}", len(steps), scale.steps)
+            steps.append(step(level))
+    return LiveRecord(
+        provenance=made,
+        search=config.search,
+        p95_ms=config.p95_ms,
+        max_drop=config.max_drop / 100,
+        frame_rate=frame_rate,
+        least=scale.least,
+        most=scale.most,
+        model_seconds=model_seconds,
+        steps=tuple(steps),
+    )
+
+
+def level_words(search: Search, level: float) -> str:
+    """`60.0 frames/s`, `4 streams`."""
+    return counted(int(level), "stream") if search == "streams" else f"{decimal(level)} frames/s"
+
+
+def _sources(
+    search: Search, index: "StreamIndex", level: float, frame_rate: float
+) -> "Sequence[Replayed]":
+    from headrace.live.replayed import Replayed
+
+    if search == "rate":
+        return [Replayed([index], speed=level / frame_rate)]
+    streams = int(level)
+    # Cameras do not all send at the same moment.
+    return [
+        Replayed([index], delay_seconds=number / (streams * frame_rate))
+        for number in range(streams)
+    ]

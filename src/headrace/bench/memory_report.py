@@ -1,0 +1,221 @@
+"""What `bench memory` shows: the table, what fits, and what each further frame takes."""
+
+from typing import Final
+
+import plotly.graph_objects as go
+
+from headrace.bench.benchmark import Experiment
+from headrace.bench.charts import dashed
+from headrace.bench.memory import measure_memory, rows_of
+from headrace.bench.memory_config import MemoryConfig, announce
+from headrace.bench.memory_record import CellRecord, MemoryRecord, MemoryRow
+from headrace.bench.suite.suite_spec import Terms
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.report.drawing import MARK, Chart, draw
+from headrace.report.experiment import Column
+from headrace.report.numbers import count, decimal, gibibytes
+
+Rows = tuple[MemoryRow, ...]
+
+_MIB: Final = 2**20
+_COLORS: Final = ("#7389ab", "#5ea58c", "#d9a253", "#d9536a", "#9b7fc0")
+"""Of the sizes, the smallest first."""
+_TOO_MUCH: Final = ("over_limit", "out_of_memory")
+
+
+def _answer(record: MemoryRecord, rows: Rows) -> tuple[Finding, ...]:
+    precision = rows[0].precision
+    first = [row for row in rows if row.precision == precision]
+    largest = record.sizes[-1].name
+    cells = [row.cells[-1] for row in first]
+    fitting = [cell for cell in cells if cell.status == "measured"]
+    too_much = [cell for cell in cells if cell.status in _TOO_MUCH]
+    allowed, at = gibibytes(record.limit_bytes), f"at {largest} in {precision}"
+    if too_much:
+        would = "do" if too_much[0].status == "out_of_memory" else "would"
+        short = f"batches of {too_much[0].batch_size} {would} not fit into {allowed}"
+        fits = f"; of {fitting[-1].batch_size} they do" if fitting else ", and nothing smaller ran"
+        headline = f"Frames {at}: {short}{fits}"
+    elif fitting:
+        most = max(fitting, key=lambda cell: _bytes(cell))
+        headline = (
+            f"All fit into {allowed}: batches of {most.batch_size} {at} take "
+            f"{gibibytes(_bytes(most))}"
+        )
+    else:
+        headline = f"What batches {at} take is not known: none could be run"
+    is_kept = record.not_kept is None
+    words = "headrace run --batch-size auto, which starts from these figures"
+    return (
+        Finding(
+            headline=headline,
+            evidence=tuple(_evidence(record, rows)),
+            change=f"{words} for this model." if is_kept else None,
+            advice=Change(words=words, rests_on="what batches took here") if is_kept else None,
+        ),
+    )
+
+
+def _evidence(record: MemoryRecord, rows: Rows) -> list[str]:
+    what = (
+        "Measured on the GPU: what PyTorch reserved, with tensors of what was allocated; frames, "
+        "preprocessing and model all lie there."
+        if record.device == "cuda"
+        else "Measured on the CPU, as there is no other figure here: the peak of a whole process, "
+        "Python and PyTorch included."
+    )
+    bases = [row.cells[0].base_bytes for row in rows if row.cells[0].base_bytes]
+    said = [what]
+    if bases:
+        said.append(
+            f"Before the first batch {gibibytes(max(bases))} are held: "
+            + ("the model." if record.device == "cuda" else "Python, PyTorch and the model.")
+        )
+    said += _growth(record, rows)
+    said += _saving(rows)
+    if any(cell.status == "over_limit" for row in rows for cell in row.cells):
+        said.append(
+            "“> limit” was not run: by the batches before it, it would take more than the "
+            f"{gibibytes(record.limit_bytes)} that --max-memory allows."
+        )
+    if any(cell.status == "out_of_memory" for row in rows for cell in row.cells):
+        said.append("“no memory” was run and ran out of it, or a smaller batch had.")
+    failed = {cell.why for row in rows for cell in row.cells if cell.status == "failed"}
+    said += [f"Not measured: {why}." for why in sorted(why for why in failed if why)]
+    if record.not_kept is None:
+        said.append(
+            "The table is kept for this device, model and PyTorch; with others it is not used."
+        )
+    else:
+        said.append(f"The table is not kept for --batch-size auto: {record.not_kept}.")
+    return said
+
+
+def _growth(record: MemoryRecord, rows: Rows) -> list[str]:
+    """Say what a further frame takes, of each size in the first precision."""
+    said = []
+    for place, size in enumerate(record.sizes):
+        known = [
+            (row.batch_size, _bytes(row.cells[place]))
+            for row in rows
+            if row.precision == rows[0].precision and row.cells[place].status == "measured"
+        ]
+        if len(known) > 1:
+            (low, less), (high, more) = known[-2:]
+            said.append(f"{size.name} {decimal(max(0, more - less) / (high - low) / _MIB)} MiB")
+    if not said:
+        return []
+    return [f"Each further frame in a batch takes, in {rows[0].precision}: {', '.join(said)}."]
+
+
+def _saving(rows: Rows) -> list[str]:
+    """Say what 16 bits take of what 32 do, by the largest batch that both were run with."""
+    said = []
+    for other in dict.fromkeys(row.precision for row in rows):
+        pairs = [
+            (mine, theirs)
+            for row in rows
+            if row.precision == rows[0].precision
+            for twin in rows
+            if (twin.precision, twin.batch_size) == (other, row.batch_size)
+            for mine, theirs in zip(row.cells, twin.cells, strict=True)
+            if mine.status == theirs.status == "measured"
+        ]
+        if other == rows[0].precision or not pairs:
+            continue
+        mine, theirs = max(pairs, key=lambda pair: _bytes(pair[0]))
+        said.append(
+            f"{other} takes {decimal(_bytes(theirs) / _bytes(mine))} times what "
+            f"{mine.precision} takes with batches of {mine.batch_size} at {mine.size}."
+        )
+    return said
+
+
+def _columns(rows: Rows) -> tuple[Column[MemoryRow], ...]:
+    def cell(place: int) -> Column[MemoryRow]:
+        return Column(rows[0].cells[place].size, lambda row: _text(row.cells[place]))
+
+    sizes = [cell(place) for place in range(len(rows[0].cells))]
+    return (Column("precision × batch", lambda row: f"{row.precision} × {row.batch_size}"), *sizes)
+
+
+def _text(cell: CellRecord) -> str:
+    if cell.status == "over_limit":
+        return "> limit"
+    if cell.status == "out_of_memory":
+        return "no memory"
+    if cell.peak_bytes is None:
+        return "failed"
+    peak = count(round(cell.peak_bytes / _MIB))
+    if cell.allocated_bytes is None:
+        return peak
+    return f"{count(round(cell.allocated_bytes / _MIB))}/{peak}"
+
+
+def _bytes(cell: CellRecord) -> int:
+    return cell.peak_bytes or 0
+
+
+def _chart(rows: Rows, precision: str) -> Chart:
+    own = [row for row in rows if row.precision == precision]
+    batches = [row.batch_size for row in own]
+    lines, highest = [], 0.0
+    for place, color in zip(range(len(own[0].cells)), _COLORS, strict=False):
+        cells = [row.cells[place] for row in own]
+        peaks = [None if cell.peak_bytes is None else cell.peak_bytes / _MIB for cell in cells]
+        highest = max([highest, *(peak for peak in peaks if peak is not None)])
+        lines.append(
+            go.Scatter(
+                name=cells[0].size,
+                x=batches,
+                y=peaks,
+                mode="lines+markers",
+                line={"color": color, "width": 1.8},
+                hovertemplate="%{y:,.0f} MiB<extra>batches of %{x}</extra>",
+            )
+        )
+    limit = own[0].limit_bytes / _MIB
+    if highest > limit / 3:  # elsewhere it would press all lines to the ground
+        name = f"limit, {gibibytes(own[0].limit_bytes)}"
+        lines.append(dashed(MARK, x=[batches[0], batches[-1]], y=[limit] * 2, name=name))
+    of = "reserved on the GPU" if own[0].on_gpu else "of the process"
+    figure = draw(lines, height=340)
+    figure.update_xaxes(title_text="frames in a batch", tickvals=batches)
+    figure.update_yaxes(title_text=f"peak memory {of}, MiB", rangemode="tozero")
+    return Chart(
+        name=f"memory-{precision}",
+        title=f"Memory by batch size, {precision}",
+        reading="A line for each size of the frames: how steep it is, is what each further frame "
+        "takes. It ends where more does not fit.",
+        figure=figure,
+    )
+
+
+MEMORY: Final[Experiment[MemoryConfig, MemoryRecord, MemoryRow]] = Experiment(
+    name="memory",
+    summary="Measure what memory batches take, by frame size, batch size and precision.",
+    config=MemoryConfig,
+    record=MemoryRecord,
+    measure=measure_memory,
+    announce=announce,
+    title=lambda record: (
+        f"Peak memory of {record.model} in MiB, "
+        + (f"on {record.device_name}" if record.device == "cuda" else "of a process on the CPU")
+    ),
+    rows=rows_of,
+    columns=_columns,
+    reading=lambda record, rows: (
+        ("Allocated by tensors/reserved by PyTorch, MiB of the GPU. " if rows[0].on_gpu else "")
+        + "A column for each size of the frames, which are made here as a decoder gives them "
+        f"(uint8), preprocessed ({record.provenance.configuration.get('prep_level')}) and seen by "
+        "the model."
+    ),
+    answer=_answer,
+    charts=lambda rows: tuple(
+        _chart(rows, precision) for precision in dict.fromkeys(row.precision for row in rows)
+    ),
+    terms=Terms(
+        config=lambda videos: MemoryConfig(videos=videos[:1], sizes=("720p", "1080p")),
+        goes_last=True,
+    ),
+)

@@ -1,0 +1,204 @@
+"""A model and batches of a real video in memory: for experiments that compare ways of both."""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from itertools import cycle
+from math import inf
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import psutil
+import torch
+from numpy.typing import NDArray
+
+from headrace.bench.model_choice import indexes_of
+from headrace.bench.variant_benchmark import Done, Way
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import open_decoder
+from headrace.decode.protocol import DecodeJob
+from headrace.errors import ConfigError
+from headrace.extraction.frames import FrameReader
+from headrace.models.model import Model
+from headrace.models.precision import Device
+from headrace.models.transfer import transfer
+from headrace.preprocess.levels import build_preprocess
+from headrace.preprocess.spec import InputSpec, PrepLevel
+from headrace.report.numbers import gibibytes
+from headrace.runtime.clock import Clock
+from headrace.video.frames import FrameBatch
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+
+_BATCHES: Final = 4
+"""Different batches that are held: enough that no cache of the processor knows the next one."""
+_MOST_BYTES: Final = 1 << 28
+"""Of decoded frames that are held, but for one batch."""
+_SHARE: Final = 0.25
+"""Of the free memory that a batch of decoded frames may take: what becomes of it takes more."""
+
+Batch = TypeVar("Batch", torch.Tensor, NDArray[np.uint8])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HeldFrames:
+    """Decoded frames of a video, in batches of one size."""
+
+    index: StreamIndex
+    """Of the video."""
+    batches: tuple[NDArray[np.uint8], ...]
+    """Each uint8 [N, H, W, 3]; consecutive frames, the batches from all over the video."""
+
+    @property
+    def num_frames(self) -> int:
+        """Frames in all batches."""
+        return sum(map(len, self.batches))
+
+    def prepared(self, level: PrepLevel, spec: InputSpec) -> tuple[torch.Tensor, ...]:
+        """Return the batches as a model takes them, float32 [N, 3, h, w], on the CPU."""
+        preprocess = build_preprocess(level, spec)
+        return tuple(preprocess(batch) for batch in self.batches)
+
+
+def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) -> HeldFrames:
+    """Decode up to 4 batches, fewer of large frames; a video of fewer frames repeats them.
+
+    Raises:
+        MediaError: it cannot be opened, or a frame is damaged.
+        ConfigError: it has no length, or a batch does not fit into the memory.
+    """
+    (index,) = indexes_of([video], store)
+    height, width = index.info.upright_size
+    batch_bytes = batch_size * height * width * 3
+    free = psutil.virtual_memory().available
+    if batch_bytes > _SHARE * free:
+        raise ConfigError(
+            f"a batch of {batch_size} frames of {height}x{width} takes "
+            f"{gibibytes(batch_bytes)} before it is preprocessed, and {gibibytes(free)} are free; "
+            "use a smaller --batch-size"
+        )
+    room = _MOST_BYTES // batch_bytes
+    count = max(1, min(_BATCHES, room, len(index) // batch_size))
+    starts = _starts(index, batch_size, count)
+    stretch = -(-count // len(starts)) * batch_size
+    batches: list[NDArray[np.uint8]] = []
+    with closing(open_decoder(index, FrameShape(size=(height, width)))) as decoder:
+        for start in starts:
+            wanted = tuple(range(start, min(len(index), start + stretch)))
+            frames = np.stack([f for _, f in decoder.run(DecodeJob(wanted, goes_on=False))])
+            if len(frames) < batch_size:
+                frames = frames[np.arange(batch_size) % len(frames)]
+            places = range(0, len(frames) - batch_size + 1, batch_size)
+            batches += [frames[place : place + batch_size] for place in places]
+    return HeldFrames(index=index, batches=tuple(batches[:count]))
+
+
+def _starts(index: StreamIndex, batch_size: int, count: int) -> list[int]:
+    """Return where to begin: at keyframes that are spread over the video, each once."""
+    last = max(0, len(index) - batch_size)
+    places = (len(index) * k // count for k in range(count))
+    return sorted({min(last, index.gop_range(index.gop_of(place))[0]) for place in places})
+
+
+def on_device(batches: Sequence[torch.Tensor], device: Device) -> tuple[torch.Tensor, ...]:
+    """Return the batches where the model runs, so that carrying them is not timed with it."""
+    return tuple(transfer(batch, device).tensor for batch in batches)
+
+
+def scores(model: Model[Any], batch: torch.Tensor) -> torch.Tensor:
+    """Return what the model scores the classes of each frame with: float32 [N, classes], CPU."""
+    with model.computing():
+        found: torch.Tensor = model.module(batch)
+        return found.float().cpu()
+
+
+def difference(
+    one: Callable[[torch.Tensor], torch.Tensor],
+    other: Callable[[torch.Tensor], torch.Tensor],
+    batches: Sequence[torch.Tensor],
+) -> float:
+    """Return how far two ways are apart at most: |difference| ÷ the largest |score|.
+
+    What is no number is infinitely far from everything.
+    """
+    apart = largest = 0.0
+    for batch in batches:
+        first, second = one(batch), other(batch)
+        far = (first - second).abs().nan_to_num(nan=inf)
+        apart = max(apart, float(far.max()))
+        largest = max(largest, float(first.abs().max()))
+    return apart / largest if largest else apart
+
+
+def passes(
+    batches: Sequence[Batch], run: Callable[[Batch], object], *, seconds: float, clock: Clock
+) -> Way:
+    """Return a way of a contest: runs batch after batch for so long; gives the frames it did."""
+
+    def work() -> float:
+        stop_ns, frames = clock.now_ns() + round(seconds * 1e9), 0
+        for batch in cycle(batches):
+            run(batch)
+            frames += len(batch)
+            if clock.now_ns() >= stop_ns:
+                break
+        return frames
+
+    return work
+
+
+def endless(index: StreamIndex, batch_size: int) -> Generator[FrameBatch, None, None]:
+    """Decode a video again and again, on all cores, as a run does."""
+    while True:
+        with closing(iter(FrameReader([index], batch_size=batch_size))) as batches:
+            yield from batches
+
+
+@contextmanager
+def decoding(index: StreamIndex, batch_size: int) -> Iterator[Iterator[int]]:
+    """Decode without end; yield what counts the frames of each batch."""
+    with closing(endless(index, batch_size)) as batches:
+        yield map(len, batches)
+
+
+class Flowing:
+    """A way of a contest that goes on by itself: begun before its turn, drawn from in it."""
+
+    def __init__(
+        self,
+        begin: Callable[[], AbstractContextManager[Iterator[int]]],
+        seconds: float,
+        clock: Clock,
+    ) -> None:
+        """Begin nothing yet.
+
+        Args:
+            begin: Begins it; gives the frames of each batch that comes out, without end.
+            seconds: How long a turn takes, about.
+            clock: What measures.
+        """
+        self._begin, self._seconds, self._clock = begin, seconds, clock
+        self._counts: Iterator[int] = iter(())
+        self._began_ns = 0
+
+    @contextmanager
+    def begun(self) -> Iterator[None]:
+        """Begin it, and wait for its first batch, which is not counted; end it behind the block."""
+        with self._begin() as self._counts:
+            next(self._counts)
+            self._began_ns = self._clock.now_ns()
+            yield
+
+    def __call__(self) -> Done:
+        """Take batches for the time of a turn; return their frames.
+
+        It went on meanwhile, so the time counts from the batch before the first of them.
+        """
+        now_ns = self._clock.now_ns()
+        stop_ns, frames = now_ns + round(self._seconds * 1e9), 0
+        for count in self._counts:
+            frames += count
+            now_ns = self._clock.now_ns()
+            if now_ns >= stop_ns:
+                break
+        return Done(amount=frames, seconds=(now_ns - self._began_ns) / 1e9)

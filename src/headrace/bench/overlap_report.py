@@ -1,0 +1,333 @@
+"""What `bench overlap` shows: rows, answer and charts, from its record alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import mean, median
+from typing import Final
+
+from headrace.bench.benchmark import Experiment
+from headrace.bench.charts import dashed, error_bars
+from headrace.bench.overlap import (
+    OFFERED,
+    OverlapConfig,
+    OverlapRecord,
+    OverlapTurn,
+    Way,
+    measure_overlap,
+)
+from headrace.bench.suite.suite_spec import StageWork, Terms
+from headrace.measuring.interleaved import (
+    AGAIN,
+    Spread,
+    Trust,
+    as_fast,
+    cores_of_others,
+    fastest,
+    grouped,
+)
+from headrace.profiling.findings.finding import Change, Finding, listing
+from headrace.profiling.stages import Role
+from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw
+from headrace.report.experiment import Column
+from headrace.report.numbers import TOO_SMALL, counted, decimal, milliseconds, percent, seconds
+from headrace.runtime.distribution import Distribution
+
+_KEEPS_UP: Final = 0.95
+"""From this share of the offered rate on, a way keeps up with it."""
+_OTHER: Final[dict[Way, str]] = {
+    "sequential": "A loop that does one stage after the other, if the rate is all that counts",
+    "processes": "Several runs beside each other, as stages in processes use more of the cores",
+}
+"""What may be faster than the threads of a run."""
+_OURS: Final[Way] = "threads"
+"""How headrace run and headrace.live work."""
+_ROLES: Final[dict[str, Role]] = {
+    "decode": "decode",
+    "preprocess": "preprocess",
+    "transfer": "transfer",
+    "model": "model",
+    "show": "sink",
+}
+_SPARE: Final = 0.9
+"""From this share of the usable cores on that the sequential way keeps busy, they are the limit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverlapRow:
+    """The turns of one way."""
+
+    way: Way
+    rate: Spread
+    """Frames per second at full speed."""
+    cores: float
+    """Processor time ÷ wall time at full speed."""
+    others: float | None
+    latency: Distribution
+    """Milliseconds, of all paced turns together."""
+    paced_fps: float
+    """Frames per second of the paced turns, the slowest."""
+    work_ms: dict[str, float]
+    """Stage -> mean work on a frame at full speed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """How many times the sequential rate can be had at most."""
+
+    stages: float
+    """Sum of the stages' work ÷ that of the longest: it alone is left, once all overlap."""
+    longest: str
+    """The stage that takes longest."""
+    cores: float
+    """Usable cores ÷ those that the sequential way keeps busy: a frame takes as much processor
+    time in every way."""
+
+    @classmethod
+    def of(cls, row: OverlapRow, cores: int) -> "Bounds":
+        """Return those that the row of the sequential way tells."""
+        longest = max(row.work_ms, key=lambda stage: row.work_ms[stage])
+        return cls(
+            stages=sum(row.work_ms.values()) / row.work_ms[longest],
+            longest=longest,
+            cores=cores / row.cores if row.cores > 0 else float(cores),
+        )
+
+    @property
+    def most(self) -> float:
+        """The lower of the two; never below 1."""
+        return max(1.0, min(self.stages, self.cores))
+
+
+def rows_of(record: OverlapRecord) -> tuple[OverlapRow, ...]:
+    """Return a row for each way."""
+    return tuple(_row(turns) for turns in grouped(record.turns, lambda turn: turn.way).values())
+
+
+def _row(turns: Sequence[OverlapTurn]) -> OverlapRow:
+    full = [turn for turn in turns if not turn.latency_ms]
+    latency = Distribution.of([each for turn in turns for each in turn.latency_ms])
+    assert latency is not None
+    return OverlapRow(
+        way=turns[0].way,
+        rate=Spread.of([turn.fps for turn in full]),
+        cores=median(turn.cpu_seconds / turn.seconds for turn in full),
+        others=cores_of_others(turns),
+        latency=latency,
+        paced_fps=min(turn.fps for turn in turns if turn.latency_ms),
+        work_ms={name: mean(turn.work_ms[name] for turn in full) for name in full[0].work_ms},
+    )
+
+
+def _answer(record: OverlapRecord, rows: tuple[OverlapRow, ...]) -> tuple[Finding, ...]:
+    cores = record.provenance.machine.usable_cores
+    first, best, trust = rows[0], fastest(rows), Trust.of(rows, cores)
+    bounds = Bounds.of(first, cores)
+    alike = [row.way for row in as_fast(rows)]
+    times = decimal(best.rate.median / first.rate.median)
+    rate = f"{decimal(best.rate.median)} frames/s"
+    if trust.doubt:
+        headline = f"{trust.doubt} which way is the fastest; by the median {best.way}: {rate}"
+    elif first.way in alike:
+        headline = f"Overlap gains nothing here: {decimal(first.rate.median)} frames/s in sequence"
+    else:
+        headline = f"Fastest by {' and '.join(alike)}: {rate}, {times} times sequential"
+    evidence = (
+        _limit(first, bounds, cores),
+        _latencies(record, rows),
+        f"Starting is not in these figures: the model took {seconds(record.model_seconds)}, the "
+        f"processes with theirs {seconds(record.processes_seconds)}.",
+        f"{counted(record.compared, 'frame')} gave the same class, confidence and picture in every "
+        "way.",
+        *trust.sentences("Turns of one way"),
+    )
+    gained = best.rate.median / first.rate.median
+    change = AGAIN if trust.doubt else _change(alike, bounds, gained)
+    advice = None
+    if not trust.doubt and _OURS not in alike:
+        ours = next(row.rate.median for row in rows if row.way == _OURS)
+        advice = Change(
+            words=_OTHER[best.way],
+            gain=best.rate.median / ours,
+            rests_on=f"{rate} against {decimal(ours)} in threads, as headrace run works",
+        )
+    return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
+
+
+def _limit(row: OverlapRow, bounds: Bounds, cores: int) -> str:
+    work = ", ".join(f"{stage} {decimal(ms)}" for stage, ms in row.work_ms.items())
+    said = (
+        f"In sequence a frame takes {work} ms: sum ÷ max = {decimal(bounds.stages)} times is the "
+        "most that overlap can gain"
+    )
+    busy = f"{decimal(row.cores)} of {counted(cores, 'core')} busy"
+    if bounds.cores >= bounds.stages:
+        return f"{said}; the sequential way keeps {busy}, so the cores allow it."
+    return (
+        f"{said}, were there cores enough; the sequential way keeps {busy}, so these allow "
+        f"{decimal(bounds.most)} times."
+    )
+
+
+def _latencies(record: OverlapRecord, rows: Sequence[OverlapRow]) -> str:
+    first = rows[0].latency.mean
+    said = [f"{rows[0].way} {milliseconds(first)}"]
+    for row in rows[1:]:
+        more = row.latency.mean - first
+        sign = "+" if more >= 0 else "-"
+        said.append(f"{row.way} {sign}{milliseconds(abs(more))}")
+    late: list[str] = [row.way for row in rows if row.paced_fps < _KEEPS_UP * record.offered_fps]
+    kept = "with which all keep up"
+    if late:
+        kept = f"with which {listing(late)} did not always keep up, so that queues are in it"
+    return (
+        f"Mean latency at {decimal(record.offered_fps)} frames/s, {kept}: {', '.join(said)}. "
+        "Overlap raises the rate, not the speed of a single frame."
+    )
+
+
+def _change(alike: Sequence[Way], bounds: Bounds, gained: float) -> str:
+    if "sequential" in alike and bounds.cores < 1 / _SPARE:
+        return (
+            "More cores: those there are are busy already, as PyTorch uses several for one "
+            "operation; what they bring is not known before it is tried."
+        )
+    if "sequential" in alike:
+        return f"A quicker {bounds.longest}: what overlap costs is as much as it gains here."
+    more = ", or more cores" if bounds.cores < bounds.stages else ""
+    if gained >= _SPARE * bounds.most:
+        return f"A quicker {bounds.longest}{more}: overlap gains all that it can."
+    if "threads" in alike:
+        return "headrace run and headrace.live work by threads already."
+    return (
+        "Several runs beside each other use the cores as well: processes gain more than threads "
+        "here, which share the interpreter's lock."
+    )
+
+
+def _rates(rows: tuple[OverlapRow, ...]) -> Chart:
+    names, rates = [row.way for row in rows], [row.rate for row in rows]
+    bars = bar(
+        x=names,
+        y=[rate.median for rate in rates],
+        color=PLAIN,
+        error_y=error_bars(rates, MARK),
+        name="frames/s",
+        hovertemplate="%{y:.1f} frames/s<extra>%{x}</extra>",
+    )
+    stages = sum(rows[0].work_ms.values()) / max(rows[0].work_ms.values())
+    bound = dashed(
+        MARK, x=names, y=[stages * rates[0].median] * len(names), name="sum ÷ max of the stages"
+    )
+    figure = draw([bars, bound], height=320, bargap=0.5)
+    figure.update_yaxes(title_text="frames/s", rangemode="tozero")
+    return Chart(
+        name="rates",
+        title="Frames per second, at full speed",
+        reading="Medians; the bars reach from the slowest turn to the fastest. The dashed line is "
+        "what a perfect overlap of the stages would give with cores enough.",
+        figure=figure,
+        is_wide=False,
+    )
+
+
+def _latency_chart(rows: tuple[OverlapRow, ...]) -> Chart:
+    names = [row.way for row in rows]
+    bars = [
+        bar(
+            x=names,
+            y=values,
+            color=color,
+            name=name,
+            hovertemplate=f"{name} %{{y:.1f}} ms<extra>%{{x}}</extra>",
+        )
+        for name, color, values in (
+            ("mean", PLAIN, [row.latency.mean for row in rows]),
+            ("p95", MARK, [row.latency.p95 for row in rows]),
+        )
+    ]
+    figure = draw(bars, height=320, bargap=0.4)
+    figure.update_yaxes(title_text="ms", rangemode="tozero")
+    return Chart(
+        name="latency",
+        title="Latency, paced",
+        reading="From when a frame was due until it had been shown, at one rate for all: "
+        f"{percent(OFFERED)} of what the sequential way manages.",
+        figure=figure,
+        is_wide=False,
+    )
+
+
+def _stage_chart(rows: tuple[OverlapRow, ...]) -> Chart:
+    names = [row.way for row in rows]
+    stages = list(rows[0].work_ms)
+    colors = ("#7389ab", "#d9a253", "#9b7fc0", "#d9536a", "#5ea58c")
+    bars = [
+        bar(
+            x=names,
+            y=[row.work_ms.get(stage, 0.0) for row in rows],
+            color=color,
+            name=stage,
+            hovertemplate=f"{stage} %{{y:.1f}} ms<extra>%{{x}}</extra>",
+        )
+        for stage, color in zip(stages, colors, strict=False)
+    ]
+    figure = draw(bars, height=320, bargap=0.5, barmode="stack")
+    figure.update_yaxes(title_text="ms per frame", rangemode="tozero")
+    return Chart(
+        name="work",
+        title="Work on a frame, by stage",
+        reading="Wall time of each stage at full speed. Stages that run at the same time share the "
+        "cores, so each takes longer than alone. With processes, the model's holds the transfer.",
+        figure=figure,
+        is_wide=False,
+    )
+
+
+def _p95(row: OverlapRow) -> str:
+    return TOO_SMALL if row.latency.p95 is None else decimal(row.latency.p95)
+
+
+def _work(record: OverlapRecord) -> dict[Role, StageWork]:
+    """What each stage does to a frame, one at a time; on the CPU one core does it."""
+    first = next(row for row in rows_of(record) if row.way == "sequential")
+    on_device = record.provenance.configuration.get("device", "cpu") != "cpu"
+    return {
+        _ROLES[stage]: StageWork(
+            ms=ms, cpu_ms=0.0 if on_device and stage in ("transfer", "model") else ms
+        )
+        for stage, ms in first.work_ms.items()
+        if stage in _ROLES
+    }
+
+
+OVERLAP: Final[Experiment[OverlapConfig, OverlapRecord, OverlapRow]] = Experiment(
+    name="overlap",
+    summary="Time decode, preprocess, model and display in turn, in threads and in processes.",
+    config=OverlapConfig,
+    record=OverlapRecord,
+    measure=measure_overlap,
+    title=lambda record: (
+        f"Frames per second and latency by way: {counted(record.frames, 'frame')} a turn, "
+        f"{counted(record.videos, 'video')}"
+    ),
+    rows=rows_of,
+    columns=(
+        Column("way", lambda row: row.way),
+        Column("frames/s", lambda row: decimal(row.rate.median)),
+        Column("slowest", lambda row: decimal(row.rate.lowest)),
+        Column("fastest", lambda row: decimal(row.rate.highest)),
+        Column("CPU", lambda row: percent(row.cores)),
+        Column("mean ms", lambda row: decimal(row.latency.mean)),
+        Column("p95 ms", _p95),
+    ),
+    reading=lambda record, rows: (
+        "Frames per second at full speed, medians over the turns; CPU is processor time ÷ wall "
+        f"time then. Latency (mean, p95) at {decimal(record.offered_fps)} frames/s, "
+        "from when a frame was due. Model and processes were started before, and the first "
+        f"{counted(record.settling, 'frame')} of each turn are left out."
+    ),
+    answer=_answer,
+    charts=lambda rows: (_rates(rows), _latency_chart(rows), _stage_chart(rows)),
+    names_machine=True,
+    terms=Terms(seconds=60, work=_work),
+)

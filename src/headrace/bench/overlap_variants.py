@@ -1,0 +1,133 @@
+"""The ways of `bench overlap`: one stage after the other, each in a thread, each in a process."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Final
+
+import numpy as np
+
+from headrace.bench.overlap_decoding import SharedFrame
+from headrace.bench.overlap_processes import stages_of
+from headrace.bench.overlap_work import Answer, Passage, Show, Work
+from headrace.live.overload import Overload
+from headrace.live.replayed import Replayed
+from headrace.runs.live.engine import Engine
+from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runs.live.values import Answered
+from headrace.runs.options import ComputeOptions
+from headrace.runtime.clock import Clock
+from headrace.runtime.item import Span
+from headrace.runtime.process_line import ProcessLine
+from headrace.runtime.waiter import Waiter
+from headrace.video.stream_index import StreamIndex
+
+_WAITING: Final = 2
+"""Frames that may wait in front of a stage, in threads and in processes."""
+
+
+def sequential(work: Work, source: Replayed, clock: Clock) -> Iterator[Passage]:
+    """Yield each frame when it was shown; the next one is not begun before."""
+    waiter, show = Waiter(clock), Show()
+    with closing(source.frames(0, waiter)) as frames:
+        asked_ns = clock.now_ns()
+        for frame in frames:
+            moments = [max(asked_ns, waiter.resumed_ns), clock.now_ns()]
+            tensor = work.prepare(frame.pixels[None])
+            moments.append(clock.now_ns())
+            if work.carrier is not None:
+                tensor = work.carrier.carry(tensor)
+                moments.append(clock.now_ns())
+            labels = work.infer(tensor)
+            moments.append(clock.now_ns())
+            answer = show(frame.pixels, labels, frame.number)
+            moments.append(clock.now_ns())
+            transfer = [] if work.carrier is None else ["transfer"]
+            names = ["decode", "preprocess", *transfer, "model", "show"]
+            spent = dict(zip(names, np.diff(moments).tolist(), strict=True))
+            yield Passage(due_ns=frame.arrived_ns, out_ns=moments[-1], work_ns=spent, answer=answer)
+            asked_ns = clock.now_ns()
+
+
+def threaded(work: Work, source: Replayed, clock: Clock) -> Iterator[Passage]:
+    """Yield each frame as the flow of a live run shows it, every one of them."""
+    show, answers = Show(), dict[int, Answer]()
+
+    def showing(answered: Answered) -> None:
+        frame = answered.gathered.views[0][0]
+        answers[frame.number] = show(frame.pixels, answered.outputs[0], frame.number)
+
+    plan = LivePlan(
+        sources=[source],
+        engine=Engine(prepare=work.prepare, run=work.infer, device=work.device),
+        overload=Overload(keeps_all=True, queue=_WAITING, max_staleness_seconds=None),
+        carrier=work.carrier,
+        show=showing,
+    )
+    with LiveFlow(plan, clock) as flow:
+        for item in flow:
+            frame = item.value.gathered.views[0][0]
+            yield Passage(
+                due_ns=frame.arrived_ns,
+                out_ns=item.spans[-1].end_ns,
+                work_ns=_work_ns(item.spans),
+                answer=answers.pop(frame.number),
+            )
+
+
+class InProcesses:
+    """Decoder, preprocessing and model each in a process of its own; frames are shown here.
+
+    `with InProcesses(indexes, compute, work, clock) as processes: ...`; entering takes as long as
+    starting them does.
+    """
+
+    def __init__(
+        self, indexes: Sequence[StreamIndex], compute: ComputeOptions, work: Work, clock: Clock
+    ) -> None:
+        """Start nothing yet; `work` tells how large what the model takes is."""
+        sizes = {index.info.upright_size for index in indexes}
+        tensors = [work.prepare(np.zeros((1, *size, 3), np.uint8)).nbytes for size in sizes]
+        stages = stages_of(indexes, compute, work.model.input)
+        # Each stage holds one, and so many wait in front of each and for being shown.
+        slots = (1 + _WAITING) * len(stages) + 1
+        self._clock = clock
+        self._line = ProcessLine(
+            stages,
+            slot_bytes=SharedFrame.bytes_of(max(h * w * 3 for h, w in sizes), max(tensors)),
+            slots=slots,
+            capacity=_WAITING,
+            clock=clock,
+        )
+
+    def __enter__(self) -> "InProcesses":
+        self._line.__enter__()
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self._line.close()
+
+    @property
+    def start_seconds(self) -> float:
+        """How long starting them took: importing PyTorch, loading the model, warming it up."""
+        return self._line.start_seconds
+
+    def passages(self, frames: int, speed: float | None) -> Iterator[Passage]:
+        """Yield each frame when it was shown; `frames` and `speed` are those of `Replayed`."""
+        show = Show()
+        with closing(self._line.run((frames, speed))) as line:
+            for each in line:
+                shared: SharedFrame = each.value
+                began_ns = self._clock.now_ns()
+                assert shared.labels is not None
+                answer = show(shared.pixels(each.memory), shared.labels, shared.number)
+                ended_ns = self._clock.now_ns()
+                yield Passage(
+                    due_ns=shared.due_ns,
+                    out_ns=ended_ns,
+                    work_ns={**_work_ns(each.spans), "show": ended_ns - began_ns},
+                    answer=answer,
+                )
+
+
+def _work_ns(spans: Sequence[Span]) -> dict[str, int]:
+    return {span.stage: span.work_ns for span in spans}

@@ -1,0 +1,136 @@
+"""A training loop that takes its time with each batch, on a stock DataLoader that makes them ahead.
+
+The time is waited for, not computed: a GPU that trains leaves the processor to the workers.
+"""
+
+from contextlib import closing
+from typing import Any, Final, Self
+
+import torch
+from torch.utils.data import DataLoader
+
+from headrace.bench.benchmark import Context
+from headrace.bench.prefetch_record import PrefetchConfig, PrefetchTurn, Setting
+from headrace.measuring.interleaved import Stopwatch
+from headrace.measuring.loader_adapters import failing_in_words, more_workers_than_cores
+from headrace.profiling.usage import memory_bytes
+from headrace.runtime.clock import Clock
+from headrace.runtime.waiter import Waiter
+from headrace.training.datasets import VideoDataset
+
+_SETTLING: Final = 2
+"""Batches of each worker that come before those that count."""
+
+
+def has_gpu() -> bool:
+    """Return whether there is something that pinned memory is for."""
+    return torch.cuda.is_available()
+
+
+class PrefetchLoop:
+    """The same clips for every turn: `with PrefetchLoop(...) as loop: loop.take(setting, ...)`."""
+
+    def __init__(self, config: PrefetchConfig, batches: int, context: Context) -> None:
+        """Open the videos; nothing is decoded yet.
+
+        Args:
+            config: What is loaded, and by how many workers.
+            batches: Of a turn that count.
+            context: Where indexes are kept, and what times.
+
+        Raises:
+            MediaError: a video cannot be read.
+            ConfigError: no clip can be made of one.
+        """
+        self._config = config
+        self._batches = batches
+        self._settling = _SETTLING * config.workers
+        self._clock = context.clock
+        # More than are taken, so that until the last there is always one to make ahead.
+        ahead = max(config.prefetch_factor) * config.workers
+        items = (self._settling + batches + ahead) * config.batch_size
+        self._clips = VideoDataset(
+            config.videos * -(-items // len(config.videos)),
+            config.clip_len,
+            config.stride,
+            size=config.size,
+            boundary=config.boundary,
+            store=context.store,
+        )
+        self._clips.set_epoch(0)  # the same clips each time
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._clips.close()
+
+    def take(self, setting: Setting, *, step_ms: float) -> PrefetchTurn:
+        """Train on the clips, from starting the workers on, and time what counts.
+
+        Args:
+            setting: How batches are made ahead.
+            step_ms: How long the loop is busy with a batch.
+
+        Raises:
+            StageError: a worker failed; in its own words.
+        """
+        clock, config = self._clock, self._config
+        waits_ms, intervals_ms, copies_ms = [], [], list[float]()
+        step = _Step(clock, step_ms / 1e3, is_pinned=setting.is_pinned)
+        with closing(failing_in_words(self._loader(setting))) as batches:
+            for _ in range(self._settling):
+                step.take(next(batches))
+            watch, done_ns = Stopwatch(clock), clock.now_ns()
+            for _ in range(self._batches):
+                asked_ns = clock.now_ns()
+                batch = next(batches)
+                came_ns = clock.now_ns()
+                copies_ms += step.take(batch)
+                before_ns, done_ns = done_ns, clock.now_ns()
+                waits_ms.append((came_ns - asked_ns) / 1e6)
+                intervals_ms.append((done_ns - before_ns) / 1e6)
+            spent, memory = watch.turn(watch.seconds), memory_bytes()
+        return PrefetchTurn(
+            **spent.model_dump(),
+            prefetch_factor=setting.prefetch_factor,
+            is_pinned=setting.is_pinned,
+            frames=self._batches * config.batch_size * config.clip_len,
+            intervals_ms=tuple(intervals_ms),
+            waits_ms=tuple(waits_ms),
+            copies_ms=tuple(copies_ms),
+            memory_bytes=memory,
+        )
+
+    def _loader(self, setting: Setting) -> DataLoader[Any]:
+        with more_workers_than_cores():
+            return DataLoader(
+                self._clips,
+                batch_size=self._config.batch_size,
+                num_workers=self._config.workers,
+                prefetch_factor=setting.prefetch_factor,
+                pin_memory=setting.is_pinned,
+            )
+
+
+class _Step:
+    """What the loop does with a batch: takes it to the GPU, if there is one, and is busy."""
+
+    def __init__(self, clock: Clock, seconds: float, *, is_pinned: bool) -> None:
+        self._clock = clock
+        self._waiter = Waiter(clock)
+        self._seconds = seconds
+        self._is_pinned = is_pinned
+        self._has_gpu = has_gpu()
+
+    def take(self, batch: dict[str, torch.Tensor]) -> list[float]:
+        """Return the milliseconds for which handing it to the GPU held up the loop, if any."""
+        if not self._has_gpu:
+            self._waiter.pause(self._seconds)
+            return []
+        began_ns = self._clock.now_ns()
+        moved = batch["frames"].to("cuda", non_blocking=self._is_pinned)
+        held_ms = (self._clock.now_ns() - began_ns) / 1e6
+        self._waiter.pause(self._seconds)
+        torch.cuda.current_stream(moved.device).synchronize()
+        return [held_ms]

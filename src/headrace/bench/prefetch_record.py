@@ -1,0 +1,133 @@
+"""What `bench prefetch` is asked and what it measured, as values, and the rows made of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median, pstdev
+from typing import Annotated, Final
+
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from headrace.bench.record import ExperimentRecord
+from headrace.measuring.config_fields import FrameSize, Option, Videos, check_options
+from headrace.measuring.interleaved import Spread, Turn, cores_of_others, grouped
+from headrace.runtime.distribution import Distribution
+from headrace.sampling.boundary import Boundary
+
+DEFAULT_FACTOR: Final = 2
+"""Of a stock DataLoader."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefetchConfig:
+    """What is measured."""
+
+    videos: Videos
+    prefetch_factor: Annotated[
+        tuple[int, ...], Option("Batches that each worker makes ahead.", least=1)
+    ] = (1, 2, 4, 8)
+    workers: Annotated[int, Option("num_workers of the DataLoader.", least=1)] = 1
+    step_ms: Annotated[
+        float | None,
+        Option(
+            "How long training on a batch takes; by default as long as loading one.",
+            least=0,
+            most=60_000,
+        ),
+    ] = None
+    batch_size: Annotated[int, Option("Clips in a batch.", least=1)] = 1
+    clip_len: Annotated[int, Option("Frames in a clip.", least=1)] = 16
+    stride: Annotated[int, Option("1 means consecutive frames.", least=1)] = 2
+    size: FrameSize = (256, 256)
+    boundary: Annotated[Boundary, Option("What a video that is shorter than a clip does.")] = "wrap"
+    seconds: Annotated[
+        float, Option("How long a turn takes, about; 300 batches at most.", above=0, most=3600)
+    ] = 5.0
+    repeats: Annotated[int, Option("Turns of each setting.", least=1)] = 3
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """How a DataLoader makes batches ahead."""
+
+    prefetch_factor: int
+    is_pinned: bool
+
+    def __str__(self) -> str:
+        return f"prefetch_factor={self.prefetch_factor}{', pinned' if self.is_pinned else ''}"
+
+
+class PrefetchTurn(Turn):
+    """One setting, once. A batch is done when the loop was busy with it for its time."""
+
+    prefetch_factor: PositiveInt
+    is_pinned: bool
+    frames: PositiveInt
+    """Done meanwhile."""
+    intervals_ms: tuple[NonNegativeFloat, ...]
+    """From one batch that is done to the next."""
+    waits_ms: tuple[NonNegativeFloat, ...]
+    """How long the loop waited for each of them."""
+    copies_ms: tuple[NonNegativeFloat, ...] = ()
+    """How long handing each to the GPU held up the loop; empty without a GPU."""
+    memory_bytes: NonNegativeInt
+    """Of all processes when the last batch was there; what they share is counted once."""
+
+
+class PrefetchRecord(ExperimentRecord):
+    """What was measured."""
+
+    workers: PositiveInt
+    batch_frames: PositiveInt
+    """In a batch."""
+    batch_bytes: PositiveInt
+    load_ms: PositiveFloat
+    """How long loading a batch took with nothing between two of them, the mean."""
+    step_ms: NonNegativeFloat
+    """How long the loop was busy with each batch."""
+    turns: tuple[PrefetchTurn, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefetchRow:
+    """The turns of one setting; medians."""
+
+    prefetch_factor: int
+    is_pinned: bool
+    rate: Spread
+    """Frames per second."""
+    others: float | None
+    jitter_ms: float
+    """Standard deviation of the intervals between batches."""
+    wait_ms: float
+    """Mean of what a batch is waited for."""
+    wait_p95_ms: float | None
+    """Of all turns together; None after too few batches."""
+    copy_ms: float | None
+    """None without a GPU."""
+    memory_bytes: int
+
+
+def rows_of(record: PrefetchRecord) -> tuple[PrefetchRow, ...]:
+    """Return a row for each setting: those without pinned memory first, each ascending."""
+    groups = grouped(record.turns, lambda turn: (turn.is_pinned, turn.prefetch_factor))
+    return tuple(_row(turns) for _, turns in sorted(groups.items()))
+
+
+def _row(turns: Sequence[PrefetchTurn]) -> PrefetchRow:
+    waits = Distribution.of([ms for turn in turns for ms in turn.waits_ms])
+    copies = [ms for turn in turns for ms in turn.copies_ms]
+    assert waits is not None
+    return PrefetchRow(
+        prefetch_factor=turns[0].prefetch_factor,
+        is_pinned=turns[0].is_pinned,
+        rate=Spread.of([turn.frames / turn.seconds for turn in turns]),
+        others=cores_of_others(turns),
+        jitter_ms=median(pstdev(turn.intervals_ms) for turn in turns),
+        wait_ms=waits.mean,
+        wait_p95_ms=waits.p95,
+        copy_ms=median(copies) if copies else None,
+        memory_bytes=int(median(turn.memory_bytes for turn in turns)),
+    )

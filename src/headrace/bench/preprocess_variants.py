@@ -1,0 +1,131 @@
+"""The steps that `bench preprocess` times: decode, each level in each place, transfer, infer."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from math import inf
+from typing import Final
+
+import numpy as np
+import torch
+
+from headrace.bench.model_variants import (
+    Batch,
+    Flowing,
+    HeldFrames,
+    decoding,
+    on_device,
+    passes,
+)
+from headrace.bench.preprocess_steps import (
+    DECODE,
+    INFER,
+    LEVELS,
+    TRANSFER,
+    Agreement,
+    Place,
+    Step,
+)
+from headrace.bench.variant_benchmark import Way
+from headrace.models.compute import Compute
+from headrace.models.load import load_classifier
+from headrace.models.model import Model
+from headrace.models.prepare import prepare
+from headrace.models.results import Labels
+from headrace.models.threads import operation_threads
+from headrace.preprocess.levels import Frames, Preprocess, build_preprocess
+from headrace.runs.options import ComputeOptions
+from headrace.runs.stages import Carrier
+from headrace.runtime.clock import Clock
+
+_WHITE: Final = 255
+
+
+class Steps:
+    """What is timed, on frames that are held."""
+
+    def __init__(
+        self, compute: ComputeOptions, held: HeldFrames, seconds: float, clock: Clock
+    ) -> None:
+        """Load the model, to a GPU as well where there is one."""
+        self._compute, self._held, self._seconds, self._clock = compute, held, seconds, clock
+        self._models: dict[Place, Model[Labels]] = {"cpu": self._ready("cpu")}
+        if torch.get_num_threads() > 1:
+            self._models["1 thread"] = self._models["cpu"]
+        if torch.cuda.is_available():
+            self._models["gpu"] = self._ready("gpu")
+        self._preprocess = {
+            level: build_preprocess(level, self._models["cpu"].input) for level in LEVELS
+        }
+        self._decoding = Flowing(partial(decoding, held.index, compute.batch_size), seconds, clock)
+
+    def _ready(self, place: Place) -> Model[Labels]:
+        compute = self._compute
+        return prepare(
+            lambda: load_classifier(compute.model_name, compute.weights),
+            Compute(device="cuda" if place == "gpu" else "cpu"),
+            batch_size=compute.batch_size,
+            picture_size=self._held.index.info.upright_size,
+            clock=self._clock,
+        ).model
+
+    def agreement(self) -> Iterator[Agreement]:
+        """Yield how far each place's tensors are from those of the CPU, of a frame a batch."""
+        grey_levels = torch.tensor(self._models["cpu"].input.std).reshape(1, 3, 1, 1) * _WHITE
+        frames = np.stack([batch[0] for batch in self._held.batches])
+        for place in [place for place in self._models if place != "cpu"]:
+            for level, preprocess in self._preprocess.items():
+                with _threads(place):
+                    there = _placed(preprocess, place)(frames).cpu()
+                apart = (preprocess(frames) - there).abs().nan_to_num(nan=inf) * grey_levels
+                yield Agreement(
+                    level=level, place=place, most=float(apart.max()), mean=float(apart.mean())
+                )
+
+    def ways(self) -> list[tuple[Step, Way]]:
+        """Return every step in every place with what does it for one turn."""
+        found: list[tuple[Step, Way]] = [(_step(DECODE, "cpu"), self._decoding)]
+        for level, preprocess in self._preprocess.items():
+            for place in self._models:
+                run = _placed(preprocess, place)
+                found.append((_step(level, place), self._passes(self._held.batches, run)))
+        batches = [self._preprocess["medium"](batch) for batch in self._held.batches]
+        for place, model in self._models.items():
+            if place == "gpu":
+                carry = Carrier("cuda").carry
+                found.append((_step(TRANSFER, place), self._passes(batches, carry)))
+            there = on_device(batches, model.compute.device)
+            found.append((_step(INFER, place), self._passes(there, model.run)))
+        return found
+
+    def settled(self, way: str) -> AbstractContextManager[object]:
+        """Make ready for a turn: threads of one operation; decoding is under way."""
+        if way == _step(DECODE, "cpu").way:
+            return self._decoding.begun()
+        is_single = way.endswith(", 1 thread")
+        return _threads("1 thread" if is_single else "cpu")
+
+    def _passes(self, batches: Sequence[Batch], run: Callable[[Batch], object]) -> Way:
+        return passes(batches, run, seconds=self._seconds, clock=self._clock)
+
+
+def _step(name: str, place: Place) -> Step:
+    return Step(way=f"{name}, {place}", name=name, place=place)
+
+
+def _threads(place: Place) -> AbstractContextManager[None]:
+    return operation_threads(1 if place == "1 thread" else None)
+
+
+def _placed(preprocess: Preprocess, place: Place) -> Preprocess:
+    """Return preprocessing of frames that lie on the CPU; on a GPU it carries them there first."""
+    if place != "gpu":
+        return preprocess
+    carrier = Carrier("cuda")
+
+    def there(frames: Frames) -> torch.Tensor:
+        tensor = preprocess(carrier.carry(frames))
+        torch.cuda.current_stream().synchronize()  # so that it is timed here
+        return tensor
+
+    return there

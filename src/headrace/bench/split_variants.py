@@ -1,0 +1,189 @@
+"""The ways that `bench split` times: a whole model, and one in two parts, in turn or at once."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import cycle, pairwise
+from statistics import median
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from headrace.bench.model_choice import allowed_difference
+from headrace.bench.model_variants import Flowing, difference, passes, scores
+from headrace.bench.split_cut import Cut
+from headrace.bench.variant_benchmark import Way
+from headrace.errors import BackendError
+from headrace.models.compute import Compute
+from headrace.models.load import load_classifier
+from headrace.models.model import Model
+from headrace.models.prepare import prepare
+from headrace.models.results import Labels
+from headrace.models.split import SplitModule, cut_points
+from headrace.runs.options import ComputeOptions
+from headrace.runs.stages import Carrier
+from headrace.runtime.clock import Clock
+from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.stage import Stage
+
+_CUTS: Final = 3
+"""Layers that are tried where none are named."""
+
+Values = tuple[Any, ...]
+Batches = Sequence[torch.Tensor]
+
+
+class Whole:
+    """The model on its device; batches are carried there from the CPU, where they lie."""
+
+    def __init__(self, options: ComputeOptions, clock: Clock) -> None:
+        """Load it."""
+        self.model = _ready(options, options.compute(), clock)
+        self._carrier = Carrier(options.device)
+
+    def scores(self, batch: torch.Tensor) -> torch.Tensor:
+        """Return float32 [N, classes], on the CPU."""
+        return scores(self.model, self._carrier.carry(batch))
+
+    def run(self, batch: torch.Tensor) -> None:
+        """Run it on a batch that lies on the CPU."""
+        self.model.run(self._carrier.carry(batch))
+
+    def blocks(self) -> list[str]:
+        """Return the layers to try where none are named: evenly spaced blocks."""
+        return spaced(blocks(self.model.module), _CUTS)
+
+
+class Parts:
+    """The model cut behind a layer: the first part on the CPU, the second on the device."""
+
+    def __init__(self, options: ComputeOptions, layer: str, batches: Batches, clock: Clock) -> None:
+        """Load it, and cut it.
+
+        Raises:
+            ConfigError: it has no such layer, or cannot be cut there.
+        """
+        self.layer = layer
+        self._batches, self._clock = batches, clock
+        self._model = _ready(options, replace(options.compute(), split_layer=layer), clock)
+        assert isinstance(self._model.module, SplitModule)
+        self._split = self._model.module
+        self._carrier = Carrier(options.device)
+
+    def cut(self, whole: Callable[[torch.Tensor], torch.Tensor]) -> Cut:
+        """Return what the parts take one by one; checks first that they score as `whole` does.
+
+        Raises:
+            BackendError: they do not.
+        """
+        apart = difference(whole, self._scores, self._batches)
+        allowed = allowed_difference(self._model.compute.device)
+        if apart > allowed:
+            raise BackendError(
+                f"{self._model.name} split behind {self.layer} scores otherwise than whole: by "
+                f"{apart:.2g} of the largest score, and {allowed:g} is allowed, so nothing was "
+                "timed; leave this layer out"
+            )
+        timed = [self._timed(batch) for batch in self._batches]
+        crossing = self._begin(self._batches[0])
+        first, transfer, second = (median(part) for part in zip(*timed, strict=True))
+        return Cut(
+            layer=self.layer,
+            first_ms=first,
+            transfer_ms=transfer,
+            second_ms=second,
+            crossing_bytes=sum(value.nbytes for value in crossing if _is_tensor(value))
+            // len(self._batches[0]),
+            difference=apart,
+        )
+
+    def in_turn(self, seconds: float) -> Way:
+        """Return the way on which the parts follow each other."""
+        return passes(self._batches, self._run, seconds=seconds, clock=self._clock)
+
+    def pipelined(self, seconds: float) -> Flowing:
+        """Return the way on which they work at the same time, each in a thread, as in a run."""
+        return Flowing(self._flow, seconds, self._clock)
+
+    @contextmanager
+    def _flow(self) -> Iterator[Iterator[int]]:
+        stages: list[Stage[Any, Any]] = [
+            Stage(name="first part", function=self._begin),
+            Stage(name="transfer", function=self._carry),
+            Stage(name="second part", function=self._finish),
+        ]
+        with Pipeline(source=cycle(self._batches), stages=stages).run() as run:
+            yield (len(item.value) for item in run)
+
+    def _begin(self, batch: torch.Tensor) -> Values:
+        with self._model.computing():
+            return self._split.begin(batch)
+
+    def _carry(self, values: Values) -> Values:
+        return tuple(self._carrier.carry(each) if _is_tensor(each) else each for each in values)
+
+    def _finish(self, values: Values) -> torch.Tensor:
+        with self._model.computing():
+            found: torch.Tensor = self._split.finish(values)
+            return found.float().cpu()
+
+    def _scores(self, batch: torch.Tensor) -> torch.Tensor:
+        return self._finish(self._carry(self._begin(batch)))
+
+    def _run(self, batch: torch.Tensor) -> None:
+        self._scores(batch)
+
+    def _timed(self, batch: torch.Tensor) -> tuple[float, float, float]:
+        """Return milliseconds of a frame in the first part, on the way, and in the second."""
+        moments = [self._clock.now_ns()]
+        value: Any = batch
+        for step in (self._begin, self._carry, self._finish):
+            value = step(value)
+            moments.append(self._clock.now_ns())
+        first, transfer, second = (
+            (after - before) / 1e6 / len(batch) for before, after in pairwise(moments)
+        )
+        return first, transfer, second
+
+
+def blocks(module: nn.Module) -> list[str]:
+    """Return the cut points behind which the blocks of a model end, in running order.
+
+    They are the layers on the outermost level that has enough of them; layers that hold others come
+    before those that hold none.
+    """
+    points, layers = cut_points(module), dict(module.named_modules())
+    deepest = max(point.count(".") for point in points)
+    for holds_others in (True, False):
+        for depth in range(deepest + 1):
+            found = [
+                point
+                for point in points
+                if point.count(".") == depth
+                and (not holds_others or any(True for _ in layers[point].children()))
+            ]
+            if len(found) >= _CUTS:
+                return found
+    return points
+
+
+def spaced(names: Sequence[str], count: int) -> list[str]:
+    """Return so many of the names, evenly spaced; all of them where there are no more."""
+    if len(names) <= count:
+        return list(names)
+    return [names[len(names) * (k + 1) // (count + 1) - 1] for k in range(count)]
+
+
+def _ready(options: ComputeOptions, compute: Compute, clock: Clock) -> Model[Labels]:
+    return prepare(
+        partial(load_classifier, options.model_name, options.weights),
+        compute,
+        batch_size=options.batch_size,
+        clock=clock,
+    ).model
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, torch.Tensor)

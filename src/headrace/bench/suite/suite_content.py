@@ -1,0 +1,129 @@
+"""The report of a survey: what its records come to, in words. Pure."""
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Final
+
+from headrace.bench.suite.conclusion import times_words, verdict
+from headrace.bench.suite.ranking import Judged, Judgement, Standing
+from headrace.bench.suite.suite_record import SurveyRecord
+from headrace.profiling.comparison.circumstances import surroundings
+from headrace.profiling.provenance import Provenance
+from headrace.report.numbers import seconds
+from headrace.report.survey import SurveyChapter, SurveyGroup, SurveyLine, SurveyPage
+
+_GROUPS: Final[dict[Standing, tuple[str, str]]] = {
+    "gain": (
+        "What makes the whole faster",
+        "How many times as fast the whole would be, the largest gain first; where a gain is that "
+        "of one stage, as predicted from the work of all stages. Each was measured alone: gains of "
+        "several lines do not multiply.",
+    ),
+    "part": (
+        "What makes a part faster",
+        "How many times as fast that part would be. What of it reaches your own loop depends on "
+        "what that waits for: headrace watch -- python train.py tells.",
+    ),
+    "none": (
+        "No gain shown",
+        "Nothing that was tried is clearly faster, or the figures tell something else than a gain.",
+    ),
+    "unsure": (
+        "Too uncertain to say",
+        "Other programs ran meanwhile, or turns of one kind differ too much.",
+    ),
+    "missing": ("Not measured", "Why there is no answer."),
+}
+
+
+def survey_page(judgement: Judgement) -> SurveyPage:
+    """Return the report of a survey."""
+    record = judgement.record
+    chapters = tuple(_chapters(judgement))
+    made = chapters[0].page.provenance if chapters else record.provenance
+    return SurveyPage(
+        title=_title(record),
+        verdict=verdict(judgement),
+        groups=tuple(
+            SurveyGroup(
+                title=title,
+                reading=reading,
+                lines=tuple(_line(each, judgement) for each in shown),
+            )
+            for standing, (title, reading) in _GROUPS.items()
+            if (shown := _shown(judgement, standing))
+        ),
+        chapters=chapters,
+        provenance=made,
+        differing=tuple(_differing(chapters, made)),
+        command=record.provenance.command,
+    )
+
+
+def _title(record: SurveyRecord) -> str:
+    first, *others = [PurePath(video).name for video in record.videos] or ["no video"]
+    more = f" and {len(others)} more" if others else ""
+    options = record.provenance.configuration
+    model = [str(options[name]) for name in ("model_name", "device") if name in options]
+    return f"What makes it faster: {', '.join([first + more, ' on '.join(model)]).rstrip(', ')}"
+
+
+def _shown(judgement: Judgement, standing: Standing) -> list[Judged]:
+    return [each for each in judgement.of(standing) if each.chapter.outcome != "left out"]
+
+
+def _line(judged: Judged, judgement: Judgement) -> SurveyLine:
+    finding, advice, chapter = judged.finding, judged.advice, judged.chapter
+    if finding is None:
+        why = f"{(chapter.why or chapter.outcome).rstrip('.')}."
+        return SurveyLine(name=judged.name, gain=chapter.outcome, words=why, has_chapter=False)
+    gain, words, more = "none shown", finding.headline, finding.change
+    if judged.standing == "unsure":
+        gain, more = "uncertain", None
+    elif advice is not None and judged.standing in ("gain", "part"):
+        is_whole = judged.standing == "gain"
+        gain = times_words(judged.gain_of_whole if is_whole else judged.gain)
+        words, more = advice.words, finding.headline
+    sentences = (_basis(judged, judgement), more)
+    return SurveyLine(name=judged.name, gain=gain, words=words, more=tuple(filter(None, sentences)))
+
+
+def _basis(judged: Judged, judgement: Judgement) -> str | None:
+    """What a gain rests on, and what became of it on the way to the whole."""
+    advice, whole, work = judged.advice, judged.whole, judgement.work
+    if advice is None or advice.gain is None:
+        return None
+    rests_on = f": {advice.rests_on}" if advice.rests_on else ""
+    if whole is None or work is None:
+        return f"For {judged.part}{rests_on}."
+    return (
+        f"{times_words(advice.gain)} for {judged.part}{rests_on}. Of the whole "
+        f"{times_words(whole.overlapped)} where stages overlap, as in headrace run, "
+        f"{times_words(whole.in_turn)} where they follow each other."
+    )
+
+
+def _chapters(judgement: Judgement) -> Iterator[SurveyChapter]:
+    for judged in judgement.judged:
+        if judged.page is None:
+            continue
+        chapter = judged.chapter
+        made = judged.page.provenance.created.strftime("%Y-%m-%d %H:%M UTC")
+        took = f", in {seconds(chapter.seconds)}" if chapter.seconds is not None else ""
+        by = " by an earlier survey" if chapter.is_taken else ""
+        yield SurveyChapter(
+            name=judged.name,
+            page=judged.page,
+            made=f"measured {made}{by}{took}",
+            alone=chapter.alone,
+        )
+
+
+def _differing(chapters: tuple[SurveyChapter, ...], made: Provenance) -> Iterator[tuple[str, str]]:
+    for chapter in chapters:
+        words = [
+            f"{each.name} {each.other}, not {each.first}"
+            for each in surroundings(made, chapter.page.provenance)
+        ]
+        if words:
+            yield chapter.name, "; ".join(words)

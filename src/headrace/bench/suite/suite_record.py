@@ -1,0 +1,102 @@
+"""What a survey records: what became of each experiment; their own records lie beside it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import Field, NonNegativeFloat, ValidationError
+
+from headrace.bench.benchmark import Experiment
+from headrace.bench.record import ExperimentRecord
+from headrace.errors import ConfigError
+from headrace.profiling.provenance import Record, Text, UtcTime
+from headrace.text_file import write_whole
+
+SURVEY: Final = "all.json"
+
+Outcome = Literal["measured", "failed", "interrupted", "left out", "not possible"]
+"""*Left out* was not asked for; *not possible* does not apply to these videos."""
+
+
+class Chapter(Record):
+    """What became of one experiment."""
+
+    experiment: Text
+    """Its name."""
+    outcome: Outcome
+    why: Text | None = None
+    """In words, of every outcome but *measured*."""
+    last_lines: tuple[Text, ...] = ()
+    """The end of what its process printed, where that ended by a fault."""
+    is_taken: bool = False
+    """Whether an earlier survey measured it."""
+    configuration: dict[str, Text | int | float | bool | None] = Field(default_factory=dict)
+    """The options it was, or would have been, measured with."""
+    alone: tuple[Text, ...] = ()
+    """The command that measures the same alone."""
+    created: UtcTime | None = None
+    """Of its own record; None where there is none."""
+    seconds: NonNegativeFloat | None = None
+    """It took; None where it was not begun."""
+
+
+class SurveyRecord(ExperimentRecord):
+    """A survey; `NAME.json` of each experiment that was measured lies beside it."""
+
+    videos: tuple[Text, ...]
+    """Paths, as they were given."""
+    contents: tuple[Text | None, ...]
+    """What is in each; see `content_digest`."""
+    chapters: tuple[Chapter, ...]
+    """In the order of the registry."""
+
+    def save(self, folder: Path) -> Path:
+        """Write it into `folder`; return where it lies.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        write_whole(folder / SURVEY, self.model_dump_json(indent=1) + "\n")
+        return folder / SURVEY
+
+
+def read_survey(folder: Path) -> SurveyRecord | None:
+    """Return the survey whose record lies in `folder`; None if there is none.
+
+    Raises:
+        ConfigError: there is one that cannot be read.
+    """
+    path = folder / SURVEY
+    try:
+        return SurveyRecord.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        raise ConfigError(
+            f"cannot read {path}: {_diagnosis(error)}; headrace bench all --again measures anew"
+        ) from error
+
+
+def read_record(experiment: Experiment[Any, Any, Any], folder: Path) -> ExperimentRecord | str:
+    """Return the record of an experiment in `folder`, or why there is none."""
+    path = folder / f"{experiment.name}.json"
+    try:
+        record: ExperimentRecord = experiment.record.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        return f"cannot read {path}: {_diagnosis(error)}"
+    return record
+
+
+def with_chapter(chapters: Sequence[Chapter], new: Chapter) -> tuple[Chapter, ...]:
+    """Return the chapters with one in the place of that of the same experiment."""
+    return tuple(new if each.experiment == new.experiment else each for each in chapters)
+
+
+def _diagnosis(error: OSError | ValidationError) -> str:
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    first = error.errors(include_url=False)[0]
+    if first["type"] == "json_invalid":
+        return "it is damaged or cut off, not whole JSON"
+    where = ".".join(map(str, first["loc"])) or "it"
+    return f"{where}: {first['msg'].lower()}"

@@ -1,0 +1,201 @@
+"""A survey, ready to be held: each experiment in a process of its own, one at a time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.bench.benchmark import options_of
+from headrace.bench.model_choice import indexes_of
+from headrace.bench.record import make_folder
+from headrace.bench.suite.config import Registered, SurveyConfig
+from headrace.bench.suite.suite_child import measure_registered, order_of
+from headrace.bench.suite.suite_record import (
+    Chapter,
+    SurveyRecord,
+    read_record,
+    read_survey,
+    with_chapter,
+)
+from headrace.bench.suite.suite_selection import Choice, Planned, plan_survey
+from headrace.profiling.machine import provenance
+from headrace.profiling.provenance import Provenance
+from headrace.runtime.child import Call, ChildFunction, Ending, Json
+from headrace.runtime.children import run_children
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.video.content import content_digest
+
+_TIMEOUT_SECONDS: Final = 3600.0
+"""From here on an experiment hangs, and the others are to have their turn."""
+_GRACE_SECONDS: Final = 15.0
+"""For an experiment that was interrupted to end its own processes."""
+_LINES: Final = 6
+"""Of what an experiment printed before a fault ended it."""
+_STOPPED: Final = "it was interrupted"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watcher:
+    """Is told how a survey goes."""
+
+    on_begin: Callable[[Planned, int, int], None] = lambda planned, number, of: None
+    """Called with what begins, its number from 1, and how many there are."""
+    on_progress: Callable[[str, int, int], None] = lambda what, done, of: None
+    """Called with what an experiment begins, how much is done, and of how much (0: unknown)."""
+    on_end: Callable[[Chapter, int, int], None] = lambda chapter, number, of: None
+    """Called with what became of it, its number from 1, and how many there are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """What is measured, and where it goes. `prepare_survey` makes it."""
+
+    asked: SurveyConfig
+    folder: Path
+    made: Provenance
+    contents: tuple[str | None, ...]
+    planned: tuple[Planned, ...]
+    measure: ChildFunction = measure_registered
+    """Measures one experiment in a process of its own, as ordered by `order_of`."""
+
+    @property
+    def due(self) -> tuple[Planned, ...]:
+        """What is measured, in the order in which it is: what could be felt after it, last."""
+        due = [each for each in self.planned if each.is_due]
+        return tuple(sorted(due, key=lambda each: each.experiment.terms.goes_last))
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes on two cores."""
+        return sum(each.experiment.terms.seconds for each in self.due)
+
+    @property
+    def record(self) -> SurveyRecord:
+        """What there is of it before anything is measured."""
+        return SurveyRecord(
+            provenance=self.made,
+            videos=self.asked.videos,
+            contents=self.contents,
+            chapters=tuple(each.chapter for each in self.planned),
+        )
+
+    def hold(self, watcher: Watcher, clock: Clock = SYSTEM_CLOCK) -> tuple[SurveyRecord, bool]:
+        """Measure all that is due; return what became of it, and whether it was interrupted.
+
+        One that fails is recorded with its words, and the others go on. The record is written after
+        each of them. Ctrl-C ends what runs; the rest is not begun.
+
+        Raises:
+            ConfigError: the folder cannot be written.
+        """
+        make_folder(self.folder)
+        record = self.record
+        due = self.due
+        interrupted: list[bool] = []
+        try:
+            for number, planned in enumerate(due, 1):
+                watcher.on_begin(planned, number, len(due))
+                ending = self._measured(planned, watcher, lambda: interrupted.append(True), clock)
+                chapter = self._chapter(planned, ending, was_stopped=bool(interrupted))
+                chapters = with_chapter(record.chapters, chapter)
+                record = record.model_copy(update={"chapters": chapters})
+                record.save(self.folder)
+                watcher.on_end(chapter, number, len(due))
+                if interrupted:
+                    break
+        except KeyboardInterrupt:
+            interrupted.append(True)
+        record.save(self.folder)
+        return record, bool(interrupted)
+
+    def _measured(
+        self, planned: Planned, watcher: Watcher, on_interrupt: Callable[[], None], clock: Clock
+    ) -> Ending:
+        def tell(name: str, message: Json) -> None:
+            match message:
+                case [str(what), int(done), int(of)]:
+                    watcher.on_progress(what, done, of)
+
+        call = Call(
+            name=planned.experiment.name,
+            function=self.measure,
+            argument=order_of(planned.experiment, self.asked, self.folder, self.made.command),
+            timeout_seconds=_TIMEOUT_SECONDS,
+        )
+        [ending] = run_children(
+            [call],
+            on_message=tell,
+            on_interrupt=on_interrupt,
+            grace_seconds=_GRACE_SECONDS,
+            clock=clock,
+        )
+        return ending
+
+    def _chapter(self, planned: Planned, ending: Ending, *, was_stopped: bool) -> Chapter:
+        """Return what became of an experiment whose process has ended."""
+        update: dict[str, Any] = {"outcome": "measured", "why": None, "seconds": ending.seconds}
+        if not ending.is_good:
+            update |= _fault(ending)
+            if was_stopped:
+                update |= {"outcome": "interrupted", "why": _STOPPED, "last_lines": ()}
+        elif ending.result is not None:
+            update |= {"outcome": "failed", "why": str(ending.result)}
+        else:
+            record = read_record(planned.experiment, self.folder)
+            if isinstance(record, str):
+                update |= {"outcome": "failed", "why": record}
+            else:
+                update["created"] = record.provenance.created
+        return planned.chapter.model_copy(update=update)
+
+
+def _fault(ending: Ending) -> dict[str, Any]:
+    """What is said of a process that did not come to its end; its name is said before it."""
+    why = ending.error or ending.describe().removeprefix(f"{ending.name} ")
+    lines = tuple(ending.tail.rstrip().splitlines()[-_LINES:])
+    return {"outcome": "failed", "why": why, "last_lines": lines}
+
+
+def prepare_survey(
+    experiments: Sequence[Registered],
+    asked: SurveyConfig,
+    choice: Choice,
+    *,
+    folder: Path,
+    command: Sequence[str],
+    measure: ChildFunction = measure_registered,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Survey:
+    """Return a survey of videos, ready to be held; what `folder` holds of it already is taken.
+
+    Reads the videos, and writes nothing but their indexes.
+
+    Raises:
+        ConfigError: the choice names no experiment, there is no such model, or the folder holds a
+            record that is damaged.
+        BackendError: the device is missing.
+        MediaError: a video cannot be opened.
+    """
+    choice.check([each.name for each in experiments])
+    indexes_of(asked.videos, None)
+    asked.check()
+    contents = tuple(content_digest(Path(video)) for video in asked.videos)
+    chosen = {"only": choice.only or None, "skip": choice.skip or None}
+    made = provenance({**options_of(asked), **chosen}, command, clock)
+    planned = plan_survey(
+        experiments,
+        asked,
+        choice,
+        folder=folder,
+        earlier=None if choice.again and not choice.only + choice.skip else read_survey(folder),
+        contents=contents,
+        made=made,
+    )
+    return Survey(
+        asked=asked,
+        folder=folder,
+        made=made,
+        contents=contents,
+        planned=planned,
+        measure=measure,
+    )

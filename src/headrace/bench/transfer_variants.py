@@ -1,0 +1,240 @@
+"""The ways that `bench transfer` times: decode, copy and normalise, in this order or another."""
+
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+import torch
+
+from headrace.bench.transfer_record import (
+    DOWNLOADED,
+    KEPT,
+    PAGEABLE,
+    PINNED,
+    UINT8,
+    Carried,
+    TransferConfig,
+)
+from headrace.bench.variant_benchmark import Way
+from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.decode.open import open_decoder, open_device_decoder
+from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.decode.pyav import PyavDecoder
+from headrace.errors import BackendError
+from headrace.models.pinned import PinnedCopy
+from headrace.models.precision import Device
+from headrace.models.transfer import Copy, copy_to
+from headrace.preprocess.levels import Frames, build_preprocess
+from headrace.preprocess.spec import InputSpec
+from headrace.runs.stages import Carrier
+from headrace.runtime.clock import Clock
+from headrace.video.shape import FrameShape
+from headrace.video.stream_index import StreamIndex
+
+_SPEC: Final = InputSpec(
+    resize=None,
+    crop=None,
+    mean=(0.485, 0.456, 0.406),
+    std=(0.229, 0.224, 0.225),
+    interpolation="bilinear",
+)
+"""Normalises alone: the decoder has made frames of the size that is asked for."""
+_NORMALISE: Final = build_preprocess("simple", _SPEC)
+_GREY_LEVELS: Final = 255 * torch.tensor(_SPEC.std).reshape(1, 3, 1, 1)
+_ALLOWED: Final = (0.01, 0.01)
+"""Grey levels by which a tensor may differ at most, and in the mean: float32 on two devices."""
+_ALLOWED_KEPT: Final = (46.0, 3.0)
+"""The same where RGB is made on the GPU: what `TensorConverter` says of itself, and why."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Flow:
+    """One way from the video to a normalised tensor, in one thread; counts what it copies."""
+
+    way: str
+    decoder: Decoder[Any]
+    carrier: Carrier
+    carries_frames: bool
+    """Whether uint8 frames are carried, and normalised where they are then; else float32."""
+    clock: Clock
+    batch_size: int
+    frames: int = 0
+    """That became tensors so far."""
+    after_ns: int = 0
+    """From their pictures to their tensors."""
+    batches: Generator[Frames, None, None] = field(init=False)
+    """Without end, the video again and again."""
+
+    def __post_init__(self) -> None:
+        self.batches = _endless(self.decoder, self.batch_size)
+
+    def next(self) -> torch.Tensor:
+        """Return the next batch, float32 [N, 3, H, W], whole when this returns."""
+        batch = next(self.batches)
+        started_ns = self.clock.now_ns()
+        if self.carries_frames:
+            tensor = _NORMALISE(self.carrier.carry(batch))
+        else:
+            tensor = self.carrier.carry(_NORMALISE(batch))
+        if tensor.is_cuda:
+            torch.cuda.current_stream(tensor.device).synchronize()
+        self.after_ns += self.clock.now_ns() - started_ns
+        self.frames += len(batch)
+        return tensor
+
+    def turn(self, seconds: float) -> int:
+        """Make batch after batch for so long; return how many frames they held."""
+        stop_ns, before = self.clock.now_ns() + round(seconds * 1e9), self.frames
+        while self.frames == before or self.clock.now_ns() < stop_ns:
+            self.next()
+        return self.frames - before
+
+    @property
+    def brought_down_bytes(self) -> int:
+        """Bytes that came from the GPU."""
+        return self.decoder.brought_down_bytes if isinstance(self.decoder, PyavDecoder) else 0
+
+
+class Flows:
+    """All ways, those that cannot be gone here with the reason. Close it: `with` does."""
+
+    def __init__(self, config: TransferConfig, device: Device) -> None:
+        """Open nothing yet."""
+        self._config, self._device = config, device
+        self._flows: dict[str, Flow | str] = {}
+        self._apart: dict[str, tuple[float, float]] = {}
+        self._open = ExitStack()
+
+    @classmethod
+    def of(
+        cls, index: StreamIndex, config: TransferConfig, clock: Clock, *, device: Device
+    ) -> Self:
+        """Open every way; `cpu` stands in for a GPU by another place in main memory."""
+        made = cls(config, device)
+        shape = FrameShape(size=config.size)
+        is_gpu = device == "cuda"
+        on_gpu = Decoding.on_gpu(0)
+        kept = Decoding(device="cuda:0" if is_gpu else "cpu", keeps_on_device=True)
+        plain: Copy = copy_to if is_gpu else _copied
+
+        def add(way: str, decoder: Decoder[Any], copy: Copy, *, carries_frames: bool) -> None:
+            made._flows[way] = Flow(
+                way=way,
+                decoder=made._open.enter_context(closing(decoder)),
+                carrier=Carrier(device, copy),
+                carries_frames=carries_frames,
+                clock=clock,
+                batch_size=config.batch_size,
+            )
+
+        add(PAGEABLE, open_decoder(index, shape, ON_CPU), plain, carries_frames=False)
+        add(PINNED, open_decoder(index, shape, ON_CPU), _pinned(device), carries_frames=False)
+        add(UINT8, open_decoder(index, shape, ON_CPU), _pinned(device), carries_frames=True)
+        try:
+            add(DOWNLOADED, open_decoder(index, shape, on_gpu), plain, carries_frames=False)
+        except BackendError as error:
+            made._flows[DOWNLOADED] = str(error)
+        try:
+            # What lies there already is not copied, by whatever copy.
+            decoder = open_device_decoder(index, shape, kept)
+            add(KEPT, decoder, copy_to, carries_frames=True)
+        except BackendError as error:
+            made._flows[KEPT] = str(error)
+        return made
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for flow in self._flows.values():
+            if isinstance(flow, Flow):
+                flow.batches.close()
+        self._open.close()
+
+    def prove(self) -> None:
+        """Hold the first batch of every way against the first way's.
+
+        Raises:
+            BackendError: one differs by more than float32 does, or than RGB that is made on a GPU.
+        """
+        first = self._flows[PAGEABLE]
+        assert isinstance(first, Flow)
+        expected = first.next().cpu()
+        for way, flow in self._flows.items():
+            if isinstance(flow, str) or flow is first:
+                continue
+            if self._device == "cpu" and way == DOWNLOADED:
+                continue
+            try:
+                found = flow.next().cpu()
+            except BackendError as error:
+                self._flows[way] = str(error)
+                continue
+            apart = (found - expected).abs().nan_to_num(nan=torch.inf) * _GREY_LEVELS
+            self._apart[way] = (float(apart.max()), float(apart.mean()))
+            allowed = _ALLOWED_KEPT if way == KEPT else _ALLOWED
+            if any(is_ > may for is_, may in zip(self._apart[way], allowed, strict=True)):
+                most, mean = self._apart[way]
+                raise BackendError(
+                    f"{way} gives other tensors than {PAGEABLE}: apart by {most:.2g} grey levels, "
+                    f"{mean:.2g} in the mean, and {allowed[0]:g} and {allowed[1]:g} are allowed, "
+                    "so nothing was timed; decode on the CPU"
+                )
+
+    def ways(self) -> dict[str, Way]:
+        """Return what can be timed."""
+        seconds = self._config.seconds
+        return {
+            way: partial(flow.turn, seconds)
+            for way, flow in self._flows.items()
+            if isinstance(flow, Flow)
+        }
+
+    def carried(self, why_not: str | None) -> tuple[Carried, ...]:
+        """Return what each way copied so far; `why_not` says why none was timed."""
+        return tuple(self._carried(way, flow, why_not) for way, flow in self._flows.items())
+
+    def _carried(self, way: str, flow: Flow | str, why_not: str | None) -> Carried:
+        if isinstance(flow, str):
+            return Carried(way=way, why_not=why_not or flow)
+        is_gpu, decodes_there = self._device == "cuda", way in (DOWNLOADED, KEPT)
+        is_counted = flow.frames > 0 and (is_gpu or not decodes_there)
+        apart = self._apart.get(way)
+        return Carried(
+            way=way,
+            up_bytes=flow.carrier.moved_bytes / flow.frames if is_counted else None,
+            down_bytes=flow.brought_down_bytes / flow.frames if is_counted else None,
+            after_ms=flow.after_ns / 1e6 / flow.frames if is_gpu and flow.frames else None,
+            most_apart=apart[0] if apart else None,
+            mean_apart=apart[1] if apart else None,
+            why_not=why_not,
+        )
+
+
+def _pinned(device: Device) -> Copy:
+    return PinnedCopy() if device == "cuda" else _copied
+
+
+def _copied(tensor: torch.Tensor, device: Device) -> torch.Tensor:
+    """Return a copy in main memory, which stands in for one on a GPU: as many bytes are moved."""
+    return tensor.clone()
+
+
+def _endless(decoder: Decoder[Any], batch_size: int) -> Generator[Frames, None, None]:
+    """Decode the video again and again; yield batches of up to so many frames."""
+    job = DecodeJob(tuple(range(len(decoder.index))), goes_on=False)
+    while True:
+        frames: Iterator[Any] = (frame for _, frame in decoder.run(job))
+        while batch := list(islice(frames, batch_size)):
+            is_tensor = isinstance(batch[0], torch.Tensor)
+            yield torch.stack(batch) if is_tensor else np.stack(batch)

@@ -1,0 +1,208 @@
+"""How many workers a stock DataLoader needs: an epoch of clips, timed for each number of them."""
+
+import math
+from dataclasses import dataclass
+from statistics import median
+from typing import Annotated, Final
+
+from pydantic import NonNegativeInt, PositiveInt
+
+from headrace.bench.benchmark import Context, Experiment
+from headrace.bench.record import ExperimentRecord
+from headrace.bench.saturation import Saturation
+from headrace.bench.suite.suite_spec import Terms
+from headrace.measuring import decode_counts
+from headrace.measuring.config_fields import FrameSize, Option, Videos, check_options
+from headrace.measuring.interleaved import Trust, grouped, take_turns
+from headrace.profiling.findings.finding import Finding
+from headrace.report.experiment import Column
+from headrace.report.numbers import counted, decimal, megabytes, percent, seconds
+from headrace.runtime.affinity import available_cores
+from headrace.sampling.boundary import Boundary
+
+_BATCHES_PER_WORKER: Final = 4
+"""An epoch in which each worker has fewer tells how long they take to start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkersConfig:
+    """What is measured."""
+
+    videos: Videos
+    workers: Annotated[
+        tuple[int, ...], Option("Values of num_workers; 0 is the process itself.", least=0)
+    ] = (0, 1, 2, 4, 8)
+    batch_size: Annotated[int, Option("Clips in a batch.", least=1)] = 4
+    clip_len: Annotated[int, Option("Frames in a clip.", least=1)] = 16
+    stride: Annotated[int, Option("1 means consecutive frames.", least=1)] = 2
+    size: FrameSize = (256, 256)
+    boundary: Annotated[Boundary, Option("What a video that is shorter than a clip does.")] = (
+        "error"
+    )
+    clips_per_video: Annotated[
+        int | None,
+        Option("Clips of each video in an epoch; by default 4 batches a worker.", least=1),
+    ] = None
+    repeats: Annotated[int, Option("Epochs for each number of workers.", least=1)] = 3
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @property
+    def times(self) -> int:
+        """Clips of each video in an epoch."""
+        enough = _BATCHES_PER_WORKER * max(self.workers) * self.batch_size
+        return self.clips_per_video or max(1, math.ceil(enough / len(self.videos)))
+
+
+class Epoch(decode_counts.EpochTurn):
+    """One epoch, from asking for the first batch until the last was there."""
+
+    workers: NonNegativeInt
+
+
+class WorkersRecord(ExperimentRecord):
+    """What was measured."""
+
+    videos: PositiveInt
+    clips: PositiveInt
+    """In an epoch; so are the frames."""
+    frames: PositiveInt
+    epochs: tuple[Epoch, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkersRow(decode_counts.CountedRow):
+    """The epochs with one number of workers; medians."""
+
+    workers: int
+    clips_per_second: float
+    first_batch_seconds: float
+    memory_bytes: int
+
+
+def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
+    """Time epochs of the same clips; one goes before them uncounted, in this process."""
+    from headrace.measuring.loader_adapters import take_epoch
+    from headrace.training.datasets import VideoDataset
+
+    def take(workers: int) -> Epoch:
+        turn = take_epoch(
+            clips, batch_size=config.batch_size, workers=workers, frames=frames, clock=context.clock
+        )
+        clips.close()
+        return Epoch(workers=workers, **turn.model_dump())
+
+    made = context.provenance(config, clips_per_video=config.times)
+    with VideoDataset(
+        config.videos * config.times,
+        config.clip_len,
+        config.stride,
+        size=config.size,
+        boundary=config.boundary,
+        store=context.store,
+    ) as clips:
+        clips.set_epoch(0)  # the same clips each time
+        frames = len(clips) * config.clip_len
+        epochs = take_turns(
+            config.workers,
+            take,
+            repeats=config.repeats,
+            label=lambda workers: counted(workers, "worker"),
+            warm_up=0,
+            on_progress=context.on_progress,
+        )
+    videos, length = len(config.videos), len(clips)
+    return WorkersRecord(provenance=made, videos=videos, clips=length, frames=frames, epochs=epochs)
+
+
+def rows_of(record: WorkersRecord) -> tuple[WorkersRow, ...]:
+    """Return a row for each number of workers, ascending."""
+    return tuple(
+        WorkersRow(
+            **decode_counts.counted_row(epochs),
+            workers=workers,
+            clips_per_second=median(record.clips / epoch.seconds for epoch in epochs),
+            first_batch_seconds=median(epoch.first_batch_seconds for epoch in epochs),
+            memory_bytes=int(median(epoch.memory_bytes for epoch in epochs)),
+        )
+        for workers, epochs in sorted(grouped(record.epochs, lambda each: each.workers).items())
+    )
+
+
+def _saturation(rows: tuple[WorkersRow, ...]) -> Saturation[WorkersRow]:
+    # Without workers nothing is decoded while the model is trained, however fast it is here.
+    beside = tuple(row for row in rows if row.workers)
+    return Saturation(
+        rows=rows,
+        candidates=beside or rows,
+        unit="frames/s",
+        label=lambda row: counted(row.workers, "worker"),
+    )
+
+
+def _answer(record: WorkersRecord, rows: tuple[WorkersRow, ...]) -> tuple[Finding, ...]:
+    found, cores = _saturation(rows), record.provenance.machine.usable_cores
+    trust, busy = Trust.of(rows, cores), percent(found.point.cores)
+    alone = "0 workers are no candidate: they decode while nobody trains, not beside it."
+    evidence = [
+        *found.rule("the fewest workers"),
+        *([alone] if found.point.workers and not rows[0].workers else []),
+        f"{found.label(found.point)}: processors busy {busy} of one core, "
+        f"{counted(cores, 'core')} usable.",
+        *trust.sentences("Epochs with the same number of workers"),
+    ]
+    setting, surplus = (
+        f"num_workers={found.point.workers}",
+        "more only take memory and time to start",
+    )
+    further = "--workers with a larger number"
+    return (found.finding(trust, evidence, setting=setting, surplus=surplus, further=further),)
+
+
+def _among_all(videos: tuple[str, ...]) -> WorkersConfig:
+    """Up to twice as many workers as cores, where it has long saturated."""
+    most = 2 * len(available_cores())
+    workers = tuple(each for each in (0, 1, 2, 4, 8, 16) if each <= most)
+    return WorkersConfig(videos=videos, workers=workers, batch_size=2, boundary="wrap", repeats=2)
+
+
+WORKERS: Final[Experiment[WorkersConfig, WorkersRecord, WorkersRow]] = Experiment(
+    name="workers",
+    summary="Time an epoch of clips for each num_workers of a DataLoader; name where it saturates.",
+    config=WorkersConfig,
+    record=WorkersRecord,
+    measure=measure_workers,
+    title=lambda record: (
+        f"Frames per second by num_workers: {counted(record.clips, 'clip')} "
+        f"of {counted(record.videos, 'video')}"
+    ),
+    rows=rows_of,
+    columns=(
+        Column("workers", lambda row: str(row.workers)),
+        *decode_counts.rate_columns("frames/s"),
+        Column("clips/s", lambda row: decimal(row.clips_per_second)),
+        Column("first batch", lambda row: seconds(row.first_batch_seconds)),
+        Column("CPU", lambda row: percent(row.cores)),
+        Column("MB", lambda row: megabytes(row.memory_bytes).removesuffix(" MB")),
+        *decode_counts.COLUMNS,
+    ),
+    reading=lambda record, rows: (
+        "Medians over the epochs; 0 workers is the training process "
+        "itself. Memory is that of all processes when the last batch was there, what they share "
+        f"counted once. {decode_counts.READING}"
+    ),
+    answer=_answer,
+    charts=lambda rows: (
+        _saturation(rows).chart(
+            lambda row: row.workers,
+            axis="num_workers",
+            name="workers",
+            title="Frames per second by number of workers",
+            reading="An epoch's frames ÷ its time, starting the workers included; the bars reach "
+            "from the slowest epoch to the fastest. The ring is where it saturates: the fewest "
+            "workers above the dashed line.",
+        ),
+    ),
+    terms=Terms(config=_among_all, seconds=50, concerns="loading"),
+)

@@ -1,0 +1,1 @@
+"""Measuring in interleaved turns: how long, how much, and how far the figures can be trusted."""

@@ -1,0 +1,233 @@
+"""Deliveries: what a FrameLoader and a stock DataLoader deliver, and what it cost."""
+
+import re
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+from torch.utils.data import DataLoader, default_collate, get_worker_info
+
+from headrace.decode.protocol import DecodeCounters
+from headrace.errors import StageError, in_one_line
+from headrace.measuring.decode_counts import EpochTurn, counted_turn
+from headrace.measuring.interleaved import Stopwatch
+from headrace.measuring.seek_baseline import SeekPerFrame
+from headrace.profiling.usage import memory_bytes
+from headrace.runtime.clock import Clock
+from headrace.training.batch import Batch
+from headrace.training.cameras.datasets import CameraStreamDataset
+from headrace.training.datasets import FrameDataset, VideoDataset
+from headrace.training.epoch_sampler import EpochSampler
+from headrace.training.loader import FrameLoader
+
+_PREFETCHED: Final = 2
+"""Batches that each worker of a DataLoader makes ahead, by default."""
+
+Counting = SeekPerFrame | FrameDataset | VideoDataset | CameraStreamDataset
+"""A map-style dataset that knows what it decoded in this process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedBatch:
+    """What `collate_counted` makes of items."""
+
+    collated: Any
+    """The batch as a DataLoader gives it by itself."""
+    items: int
+    worker: int
+    """Its number; 0 too where there are none."""
+    counters: DecodeCounters
+    """What that worker has decoded so far."""
+
+
+def collate_counted(dataset: Counting, items: list[Any]) -> CountedBatch:
+    """Collate as a DataLoader does by itself; add what this worker has decoded so far."""
+    worker = get_worker_info()
+    return CountedBatch(
+        collated=default_collate(items),
+        items=len(items),
+        worker=0 if worker is None else worker.id,
+        counters=DecodeCounters() + dataset.counters,
+    )
+
+
+def counting_loader(
+    dataset: Counting,
+    *,
+    batch_size: int,
+    workers: int,
+    sampler: EpochSampler | None = None,
+    is_persistent: bool = False,
+) -> DataLoader[Any]:
+    """Return a stock DataLoader whose workers tell with each batch what they have decoded."""
+    with more_workers_than_cores():
+        return DataLoader(
+            dataset,
+            batch_size=batch_size,
+            sampler=sampler,
+            num_workers=workers,
+            persistent_workers=is_persistent,
+            collate_fn=partial(collate_counted, dataset),
+        )
+
+
+def start_epoch(loader: DataLoader[Any]) -> Iterator[CountedBatch]:
+    """Start the workers and return their batches."""
+    with more_workers_than_cores():
+        return iter(loader)
+
+
+def end_workers(batches: Iterator[Any]) -> None:
+    """End the workers of an epoch and wait for them.
+
+    They would end with the last reference as well; but Ctrl-C is lost on a destructor.
+    """
+    end = getattr(batches, "_shutdown_workers", None)  # torch 2.15; none in this process alone
+    if end is not None:
+        end()
+
+
+def take_epoch(
+    dataset: Counting, *, batch_size: int, workers: int, frames: int, clock: Clock
+) -> EpochTurn:
+    """Time one epoch of a stock DataLoader over `dataset`, starting its workers included.
+
+    Args:
+        dataset: What is delivered, in order.
+        batch_size: Items in a batch.
+        workers: `num_workers`; 0 decodes in this process.
+        frames: In the epoch.
+        clock: What times.
+    """
+    loader = counting_loader(dataset, batch_size=batch_size, workers=workers)
+    # Workers begin to count at 0, this process where the last epoch ended.
+    earlier = DecodeCounters() if workers else DecodeCounters() + dataset.counters
+    told: dict[int, DecodeCounters] = {}
+    watch, first = Stopwatch(clock), 0.0
+    batches = start_epoch(loader)
+    for batch in islice(batches, len(loader)):
+        told[batch.worker] = batch.counters
+        first = first or watch.seconds
+    took, memory = watch.seconds, memory_bytes()
+    end_workers(batches)  # and wait for them, so that their time counts
+    spent = sum(told.values(), DecodeCounters()) - earlier
+    return EpochTurn(
+        **counted_turn(watch.turn(took), frames, spent),
+        first_batch_seconds=first,
+        memory_bytes=memory,
+    )
+
+
+class LoaderDelivery:
+    """What a `FrameLoader` delivers, once."""
+
+    at_a_time = 1
+
+    def __init__(
+        self, loader: FrameLoader, on_batch: Callable[[Batch], None] = lambda batch: None
+    ) -> None:
+        """Start nothing yet; `on_batch` sees every batch, those of the warm-up included."""
+        self.warm_up = loader.lookahead
+        self._loader = loader
+        self._on_batch = on_batch
+
+    def batches(self) -> Generator[int, None, None]:
+        """Yield the number of frames of each batch."""
+        with self._loader as loader:
+            while True:
+                for batch in loader:
+                    self._on_batch(batch)
+                    yield batch.index.numel()
+
+    @property
+    def counters(self) -> DecodeCounters:
+        """What was decoded so far, also ahead."""
+        found = self._loader.statistics
+        return DecodeCounters(
+            frames_decoded=found.frames_decoded,
+            seeks=found.seeks,
+            opens=found.opens,
+            bytes_read=found.bytes_read,
+        )
+
+    @property
+    def held_bytes(self) -> int:
+        """The most that waited so far."""
+        return self._loader.statistics.most_held_bytes
+
+
+class DataLoaderDelivery:
+    """What a stock `DataLoader` delivers. Workers tell with each batch what they have decoded."""
+
+    warm_up = 0
+
+    def __init__(
+        self,
+        dataset: Counting,
+        sampler: EpochSampler,
+        *,
+        batch_size: int,
+        workers: int,
+        batch_bytes: int,
+    ) -> None:
+        """Start nothing yet."""
+        # Workers start together, so their batches come together: fewer would not be a fair sample.
+        self.at_a_time = workers
+        self.held_bytes = workers * _PREFETCHED * batch_bytes
+        self._dataset = dataset
+        self._sampler = sampler
+        self._batch_size = batch_size
+        self._told: dict[int, DecodeCounters] = {}
+
+    @property
+    def counters(self) -> DecodeCounters:
+        """What the batches that were delivered cost."""
+        return sum(self._told.values(), DecodeCounters())
+
+    def batches(self) -> Generator[int, None, None]:
+        """Yield the number of frames of each batch.
+
+        Raises:
+            StageError: a worker failed; in its own words.
+        """
+        loader = counting_loader(
+            self._dataset,
+            batch_size=self._batch_size,
+            workers=self.at_a_time,
+            sampler=self._sampler,
+            is_persistent=True,
+        )
+        while True:
+            for batch in failing_in_words(loader):
+                self._told[batch.worker] = batch.counters
+                yield batch.items
+
+
+def failing_in_words(loader: DataLoader[Any]) -> Generator[Any, None, None]:
+    """Yield what `loader` does, from starting its workers on; closing it ends them.
+
+    Raises:
+        StageError: a worker failed; in its own words, without its traceback.
+    """
+    batches = start_epoch(loader)
+    try:
+        yield from batches
+    except RuntimeError as error:
+        # After torch's heading and the traceback: "headrace.errors.DecodeError: frame 3 of ...".
+        said = re.sub(r"^[\w.]+Error: ", "", in_one_line(str(error)))
+        raise StageError(f"a DataLoader worker failed: {said}", stage="DataLoader") from error
+    finally:
+        if not loader.persistent_workers:
+            end_workers(batches)
+
+
+@contextmanager
+def more_workers_than_cores() -> Iterator[None]:
+    """Do not warn of them: they are what is asked about."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
+        yield

@@ -1,0 +1,1 @@
+"""The planner: what to set for a data loader, from the videos themselves."""

@@ -1,0 +1,197 @@
+"""Decode speed: what decoding costs on this machine, measured on a few GOPs of one's own files."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.decode.open import open_decoder
+from headrace.decode.pixels import Array
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.errors import MediaError
+from headrace.measuring.interleaved import Stopwatch, cores_of_others
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.ordered import ordered_streams
+from headrace.sampling.speed import Speed
+from headrace.training.open_files import MAX_OPEN_FILES
+from headrace.training.video_set import VideoSet
+from headrace.video.shape import FrameShape
+
+_PROBES = 24
+_SECONDS = 4.0
+_LONGEST_STRETCH = 100
+"""Frames: a long GOP is not decoded to its end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredSpeed:
+    """The constants, and what they rest on."""
+
+    speed: Speed
+    gops: int
+    """GOPs that were decoded."""
+    frames: int
+    """Frames that were decoded, each as often as it was."""
+    seconds: float
+    """Time it took."""
+    others: float | None = None
+    """Cores that other programs kept busy meanwhile; None if that is unknown."""
+
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether the times tell entering a GOP from decoding its frames.
+
+        Where other programs or short files blur them, one of the two comes out as 0, and rates as
+        too high.
+        """
+        return self.speed.seconds_per_seek > 0 and self.speed.seconds_per_decoded > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """One job that was timed."""
+
+    opens: int
+    decoded: int
+    delivered: int
+    seconds: float
+
+
+def measure_speed(
+    videos: VideoSet,
+    size: tuple[int, int],
+    *,
+    workers: int,
+    max_open: int = MAX_OPEN_FILES,
+    clock: Clock = SYSTEM_CLOCK,
+) -> MeasuredSpeed:
+    """Return what decoding these videos costs while all workers decode; takes about 4 s.
+
+    Up to 24 frames that lie evenly over the videos choose the GOPs, so long ones come as often as
+    random access meets them. Each is entered four times: for its first frame with the file to be
+    opened, for its first frame, for a later one, and for all frames up to that. A least-squares fit
+    of relative errors shares the times out. Files that the system's cache holds read faster.
+
+    Args:
+        videos: What to decode.
+        size: (height, width) of the frames.
+        workers: Threads that decode at the same time.
+        max_open: Files that stay open between jobs; of more videos than that, some must be opened
+            again, which counts as part of entering a GOP.
+        clock: What times it.
+
+    Raises:
+        MediaError: none of those GOPs can be decoded.
+    """
+    watch = Stopwatch(clock)
+    population = videos.population
+    frames = np.linspace(0, population.num_frames - 1, _PROBES).astype(np.int64)
+    gops = np.unique(population.gop_of(frames))
+
+    def due() -> Iterator[int]:
+        for number, gop in enumerate(_spread(gops).tolist()):
+            if number >= workers and watch.seconds > _SECONDS:
+                return
+            yield gop
+
+    @contextmanager
+    def worker() -> Iterator[Callable[[int], list[list[_Run] | MediaError]]]:
+        yield lambda gop: [_probe(videos, gop, size, clock)]
+
+    runs, done, errors = list[_Run](), 0, list[MediaError]()
+    streams = ordered_streams(worker, due(), workers=workers, capacity=1, name="probe")
+    with closing(streams):
+        for result in streams:
+            if isinstance(result, MediaError):
+                errors.append(result)
+            else:
+                runs += result
+                done += 1
+    if not done:
+        raise errors[0]
+    turn = watch.turn(max(watch.seconds, 1e-9))
+    return MeasuredSpeed(
+        speed=_fit(runs, videos, workers, max_open),
+        gops=done,
+        frames=sum(run.decoded for run in runs),
+        seconds=turn.seconds,
+        others=cores_of_others([turn]),
+    )
+
+
+def _spread(gops: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return them in an order of which any beginning is spread over all: every fifth, and so on."""
+    return np.concatenate([gops[start::5] for start in range(5)])
+
+
+def _probe(
+    videos: VideoSet, gop: int, size: tuple[int, int], clock: Clock
+) -> list[_Run] | MediaError:
+    population = videos.population
+    start = population.gop_start[gop : gop + 1]
+    video, first = (int(each[0]) for each in population.locate(start))
+    length = int(min(population.gop_lengths[gop], _LONGEST_STRETCH))
+    last = first + length - 1
+    decoder = open_decoder(videos.indexes[video], FrameShape(size=size))
+    try:
+        return [
+            _run(decoder, wanted, clock)
+            for wanted in ((first,), (first,), (last,), tuple(range(first, last + 1)))
+        ]
+    except MediaError as error:
+        return error
+    finally:
+        decoder.close()
+
+
+def _run(decoder: Decoder[Array], wanted: tuple[int, ...], clock: Clock) -> _Run:
+    """Time one job of a decoder that has rested, as it has where jobs go from file to file."""
+    decoder.rest()
+    before = DecodeCounters() + decoder.counters
+    started_ns = clock.now_ns()
+    delivered = sum(1 for _ in decoder.run(DecodeJob(wanted, goes_on=False)))
+    seconds = (clock.now_ns() - started_ns) / 1e9
+    spent = decoder.counters - before
+    return _Run(
+        opens=spent.opens,
+        decoded=spent.frames_decoded,
+        delivered=delivered,
+        seconds=max(seconds, 1e-9),
+    )
+
+
+def _fit(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) -> Speed:
+    opening, seeking, decoding, delivering = share_out(
+        np.array([(run.opens, 1, run.decoded, run.delivered) for run in runs], np.float64),
+        np.array([run.seconds for run in runs]),
+    )
+    indexes = videos.indexes
+    kept = min(1.0, max_open / len(indexes))
+    droppable = sum(int(index.is_droppable.sum()) for index in indexes if index.can_skip)
+    return Speed(
+        seconds_per_seek=seeking + (1 - kept) * opening,
+        seconds_per_decoded=decoding,
+        seconds_per_delivered=delivering,
+        workers=workers,
+        droppable_share=min(0.99, droppable / videos.population.num_frames),
+    )
+
+
+def share_out(counts: NDArray[np.float64], seconds: NDArray[np.float64]) -> list[float]:
+    """Return what each kind of event takes, at least 0, from what events took together.
+
+    Least squares of relative errors, so that one hold-up does not weigh on all; what would come
+    out below 0 is left out. Args: float64 [runs, kinds] and float64 [runs], all above 0.
+    """
+    rows = counts / seconds[:, None]
+    shares = np.zeros(counts.shape[1])
+    used = np.flatnonzero(counts.any(axis=0))
+    while len(used):
+        found = np.linalg.lstsq(rows[:, used], np.ones(len(rows)), rcond=None)[0]
+        if found.min() >= 0:
+            shares[used] = found
+            break
+        used = np.delete(used, found.argmin())
+    return [float(each) for each in shares]

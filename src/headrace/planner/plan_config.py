@@ -1,0 +1,96 @@
+"""What `headrace plan` plans for. The command line reads it: it loads no PyTorch and no NumPy."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from headrace.errors import ConfigError
+from headrace.measuring.config_fields import FrameSize, Option, check_options
+from headrace.sampling.rho import TAKEN_RHO
+from headrace.sizes import parse_bytes
+
+_FRAMES: Final = 128
+_CLIPS: Final = 8
+"""Samples in a batch, as of `FrameLoader` and `ClipLoader`."""
+_NO_CLIPS: Final = (1, None, "error")
+"""`stride`, `fps` and `boundary` where they are not given."""
+
+Boundary = Literal["error", "skip", "pad", "repeat_last", "wrap"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedClips:
+    """Which clips are planned for; the same words as those of `RandomClips`."""
+
+    num_frames: Annotated[
+        int | None,
+        Option(
+            "Frames of a clip; single frames if it is not given.",
+            least=1,
+            flags=("--num-frames", "--clip-len"),
+        ),
+    ] = None
+    stride: Annotated[int, Option("From one frame of a clip to the next.", least=1)] = 1
+    fps: Annotated[
+        str | None, Option("Frames of a clip per second of media time, in place of a stride.")
+    ] = None
+    boundary: Annotated[Boundary, Option("What a video does that is shorter than a clip.")] = (
+        "error"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanConfig(PlannedClips):
+    """What is planned for; the same words as those of `FrameLoader` and `ClipLoader`."""
+
+    batch_size: Annotated[
+        int | None, Option("Frames in a batch, 128; or clips, 8, if it is not given.", least=1)
+    ] = None
+    memory_budget: Annotated[
+        int | str,
+        Option(
+            "For frames that wait, and three batches; like 256MiB or 1GiB.", flags=("--memory",)
+        ),
+    ] = "1GiB"
+    size: FrameSize = (256, 256)
+    target: Annotated[
+        float | None,
+        Option("Frames per second that the model takes.", least=1, flags=("--target-fps",)),
+    ] = None
+    """None means as many as there are."""
+    rho: Annotated[
+        float, Option("Correlation of the gradients of two frames of a burst.", least=0, most=1)
+    ] = TAKEN_RHO
+    frames_per_burst: Annotated[
+        int | None,
+        Option("Frames in a burst; chosen if it is not given.", least=2, flags=("--burst",)),
+    ] = None
+    trial_seconds: float | None = None
+    """Run every strategy for so long; None predicts only."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.trial_seconds is not None and not self.trial_seconds > 0:
+            raise ConfigError(f"trial_seconds must be > 0, got {self.trial_seconds}")
+        parse_bytes(self.memory_budget)
+        if self.num_frames is None and (self.stride, self.fps, self.boundary) != _NO_CLIPS:
+            raise ConfigError("stride, fps and boundary are of clips; give num_frames as well")
+        if self.num_frames is not None and self.frames_per_burst is not None:
+            raise ConfigError(
+                f"frames_per_burst={self.frames_per_burst} is for single frames, and clips of "
+                f"{self.num_frames} frames were asked for; leave out one of the two"
+            )
+
+    @property
+    def samples_per_batch(self) -> int:
+        """Frames in a batch, or clips."""
+        return self.batch_size or (_FRAMES if self.num_frames is None else _CLIPS)
+
+    @property
+    def frames_per_batch(self) -> int:
+        """Frames in a batch, those of all its clips."""
+        return self.samples_per_batch * (self.num_frames or 1)
+
+    @property
+    def noun(self) -> str:
+        """What a sample is called in sentences."""
+        return "frame" if self.num_frames is None else "clip"

@@ -1,0 +1,110 @@
+"""Trial: a short real run of one strategy, to hold a prediction against."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from headrace.decode.index_store import IndexStore
+from headrace.measuring.design_effect import DesignEffectMeter
+from headrace.measuring.interleaved import cores_of_others
+from headrace.measuring.loader_adapters import LoaderDelivery
+from headrace.measuring.steady_state import take_turn
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.sampling.rho import TAKEN_RHO
+from headrace.sampling.sampler import Sampler
+from headrace.training.batch import Batch
+from headrace.training.clip_loader import ClipLoader
+from headrace.training.loader import FrameLoader
+from headrace.training.video_set import VideoSet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What a loader did, after it had filled its window."""
+
+    frames_per_second: float
+    """Frames delivered per second."""
+    amplification: float
+    """Frames decoded ÷ frames delivered."""
+    seeks: float
+    """Seeks per frame delivered."""
+    most_held_bytes: int
+    """The most that was held at a time, from the start on."""
+    memory_bytes: int
+    """That, and two batches: the caller's and the next; what the budget is for, but for codecs."""
+    design_effect: float | None
+    """Variance of a batch ÷ that of independent frames: by frames of one GOP that met in its
+    batches, beyond those that meet by chance, and by the ρ that was taken. None of one GOP only;
+    None of clips."""
+    inflation: float | None
+    """The same over as many batches as a burst lasts, or 8; None also after too few of them."""
+    frames: int
+    """Frames delivered while it was measured, those of clips each."""
+    seconds: float
+    """How long it was measured."""
+    is_filled: bool
+    """False if it had not looked ahead as far as it may before it was measured; then it was
+    measured slower than it will be."""
+    others: float | None = None
+    """Cores that other programs kept busy meanwhile; None if that is unknown."""
+
+
+def run_trial(
+    videos: VideoSet,
+    sampler: Sampler,
+    *,
+    lookahead: int,
+    batch_size: int,
+    size: tuple[int, int],
+    memory_budget: int,
+    workers: int,
+    rho: float = TAKEN_RHO,
+    seconds: float = 10.0,
+    store: IndexStore | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Trial:
+    """Deliver batches until the window has been filled, then measure for `seconds`.
+
+    Filling may take six times as long and no longer. Bad frames are replaced.
+
+    Raises:
+        ConfigError: see `FrameLoader`.
+    """
+    num_frames = sampler.traits.num_frames
+    kind: Callable[..., FrameLoader] = partial(FrameLoader, sampling=sampler)
+    if num_frames is not None:
+        kind = partial(ClipLoader, clips=sampler)
+    loader = kind(
+        [index.source for index in videos.indexes],
+        batch_size=batch_size,
+        size=size,
+        lookahead=lookahead,
+        memory_budget=memory_budget,
+        workers=workers,
+        on_error="skip",
+        store=store,
+        clock=clock,
+    )
+    population = videos.population
+    noise = DesignEffectMeter(population, sampler, batch_size) if num_frames is None else None
+
+    def count(batch: Batch) -> None:
+        if noise is not None:
+            noise.count(population.frame_ids(batch.video.numpy(), batch.index.numpy()))
+
+    delivery = LoaderDelivery(loader, count)
+    turn = take_turn(type(sampler).__name__, delivery, seconds, clock)
+    return Trial(
+        memory_bytes=turn.held_bytes + 2 * batch_size * (num_frames or 1) * math.prod(size) * 3,
+        design_effect=None if noise is None else noise.design_effect(rho),
+        inflation=None if noise is None else noise.inflation(rho),
+        frames_per_second=turn.frames / turn.seconds,
+        amplification=turn.decoded / turn.frames,
+        seeks=turn.seeks / turn.frames,
+        most_held_bytes=turn.held_bytes,
+        frames=turn.frames,
+        seconds=turn.seconds,
+        is_filled=turn.is_filled,
+        others=cores_of_others([turn]),
+    )

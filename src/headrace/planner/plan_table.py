@@ -1,0 +1,65 @@
+"""The table of `headrace plan`: its columns, predicted and measured."""
+
+from collections.abc import Callable
+
+from headrace.planner.plan_probe import Trial
+from headrace.planner.planner import Plan
+from headrace.report.experiment import Column
+from headrace.report.numbers import decimal
+from headrace.sampling.strategies import Strategy
+
+Columns = tuple[Column[Strategy], ...]
+
+
+def columns_of(made: Plan) -> Columns:
+    """Return the columns: with `made.trials`, what was measured beside what is predicted."""
+    batch = made.config.samples_per_batch
+
+    def measured(head: str, cell: Callable[[Trial], str]) -> Columns:
+        def of(row: Strategy) -> str:
+            return cell(made.trials[row.name]) if row.name in made.trials else "-"
+
+        return (Column(head, _if_feasible(of)),) if made.trials else ()
+
+    def worth(head: str, inflation: Callable[[Strategy], float]) -> Column[Strategy]:
+        return Column(head, lambda row: f"{batch / inflation(row):,.0f}" if row.is_sound else "-")
+
+    return (
+        Column("   strategy", lambda row: f"{_mark(row, made)}{row.name}"),
+        Column("frames/s\nexpected", _if_feasible(lambda row: decimal(row.frames_per_second))),
+        Column("decoded\na frame", _if_feasible(lambda row: decimal(row.amplification))),
+        *measured("frames/s\nmeasured", lambda trial: _filled(trial.frames_per_second, trial)),
+        *measured("decoded\nmeasured", lambda trial: _filled(trial.amplification, trial)),
+        Column("memory\nMiB", _if_feasible(lambda row: f"{row.memory_bytes / 2**20:,.0f}")),
+        *measured("most\nmeasured", lambda trial: f"{trial.memory_bytes / 2**20:,.0f}"),
+        Column("bias", _if_feasible(_bias)),
+        worth(f"{batch} are\nworth", lambda row: row.design_effect),
+        worth("with\nSGD", lambda row: row.inflation_at),
+        worth("over\nmany", lambda row: row.inflation),
+        *measured(f"{batch}\nmeasured", lambda trial: _worth(batch, trial.design_effect)),
+        *measured("many\nmeasured", lambda trial: _worth(batch, trial.inflation)),
+    )
+
+
+def _if_feasible(cell: Callable[[Strategy], str]) -> Callable[[Strategy], str]:
+    return lambda row: cell(row) if row.is_feasible else "-"
+
+
+def _mark(row: Strategy, made: Plan) -> str:
+    if row is made.recommendation.strategy:
+        return "=> "
+    return "   " if row.is_sound else "!  "
+
+
+def _bias(row: Strategy) -> str:
+    return f"≤ {row.bias_bound:.1f} σ" if row.bias_bound else "none"
+
+
+def _filled(figure: float, trial: Trial) -> str:
+    """A figure, with a star where the window was still filling."""
+    return decimal(figure) + ("" if trial.is_filled else "*")
+
+
+def _worth(batch_size: int, variance: float | None) -> str:
+    """Of how many independent frames a batch was worth; `-` where that could not be told."""
+    return "-" if variance is None else f"{batch_size / max(variance, 0.01):,.0f}"

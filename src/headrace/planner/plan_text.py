@@ -1,0 +1,208 @@
+"""A plan as text for the console."""
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+from typing import Final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from headrace.measuring.interleaved import disturbance
+from headrace.planner.plan_facts import loader_call, proxy_command
+from headrace.planner.plan_table import columns_of
+from headrace.planner.planner import Plan
+from headrace.report.experiment import table
+from headrace.report.numbers import (
+    count,
+    counted,
+    decimal,
+    megabytes,
+    milliseconds,
+    percent,
+    seconds,
+)
+from headrace.sampling.rho import TAKEN_RHO
+
+_WIDTH: Final = 132
+"""Columns of the table, where the output is no terminal."""
+_READABLE: Final = 80
+"""Columns of sentences."""
+_NAMED: Final = 20
+"""Paths that a command is told with, at most."""
+
+
+def render_plan(made: Plan, videos: Sequence[str]) -> str:
+    """The videos, the strategies, the advice, and how to read them.
+
+    Args:
+        made: What is told.
+        videos: Files, folders and lists, as they were named.
+    """
+    return "\n".join(_page(made, videos))
+
+
+def _page(made: Plan, videos: Sequence[str]) -> Iterator[str]:
+    yield from _setting(made)
+    yield ""
+    yield _table(made)
+    yield ""
+    yield from _rows_in_words(made)
+    yield ""
+    yield from _how_to_read(made)
+    yield ""
+    yield from _copies(made, videos)
+    yield from _left_out(made)
+    yield ""
+    yield from _recommended(made)
+
+
+def _left_out(made: Plan) -> Iterator[str]:
+    left_out = made.contents.left_out
+    if left_out:
+        yield ""
+        are = "is" if len(left_out) == 1 else "are"
+        yield f"Warning: {counted(len(left_out), 'video')} cannot be read and {are} left out"
+        yield from (f"  {error}" for error in left_out[:5])
+        if len(left_out) > 5:
+            yield f"  and {len(left_out) - 5} more; `headrace index` lists them all"
+
+
+def _setting(made: Plan) -> Iterator[str]:
+    has, decoding, config = made.contents, made.decoding, made.config
+    speed, (height, width) = decoding.speed, config.size
+    yield (
+        f"{counted(has.videos, 'video')}, {count(has.frames)} frames, {counted(has.gops, 'GOP')}: "
+        f"a frame lies in a GOP of {has.gop_of_a_frame:.0f} on average, the longest has "
+        f"{has.longest_gop}"
+    )
+    yield (
+        f"Decoding, timed on {counted(decoding.gops, 'GOP')} of them in "
+        f"{seconds(decoding.seconds)}, {counted(speed.workers, 'thread')} at a time: "
+        f"{milliseconds(1e3 * speed.seconds_per_seek)} to enter a GOP,"
+    )
+    skipped = (
+        f"; {percent(speed.droppable_share)} of frames are decoded only if asked for"
+        if speed.droppable_share
+        else ""
+    )
+    yield (
+        f"  {milliseconds(1e3 * speed.seconds_per_decoded)} for each frame decoded, "
+        f"{milliseconds(1e3 * speed.seconds_per_delivered)} to make one {height}x{width}{skipped}"
+    )
+    if not decoding.is_told_apart:
+        yield "  Warning: these times do not add up: what a seek costs could not be told from what"
+        yield "  decoding costs, so that frames/s below are too high; try again when the machine is"
+        yield "  quiet, or let --measure run the strategies"
+    batches = f"For batches of {config.samples_per_batch}"
+    if config.num_frames is not None:
+        yield f"{batches} clips of {config.num_frames} frames in {_memory(made.memory_bytes)}"
+        return
+    yield (
+        f"{batches} in {_memory(made.memory_bytes)}; gradients of two "
+        f"frames of a burst are taken to correlate by rho = {config.rho:g}"
+    )
+
+
+def _table(made: Plan) -> str:
+    columns = columns_of(made)
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console = Console(width=_WIDTH, highlight=False, markup=False, emoji=False)
+    drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for column in columns:
+        is_name = column is columns[0]
+        drawn.add_column(column.head, no_wrap=is_name, justify="left" if is_name else "right")
+    shown = table(columns, made.strategies, "")
+    for row, cells in zip(made.strategies, shown.rows, strict=True):
+        is_best = row is made.recommendation.strategy
+        style = "bold" if is_best else ("" if row.is_sound else "dim")
+        drawn.add_row(*map(Text, cells), style=style)
+    with console.capture() as captured:
+        console.print(drawn)
+    return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
+
+
+def _recommended(made: Plan) -> Iterator[str]:
+    best = made.recommendation
+    verdict = "Recommended" if best.reaches_target else "Out of reach; nearest"
+    yield f"{verdict}: {best.strategy.name}"
+    yield from _wrapped(best.why)
+    for sentence in disturbance(made.others, made.cores):
+        yield from _wrapped(sentence)
+    if not made.decoding.is_told_apart:
+        yield from _wrapped("It rests on times that do not add up: see the warning above.")
+    yield f"  {loader_call(best.strategy, made)}"
+
+
+def _wrapped(sentence: str) -> list[str]:
+    return wrap(
+        sentence,
+        _READABLE,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_on_hyphens=False,
+    )
+
+
+def _rows_in_words(made: Plan) -> Iterator[str]:
+    yield "Strategies"
+    for row in made.strategies:
+        yield from _wrapped(f"{row.name}: {row.words}")
+        if row.why_not:
+            yield f"    not possible here: {row.why_not}"
+
+
+def _how_to_read(made: Plan) -> Iterator[str]:
+    batch, noun = made.config.samples_per_batch, made.config.noun
+    yield "How to read it"
+    yield "  frames/s: if nothing but decoding is slow, once the window is filled"
+    if any(not trial.is_filled for trial in made.trials.values()):
+        yield "  *: measured while the window was still filling, so it will be faster"
+    yield "  decoded a frame: 1 is as cheap as reading in order; below 1, frames are used again"
+    yield "  memory: frames that wait, and three batches; each thread's decoder comes on top"
+    if made.trials:
+        yield "    measured is the most of it at any time, expected the mean"
+    yield "  bias: how far gradients are off on average, in standard deviations of one frame's"
+    yield f"  {batch} are worth: a batch is as noisy a gradient as so many independent {noun}s"
+    yield "  with SGD: the same for steps taken together, where step size x curvature is"
+    yield f"    a = {made.noise.contraction:g}; above {batch} where no frame comes twice an epoch"
+    yield "  over many: the same over many steps, at worst: in directions that hardly curve"
+    if made.config.num_frames is not None:
+        return
+    if made.trials:
+        yield f"  {batch} and many, measured: the same of a batch and of many, by the frames of one"
+        yield "    GOP that met in the batches that were run; - where these were too few to tell"
+    yield "  rho: taken, not measured; `headrace.sampling.estimate.burst_correlation` measures it."
+    yield f"    Features of 8 neighbouring frames gave {TAKEN_RHO:g} on real clips; gradients"
+    yield "    usually correlate less, and then bursts are worth more (docs/sampling.md)"
+
+
+def _copies(made: Plan, videos: Sequence[str]) -> Iterator[str]:
+    copies = made.reencode
+    height, width = made.config.size
+    yield f"Proxies of {height}x{width} with GOPs of {copies.gop} " + (
+        "would pay (estimated)" if copies.pays else "would not pay"
+    )
+    if not copies.pays:
+        yield f"  {copies.why_not}"
+        return
+    yield from _wrapped(
+        f"about {megabytes(copies.disk_bytes)} on disk and {seconds(copies.seconds)} to make; "
+        f"decoded per frame {decimal(copies.amplification_before)} -> "
+        f"{decimal(copies.amplification_after)}, look-ahead {decimal(copies.before)} -> "
+        f"{decimal(copies.after)} frames/s; earned back after {copies.epochs or 0:.1f} epochs; "
+        f"what is finer than {height}x{width} is lost"
+    )
+    is_long = len(videos) > _NAMED
+    command = proxy_command(made, ["VIDEOS"] if is_long else videos)
+    yield f"  {command}"
+    if is_long:
+        yield f"  where VIDEOS are the {len(videos)} paths that were given here"
+    loader = "FrameLoader" if made.config.num_frames is None else "ClipLoader"
+    yield f'  then {loader}(headrace.Proxies("proxies").all(videos), ...): same samples'
+
+
+def _memory(number: int) -> str:
+    return f"{number / 2**20:,.0f} MiB"

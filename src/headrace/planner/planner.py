@@ -1,0 +1,286 @@
+"""Plan: which way to draw batches from these videos, on this machine, in so much memory."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from headrace.decode.index_store import IndexStore
+from headrace.errors import MediaError
+from headrace.measuring.interleaved import take_turns
+from headrace.measuring.progress import OnProgress, unseen
+from headrace.planner.decode_speed import MeasuredSpeed, measure_speed
+from headrace.planner.plan_config import PlanConfig
+from headrace.planner.plan_probe import Trial, run_trial
+from headrace.planner.plan_simulation import rehearse
+from headrace.profiling.machine import describe_machine
+from headrace.runtime.affinity import available_cores
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.sampling.clip_strategies import compare_clips
+from headrace.sampling.clips import RandomClips
+from headrace.sampling.costs import DecodeCost
+from headrace.sampling.population import Population
+from headrace.sampling.recommendation import Recommendation, recommend
+from headrace.sampling.reencode import Reencode, reencode, short_gops
+from headrace.sampling.sampler import Sampler
+from headrace.sampling.speed import Speed
+from headrace.sampling.strategies import Budget, CostOf, Noise, Strategy, check_batch, compare
+from headrace.sizes import parse_bytes
+from headrace.training.open_files import max_open_files
+from headrace.training.video_set import VideoSet
+from headrace.training.window import Window
+from headrace.video.source import Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What the videos are."""
+
+    videos: int
+    frames: int
+    gops: int
+    gop_of_a_frame: float
+    """Frames in the GOP of a frame, on average over frames: long GOPs weigh more."""
+    longest_gop: int
+    left_out: tuple[MediaError, ...]
+    """Why other videos cannot be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Strategies with what is predicted and measured of them, and advice."""
+
+    config: PlanConfig
+    noise: Noise
+    contents: Contents
+    decoding: MeasuredSpeed
+    strategies: tuple[Strategy, ...]
+    trials: dict[str, Trial]
+    """Name of a strategy → what it did; empty unless trials were asked for."""
+    recommendation: Recommendation
+    reencode: Reencode
+    """What copies with short GOPs would cost and gain."""
+    cores: int
+    """Those this process may use."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """The budget as a number."""
+        return parse_bytes(self.config.memory_budget)
+
+    @property
+    def others(self) -> float:
+        """The most cores that other programs kept busy while something was timed."""
+        others = [self.decoding.others, *(trial.others for trial in self.trials.values())]
+        return max(each or 0.0 for each in others)
+
+
+def plan(
+    videos: Sequence[Source | str],
+    config: PlanConfig | None = None,
+    *,
+    workers: int | None = None,
+    on_progress: OnProgress = unseen,
+    store: IndexStore | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Plan:
+    """Open the indexes, decode for about 4 s to learn what it costs, and compare the strategies.
+
+    Trials take up to seven times `config.trial_seconds` for each strategy.
+
+    Args:
+        videos: Their paths. Those that cannot be read are left out, and listed.
+        config: What is planned for.
+        workers: Decoding threads; None means one for each core this process may use.
+        on_progress: Called often.
+        store: Where indexes are kept; None means the user's cache folder.
+        clock: What times.
+
+    Raises:
+        ConfigError: no video can be read, a batch is larger than the set, or the memory does not
+            hold three batches.
+        MediaError: nothing that was tried can be decoded.
+    """
+    config = config or PlanConfig()
+    workers = len(available_cores()) if workers is None else workers
+    opened = VideoSet.open(
+        videos,
+        skip_bad=True,
+        store=store,
+        on_progress=lambda done: on_progress("indexing", done, len(videos)),
+    )
+    clips = _clips(config, opened)
+    budget = _budget(config, opened, workers)
+    on_progress("timing", 0, 0)
+    decoding, noise = _timed(config, opened, workers, clock), Noise(rho=config.rho)
+    cost_of = _rehearsing(opened.population, config, budget, on_progress)
+    strategies = (
+        _of_frames(config, opened, budget, decoding.speed, noise, cost_of)
+        if clips is None
+        else compare_clips(clips, budget, decoding.speed, cost_of)
+    )
+    run = partial(run_trial, opened, workers=workers, store=store, clock=clock)
+    return Plan(
+        config=config,
+        noise=noise,
+        contents=_contents(opened),
+        decoding=decoding,
+        strategies=strategies,
+        trials=_trials(run, strategies, config, on_progress),
+        recommendation=recommend(strategies, config.target),
+        reencode=_copies(opened, strategies, config, budget, on_progress),
+        cores=describe_machine().usable_cores,
+    )
+
+
+def _clips(config: PlanConfig, videos: VideoSet) -> RandomClips | None:
+    """Return which clips are drawn; None: single frames are.
+
+    Raises:
+        ConfigError: a number is out of range, a batch of frames is larger than the set, or a video
+            is too short for a clip, and is not to be left out.
+    """
+    if config.num_frames is None:
+        check_batch(config.samples_per_batch, videos.population.num_frames)
+        return None
+    clips = RandomClips(
+        num_frames=config.num_frames,
+        stride=config.stride,
+        fps=config.fps,
+        boundary=config.boundary,
+    )
+    clips.shape.starts(videos.population)
+    return clips
+
+
+def _of_frames(
+    config: PlanConfig,
+    videos: VideoSet,
+    budget: Budget,
+    speed: Speed,
+    noise: Noise,
+    cost_of: CostOf,
+) -> tuple[Strategy, ...]:
+    return compare(
+        videos.population.gop_lengths,
+        budget,
+        speed,
+        noise=noise,
+        target=config.target,
+        frames_per_burst=config.frames_per_burst,
+        cost_of=cost_of,
+    )
+
+
+def _contents(videos: VideoSet) -> Contents:
+    lengths = videos.population.gop_lengths
+    return Contents(
+        videos=len(videos.indexes),
+        frames=int(lengths.sum()),
+        gops=len(lengths),
+        gop_of_a_frame=float(lengths @ lengths) / int(lengths.sum()),
+        longest_gop=int(lengths.max()),
+        left_out=videos.left_out,
+    )
+
+
+def _budget(config: PlanConfig, videos: VideoSet, workers: int) -> Budget:
+    """Return what a `FrameLoader` would make of the memory."""
+    frame_bytes = config.size[0] * config.size[1] * 3
+    window, once = (
+        Window.of(
+            videos.population.gop_lengths,
+            memory_budget=parse_bytes(config.memory_budget),
+            frame_bytes=frame_bytes,
+            codec_bytes=workers * videos.codec_bytes,
+            batch_frames=config.frames_per_batch,
+            each_once=each_once,
+        )
+        for each_once in (False, True)
+    )
+    return Budget(
+        batch_size=config.frames_per_batch,
+        frame_bytes=frame_bytes,
+        later_frames=window.later_frames,
+        lookahead=window.lookahead,
+        lookahead_once=once.lookahead,
+    )
+
+
+def _timed(config: PlanConfig, videos: VideoSet, workers: int, clock: Clock) -> MeasuredSpeed:
+    return measure_speed(
+        videos,
+        config.size,
+        workers=workers,
+        max_open=max_open_files(parse_bytes(config.memory_budget)),
+        clock=clock,
+    )
+
+
+def _rehearsing(
+    population: Population, config: PlanConfig, budget: Budget, on_progress: OnProgress
+) -> CostOf:
+    def cost_of(sampler: Sampler, lookahead: int) -> DecodeCost:
+        on_progress(f"planning {type(sampler).__name__}", 0, 0)
+        return rehearse(
+            population,
+            sampler,
+            lookahead=lookahead,
+            capacity=budget.later_frames,
+            batch_size=config.samples_per_batch,
+        )
+
+    return cost_of
+
+
+def _copies(
+    videos: VideoSet,
+    strategies: tuple[Strategy, ...],
+    config: PlanConfig,
+    budget: Budget,
+    on_progress: OnProgress,
+) -> Reencode:
+    ahead = next(row for row in strategies if row.name == "look-ahead")
+    population, cost = videos.population, None
+    if config.num_frames is not None:
+        assert ahead.sampler is not None
+        lengths = [short_gops(int(frames)) for frames in population.frames_per_video]
+        short = Population.of(lengths, times=population.timed())
+        cost = _rehearsing(short, config, budget, on_progress)(ahead.sampler, ahead.lookahead)
+    sizes = np.array([index.info.upright_size for index in videos.indexes], np.float64)
+    pixels = float(np.average(sizes.prod(axis=1), weights=population.frames_per_video))
+    target = config.target
+    return reencode(population.gop_lengths, ahead, pixels=pixels, target=target, cost=cost)
+
+
+def _trials(
+    run: Callable[..., Trial],
+    strategies: tuple[Strategy, ...],
+    config: PlanConfig,
+    on_progress: OnProgress,
+) -> dict[str, Trial]:
+    """Run what can be run; the first arguments of `run` are given already."""
+    if config.trial_seconds is None:
+        return {}
+    runnable = [row for row in strategies if row.is_feasible and row.sampler is not None]
+
+    def take(row: Strategy) -> Trial:
+        return run(
+            row.sampler,
+            lookahead=row.lookahead,
+            batch_size=config.samples_per_batch,
+            size=config.size,
+            memory_budget=parse_bytes(config.memory_budget),
+            rho=config.rho,
+            seconds=config.trial_seconds,
+        )
+
+    trials = take_turns(
+        runnable,
+        take,
+        repeats=1,
+        label=lambda row: f"running {row.name}",
+        on_progress=on_progress,
+    )
+    return {row.name: trial for row, trial in zip(runnable, trials, strict=True)}

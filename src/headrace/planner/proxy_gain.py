@@ -1,0 +1,168 @@
+"""Proxy gain: how much faster random frames come from proxies than from their originals."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.decode.index_store import IndexStore
+from headrace.decode.proxy_rows import ProxyRow
+from headrace.extraction.proxies.totals import ProxyTotals
+from headrace.planner.decode_speed import MeasuredSpeed, measure_speed
+from headrace.planner.plan_config import PlanConfig
+from headrace.runtime.affinity import available_cores
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.sampling.speed import Speed
+from headrace.sampling.strategies import Budget, Strategy, compare
+from headrace.sizes import parse_bytes
+from headrace.text_file import write_whole
+from headrace.training.open_files import max_open_files
+from headrace.training.video_set import VideoSet
+from headrace.training.window import Window
+from headrace.video.source import Source
+from headrace.video.stream_index import StreamIndex
+
+RECORD: Final = "proxies.json"
+"""Name of the record in the folder of the proxies."""
+_MOST_TIMED: Final = 48
+"""Videos that are timed, at most: their indexes must be at hand."""
+_EXACT: Final = ("naive", "look-ahead", "look-ahead, shuffled", "bursts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """Frames per second of one strategy, predicted: decoding timed, the rest by the cost model."""
+
+    strategy: str
+    before: float
+    """From the originals."""
+    after: float
+    """From the proxies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxyGain:
+    """What proxies are predicted to win."""
+
+    batch_size: int
+    memory_budget: str
+    size: tuple[int, int]
+    """(height, width) of the frames in a batch."""
+    gains: tuple[Gain, ...]
+    others: float
+    """The most cores that other programs kept busy while decoding was timed."""
+
+
+def proxy_gain(
+    originals: Sequence[StreamIndex],
+    proxies: Sequence[Source],
+    rows: Sequence[ProxyRow],
+    config: PlanConfig,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> ProxyGain:
+    """Return the strategies' speeds before and after; decodes for up to 8 s to learn them.
+
+    Args:
+        originals: What there was, in order.
+        proxies: What is read in their place, in the same order.
+        rows: The proxies' own facts, in the same order.
+        config: What is planned for.
+        clock: What times.
+
+    Raises:
+        MediaError: nothing that was tried can be decoded.
+        ConfigError: a batch is larger than the set, or the memory holds no three batches.
+    """
+    lengths = [
+        np.concatenate([index.gop_lengths for index in originals]),
+        np.concatenate([_lengths(row.frames, row.gop) for row in rows]),
+    ]
+    with TemporaryDirectory(prefix="headrace-") as store:
+        places = np.unique(np.linspace(0, len(rows) - 1, _MOST_TIMED).round().astype(int)).tolist()
+        timed = [
+            _set([originals[place] for place in places]),
+            VideoSet.open([proxies[place] for place in places], store=IndexStore(Path(store))),
+        ]
+    speeds = [_timed(videos, config, len(rows), clock) for videos in timed]
+    before, after = (
+        _predicted(speed.speed, videos.codec_bytes, gops, config)
+        for speed, videos, gops in zip(speeds, timed, lengths, strict=True)
+    )
+    return ProxyGain(
+        batch_size=config.samples_per_batch,
+        memory_budget=str(config.memory_budget),
+        size=config.size,
+        gains=tuple(
+            Gain(
+                strategy=name,
+                before=round(old.frames_per_second, 1),
+                after=round(new.frames_per_second, 1),
+            )
+            for name, old, new in zip(_EXACT, before, after, strict=False)
+        ),
+        others=max(speed.others or 0.0 for speed in speeds),
+    )
+
+
+def write_record(folder: Path, totals: ProxyTotals, gain: ProxyGain | None) -> None:
+    """Write what proxies lost and won into their folder, as JSON.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    plain = {"totals": asdict(totals), "gain": None if gain is None else asdict(gain)}
+    write_whole(folder / RECORD, json.dumps(plain, indent=1) + "\n")
+
+
+def _timed(videos: VideoSet, config: PlanConfig, count: int, clock: Clock) -> MeasuredSpeed:
+    """Return what decoding costs, of some of `count` videos."""
+    most = min(1.0, max_open_files(parse_bytes(config.memory_budget)) / count)
+    # Of those that are timed, as large a share is kept open as of all.
+    return measure_speed(
+        videos,
+        config.size,
+        workers=len(available_cores()),
+        max_open=max(1, round(len(videos.indexes) * most)),
+        clock=clock,
+    )
+
+
+def _predicted(
+    speed: Speed, codec_bytes: int, gops: NDArray[np.int64], config: PlanConfig
+) -> tuple[Strategy, ...]:
+    """Return the strategies for videos of those GOPs."""
+    memory, frame_bytes = parse_bytes(config.memory_budget), config.size[0] * config.size[1] * 3
+    window, once = (
+        Window.of(
+            gops,
+            memory_budget=memory,
+            frame_bytes=frame_bytes,
+            codec_bytes=speed.workers * codec_bytes,
+            batch_frames=config.samples_per_batch,
+            each_once=each_once,
+        )
+        for each_once in (False, True)
+    )
+    budget = Budget(
+        batch_size=config.samples_per_batch,
+        frame_bytes=frame_bytes,
+        later_frames=window.later_frames,
+        lookahead=window.lookahead,
+        lookahead_once=once.lookahead,
+    )
+    return compare(gops, budget, speed)
+
+
+def _set(indexes: Sequence[StreamIndex]) -> VideoSet:
+    return VideoSet(indexes=tuple(indexes), number=np.arange(len(indexes)), left_out=(), refused=())
+
+
+def _lengths(frames: int, gop: int) -> NDArray[np.int64]:
+    whole, rest = divmod(frames, gop)
+    return np.array([gop] * whole + [rest] * (rest > 0), np.int64)

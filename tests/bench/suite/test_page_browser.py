@@ -1,0 +1,82 @@
+"""The report of a survey in a real browser: every chart drawn, nothing wider than the window."""
+
+from pathlib import Path
+
+import pytest
+from plotly.offline import get_plotlyjs
+
+from bench import (
+    sampling_records,
+    test_cameras_report,
+    test_live_report,
+    test_overlap_report,
+    test_scenarios_report,
+    test_workers_report,
+)
+from bench.suite.fakes import FAILING
+from bench.suite.records import chapter, surveyed
+from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.suite.files import page_of, write_page
+from report.chromium import Page
+from report.test_html_browser import DRAWN
+
+RECORDS = {
+    "workers": test_workers_report.recorded(test_workers_report.USUAL),
+    "sampling": sampling_records.recorded(
+        sampling_records.turns("baseline", [500]), sampling_records.turns("look-ahead", [4000])
+    ),
+    "cameras": test_cameras_report.MEASURED,
+    "overlap": test_overlap_report.recorded(test_overlap_report.USUAL),
+    "modes": test_scenarios_report.recorded(*test_scenarios_report.USUAL),
+    "live": test_live_report.recorded(*test_live_report.USUAL),
+}
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> tuple[Path, list[str]]:
+    """The page of a survey of real experiments, and what its charts are called."""
+    known = {each.name: each for each in EXPERIMENTS}
+    why = "a_name_without_a_place_to_break_" * 4
+    survey = surveyed(
+        tmp_path,
+        {known[name]: record for name, record in RECORDS.items()},
+        chapter(FAILING, outcome="failed", why=why),
+    )
+    page = page_of((*EXPERIMENTS, FAILING), survey, tmp_path)
+    charts = [f"chart-{chart.name}" for each in page.chapters for chart in each.charts]
+    return write_page(page, tmp_path), charts
+
+
+def test_every_chart_is_drawn_and_the_page_fits_its_window(
+    page: Page, written: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    file, charts = written
+    assert len(charts) == len(set(charts)) >= 10
+    for width in (1280, 390):
+        page.show(file, width=width)
+        for scheme in ("light", "dark"):
+            page.use_scheme(scheme)
+            drawn = page.evaluate(DRAWN)
+            assert [name for name, *_ in drawn] == charts
+            assert all(drawings > 0 < traces for _, drawings, traces, _ in drawn)
+            assert all(0 < wide <= width for *_, wide in drawn)
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+            page.screenshot(tmp_path / f"survey-{width}-{scheme}.png")
+    assert page.console == []
+    assert page.requested == [file.as_uri()] * 2
+
+
+def test_each_finding_leads_to_its_chapter(page: Page, written: tuple[Path, list[str]]) -> None:
+    page.show(written[0], width=1280)
+    lost = (
+        "[...document.querySelectorAll('.gains a')].filter(link => "
+        "!document.querySelector(link.getAttribute('href'))).length"
+    )
+    assert page.evaluate("document.querySelectorAll('.gains a').length") == len(RECORDS)
+    assert page.evaluate(lost) == 0
+
+
+def test_without_the_script_of_its_charts_it_is_small(written: tuple[Path, list[str]]) -> None:
+    text = written[0].read_text(encoding="utf-8")
+    assert len(text.encode()) - len(get_plotlyjs().encode()) < 1_000_000
+    assert text.count(get_plotlyjs()[:200]) == 1

@@ -1,0 +1,198 @@
+"""What a survey measures, what it takes from before, and what it leaves out with a reason."""
+
+import json
+
+import pytest
+
+from bench.suite.fakes import HEAVY, MODEL, NEVER, WHOLE
+from bench.suite.records import contest
+from headrace.bench.benchmark import options_of
+from headrace.bench.record import write_experiment
+from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.suite.config import MODEL as USUAL
+from headrace.bench.suite.config import SurveyConfig, config_of
+from headrace.bench.suite.rerun_command import command_alone
+from headrace.bench.suite.suite_record import Chapter, SurveyRecord
+from headrace.bench.suite.suite_selection import NOT_ASKED, Choice, plan_survey
+from headrace.bench.workers import WorkersConfig
+from headrace.errors import ConfigError
+from headrace.measuring.config_fields import option_fields
+from headrace.profiling.machine import provenance
+from headrace.profiling.provenance import plain
+
+ASKED = SurveyConfig(videos=("a.mp4",))
+MADE = provenance({}, ())
+EVERYTHING = Choice()
+
+
+def planned(tmp_path, choice=EVERYTHING, earlier=None, *, contents=("sha256:0",), made=MADE):
+    found = plan_survey(
+        (WHOLE, MODEL, HEAVY, NEVER),
+        ASKED,
+        choice,
+        folder=tmp_path,
+        earlier=earlier,
+        contents=contents,
+        made=made,
+    )
+    return {each.experiment.name: each for each in found}
+
+
+def due(found):
+    return [name for name, each in found.items() if each.is_due]
+
+
+@pytest.fixture
+def earlier(tmp_path):
+    """A survey that measured `whole` with the options it would have today."""
+    record = contest(1.5)
+    record = record.model_copy(
+        update={"provenance": MADE.model_copy(update={"created": record.provenance.created})}
+    )
+    write_experiment(record, WHOLE.page(record), tmp_path, WHOLE.name)
+    chapter = Chapter(
+        experiment="whole",
+        outcome="measured",
+        created=record.provenance.created,
+        configuration=plain(options_of(config_of(WHOLE, ASKED))),
+    )
+    failed = Chapter(experiment="model", outcome="failed", why="no disk")
+    return SurveyRecord(
+        provenance=MADE, videos=ASKED.videos, contents=("sha256:0",), chapters=(chapter, failed)
+    )
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
+def test_every_experiment_takes_part_or_says_why_not(experiment):
+    config = config_of(experiment, ASKED)
+    assert experiment.terms.seconds > 0
+    if isinstance(config, str):
+        assert len(config) > 20, "a sentence"
+        return
+    assert isinstance(config, experiment.config)
+    assert config_of(experiment, SurveyConfig(videos=("a.mp4", "b.mp4"))), "several are no error"
+    json.dumps(plain(options_of(config)))
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
+def test_the_command_alone_gives_the_same_options(experiment):
+    config = config_of(experiment, ASKED)
+    if isinstance(config, str):
+        return
+    words = command_alone(experiment, config)
+    assert words[:4] == ("headrace", "bench", experiment.name, "a.mp4")
+    typed = [word for word in words if word.startswith("--")]
+    changed = [
+        field.name
+        for field in option_fields(experiment.config)[1:]
+        if getattr(config, field.name) != field.default
+    ]
+    assert len(typed) == len(changed)
+
+
+def test_options_are_typed_as_the_command_line_reads_them():
+    workers = next(each for each in EXPERIMENTS if each.name == "workers")
+    config = WorkersConfig(videos=("a b.mp4",), workers=(0, 2), size=(64, 32), repeats=1)
+    assert command_alone(workers, config)[3:] == (
+        *("a b.mp4", "--workers", "0,2", "--size", "64", "32", "--repeats", "1"),
+    )
+
+
+def test_an_experiment_of_one_video_takes_the_first_of_several():
+    modes = next(each for each in EXPERIMENTS if each.name == "modes")
+    config = config_of(modes, SurveyConfig(videos=("a.mp4", "b.mp4")))
+    assert config.videos == ("a.mp4",)
+
+
+def test_all_experiments_run_the_model_that_is_asked_for():
+    asked = SurveyConfig(videos=("a.mp4",), model_name="resnet50", prep_level="simple")
+    for experiment in EXPERIMENTS:
+        config = config_of(experiment, asked)
+        if not isinstance(config, str) and hasattr(config, "model_name"):
+            assert config.model_name == "resnet50"
+            assert getattr(config, "prep_level", "simple") == "simple"
+            assert config_of(experiment, ASKED).model_name == USUAL
+
+
+def test_all_that_apply_are_due_at_first(tmp_path):
+    found = planned(tmp_path)
+    assert due(found) == ["whole", "model", "heavy"]
+    assert found["never"].chapter.outcome == "not possible"
+    assert found["never"].chapter.why == "it takes no videos"
+
+
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        (Choice(only=("model",)), ["model"]),
+        (Choice(skip=("model",)), ["whole", "heavy"]),
+        (Choice(only=("model", "whole"), skip=("model",)), ["whole"]),
+    ],
+)
+def test_what_is_not_asked_for_is_left_out(tmp_path, choice, names):
+    found = planned(tmp_path, choice)
+    assert due(found) == names
+    left = [each.chapter for name, each in found.items() if name not in [*names, "never"]]
+    assert {(each.outcome, each.why) for each in left} == {("left out", NOT_ASKED)}
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        (
+            Choice(only=("models",)),
+            r"--only names no experiment: got 'models'; did you mean model\?",
+        ),
+        (Choice(skip=("x",)), "--skip names no experiment: got 'x'; there are heavy, model, never"),
+        (Choice(only=("model",), skip=("model",)), "leave no experiment"),
+    ],
+)
+def test_a_choice_that_names_nothing_is_refused(tmp_path, choice, said):
+    with pytest.raises(ConfigError, match=said):
+        planned(tmp_path, choice)
+
+
+def test_what_was_measured_of_the_same_is_taken_and_what_failed_is_not(tmp_path, earlier):
+    found = planned(tmp_path, earlier=earlier)
+    assert due(found) == ["model", "heavy"]
+    assert found["whole"].chapter.is_taken
+
+
+def test_it_is_taken_also_where_something_else_was_asked_for(tmp_path, earlier):
+    found = planned(tmp_path, Choice(only=("model",)), earlier)
+    assert due(found) == ["model"]
+    assert (found["whole"].chapter.outcome, found["whole"].chapter.is_taken) == ("measured", True)
+
+
+def test_again_measures_anew_what_is_asked_for(tmp_path, earlier):
+    assert "whole" in due(planned(tmp_path, Choice(again=True), earlier))
+    found = planned(tmp_path, Choice(again=True, only=("model",)), earlier)
+    assert due(found) == ["model"]
+    assert found["whole"].chapter.is_taken
+
+
+def test_another_video_is_measured_anew(tmp_path, earlier):
+    assert "whole" in due(planned(tmp_path, earlier=earlier, contents=("sha256:1",)))
+
+
+def test_other_versions_are_measured_anew(tmp_path, earlier):
+    made = MADE.model_copy(update={"versions": {**MADE.versions, "torch": "1.0"}})
+    assert "whole" in due(planned(tmp_path, earlier=earlier, made=made))
+
+
+def test_another_machine_is_measured_anew(tmp_path, earlier):
+    machine = MADE.machine.model_copy(update={"cpu": "another"})
+    made = MADE.model_copy(update={"machine": machine})
+    assert "whole" in due(planned(tmp_path, earlier=earlier, made=made))
+
+
+def test_other_options_are_measured_anew(tmp_path, earlier):
+    chapter = earlier.chapters[0].model_copy(update={"configuration": {"repeats": 9}})
+    other = earlier.model_copy(update={"chapters": (chapter,)})
+    assert "whole" in due(planned(tmp_path, earlier=other))
+
+
+def test_a_record_that_was_replaced_is_measured_anew(tmp_path, earlier):
+    record = contest(1.5)
+    write_experiment(record, WHOLE.page(record), tmp_path, WHOLE.name)
+    assert "whole" in due(planned(tmp_path, earlier=earlier))

@@ -1,0 +1,206 @@
+"""Methods to decode: the same pictures first, then times; what cannot run says why."""
+
+import sys
+from itertools import count
+
+import numpy as np
+import pytest
+
+from bench.contests import recorded
+from decode.backends import needs_torchcodec
+from decode.gpus import needs_gpu, needs_no_gpu
+from headrace.bench import decode_variants
+from headrace.bench.benchmark import Context
+from headrace.bench.decode import DecodeConfig, DecodeRecord, MethodRecord, measure_decode
+from headrace.bench.decode_report import DECODE
+from headrace.bench.decode_variants import stretches_of
+from headrace.decode.index_store import IndexStore
+from headrace.errors import ConfigError, DecodeError
+from headrace.testing import damage
+from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.video.stream_index import StreamIndex
+
+WAYS = ["PyAV", "torchcodec CPU", "torchcodec CUDA", "NVDEC", "PyNvVideoCodec", "decord"]
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """Return a function: kinds of clips and options -> the record; without PyNvVideoCodec."""
+    monkeypatch.setitem(sys.modules, "PyNvVideoCodec", None)
+
+    def measure(*kinds, **options):
+        paths = [str(write_clip(tmp_path / kind, KINDS[kind])) for kind in kinds]
+        config = DecodeConfig(videos=tuple(paths), seconds=0.01, repeats=1, **options)
+        return measure_decode(config, Context(store=IndexStore(tmp_path / "index")))
+
+    return measure
+
+
+@pytest.fixture
+def no_decord(monkeypatch):
+    monkeypatch.setattr(decode_variants, "find_spec", lambda name: None)
+
+
+def test_as_many_ways_are_announced_as_there_are():
+    config = DecodeConfig(videos=("a.mp4",), seconds=2, repeats=3)
+    said = DECODE.announce(config)
+    assert said.startswith(f"Up to {len(WAYS)} ways to decode, {3 * len(WAYS) + 1} turns of 2 s")
+
+
+@needs_torchcodec
+@needs_no_gpu
+@pytest.mark.parametrize("access", ["in-order", "random"])
+def test_what_runs_is_compared_and_timed_and_what_does_not_says_why(measured, no_decord, access):
+    found = measured("h264_b_frames", "vp9_hidden", access=access)
+    assert [each.way for each in found.methods] == WAYS
+    assert [each.status for each in found.methods] == [
+        *(None, None, "no GPU", "no GPU", "not installed", "not installed")
+    ]
+    assert [turn.way for turn in found.turns] == ["PyAV", "torchcodec CPU"]
+    assert all(turn.amount >= 1 for turn in found.turns)
+    pyav, torchcodec, cuda, _, by_nvidia, decord = found.methods
+    assert (pyav.compared, torchcodec.compared) == (8, 8)
+    assert (torchcodec.mean_apart, torchcodec.most_apart) == (0, 0)
+    assert "no NVIDIA GPU here" in cuda.why_not
+    assert "pip install decord" in decord.why_not
+    assert "pip install 'headrace[pynvvideocodec]'" in by_nvidia.why_not
+    assert (found.videos, found.size, found.codecs) == (2, (96, 128), ("h264", "vp9"))
+    assert DecodeRecord.model_validate_json(found.model_dump_json()) == found
+
+
+def test_decord_is_timed_where_it_is_installed(measured):
+    pytest.importorskip("decord", exc_type=ImportError)
+    *_, decord = measured("h264_b_frames").methods
+    assert (decord.is_ours, decord.status, decord.compared) == (False, None, 8)
+    *_, decord = measured("vp8_hidden").methods
+    assert decord.status == "refused"
+    assert "it counts 54 frames, and there are 48" in decord.why_not
+
+
+@needs_torchcodec
+def test_a_method_that_gives_other_pictures_is_not_timed(measured, no_decord, monkeypatch):
+    right = decode_variants.last_pictures
+
+    calls = count()
+
+    def wrong(reader, stretches):
+        pictures = right(reader, stretches)
+        return [255 - each for each in pictures] if next(calls) else pictures
+
+    monkeypatch.setattr(decode_variants, "last_pictures", wrong)
+    found = measured("h264")
+    assert found.methods[1].status == "differs"
+    assert found.methods[1].why_not.startswith("8 of 8 pictures are not those of PyAV")
+    assert {turn.way for turn in found.turns} == {"PyAV"}
+
+
+@needs_torchcodec
+def test_a_method_that_refuses_a_file_says_so(measured, no_decord):
+    found = measured("h264", "ts")
+    assert found.methods[1].status == "refused"
+    assert "frames are not found again in the container mpegts" in found.methods[1].why_not
+
+
+def test_without_torchcodec_the_extra_is_named(measured, no_decord, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchcodec", None)
+    torchcodec = measured("h264").methods[1]
+    assert torchcodec.status == "not installed"
+    assert "pip install 'headrace[torchcodec]'" in torchcodec.why_not
+
+
+def test_a_damaged_video_ends_it_before_anything_is_timed(tmp_path):
+    good = write_clip(tmp_path / "good", SynthClip())
+    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[1])
+    config = DecodeConfig(videos=(str(bad),), seconds=0.01, repeats=1)
+    with pytest.raises(DecodeError, match="the file is damaged there"):
+        measure_decode(config, Context(store=IndexStore(tmp_path / "index")))
+
+
+def test_a_gpu_has_a_number():
+    with pytest.raises(ConfigError, match="gpu must be"):
+        DecodeConfig(videos=("a.mp4",), gpu=-1)
+
+
+def test_stretches_lie_all_over_the_videos_and_begin_at_keyframes(tmp_path):
+    indexes = [
+        StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind])) for kind in ("h264", "vp9")
+    ]
+    stretches = stretches_of(indexes, "in-order")
+    assert {each.video for each in stretches} == {0, 1}
+    assert all(indexes[each.video].is_keyframe[each.wanted[0]] for each in stretches)
+    singles = stretches_of(indexes, "random")
+    assert {len(each.wanted) for each in singles} == {1}
+    assert len({(each.video, each.wanted) for each in singles}) == len(singles) == 24
+
+
+def record(torchcodec, *, decord=None, others=0.0):
+    methods = [
+        MethodRecord(way="PyAV", device="CPU", is_ours=True, compared=8),
+        MethodRecord(
+            way="torchcodec CPU",
+            device="CPU",
+            is_ours=True,
+            compared=8,
+            mean_apart=0.25,
+            most_apart=4,
+        ),
+        MethodRecord(
+            way="NVDEC", device="GPU", is_ours=True, status="no GPU", why_not="there is none"
+        ),
+    ]
+    seconds = {"PyAV": [1.0, 1.0], "torchcodec CPU": torchcodec}
+    if decord is not None:
+        methods.append(MethodRecord(way="decord", device="CPU", is_ours=False, compared=8))
+        seconds["decord"] = decord
+    return recorded(
+        seconds,
+        DecodeRecord,
+        others=others,
+        videos=1,
+        size=(720, 1280),
+        codecs=("h264",),
+        access="in-order",
+        methods=tuple(methods),
+    )
+
+
+def test_the_fastest_method_is_advised_and_every_method_has_a_row():
+    page = DECODE.page(record([0.5, 0.5], decord=[0.25, 0.25]))
+    [finding] = page.findings
+    assert finding.headline == "Fastest is torchcodec CPU: 200 frames/s"
+    assert finding.advice.words.startswith('decoding=Decoding(backend="torchcodec")')
+    assert finding.advice.gain == 2
+    assert finding.evidence[:2] == (
+        "NVDEC was not timed: there is none.",
+        "decord, by which headrace does not decode: 400 frames/s.",
+    )
+    assert (
+        "apart by 0.250 levels of 255 in the mean at most, of one number by 4"
+        in (finding.evidence[2])
+    )
+    assert page.title == "Decoding 1 video (h264), up to 720x1280, frames in order"
+    assert page.table.heads[:3] == ("method", "mean decode ms", "FPS")
+    assert [row[:4] for row in page.table.rows] == [
+        *(("PyAV", "10.0", "100", "10.0"), ("torchcodec CPU", "5.00", "200", "5.00")),
+        *(("NVDEC", "-", "-", "-"), ("decord", "2.50", "400", "2.50")),
+    ]
+    assert page.table.rows[2][-1] == "no GPU"
+
+
+def test_where_pyav_is_the_fastest_nothing_is_advised():
+    [finding] = DECODE.page(record([2.0, 2.0])).findings
+    assert finding.headline == "Fastest is PyAV: 100 frames/s"
+    assert finding.advice.gain == 1
+
+
+def test_no_verdict_rests_on_a_disturbed_machine():
+    [finding] = DECODE.page(record([0.5, 0.5], others=2.0)).findings
+    assert finding.headline.startswith("Other programs ran meanwhile")
+
+
+@needs_torchcodec
+@needs_gpu
+def test_a_gpu_is_timed_by_both_of_its_methods(measured):
+    found = measured("h264")
+    assert {"torchcodec CUDA", "NVDEC"} <= {turn.way for turn in found.turns}
+    assert np.all([each.compared == 8 for each in found.methods[:4]])

@@ -1,0 +1,112 @@
+"""Batches grow until the next would take more than is allowed, or memory runs out."""
+
+import pytest
+
+from headrace.bench.memory_child import climb
+from headrace.bench.memory_config import MemoryConfig
+from headrace.bench.memory_processes import Job, _cells
+from headrace.bench.memory_record import FrameSizeRecord
+from headrace.profiling.usage import forget_peak, peak_memory_bytes
+from headrace.runtime.child import Ending
+
+HELD, FRAME = 1000, 10
+
+
+def climbed(batch_sizes, limit, *, most=10**9):
+    """What came of each batch where a frame takes 10 bytes, and which were run."""
+    ran = []
+
+    def peaks(batch_size):
+        ran.append(batch_size)
+        return None if batch_size > most else {"peak_bytes": HELD + FRAME * batch_size}
+
+    found = list(climb(batch_sizes, peaks, base_bytes=HELD, limit=limit))
+    return [each for each in found if each["status"] != "begun"], ran
+
+
+def test_all_that_fit_are_run():
+    found, ran = climbed([1, 4, 16], limit=1160)
+    assert ran == [1, 4, 16]
+    assert [each["peak_bytes"] for each in found] == [1010, 1040, 1160]
+
+
+def test_what_would_take_more_than_is_allowed_is_not_run():
+    found, ran = climbed([1, 4, 16, 64], limit=1159)
+    assert ran == [1, 4]
+    assert [each["status"] for each in found] == ["measured"] * 2 + ["over_limit"] * 2
+    assert [each.get("predicted_bytes") for each in found] == [None, None, 1160, 1640]
+
+
+def test_one_frame_goes_first_where_larger_batches_are_asked_for():
+    found, ran = climbed([16, 64], limit=1200)
+    assert ran == [1, 16]
+    assert [each["batch_size"] for each in found] == [16, 64]
+    assert climbed([10**6], limit=1200)[1] == [1]
+
+
+def test_where_the_model_alone_takes_more_than_is_allowed_nothing_is_run():
+    found, ran = climbed([1, 2], limit=HELD - 1)
+    assert ran == []
+    assert [each["status"] for each in found] == ["over_limit"] * 2
+
+
+def test_where_memory_runs_out_larger_batches_are_not_tried():
+    found, ran = climbed([1, 2, 4, 8], limit=10**9, most=2)
+    assert ran == [1, 2, 4]
+    assert [each["status"] for each in found] == ["measured"] * 2 + ["out_of_memory"] * 2
+
+
+def test_each_batch_that_is_run_is_announced_before():
+    said = [each["status"] for each in climb([1, 2], lambda n: None, base_bytes=0, limit=9)]
+    assert said == ["begun", "out_of_memory", "out_of_memory"]
+
+
+def cells(*messages, exit_code=0, error=None, has_timed_out=False):
+    """The statuses of batches of 1, 2 and 4 frames after a process ended like this."""
+    job = Job(precision="float32", sizes=(FrameSizeRecord(name="720p", height=720, width=1280),))
+    ending = Ending(
+        name=job.name,
+        exit_code=exit_code,
+        has_timed_out=has_timed_out,
+        seconds=3,
+        tail="",
+        messages=({"base_bytes": 100, "limit_bytes": 900}, *messages),
+        error=error,
+    )
+    return _cells(MemoryConfig(batch_sizes=(4, 1, 2)), job, ending)
+
+
+ONE = {"size": [720, 1280], "batch_size": 1, "status": "measured", "peak_bytes": 150}
+BEGUN = {"size": [720, 1280], "batch_size": 2, "status": "begun"}
+
+
+def test_a_process_that_is_killed_costs_the_batch_it_was_at():
+    found = cells(ONE, BEGUN, exit_code=-9)
+    assert [cell.status for cell in found] == ["measured", "out_of_memory", "out_of_memory"]
+    assert [cell.batch_size for cell in found] == [1, 2, 4]
+    assert [cell.base_bytes for cell in found] == [100] * 3
+    assert found[0].peak_bytes == 150
+
+
+def test_a_process_that_is_killed_before_its_first_batch_has_failed():
+    found = cells(exit_code=-9)
+    assert [cell.status for cell in found] == ["failed"] * 3
+    assert found[0].why == "float32, 720p ended by signal 9"
+
+
+def test_a_process_that_fails_or_takes_too_long_says_why():
+    found = cells(ONE, BEGUN, exit_code=1, error="BackendError: it cannot run\nbecause")
+    assert [cell.status for cell in found] == ["measured", "failed", "failed"]
+    assert [cell.why for cell in found] == [None, "it cannot run", "it cannot run"]
+    late = cells(ONE, BEGUN, exit_code=-9, has_timed_out=True)
+    assert late[1].status == "failed"
+    assert late[1].why == "float32, 720p was ended: it was not done within 3.0 s"
+
+
+@pytest.mark.skipif(not forget_peak(), reason="this system keeps no peak of a part")
+def test_a_peak_can_be_forgotten():
+    held = bytearray(200 << 20)
+    high = peak_memory_bytes()
+    del held
+    forget_peak()
+    assert peak_memory_bytes() < high - (150 << 20)

@@ -1,0 +1,76 @@
+"""All ways give the same of the same frames; a way that does not is named."""
+
+import pytest
+import torch
+
+from headrace.bench.overlap import _Contest
+from headrace.bench.overlap_decoding import SharedFrame
+from headrace.bench.overlap_variants import sequential, threaded
+from headrace.bench.overlap_work import Answer, Passage, Work
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import open_index
+from headrace.errors import StageError
+from headrace.live.replayed import Replayed
+from headrace.runs.options import ComputeOptions
+from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.testing.synth import SynthClip, write_clip
+from runs.tiny import tiny_classifier
+
+
+@pytest.fixture
+def index(tmp_path):
+    path = write_clip(tmp_path / "clip", SynthClip(num_frames=12))
+    return open_index(path, IndexStore(tmp_path / "index"))
+
+
+@pytest.fixture
+def work():
+    return Work(tiny_classifier(), ComputeOptions())
+
+
+@pytest.mark.parametrize("speed", [None, 8.0])
+def test_threads_give_what_the_sequence_gives(index, work, speed):
+    def passages(way):
+        source = Replayed([index], frames=30, speed=speed)
+        return list(way(work, source, SYSTEM_CLOCK))
+
+    one, other = passages(sequential), passages(threaded)
+    assert [each.answer for each in one] == [each.answer for each in other]
+    assert [each.answer.number for each in one] == list(range(30))
+    assert len({each.answer.picture for each in one}) > 10, "pictures are told apart"
+    stages = {"decode", "preprocess", "model", "show"}
+    assert set(one[0].work_ns) == stages
+    assert set(other[0].work_ns) == stages
+    for each in (*one, *other):
+        assert each.out_ns > each.due_ns
+        assert min(each.work_ns.values()) >= 0
+
+
+def passage(number, picture=0):
+    answer = Answer(number=number, name="dark", confidence=0.5, picture=picture)
+    return Passage(due_ns=0, out_ns=number + 1, work_ns={"model": 1}, answer=answer)
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ([passage(0), passage(1, picture=7)], r"frame 1 gave .* at first and .* by threads"),
+        ([passage(0)], "2 frames came out at first and 1 by threads"),
+    ],
+)
+def test_a_way_that_gives_something_else_is_a_fault(second, said):
+    ways = {"sequential": lambda *order: [passage(0), passage(1)], "threads": lambda *order: second}
+    contest = _Contest(ways=ways, frames=2, clock=SYSTEM_CLOCK)
+    contest._compare("sequential", ways["sequential"]())
+    with pytest.raises(StageError, match=said):
+        contest._compare("threads", ways["threads"]())
+
+
+def test_pixels_and_tensor_of_a_frame_share_one_memory():
+    frame = SharedFrame(number=0, due_ns=0, size=(3, 5), tensor_shape=(1, 3, 2, 2))
+    memory = memoryview(bytearray(SharedFrame.bytes_of(3 * 5 * 3, 12 * 4)))
+    frame.pixels(memory)[:] = 7
+    frame.tensor(memory).copy_(torch.arange(12.0).reshape(1, 3, 2, 2))
+    assert set(memory[:45]) == {7}
+    assert frame.tensor(memory).flatten().tolist() == list(range(12))
+    assert frame.pixels(memory).shape == (3, 5, 3)

@@ -1,0 +1,147 @@
+"""Ways from a video to a tensor on a GPU: the same tensors, and the bytes that are copied."""
+
+import pytest
+
+from bench.contests import recorded
+from decode.gpus import needs_gpu, needs_no_gpu
+from headrace.bench.benchmark import Context
+from headrace.bench.transfer import measure_transfer
+from headrace.bench.transfer_record import (
+    DOWNLOADED,
+    KEPT,
+    NO_GPU,
+    PAGEABLE,
+    PINNED,
+    UINT8,
+    Carried,
+    TransferConfig,
+    TransferRecord,
+)
+from headrace.bench.transfer_report import TRANSFER
+from headrace.bench.transfer_variants import Flows
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import open_index
+from headrace.errors import BackendError, ConfigError
+from headrace.runs.stages import Carrier
+from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.testing.synth import SynthClip, write_clip
+
+SIZE = (48, 64)
+UINT8_BYTES = 48 * 64 * 3
+FLOAT32_BYTES = 4 * UINT8_BYTES
+
+
+@pytest.fixture
+def video(tmp_path):
+    return write_clip(tmp_path / "clip", SynthClip(num_frames=6, gop=3))
+
+
+@pytest.fixture
+def config(video):
+    return TransferConfig(videos=(str(video),), size=SIZE, batch_size=4, seconds=0.01, repeats=1)
+
+
+@pytest.fixture
+def record(config, tmp_path):
+    return measure_transfer(config, Context(store=IndexStore(tmp_path / "index")))
+
+
+@needs_no_gpu
+def test_without_a_gpu_bytes_are_counted_on_what_was_copied_and_nothing_is_timed(record):
+    found = {each.way: each for each in record.ways}
+    assert [found[way].up_bytes for way in (PAGEABLE, PINNED)] == [FLOAT32_BYTES] * 2
+    assert found[UINT8].up_bytes == UINT8_BYTES
+    assert {found[way].down_bytes for way in (PAGEABLE, PINNED, UINT8)} == {0}
+    for way in (DOWNLOADED, KEPT):
+        assert (found[way].up_bytes, found[way].down_bytes) == (None, None)
+    assert {each.why_not for each in record.ways} == {NO_GPU}
+    assert (record.turns, record.gpu) == ((), None)
+    assert TransferRecord.model_validate_json(record.model_dump_json()) == record
+
+
+@needs_no_gpu
+def test_all_that_can_be_done_without_a_gpu_gives_the_same_tensors(record):
+    apart = {each.way: each.most_apart for each in record.ways}
+    assert (apart[PINNED], apart[UINT8]) == (0, 0)
+    assert apart[KEPT] <= 5
+    assert apart[DOWNLOADED] is None
+
+
+@needs_gpu
+def test_a_gpu_is_given_these_bytes_and_no_others(record):
+    found = {each.way: each for each in record.ways}
+    assert [found[way].up_bytes for way in (PAGEABLE, PINNED)] == [FLOAT32_BYTES] * 2
+    assert found[UINT8].up_bytes == UINT8_BYTES
+    if found[DOWNLOADED].why_not is None:
+        assert found[DOWNLOADED].up_bytes == FLOAT32_BYTES
+        assert found[DOWNLOADED].down_bytes >= 96 * 128 * 3 / 2
+    if found[KEPT].why_not is None:
+        assert found[KEPT].up_bytes == 0
+    assert {turn.way for turn in record.turns} == {w for w in found if not found[w].why_not}
+
+
+@needs_no_gpu
+def test_a_way_that_gives_other_tensors_is_named_and_nothing_is_timed(config, video, tmp_path):
+    index = open_index(video, IndexStore(tmp_path / "index"))
+    with Flows.of(index, config, SYSTEM_CLOCK, device="cpu") as flows:
+        flows._flows[PINNED].carrier = Carrier("cpu", lambda tensor, device: tensor + 1)
+        with pytest.raises(BackendError, match=r"CPU, float32, pinned gives other tensors than"):
+            flows.prove()
+
+
+def test_a_video_is_read_again_where_a_turn_is_longer(config, video, tmp_path):
+    index = open_index(video, IndexStore(tmp_path / "index"))
+    with Flows.of(index, config, SYSTEM_CLOCK, device="cpu") as flows:
+        flow = flows._flows[PAGEABLE]
+        assert [len(flow.next()) for _ in range(4)] == [4, 2, 4, 2]
+        assert flow.frames == 12
+
+
+def test_several_videos_are_refused():
+    with pytest.raises(ConfigError, match="bench transfer takes one video, got 2"):
+        TransferConfig(videos=("a", "b"))
+
+
+MEASURED = [
+    Carried(way=PAGEABLE, up_bytes=602112, down_bytes=0, after_ms=0.5),
+    Carried(way=UINT8, up_bytes=150528, down_bytes=0, after_ms=0.1, most_apart=0, mean_apart=0),
+    Carried(way=DOWNLOADED, up_bytes=602112, down_bytes=3110400.4, after_ms=0.6, most_apart=0.001),
+    Carried(way=KEPT, why_not="GPU 0 was asked for; it cannot"),
+]
+
+
+def measured(seconds, **fields):
+    """Return a record of a GPU on which ways took so long for 100 frames."""
+    return recorded(
+        {way: [each] for way, each in seconds.items()},
+        TransferRecord,
+        **{"size": (224, 224), "batch_size": 16, "gpu": "H100", "ways": MEASURED, **fields},
+    )
+
+
+def test_the_answer_names_the_fastest_and_what_it_copies_and_what_was_not_timed():
+    page = TRANSFER.page(measured({PAGEABLE: 0.2, UINT8: 0.1, DOWNLOADED: 0.4}))
+    [finding] = page.findings
+    assert finding.headline == (
+        "Fastest is CPU, uint8, pinned: 1,000 frames/s. Least is copied by CPU, uint8, pinned: "
+        "150,528 bytes a frame, 602,112 by CPU, float32"
+    )
+    assert finding.evidence[0] == (
+        "NVDEC, kept on the GPU was not timed: GPU 0 was asked for; it cannot."
+    )
+    assert finding.advice.options == {"device": "cuda", "prep_on_gpu": True}
+    assert finding.advice.gain == pytest.approx(2)
+    assert page.table.rows == (
+        ("CPU, float32", "602,112", "0", "500", "0.500"),
+        ("CPU, uint8, pinned", "150,528", "0", "1,000", "0.100"),
+        ("NVDEC, downloaded", "602,112", "3,110,400", "250", "0.600"),
+        ("NVDEC, kept on the GPU", "-", "-", "-", "-"),
+    )
+
+
+def test_the_chart_shows_bytes_both_ways_of_what_was_counted():
+    [chart] = TRANSFER.page(measured({PAGEABLE: 0.2})).charts
+    assert [(bars.name, list(bars.x)) for bars in chart.figure.data] == [
+        ("CPU to GPU", [602.112, 150.528, 602.112]),
+        ("GPU to CPU", [0, 0, 3110.4004]),
+    ]

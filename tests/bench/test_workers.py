@@ -1,0 +1,120 @@
+"""The same epoch for every number of workers, timed; what is slow or broken shows before."""
+
+import pytest
+
+from headrace.bench.benchmark import Context
+from headrace.bench.workers import WorkersConfig, WorkersRecord, measure_workers
+from headrace.decode.index_store import IndexStore
+from headrace.errors import ConfigError, OpenError
+from headrace.testing.synth import SynthClip, write_clip
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+class TickingClock:
+    """A clock on which each reading is a second after the last."""
+
+    def __init__(self):
+        self.seconds = 0
+
+    def now_ns(self):
+        self.seconds += 1
+        return self.seconds * 10**9
+
+    def wall_seconds(self):
+        return 1_700_000_000.0
+
+
+@pytest.fixture
+def measure(tmp_path):
+    """Return a function that measures two small videos."""
+    videos = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=12)) for k in range(2)]
+
+    def run(**options):
+        seen = []
+        options = {"videos": tuple(map(str, videos)), "clip_len": 3, "size": (16, 16), **options}
+        record = measure_workers(
+            WorkersConfig(**options),
+            Context(
+                command=("headrace", "bench"),
+                on_progress=lambda *turn: seen.append(turn),
+                store=IndexStore(tmp_path / "index"),
+                clock=TickingClock(),
+            ),
+        )
+        return record, seen
+
+    return run
+
+
+def test_each_number_of_workers_has_its_epochs_in_turn(measure):
+    record, seen = measure(workers=(0, 2), repeats=2, clips_per_video=4)
+    assert [epoch.workers for epoch in record.epochs] == [0, 2, 0, 2]
+    assert seen == [(f"{workers} workers", done, 5) for done, workers in enumerate([0, 0, 2, 0, 2])]
+    assert (record.videos, record.clips, record.frames) == (2, 8, 24)
+    for epoch in record.epochs:
+        assert (epoch.seconds, epoch.first_batch_seconds) == (2, 1)
+        assert epoch.cpu_seconds > 0
+        assert epoch.others_cpu_seconds >= 0
+        assert epoch.memory_bytes > 10**6
+
+
+def test_all_processes_count_what_an_epoch_cost_and_only_that(measure):
+    """The same clips in every epoch: in this process or in workers, they cost the same."""
+    record, _ = measure(workers=(0, 1), repeats=2, clips_per_video=4)
+    costs = {(each.decoded, each.seeks, each.opens, each.bytes_read) for each in record.epochs}
+    assert len(costs) == 1
+    ((decoded, _, opens, read),) = costs
+    assert decoded >= record.frames
+    assert opens >= record.videos
+    assert read > 0
+    shared, _ = measure(workers=(2,), repeats=1, clips_per_video=4)
+    assert shared.epochs[0].decoded >= record.frames
+
+
+def test_the_record_says_what_it_was_made_with(measure):
+    record, _ = measure(workers=(0,), repeats=1)
+    provenance = record.provenance
+    assert provenance.command == ("headrace", "bench")
+    assert provenance.configuration == {
+        "videos": 2,
+        "workers": "0",
+        "batch_size": 4,
+        "clip_len": 3,
+        "boundary": "error",
+        "stride": 2,
+        "size": "16,16",
+        "clips_per_video": 1,
+        "repeats": 1,
+    }
+    assert provenance.versions["torch"]
+    assert WorkersRecord.model_validate_json(record.model_dump_json()) == record
+
+
+@pytest.mark.parametrize(
+    ("videos", "workers", "clips"), [(2, (8,), 128), (3, (0, 1), 18), (5, (0,), 5), (1, (2,), 32)]
+)
+def test_by_default_each_worker_has_four_batches(videos, workers, clips):
+    assert WorkersConfig(videos=("a",) * videos, workers=workers).times * videos == clips
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"workers": ()}, "workers must be numbers from 0 up"),
+        ({"workers": (1, -1)}, "workers must be numbers from 0 up"),
+        ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
+        ({"repeats": 0}, "repeats must be >= 1, got 0"),
+        ({"clips_per_video": 0}, "clips_per_video must be >= 1, got 0"),
+        ({"videos": ()}, "at least one video"),
+        ({"clip_len": 99}, "the video has 12: 6 are possible"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(measure, options, said):
+    with pytest.raises(ConfigError, match=said):
+        measure(**options)
+
+
+def test_a_video_that_cannot_be_read_is_named_before_workers_start(measure):
+    with pytest.raises(OpenError, match=r"gone\.mp4"):
+        measure(videos=("gone.mp4",), workers=(1,))

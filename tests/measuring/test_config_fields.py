@@ -1,0 +1,52 @@
+"""Values are held against what the options of their fields allow, in Python as when typed."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.measuring.config_fields import FrameSize, Option, Videos, check_options
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is allowed."""
+
+    videos: Videos = ("a.mp4",)
+    number: Annotated[int | None, Option("A number.", least=2)] = None
+    share: Annotated[float, Option("A share.", least=0, most=1)] = 0.5
+    seconds: Annotated[float, Option("A time.", above=0)] = 1.0
+    word: Annotated[Literal["a", "b"], Option("A word.")] = "a"
+    words: Annotated[tuple[Literal["a", "b"], ...], Option("Words.")] = ()
+    size: FrameSize = (2, 4)
+    free: Annotated[str, Option("Anything.")] = ""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"videos": ()}, "at least one video is needed, got none"),
+        ({"number": 1}, "number must be >= 2, got 1"),
+        ({"share": 1.5}, r"share must be in \[0, 1\], got 1.5"),
+        ({"share": float("nan")}, r"share must be in \[0, 1\], got nan"),
+        ({"seconds": 0}, "seconds must be > 0, got 0"),
+        ({"seconds": float("nan")}, "seconds must be > 0, got nan"),
+        ({"word": "c"}, "word must be one of a, b; got c"),
+        ({"words": ("a", "c")}, "words must be among a, b; got c"),
+        ({"size": (0, 4)}, "size must be numbers from 1 up, got 0, 4"),
+    ],
+)
+def test_what_is_not_allowed_is_named_with_what_is(options, said):
+    with pytest.raises(ConfigError, match=said):
+        Config(**options)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"number": 2}, {"share": 0}, {"share": 1}, {"words": ("b",)}, {"free": "x"}]
+)
+def test_what_is_allowed_passes(options):
+    assert Config(**options)

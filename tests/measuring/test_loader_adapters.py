@@ -1,0 +1,157 @@
+"""A turn counts what comes after the warm-up, and all that it cost, in whatever process."""
+
+import pytest
+
+from headrace.decode.index_store import IndexStore
+from headrace.decode.protocol import DecodeCounters
+from headrace.errors import StageError
+from headrace.measuring.loader_adapters import DataLoaderDelivery, LoaderDelivery, failing_in_words
+from headrace.measuring.seek_baseline import SeekPerFrame
+from headrace.measuring.steady_state import take_turn
+from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.sampling.frames import Uniform
+from headrace.testing.fake_clock import FakeClock
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.training.datasets import FrameDataset
+from headrace.training.epoch_sampler import EpochSampler
+from headrace.training.loader import FrameLoader
+from headrace.training.video_set import VideoSet
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+SIZE = (16, 16)
+
+
+class Metronome:
+    """Batches of 10 frames, each a second after the last; every frame costs 3 decodings."""
+
+    held_bytes = 700
+
+    def __init__(self, clock, *, warm_up=0, at_a_time=1):
+        self.warm_up = warm_up
+        self.at_a_time = at_a_time
+        self.counters = DecodeCounters()
+        self.is_closed = False
+        self._clock = clock
+
+    def batches(self):
+        try:
+            while True:
+                self._clock.advance(1)
+                self.counters += DecodeCounters(
+                    frames_decoded=30, seeks=20, opens=10, bytes_read=500
+                )
+                yield 10
+        finally:
+            self.is_closed = True
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds", "warm", "frames"),
+    [
+        ({}, 3, 10, 30),
+        ({}, 2.5, 10, 30),
+        ({"warm_up": 25}, 3, 30, 30),
+        ({"at_a_time": 4}, 3, 10, 40),
+        ({"at_a_time": 4}, 5, 10, 80),
+    ],
+)
+def test_a_turn_is_whole_batches_after_the_warm_up(options, seconds, warm, frames):
+    clock = FakeClock()
+    delivery = Metronome(clock, **options)
+    turn = take_turn("some", delivery, seconds, clock)
+    assert (turn.strategy, turn.warm_up_frames, turn.frames) == ("some", warm, frames)
+    assert (turn.warm_up_seconds, turn.seconds) == (warm / 10, frames / 10)
+    assert (turn.decoded, turn.seeks, turn.opens) == (3 * frames, 2 * frames, frames)
+    assert (turn.bytes_read, turn.held_bytes) == (50 * frames, 700)
+    assert turn.is_filled
+    assert delivery.is_closed
+
+
+def test_warming_up_ends_after_six_times_the_measured_time_and_the_turn_says_so():
+    clock = FakeClock()
+    turn = take_turn("some", Metronome(clock, warm_up=1000), 2, clock)
+    assert turn.warm_up_frames == 120
+    assert not turn.is_filled
+
+
+@pytest.fixture
+def clips(tmp_path):
+    return [write_clip(tmp_path / f"{k}", SynthClip(num_frames=12, gop=6)) for k in range(2)]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return IndexStore(tmp_path / "index")
+
+
+def turn_of(delivery):
+    return take_turn("some", delivery, 0.05, SYSTEM_CLOCK)
+
+
+def through_data_loader(dataset, videos, workers=2):
+    sampler = EpochSampler(videos.population, Uniform())
+    return DataLoaderDelivery(dataset, sampler, batch_size=8, workers=workers, batch_bytes=6144)
+
+
+def test_a_loader_is_counted_by_its_own_statistics(clips, store):
+    loader = FrameLoader(
+        clips, batch_size=8, size=SIZE, lookahead=24, memory_budget="1MiB", workers=1, store=store
+    )
+    turn = turn_of(LoaderDelivery(loader))
+    assert turn.frames % 8 == 0
+    assert turn.warm_up_frames == 24
+    assert turn.decoded > 0
+    assert turn.held_bytes == loader.statistics.most_held_bytes > 0
+    assert turn.bytes_read > 0
+
+
+def test_workers_of_a_data_loader_tell_what_they_decoded(clips, store):
+    videos = VideoSet.open(clips, store=store)
+    turn = turn_of(through_data_loader(SeekPerFrame(videos, SIZE), videos))
+    assert turn.opens == turn.seeks == turn.frames
+    assert turn.decoded > turn.frames
+    assert turn.frames % 16 == 0  # both workers' share, also where an epoch ends
+    assert turn.held_bytes == 2 * 2 * 6144
+    assert turn.cpu_seconds > 0
+
+
+def test_a_frame_dataset_is_counted_alike(clips, store):
+    videos = VideoSet.open(clips, store=store)
+    with FrameDataset(clips, size=SIZE, store=store) as dataset:
+        turn = turn_of(through_data_loader(dataset, videos, workers=1))
+    assert turn.bytes_read > 0
+    assert 0 < turn.decoded <= 4 * 6 * (turn.frames // 8)  # a GOP once a batch, at most
+
+
+def test_what_fails_in_a_worker_is_told_in_one_line(clips, store):
+    videos = VideoSet.open(clips, store=store)
+    clips[1].unlink()
+    with pytest.raises(
+        StageError, match=r"a DataLoader worker failed: cannot open .*1\.mp4"
+    ) as said:
+        turn_of(through_data_loader(SeekPerFrame(videos, SIZE), videos))
+    assert "\n" not in str(said.value)
+
+
+class EndingInterrupted:
+    """A loader, and its own epoch, on which somebody presses Ctrl-C while its workers end."""
+
+    persistent_workers = False
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return 1
+
+    def _shutdown_workers(self):
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_is_heard_while_workers_end():
+    """By themselves they end in a destructor, where it would be printed and forgotten."""
+    batches = failing_in_words(EndingInterrupted())
+    next(batches)
+    with pytest.raises(KeyboardInterrupt):
+        batches.close()

@@ -1,0 +1,75 @@
+"""The baseline gives the right frames, at the full price."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import torch
+
+from headrace.decode.index_store import IndexStore
+from headrace.errors import DecodeError, OpenError
+from headrace.measuring.seek_baseline import SeekPerFrame
+from headrace.testing.synth import Look, SynthClip, Timing, write_clip
+from headrace.training.datasets import FrameDataset
+from headrace.training.video_set import VideoSet
+from training.videos import write_videos
+
+SIZE = (32, 48)
+ODD = [
+    SynthClip(num_frames=12, gop=6, look=Look(rotation=90), size=(64, 96)),
+    SynthClip(num_frames=12, gop=5, timing=Timing(start_seconds=Fraction(3, 2))),
+    SynthClip(
+        num_frames=12,
+        gop=12,
+        b_frames=2,
+        timing=Timing(durations_seconds=(Fraction(1, 25), Fraction(1, 10))),
+    ),
+]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return IndexStore(tmp_path / "index")
+
+
+@pytest.mark.parametrize("size", [SIZE, (128, 128)])
+def test_frames_equal_those_of_headrace_bit_for_bit(tmp_path, store, size):
+    files = [
+        *write_videos(tmp_path),
+        *(write_clip(tmp_path / f"{k}", c) for k, c in enumerate(ODD)),
+    ]
+    plain = SeekPerFrame(VideoSet.open(files, store=store), size)
+    with FrameDataset(files, size=size, store=store) as frames:
+        assert len(plain) == len(frames)
+        for number in [*range(0, len(frames), 5), len(frames) - 1]:
+            assert torch.equal(plain[number], frames[number]["frame"]), number
+
+
+def test_each_frame_costs_an_opening_a_seek_and_its_gop_up_to_it(tmp_path, store):
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=20, gop=10))
+    plain = SeekPerFrame(VideoSet.open([clip], store=store), SIZE)
+    for number in (3, 3, 14):
+        plain[number]
+    counters = plain.counters
+    assert (counters.opens, counters.seeks, counters.frames_decoded) == (3, 3, 4 + 4 + 5)
+
+
+@pytest.mark.parametrize("shift", [1, 10**6])
+def test_a_frame_that_a_seek_does_not_lead_to_is_named(tmp_path, store, shift):
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=20, gop=10))
+    videos = VideoSet.open([clip], store=store)
+    [index] = videos.indexes
+    moved = replace(videos, indexes=(replace(index, pts=index.pts + shift),))
+    with pytest.raises(
+        DecodeError, match=r"a plain seek to frame 7 of .*clip.*leave it out"
+    ) as said:
+        SeekPerFrame(moved, SIZE)[7]
+    assert said.value.missing == (7,)
+
+
+def test_a_file_that_is_gone_is_named(tmp_path, store):
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=4))
+    plain = SeekPerFrame(VideoSet.open([clip], store=store), SIZE)
+    clip.unlink()
+    with pytest.raises(OpenError, match="clip"):
+        plain[0]

@@ -1,0 +1,90 @@
+"""What decoding costs is measured on the files themselves, good and bad."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.opening_clock import OpeningTakesTenSeconds
+from headrace.decode.index_store import IndexStore
+from headrace.errors import DecodeError
+from headrace.planner.decode_speed import measure_speed, share_out
+from headrace.testing import damage
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.training.video_set import VideoSet
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Return a function: paths -> VideoSet."""
+    return lambda *paths: VideoSet.open(paths, store=IndexStore(tmp_path / "index"))
+
+
+def test_every_constant_is_measured(opened, tmp_path):
+    clips = [write_clip(tmp_path / f"{k}", SynthClip(gop=12)) for k in range(2)]
+    found = measure_speed(opened(*clips), (32, 32), workers=2)
+    assert found.gops == 8
+    # The first frame twice, then two times all frames of a GOP, and what was on its way.
+    assert 8 * (1 + 1 + 12 + 12) <= found.frames < 8 * 4 * 12
+    speed = found.speed
+    assert speed.workers == 2
+    assert min(speed.seconds_per_seek, speed.seconds_per_decoded) >= 0
+    assert speed.droppable_share == 0
+
+
+def test_frames_that_may_be_skipped_are_counted(opened, tmp_path):
+    videos = opened(write_clip(tmp_path / "b", SynthClip(gop=12, b_frames=2)))
+    share = videos.indexes[0].is_droppable.mean()
+    assert share > 0.3
+    found = measure_speed(videos, (32, 32), workers=1)
+    assert found.speed.droppable_share == pytest.approx(share)
+
+
+def test_gops_that_cannot_be_decoded_are_left_out(opened, tmp_path):
+    good = write_clip(tmp_path / "good", SynthClip(gop=12))
+    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[0])
+    assert measure_speed(opened(bad), (32, 32), workers=1).gops == 3
+
+
+def test_where_nothing_can_be_decoded_it_is_said(opened, tmp_path):
+    good = write_clip(tmp_path / "good", SynthClip(num_frames=12, gop=12))
+    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=range(12))
+    with pytest.raises(DecodeError, match="cannot be decoded"):
+        measure_speed(opened(bad), (32, 32), workers=1)
+
+
+COUNTS = np.array([(1, 1, 1, 1), (0, 1, 1, 1), (0, 1, 30, 1), (0, 1, 30, 30)] * 5, np.float64)
+
+
+def test_times_are_shared_out_among_what_took_them():
+    shares = [0.004, 0.003, 0.002, 0.001]
+    assert share_out(COUNTS, COUNTS @ shares) == pytest.approx(shares)
+
+
+def test_one_hold_up_does_not_weigh_on_all():
+    shares = [0.004, 0.003, 0.002, 0.001]
+    seconds = COUNTS @ shares
+    seconds[2] += 5
+    assert share_out(COUNTS, seconds)[2] == pytest.approx(0.002, rel=0.2)
+
+
+@given(seconds=st.lists(st.floats(1e-4, 10), min_size=20, max_size=20))
+def test_nothing_takes_less_than_no_time(seconds):
+    shares = share_out(COUNTS, np.array(seconds))
+    assert min(shares) >= 0
+    assert max(shares) > 0
+
+
+def test_what_never_happened_takes_no_time():
+    counts = COUNTS.copy()
+    counts[:, 0] = 0
+    assert share_out(counts, counts @ [9, 0.003, 0.002, 0.001])[0] == 0
+
+
+@pytest.mark.parametrize(("max_open", "seconds"), [(128, 1), (2, 1), (1, 1 + 9 / 2)])
+def test_what_cannot_stay_open_is_opened_again_to_enter_a_gop(opened, tmp_path, max_open, seconds):
+    """Of two videos, one that may stay open is half of them."""
+    clips = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=12, gop=12)) for k in range(2)]
+    clock = OpeningTakesTenSeconds()
+    found = measure_speed(opened(*clips), (32, 32), workers=2, max_open=max_open, clock=clock)
+    assert found.speed.seconds_per_seek == pytest.approx(seconds)

@@ -1,0 +1,55 @@
+"""A trial delivers real batches and counts what they cost."""
+
+import pytest
+
+from headrace.decode.index_store import IndexStore
+from headrace.planner.plan_probe import run_trial
+from headrace.sampling.bursts import Bursts
+from headrace.sampling.frames import Permutation, Uniform
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.training.video_set import VideoSet
+
+
+@pytest.fixture
+def trial(tmp_path):
+    """Return a function: sampler, look-ahead -> Trial on 96 small frames."""
+    store = IndexStore(tmp_path / "index")
+    clips = [write_clip(tmp_path / f"{k}", SynthClip(gop=12)) for k in range(2)]
+    videos = VideoSet.open(clips, store=store)
+
+    def run(sampler, lookahead, **options):
+        options = {"batch_size": 8, "memory_budget": "1MiB", "seconds": 0.3, **options}
+        return run_trial(
+            videos, sampler, lookahead=lookahead, size=(32, 32), workers=2, store=store, **options
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("sampler", [Uniform(), Permutation(), Bursts(frames_per_burst=4, lanes=8)])
+def test_every_strategy_can_be_tried(trial, sampler):
+    found = trial(sampler, 96)
+    assert found.is_filled
+    assert found.frames > 0
+    assert found.frames_per_second == pytest.approx(found.frames / found.seconds)
+    assert 0 < found.most_held_bytes <= 2**20
+
+
+def test_the_memory_of_a_trial_is_what_was_held_and_two_batches(trial):
+    found = trial(Uniform(), 96)
+    assert found.memory_bytes == found.most_held_bytes + 2 * 8 * 32 * 32 * 3
+
+
+def test_what_batches_were_worth_is_told_for_the_rho_that_is_taken(trial):
+    bursts = Bursts(frames_per_burst=4, lanes=8)
+    uncorrelated, alike = (trial(bursts, 96, rho=rho) for rho in (0.0, 1.0))
+    assert (uncorrelated.design_effect, uncorrelated.inflation) == (1, 1)
+    assert alike.design_effect != 1 != alike.inflation
+
+
+def test_looking_ahead_decodes_less(trial):
+    assert trial(Uniform(), 384).amplification < 3 < trial(Uniform(), 1).amplification
+
+
+def test_a_window_that_is_never_filled_is_told(trial):
+    assert not trial(Uniform(), 20_000, seconds=0.01).is_filled

@@ -1,0 +1,161 @@
+"""A plan compares strategies on the user's own files, and says what it cannot."""
+
+import pytest
+
+from bench.opening_clock import OpeningTakesTenSeconds
+from headrace.decode.index_store import IndexStore
+from headrace.errors import ConfigError
+from headrace.planner.plan_config import PlanConfig
+from headrace.planner.plan_facts import loader_call
+from headrace.planner.planner import plan
+from headrace.testing import damage
+from headrace.testing.synth import SynthClip, write_clip
+
+
+@pytest.fixture
+def clips(tmp_path):
+    return [write_clip(tmp_path / f"{k}", SynthClip(gop=12)) for k in range(3)]
+
+
+@pytest.fixture
+def planned(tmp_path):
+    """Return a function: videos, options -> Plan of small frames on two threads."""
+
+    def run(videos, **options):
+        config = PlanConfig(
+            **{"batch_size": 8, "size": (32, 32), "memory_budget": "1MiB"} | options
+        )
+        return plan(videos, config, workers=2, store=IndexStore(tmp_path / "index"))
+
+    return run
+
+
+def test_a_plan_holds_the_videos_the_machine_and_the_strategies(planned, clips):
+    made = planned(clips)
+    contents = made.contents
+    assert (contents.videos, contents.frames, contents.gops) == (3, 144, 12)
+    assert (contents.gop_of_a_frame, contents.longest_gop) == (12, 12)
+    assert made.decoding.speed.workers == 2
+    assert made.recommendation.strategy in made.strategies
+    assert made.trials == {}
+    assert made.reencode.why_not == "GOPs are short already: 12 frames"
+
+
+def test_predictions_are_of_the_loader_s_own_window(planned, clips):
+    """All 144 frames fit into 1 MiB: a shuffle decodes each once, or again where epochs meet."""
+    made = planned(clips)
+    rows = {row.name: row for row in made.strategies}
+    assert rows["naive"].amplification == pytest.approx(6.5)
+    assert rows["look-ahead, shuffled"].amplification < 1.1
+
+
+@pytest.mark.parametrize(("memory", "seconds"), [("1MiB", 1 + 9 * 2 / 3), ("1GiB", 1)])
+def test_files_stay_open_in_a_plan_as_in_a_loader_of_that_memory(tmp_path, memory, seconds):
+    """1 MiB lets one file of three stay open, so two of three times another has to be opened."""
+    clips = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=12, gop=12)) for k in range(3)]
+    config = PlanConfig(batch_size=8, size=(32, 32), memory_budget=memory)
+    store, clock = IndexStore(tmp_path / "index"), OpeningTakesTenSeconds()
+    made = plan(clips, config, workers=3, store=store, clock=clock)
+    assert made.decoding.speed.seconds_per_seek == pytest.approx(seconds)
+
+
+def test_progress_is_told(planned, clips, tmp_path):
+    seen = []
+    plan(
+        clips,
+        PlanConfig(batch_size=8, size=(32, 32)),
+        workers=1,
+        on_progress=lambda what, done, of: seen.append((what, done, of)),
+        store=IndexStore(tmp_path / "index"),
+    )
+    assert seen[:3] == [("indexing", done, 3) for done in (1, 2, 3)]
+    assert [what for what, _, _ in seen[3:]][:2] == ["timing", "planning Uniform"]
+
+
+def test_what_can_be_run_is_run_beside_its_prediction(planned, clips):
+    made = planned(clips, trial_seconds=0.1)
+    assert list(made.trials) == [
+        row.name for row in made.strategies if row.name != "keyframes only"
+    ]
+    assert all(trial.frames > 0 for trial in made.trials.values())
+
+
+def test_videos_that_cannot_be_read_are_left_out_and_listed(planned, clips, tmp_path):
+    bad = tmp_path / "list.mp4"
+    damage.hls_text(bad)
+    made = planned([*clips, bad, tmp_path / "gone.mp4"])
+    assert made.contents.videos == 3
+    assert [error.source for error in made.contents.left_out] == [
+        str(bad),
+        str(tmp_path / "gone.mp4"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"memory_budget": "64KiB"}, "does not hold three batches of 8 frames"),
+        ({"memory_budget": "plenty"}, "a size must read like"),
+        (
+            {"batch_size": 145, "memory_budget": "1GiB"},
+            "larger than the set: the videos have 144 frames",
+        ),
+        ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
+        ({"size": (0, 32)}, "size must be numbers from 1 up, got 0, 32"),
+        ({"rho": 2}, r"rho must be in \[0, 1\], got 2"),
+        ({"trial_seconds": 0}, "trial_seconds must be > 0"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_with_what_is_possible(planned, clips, options, message):
+    with pytest.raises(ConfigError, match=message):
+        planned(clips, **options)
+
+
+def test_nothing_to_read_is_refused(planned, tmp_path):
+    with pytest.raises(ConfigError, match="got 1 that cannot be read"):
+        planned([tmp_path / "gone.mp4"])
+
+
+def test_clips_are_planned_as_a_clip_loader_reads_them(planned, clips):
+    """Clips of 8 frames, 2 apart, of GOPs of 12: the prediction is what a loader then decodes."""
+    options = {"num_frames": 8, "stride": 2, "batch_size": 2, "memory_budget": "4MiB"}
+    made = planned(clips, **options, trial_seconds=0.2)
+    names = [row.name for row in made.strategies]
+    assert names == ["naive", "look-ahead", "look-ahead, every start"]
+    assert [row.sampler.each_once for row in made.strategies] == ["videos", "videos", "starts"]
+    assert made.strategies[0].lookahead == 8
+    assert made.strategies[0].amplification > 2 > 2 * made.strategies[1].amplification
+    for row in made.strategies:
+        assert made.trials[row.name].amplification == pytest.approx(row.amplification, rel=0.25)
+    assert loader_call(made.strategies[2], made) == (
+        "ClipLoader(videos, batch_size=2, size=(32, 32), clips=RandomClips(num_frames=8, stride=2, "
+        "each_once='starts'), memory_budget='4MiB')"
+    )
+
+
+def test_clips_by_time_are_planned_and_videos_too_short_left_out(planned, clips, tmp_path):
+    short = write_clip(tmp_path / "short", SynthClip(num_frames=6))
+    made = planned([*clips, short], num_frames=4, fps="7.5", boundary="skip")
+    assert "fps='15/2', boundary='skip'" in loader_call(made.strategies[1], made)
+    with pytest.raises(ConfigError, match=r"short\.mp4 shows 0\.200 s"):
+        planned([*clips, short], num_frames=4, fps="7.5")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"stride": 2}, "stride, fps and boundary are of clips; give num_frames"),
+        ({"fps": "8"}, "give num_frames"),
+        ({"num_frames": 4, "frames_per_burst": 3}, "leave out one of the two"),
+        ({"num_frames": 4, "boundary": "cut"}, "boundary must be one of error, skip, pad,"),
+    ],
+)
+def test_options_of_clips_that_do_not_fit_are_refused(options, said):
+    with pytest.raises(ConfigError, match=said):
+        PlanConfig(**options)
+
+
+@pytest.mark.parametrize(("num_frames", "batches"), [(None, (128, 128)), (16, (8, 128))])
+def test_a_batch_is_that_of_the_loader(num_frames, batches):
+    config = PlanConfig(num_frames=num_frames)
+    assert (config.samples_per_batch, config.frames_per_batch) == batches
