@@ -25,7 +25,6 @@ from benchmarks.gpu_check.step import Step  # noqa: E402
 from benchmarks.gpu_check.steps import ALWAYS, Plan, steps_of  # noqa: E402
 from benchmarks.gpu_check.text import line, render  # noqa: E402
 from benchmarks.record import command, origin  # noqa: E402
-
 from headrace.errors import HeadraceError  # noqa: E402
 
 WRONG_USAGE = 2

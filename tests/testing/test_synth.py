@@ -1,36 +1,33 @@
-"""Clips are written where they should lie, the same each time, and as many streams as asked."""
+"""Clips are described, drawn and written as asked, the same each time."""
 
+from contextlib import contextmanager
 from fractions import Fraction
-from pathlib import Path
 
+import av
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
-from headrace.testing.synth import (
-    KINDS,
-    SynthClip,
-    Timing,
-    read_number,
-    write_clip,
-    write_streams,
-)
+from headrace.testing.synth import write_clip, write_streams
+from headrace.testing.synth_audio import write_audio
+from headrace.testing.synth_clip import Look, SynthClip, Timing
+from headrace.testing.synth_colour import Colour, tags_of, to_ycbcr
+from headrace.testing.synth_outside import can_encode
+from headrace.testing.synth_pixels import BARS, draw_picture, read_bars, read_number
+from headrace.video.number_code import MIN_SIDE, NUMBERS
 from media import read_frames, rgb
 
 
-def test_the_suffix_is_the_containers(tmp_path: Path) -> None:
+def test_the_suffix_is_the_containers(tmp_path):
     clip = SynthClip(num_frames=2, container="mkv")
     assert write_clip(tmp_path / "v1.5", clip) == tmp_path / "v1.5.mkv"
     assert write_clip(tmp_path / "b.mkv", clip) == tmp_path / "b.mkv"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_same_clip_is_the_same_file(kind: str, tmp_path: Path) -> None:
-    first, second = (write_clip(tmp_path / name, KINDS[kind]) for name in ("first", "second"))
-    assert first.read_bytes() == second.read_bytes()
-
-
 @pytest.mark.parametrize("container", ["mp4", "mkv"])
-def test_a_file_holds_several_streams(container: str, tmp_path: Path) -> None:
+def test_a_file_holds_several_streams(container, tmp_path):
     clips = [
         SynthClip(container=container, num_frames=20, b_frames=2),
         SynthClip(container=container, num_frames=7, size=(64, 64), frame_rate=Fraction(10)),
@@ -42,18 +39,219 @@ def test_a_file_holds_several_streams(container: str, tmp_path: Path) -> None:
         assert (frames[0].height, frames[0].width) == clip.size
 
 
-def test_streams_of_one_file_share_a_container(tmp_path: Path) -> None:
+def test_streams_of_one_file_share_a_container(tmp_path):
     clips = [SynthClip(container="mp4"), SynthClip(container="mkv")]
     with pytest.raises(ConfigError, match=r"share one container, got \['mkv', 'mp4'\]"):
         write_streams(tmp_path / "two", clips)
 
 
-def test_a_codec_the_container_cannot_hold_is_an_error(tmp_path: Path) -> None:
+def test_a_codec_the_container_cannot_hold_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="does not support"):
         write_clip(tmp_path / "clip", SynthClip(codec="vp9", container="h264"))
 
 
-def test_a_start_between_frames_is_kept(tmp_path: Path) -> None:
+def test_a_start_between_frames_is_kept(tmp_path):
     clip = SynthClip(num_frames=3, timing=Timing(start_seconds=Fraction(1, 100)))
     frames = read_frames(write_clip(tmp_path / "clip", clip))
     assert [f.pts * f.time_base for f in frames] == list(clip.pts_seconds)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: SynthClip(num_frames=0), "num_frames must be in"),
+        (lambda: SynthClip(num_frames=1 << 17), "num_frames must be in"),
+        (lambda: SynthClip(size=(16, 128)), "size must be at least 32x32"),
+        (lambda: SynthClip(size=(75, 53)), "needs even sizes"),
+        (lambda: SynthClip(codec="vp9", b_frames=2), "vp9 has no B-frames"),
+        (lambda: SynthClip(open_gop=True), "an open GOP needs b_frames >= 1"),
+        (lambda: SynthClip(structure="hidden_packets"), "is for vp8, vp9, got codec 'h264'"),
+        (lambda: SynthClip(codec="hevc", structure="intra_refresh"), "is for h264"),
+        (lambda: SynthClip(codec="mpeg4", structure="interlaced"), "is for h264, mpeg2video"),
+        (lambda: SynthClip(container="mkv", timing=Timing(preroll=2)), "needs an edit list"),
+        (lambda: SynthClip(timing=Timing(start_seconds=Fraction(-1))), "use ts"),
+        (lambda: SynthClip(timing=Timing(durations_seconds=(Fraction(0),))), "above zero"),
+    ],
+)
+def test_a_contradiction_is_an_error(build, message):
+    with pytest.raises(ConfigError, match=message):
+        build()
+
+
+def test_odd_sizes_are_fine_where_chroma_is_not_subsampled():
+    assert SynthClip(size=(75, 53), look=Look(pixel_format="yuv444p")).size == (75, 53)
+
+
+@pytest.mark.parametrize(
+    ("fields", "seconds"),
+    [
+        ({"num_frames": 3, "frame_rate": Fraction(30_000, 1001)}, (0, "1001/30000", "2002/30000")),
+        (
+            {
+                "timing": Timing(start_seconds=Fraction(2), durations_seconds=(1, 5)),
+                "num_frames": 4,
+            },
+            (2, 3, 8, 9),
+        ),
+    ],
+)
+def test_times_follow_the_frame_rate_or_the_durations_which_repeat(fields, seconds):
+    assert SynthClip(**fields).pts_seconds == tuple(map(Fraction, seconds))
+
+
+def test_preroll_counts_up_to_the_first_frame_shown():
+    clip = SynthClip(num_frames=2, frame_rate=Fraction(10), timing=Timing(preroll=2))
+    numbers = [(p.number, p.seconds * 10) for p in clip.pictures]
+    assert numbers == [(65_534, -2), (65_535, -1), (0, 0), (1, 1)]
+
+
+def test_hidden_pictures_lie_between_frames():
+    clip = SynthClip(codec="vp8", container="webm", structure="hidden_packets", num_frames=8)
+    numbers = [(p.number, p.is_hidden) for p in clip.pictures]
+    assert numbers[4:7] == [(4, False), (7, True), (5, False)]
+    assert sum(p.is_hidden for p in clip.pictures) == 1
+
+
+@pytest.mark.parametrize(
+    ("matrix", "full_range", "rgb", "expected"),
+    [
+        ("bt601", False, (255, 255, 255), (235, 128, 128)),
+        ("bt601", False, (0, 0, 0), (16, 128, 128)),
+        ("bt601", False, (255, 0, 0), (81, 90, 240)),
+        ("bt601", False, (0, 255, 0), (145, 54, 34)),
+        ("bt601", False, (0, 0, 255), (41, 240, 110)),
+        ("bt709", False, (255, 0, 0), (63, 102, 240)),
+        ("bt709", False, (0, 255, 0), (173, 42, 26)),
+        ("bt709", False, (0, 0, 255), (32, 240, 118)),
+        ("bt709", True, (255, 255, 255), (255, 128, 128)),
+        ("bt709", True, (0, 0, 0), (0, 128, 128)),
+        ("bt709", True, (0, 255, 0), (182, 30, 12)),
+        ("bt2020", False, (255, 0, 0), (74, 97, 240)),
+        ("bt2020", False, (0, 0, 255), (29, 240, 119)),
+    ],
+)
+def test_colours_have_the_levels_of_the_standard(matrix, full_range, rgb, expected):
+    picture = np.full((2, 4, 3), rgb, np.uint8)
+    planes = to_ycbcr(picture, Colour(matrix=matrix, full_range=full_range))
+    assert planes.shape == (3, 2, 4)
+    assert tuple(planes[:, 0, 0]) == expected
+
+
+def test_tags_are_the_code_points_of_h273():
+    assert tags_of(Colour(matrix="bt601")) == (6, 6, 6, 1)
+    assert tags_of(Colour(matrix="bt709", full_range=True)) == (1, 1, 1, 2)
+    assert tags_of(Colour(matrix="bt2020")) == (9, 9, 14, 1)
+
+
+def test_sound_alone_has_no_video_stream(tmp_path):
+    path = write_audio(tmp_path / "tone")
+    assert path.name == "tone.mp3"
+    with av.open(str(path)) as container:
+        assert [stream.type for stream in container.streams] == ["audio"]
+        samples = np.concatenate([f.to_ndarray()[0] for f in container.decode(audio=0)])
+    assert len(samples) > 40_000
+    assert samples.std() > 0.1
+
+
+def test_cover_art_shows_as_a_video_stream_of_one_attached_picture(tmp_path):
+    with av.open(str(write_audio(tmp_path / "song", cover_art=True))) as container:
+        (video,) = container.streams.video
+        assert video.disposition == av.stream.Disposition.attached_pic
+        assert len(list(container.decode(video))) == 1
+        assert len(container.streams.audio) == 1
+
+
+THEORA = SynthClip(codec="theora", container="ogg", num_frames=20)
+
+
+def test_without_the_program_what_pyav_encodes_is_written_and_else_it_is_named(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setenv("PATH", "")
+    assert can_encode(SynthClip())
+    assert not can_encode(THEORA)
+    with pytest.raises(ValueError, match="theora needs the program ffmpeg, which is not here"):
+        write_clip(tmp_path / "clip", THEORA)
+
+
+@pytest.mark.parametrize("clip", [THEORA] if can_encode(THEORA) else [])
+def test_frames_carry_their_numbers(clip, tmp_path):
+    path = write_clip(tmp_path / "clip", clip)
+    assert [read_number(rgb(frame)) for frame in read_frames(path)] == list(range(20))
+
+
+NUMBER = st.integers(0, NUMBERS - 1)
+SIZE = st.tuples(st.integers(MIN_SIDE, 200), st.integers(MIN_SIDE, 200))
+
+
+def shrunk(picture, size):
+    """Scale by taking the nearest pixel: the crudest way there is."""
+    rows = (np.arange(size[0]) + 0.5) * picture.shape[0] // size[0]
+    columns = (np.arange(size[1]) + 0.5) * picture.shape[1] // size[1]
+    return picture[rows.astype(int)][:, columns.astype(int)]
+
+
+@given(number=st.integers(-NUMBERS, 2 * NUMBERS), size=SIZE, bars=st.booleans())
+def test_the_number_drawn_is_the_number_read_also_scaled_down_and_wraps_around(number, size, bars):
+    assert read_number(draw_picture(number, size, bars=bars)) == number % NUMBERS
+    assert read_number(draw_picture(number, (96, 128))) == number % NUMBERS
+    assert read_number(shrunk(draw_picture(number, (270, 480)), (64, 64))) == number % NUMBERS
+
+
+@contextmanager
+def no_number():
+    with pytest.raises(ValueError, match="no frame number here"):
+        yield
+
+
+@given(number=NUMBER)
+def test_a_mirrored_or_turned_picture_has_no_number(number):
+    picture = draw_picture(number, (96, 96))
+    for turns in range(4):
+        for turned in (np.rot90(picture, turns), np.rot90(picture[:, ::-1], turns)):
+            if not np.array_equal(turned, picture):
+                with no_number():
+                    read_number(turned)
+
+
+@given(numbers=st.lists(NUMBER, min_size=2, max_size=2, unique=True))
+def test_two_pictures_blended_have_no_number(numbers):
+    first, second = (draw_picture(number, (96, 128)).astype(int) for number in numbers)
+    with no_number():
+        read_number(((first + second) // 2).astype(np.uint8))
+
+
+@given(number=NUMBER, places=st.sets(st.integers(0, 29), min_size=1, max_size=3))
+def test_up_to_three_wrong_blocks_are_an_error(number, places):
+    picture = draw_picture(number, (80, 60))
+    for place in places:
+        row, column = divmod(place, 6)
+        block = picture[10 * row : 10 * row + 10, 10 * column : 10 * column + 10]
+        block[:] = 255 - block
+    with no_number():
+        read_number(picture)
+
+
+@pytest.mark.parametrize("level", [0, 128, 255])
+def test_a_flat_picture_has_no_number(level):
+    with no_number():
+        read_number(np.full((96, 128, 3), level, np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((96, 128), "u1"), ((3, 96, 128), "u1"), ((96, 128, 3), "f4")]
+)
+def test_a_frame_of_another_layout_is_an_error(shape, dtype):
+    with pytest.raises(ValueError, match=r"must be uint8 \[H, W, 3\]"):
+        read_number(np.zeros(shape, dtype))
+
+
+def test_the_bars_have_their_colours():
+    assert np.array_equal(read_bars(draw_picture(5, (96, 128), bars=True)), BARS)
+
+
+def test_the_texture_moves_and_is_no_plain_shift():
+    before, after = (draw_picture(number, (96, 128))[60:].astype(int) for number in (5, 6))
+    shifts = [(dy, dx) for dy in range(-4, 5) for dx in range(-4, 5)]
+    differences = [np.abs(np.roll(before, s, (0, 1)) - after)[8:-8, 8:-8].mean() for s in shifts]
+    assert min(differences) > 2

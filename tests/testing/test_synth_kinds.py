@@ -1,8 +1,6 @@
 """Every kind carries its numbers in order, and is what its name says."""
 
-from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 
 import av
 import numpy as np
@@ -13,81 +11,177 @@ from av.video.frame import PictureType
 from headrace.testing.synth import BARS, KINDS, read_bars, read_number, write_clip
 from headrace.testing.synth_colour import tags_of
 from headrace.video.number_code import NUMBERS
-from media import PlainPacket, read_frames, read_packets, rgb
+from media import read_frames, read_packets, rgb
+from testing.reading import keyframes_of
+from tests.kit.synth_wide import WIDE_KINDS
 
-Written = Callable[[str], Path]
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """Write a kind, once for all tests of this file."""
-    folder = tmp_path_factory.mktemp("kinds")
-    paths: dict[str, Path] = {}
-
-    def write(kind: str) -> Path:
-        if kind not in paths:
-            paths[kind] = write_clip(folder / kind, KINDS[kind])
-        return paths[kind]
-
-    return write
+ALL = {**KINDS, **WIDE_KINDS}
+IDR, PARAMETER_SET, ACCESS_UNIT = 5, 7, 9
+CRA, RASL = 21, {8, 9}
 
 
-def types_of(path: Path) -> str:
+def pictures_of(path, look, size=None):
+    frames = [frame.reformat(*size) if size else frame for frame in read_frames(path)]
+    return [rgb(frame, rotation=look.rotation, mirrored=look.mirrored) for frame in frames]
+
+
+def types_of(path):
     """Picture types in the order shown, a letter each."""
     return "".join(PictureType(frame.pict_type).name for frame in read_frames(path))
 
 
-def leading_of(packets: list[PlainPacket]) -> list[int]:
+def intra_types_of(path):
+    """The first picture type, and how many are I."""
+    return types_of(path)[0], types_of(path).count("I")
+
+
+def leading_of(path):
     """For each keyframe, how many packets after it in the file are shown before it."""
-    keyframes = [place for place, packet in enumerate(packets) if packet.is_keyframe]
-    return [sum(p.pts < packets[k].pts for p in packets[k:]) for k in keyframes]
+    packets = read_packets(path)
+    return [sum(p.pts < packets[k].pts for p in packets[k:]) for k in keyframes_of(path)]
+
+
+def nals(payload):
+    """NAL units of an MP4 sample, each behind its length in four bytes, or of Annex B."""
+    if payload[:3] == b"\0\0\0" and payload[3] == 1:
+        return payload.split(b"\0\0\1")[1:]
+    units = []
+    while payload:
+        stop = 4 + int.from_bytes(payload[:4], "big")
+        units.append(payload[4:stop])
+        payload = payload[stop:]
+    return units
+
+
+def h264_types_of(packet):
+    return [nal[0] & 0x1F for nal in nals(packet.payload)]
+
+
+def have_idr(path):
+    """Whether each keyframe is an IDR."""
+    return [IDR in h264_types_of(p) for p in read_packets(path) if p.is_keyframe]
+
+
+def referred_b_frames_of(path):
+    types = {frame.pts: frame.pict_type for frame in read_frames(path)}
+    b_packets = [p for p in read_packets(path) if types[p.pts] == PictureType.B]
+    return sum(any(nal[0] & 0x60 for nal in nals(p.payload)) for p in b_packets)
+
+
+def hidden_of(path):
+    """How many packets more there are than frames."""
+    return len(read_packets(path)) - len(read_frames(path))
+
+
+def start_of(path):
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        return stream.start_time * stream.time_base
+
+
+def determinant_of(path):
+    matrix = np.frombuffer(bytes(read_frames(path)[0].side_data["DISPLAYMATRIX"]), np.int32)
+    return round(np.linalg.det(matrix.reshape(3, 3)[:2, :2] / 65_536))
+
+
+def turn_of(path):
+    """The rotation of the display matrix and the stored size."""
+    frame = read_frames(path)[0]
+    assert "DISPLAYMATRIX" in frame.side_data
+    return frame.rotation, (frame.height, frame.width)
+
+
+def times_of(path):
+    return {(packet.pts, packet.dts) for packet in read_packets(path)}
+
+
+def is_interlaced(path):
+    return {bool(frame.interlaced_frame) for frame in read_frames(path)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fact", "expected"),
+    [
+        ("h264", types_of, ("I" + 11 * "P") * 4),
+        ("h264_intra_refresh", types_of, "I" + 47 * "P"),
+        ("h264_intra_refresh", keyframes_of, [0, 12, 24, 36]),
+        ("h264_intra_refresh_30", keyframes_of, [0, 30, 60, 90]),
+        ("h264_intra_refresh_30", intra_types_of, ("I", 1)),
+        ("h264_intra_refresh_b", keyframes_of, [0, 28, 58, 88]),
+        ("h264_intra_refresh_b", intra_types_of, ("I", 1)),
+        ("h264_long_gop", keyframes_of, [0, 250]),
+        ("h264_one_frame", keyframes_of, [0]),
+        ("h264_one_frame", hidden_of, 0),
+        ("mjpeg", keyframes_of, [*range(48)]),
+        ("ffv1", keyframes_of, [*range(48)]),
+        ("av1_open_gop", keyframes_of, [0]),
+        ("h264_open_gop", have_idr, [True, False, False, False]),
+        ("h264_open_pyramid_ts", have_idr, [True, False, False, False]),
+        ("h264_b_frames", referred_b_frames_of, 0),
+        ("vp8_hidden", hidden_of, 6),
+        ("vp9_hidden", hidden_of, 4),
+        ("late_start", start_of, 5),
+        ("ts", start_of, 1),
+        ("ts_late_start", start_of, 31_815),
+        ("ts_negative_start", start_of, -5),
+        ("annex_b", times_of, {(None, None)}),
+        ("rotated_90", turn_of, (90, (128, 96))),
+        ("rotated_180", turn_of, (-180, (96, 128))),
+        ("rotated_270", turn_of, (-90, (128, 96))),
+        ("mirrored_and_rotated", turn_of, (90, (128, 96))),
+        ("mirrored", turn_of, (-180, (96, 128))),
+        ("mirrored", determinant_of, -1),
+        ("mirrored_and_rotated", determinant_of, -1),
+        ("rotated_90", determinant_of, 1),
+        ("rotated_180", determinant_of, 1),
+        ("mpeg2_mpg_interlaced", is_interlaced, {True}),
+        ("mpeg2_ts_interlaced", is_interlaced, {True}),
+        ("h264_interlaced", is_interlaced, {True}),
+    ],
+)
+def test_a_kind_is_what_its_name_says(kind, fact, expected, written):
+    assert fact(written(kind)) == expected
+
+
+def test_no_name_is_in_both_tables():
+    assert set(KINDS) & set(WIDE_KINDS) == set()
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_plain_reading_finds_every_number_in_order(kind, written):
+    pictures = pictures_of(written(kind), ALL[kind].look)
+    assert [read_number(picture) for picture in pictures] == list(range(ALL[kind].num_frames))
+    assert {picture.shape[:2] for picture in pictures} == {ALL[kind].size}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_plain_reading_finds_every_number_in_order(kind: str, written: Written) -> None:
-    clip = KINDS[kind]
-    look = clip.look
-    pictures = [
-        rgb(frame, rotation=look.rotation, mirrored=look.mirrored)
-        for frame in read_frames(written(kind))
-    ]
-    assert [read_number(picture) for picture in pictures] == list(range(clip.num_frames))
-    assert {picture.shape[:2] for picture in pictures} == {clip.size}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_numbers_survive_scaling_down_to_64(kind: str, written: Written) -> None:
-    look = KINDS[kind].look
-    frames = read_frames(written(kind))[::5]
-    small = [
-        rgb(f.reformat(64, 64), rotation=look.rotation, mirrored=look.mirrored) for f in frames
-    ]
+def test_numbers_survive_scaling_down_to_64(kind, written):
+    small = pictures_of(written(kind), KINDS[kind].look, (64, 64))[::5]
     assert [read_number(picture) for picture in small] == list(range(0, KINDS[kind].num_frames, 5))
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if KINDS[k].container not in ("h264", "avi")])
-def test_frames_are_shown_when_the_clip_says(kind: str, written: Written) -> None:
-    clip = KINDS[kind]
+def test_frames_are_shown_when_the_clip_says(kind, written):
     frames = read_frames(written(kind))
-    shown = [frame.pts * frame.time_base for frame in frames]
-    half_a_tick = frames[0].time_base / 2
-    for seconds, expected in zip(shown, clip.pts_seconds, strict=True):
-        assert abs(seconds - expected) <= half_a_tick
+    for frame, expected in zip(frames, KINDS[kind].pts_seconds, strict=True):
+        assert abs(frame.pts * frame.time_base - expected) <= frame.time_base / 2
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_the_stream_is_of_the_codec_and_format_asked_for(kind, written):
+    """One decoder reads H.263 in both of its versions."""
+    clip = ALL[kind]
+    with av.open(str(written(kind))) as container:
+        context = container.streams.video[0].codec_context
+        assert context.codec.canonical_name == clip.codec.replace("h263p", "h263")
+        is_full = clip.look.colour is not None and clip.look.colour.full_range
+        expected = "yuvj420p" if is_full else clip.look.pixel_format
+        assert context.pix_fmt == expected or kind in WIDE_KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_stream_is_of_the_codec_and_format_asked_for(kind: str, written: Written) -> None:
-    clip = KINDS[kind]
-    with av.open(str(written(kind))) as container:
-        context = container.streams.video[0].codec_context
-        assert context.codec.canonical_name == clip.codec
-        is_full = clip.look.colour is not None and clip.look.colour.full_range
-        expected = "yuvj420p" if is_full else clip.look.pixel_format
-        assert context.pix_fmt == expected
-
-
-def test_h264_has_no_b_frames_and_closed_gops(written: Written) -> None:
-    assert types_of(written("h264")) == ("I" + 11 * "P") * 4
+def test_the_same_clip_is_the_same_file(kind, written, tmp_path):
+    assert write_clip(tmp_path / "again", KINDS[kind]).read_bytes() == written(kind).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -99,142 +193,84 @@ def test_h264_has_no_b_frames_and_closed_gops(written: Written) -> None:
         ("mpeg4", "IBBPBBPBBP"),
     ],
 )
-def test_closed_gops_hold_b_frames(kind: str, gop_types: str, written: Written) -> None:
+def test_closed_gops_hold_b_frames(kind, gop_types, written):
     assert types_of(written(kind)).startswith(gop_types + gop_types)
-    assert set(leading_of(read_packets(written(kind)))) == {0}
+    assert set(leading_of(written(kind))) == {0}
 
 
 @pytest.mark.parametrize(
     ("kind", "leading"), [("h264_open_gop", 2), ("hevc_open_gop", 3), ("mpeg4_open_gop", 2)]
 )
-def test_open_gops_have_leading_pictures(kind: str, leading: int, written: Written) -> None:
-    first, *others = leading_of(read_packets(written(kind)))
-    assert first == 0
-    assert others[:3] == [leading] * 3
+def test_open_gops_have_leading_pictures(kind, leading, written):
+    assert leading_of(written(kind))[:4] == [0, leading, leading, leading]
 
 
-def test_h264_open_gops_start_without_idr(written: Written) -> None:
-    keyframes = [p for p in read_packets(written("h264_open_gop")) if p.is_keyframe]
-    assert [5 in h264_nal_types(p.payload) for p in keyframes] == [True, False, False, False]
+@pytest.mark.parametrize("kind", ["mpeg2_mpg_open_gop", "mpeg1_mpg_open_gop", "mpeg2_vob"])
+def test_open_gops_of_mpeg_have_leading_pictures(kind, written):
+    packets = read_packets(written(kind))
+    for start in keyframes_of(written(kind))[1:-1]:
+        assert all(packet.pts < packets[start].pts for packet in packets[start + 1 : start + 3])
 
 
-def test_hevc_open_gops_start_with_cra_and_rasl(written: Written) -> None:
-    cra, rasl = 21, (8, 9)
-    types = [hevc_nal_types(p.payload) for p in read_packets(written("hevc_open_gop"))]
-    starts = [place for place, nals in enumerate(types) if cra in nals]
+def test_hevc_open_gops_start_with_cra_and_rasl(written):
+    packets = read_packets(written("hevc_open_gop"))
+    types = [{nal[0] >> 1 & 0x3F for nal in nals(packet.payload)} for packet in packets]
+    starts = [place for place, units in enumerate(types) if CRA in units]
     assert starts == [9, 21, 33]
     for start in starts:
-        assert all(set(nals) & set(rasl) for nals in types[start + 1 : start + 4])
+        assert all(units & RASL for units in types[start + 1 : start + 4])
 
 
-def test_a_b_pyramid_refers_to_b_frames(written: Written) -> None:
-    def referred_b_frames(kind: str) -> int:
-        types = {f.pts: f.pict_type for f in read_frames(written(kind))}
-        b_packets = [p for p in read_packets(written(kind)) if types[p.pts] == PictureType.B]
-        return sum(any(nal[0] & 0x60 for nal in nals(p.payload)) for p in b_packets)
-
-    assert referred_b_frames("h264_b_frames") == 0
-    assert referred_b_frames("h264_b_pyramid") >= 9
+def test_a_b_pyramid_refers_to_b_frames(written):
+    assert referred_b_frames_of(written("h264_b_pyramid")) >= 9
 
 
-def test_intra_refresh_has_keyframes_that_are_p_frames(written: Written) -> None:
-    packets = read_packets(written("h264_intra_refresh"))
-    assert [place for place, p in enumerate(packets) if p.is_keyframe] == [0, 12, 24, 36]
-    assert types_of(written("h264_intra_refresh")) == "I" + 47 * "P"
-
-
-def test_the_long_gop_is_250_frames(written: Written) -> None:
-    packets = read_packets(written("h264_long_gop"))
-    assert [place for place, p in enumerate(packets) if p.is_keyframe] == [0, 250]
-
-
-def test_one_frame_is_one_packet(written: Written) -> None:
-    assert len(read_packets(written("h264_one_frame"))) == 1
-
-
-@pytest.mark.parametrize("kind", ["mjpeg", "ffv1"])
-def test_intra_codecs_have_only_keyframes(kind: str, written: Written) -> None:
-    assert all(packet.is_keyframe for packet in read_packets(written(kind)))
-
-
-@pytest.mark.parametrize(("kind", "hidden"), [("vp8_hidden", 6), ("vp9_hidden", 4)])
-def test_hidden_pictures_make_more_packets_than_frames(
-    kind: str, hidden: int, written: Written
-) -> None:
-    assert len(read_packets(written(kind))) == len(read_frames(written(kind))) + hidden
-
-
-def test_hidden_vp8_pictures_are_referred_to(written: Written) -> None:
+def test_hidden_vp8_pictures_are_referred_to(written):
     """Without them the frames up to the next keyframe are wrong."""
-    with av.open(str(written("vp8_hidden"))) as container:
-        decoder = av.CodecContext.create("vp8", "r")
-        seen = [
-            decoder.decode(av.Packet(bytes(packet)))
-            for packet in container.demux(video=0)
-            if packet.size and bytes(packet)[0] & 0x10
-        ]
+    decoder = av.CodecContext.create("vp8", "r")
+    payloads = [packet.payload for packet in read_packets(written("vp8_hidden"))]
+    seen = [decoder.decode(av.Packet(each)) for each in payloads if each[0] & 0x10]
     pictures = [rgb(frame) for frames in seen for frame in frames]
     shown = [rgb(frame) for frame in read_frames(written("vp8_hidden"))]
     assert np.array_equal(pictures[4], shown[4])
     assert not np.array_equal(pictures[5], shown[5])
 
 
-def test_vp9_packs_hidden_pictures_into_superframes(written: Written) -> None:
-    with av.open(str(written("vp9"))) as container:
+@pytest.mark.parametrize(
+    ("kind", "splitter"), [("vp9", "vp9_superframe_split"), ("av1", "av1_frame_split")]
+)
+def test_hidden_pictures_are_packed_with_those_that_are_shown(kind, splitter, written):
+    with av.open(str(written(kind))) as container:
         stream = container.streams.video[0]
-        splitter = BitStreamFilterContext("vp9_superframe_split", in_stream=stream)
+        split = BitStreamFilterContext(splitter, in_stream=stream)
         packets = [packet for packet in container.demux(stream) if packet.size]
         assert len(packets) == 48
-        assert sum(len(splitter.filter(packet)) for packet in packets) > 48
-
-
-def test_av1_has_hidden_frames(written: Written) -> None:
-    with av.open(str(written("av1"))) as container:
-        stream = container.streams.video[0]
-        splitter = BitStreamFilterContext("av1_frame_split", in_stream=stream)
-        packets = [packet for packet in container.demux(stream) if packet.size]
-        assert len(packets) == 48
-        assert sum(len(splitter.filter(packet)) for packet in packets) > 48
+        assert sum(len(split.filter(packet)) for packet in packets) > 48
 
 
 @pytest.mark.parametrize("kind", ["vfr_mp4", "vfr_mkv"])
-def test_uneven_durations_are_uneven_and_have_gaps(kind: str, written: Written) -> None:
-    frames = read_frames(written(kind))
-    times = [frame.pts * frame.time_base for frame in frames]
+def test_uneven_durations_are_uneven_and_have_gaps(kind, written):
+    times = [frame.pts * frame.time_base for frame in read_frames(written(kind))]
     steps = {round(float(after - before), 3) for before, after in pairwise(times)}
     assert len(steps) >= 6
     assert 5.0 in steps
 
 
-@pytest.mark.parametrize(
-    ("kind", "start_seconds"),
-    [("late_start", 5), ("ts", 1), ("ts_late_start", 31_815), ("ts_negative_start", -5)],
-)
-def test_the_stream_starts_when_it_says(kind: str, start_seconds: int, written: Written) -> None:
-    with av.open(str(written(kind))) as container:
-        stream = container.streams.video[0]
-        assert stream.start_time * stream.time_base == start_seconds
-
-
-def test_preroll_is_decoded_and_not_shown(written: Written) -> None:
+def test_preroll_is_decoded_and_not_shown_and_counts_down_from_the_last_number(written):
     packets = read_packets(written("preroll"))
     assert (len(packets), len(read_frames(written("preroll")))) == (53, 48)
     assert [p.pts < 0 for p in packets] == [p.is_discard for p in packets]
     assert sum(p.is_discard for p in packets) == 5
     assert not any(p.is_keyframe for p in packets if p.pts == 0)
-
-
-def test_preroll_counts_down_from_the_last_number(written: Written) -> None:
     decoder = av.CodecContext.create("h264", "r")
     with av.open(str(written("preroll"))) as container:
         decoder.extradata = container.streams.video[0].codec_context.extradata
-    packets = read_packets(written("preroll"))
     decoded = [frame for p in packets for frame in decoder.decode(av.Packet(p.payload))]
     counted = [read_number(rgb(frame)) for frame in decoded[:7]]
     assert counted == [*range(NUMBERS - 5, NUMBERS), 0, 1]
 
 
-def test_avi_has_no_presentation_times(written: Written) -> None:
+def test_avi_has_no_presentation_times(written):
     """FFmpeg makes them up: one frame late for MPEG-4, in the order of decoding for H.264."""
     late = read_frames(written("avi_mpeg4"))
     assert [frame.pts for frame in late] == list(range(1, 49))
@@ -242,74 +278,33 @@ def test_avi_has_no_presentation_times(written: Written) -> None:
     assert shuffled != sorted(shuffled)
 
 
-def test_annex_b_has_no_timing_at_all(written: Written) -> None:
-    assert {(p.pts, p.dts) for p in read_packets(written("annex_b"))} == {(None, None)}
-
-
-@pytest.mark.parametrize(
-    ("kind", "rotation", "stored"),
-    [
-        ("rotated_90", 90, (128, 96)),
-        ("rotated_180", -180, (96, 128)),
-        ("rotated_270", -90, (128, 96)),
-        ("mirrored_and_rotated", 90, (128, 96)),
-        ("mirrored", -180, (96, 128)),
-    ],
-)
-def test_the_display_matrix_is_in_the_side_data(
-    kind: str, rotation: int, stored: tuple[int, int], written: Written
-) -> None:
-    frame = read_frames(written(kind))[0]
-    assert "DISPLAYMATRIX" in frame.side_data
-    assert frame.rotation == rotation
-    assert (frame.height, frame.width) == stored
-
-
-def test_only_mirrored_matrices_have_a_negative_determinant(written: Written) -> None:
-    def determinant(kind: str) -> int:
-        matrix = np.frombuffer(
-            bytes(read_frames(written(kind))[0].side_data["DISPLAYMATRIX"]), np.int32
-        ).reshape(3, 3)
-        return round(np.linalg.det(matrix[:2, :2] / 65_536))
-
-    assert determinant("mirrored") == determinant("mirrored_and_rotated") == -1
-    assert determinant("rotated_90") == determinant("rotated_180") == 1
-
-
 @pytest.mark.parametrize("kind", ["bt601", "bt709", "bt709_full", "bt2020"])
-def test_colours_are_tagged_and_come_out_as_they_went_in(kind: str, written: Written) -> None:
+def test_colours_are_tagged_and_come_out_as_they_went_in(kind, written):
     frame = read_frames(written(kind))[0]
     tags = (frame.colorspace, frame.color_primaries, frame.color_trc, frame.color_range)
     assert tags == tags_of(KINDS[kind].look.colour)
     assert np.abs(read_bars(rgb(frame)) - BARS).max() <= 4
 
 
-def test_the_wrong_matrix_shows_in_the_bars(written: Written) -> None:
-    frame = read_frames(written("bt709"))[0]
+def test_the_wrong_matrix_or_range_shows_in_the_bars(written):
+    frame, full = (read_frames(written(kind))[0] for kind in ("bt709", "bt709_full"))
     wrong = frame.to_ndarray(format="rgb24", src_colorspace="ITU601")
     assert np.abs(read_bars(wrong) - BARS).max() > 12
-
-
-def test_the_wrong_range_shows_in_the_bars(written: Written) -> None:
-    frame = read_frames(written("bt709_full"))[0]
-    untagged = av.VideoFrame.from_ndarray(frame.to_ndarray(), format="yuv420p")
+    untagged = av.VideoFrame.from_ndarray(full.to_ndarray(), format="yuv420p")
     wrong = untagged.to_ndarray(format="rgb24", src_colorspace="ITU709")
     assert np.abs(read_bars(wrong) - BARS).max() > 8
 
 
-def nals(payload: bytes) -> list[bytes]:
-    """NAL units of an MP4 sample, each behind its length in four bytes."""
-    units = []
-    while payload:
-        stop = 4 + int.from_bytes(payload[:4], "big")
-        units.append(payload[4:stop])
-        payload = payload[stop:]
-    return units
+@pytest.mark.parametrize("kind", ["h264_fragmented", "hevc_fragmented"])
+def test_fragments_have_boxes_of_their_own(kind, written):
+    assert written(kind).read_bytes().count(b"moof") >= 4
 
 
-def h264_nal_types(payload: bytes) -> list[int]:
-    return [nal[0] & 0x1F for nal in nals(payload)]
-
-
-def hevc_nal_types(payload: bytes) -> list[int]:
-    return [nal[0] >> 1 & 0x3F for nal in nals(payload)]
+def test_encoder_options_and_bitstream_filters_reach_the_packets(written):
+    [first, *_] = read_packets(written("h264_slices"))
+    assert b"cabac=0" in first.payload
+    assert b"slices=4" in first.payload
+    delimited = read_packets(written("h264_access_units"))
+    assert {h264_types_of(packet)[0] for packet in delimited} == {ACCESS_UNIT}
+    for packet in read_packets(written("h264_headers_within")):
+        assert (h264_types_of(packet)[0] == PARAMETER_SET) == packet.is_keyframe

@@ -4,7 +4,7 @@ path = write_clip(tmp_path / "clip", SynthClip(codec="h264", gop=12, b_frames=2)
 numbers = [read_number(frame) for frame in decode(path)]    # must be 0, 1, 2, ...
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,12 +18,14 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.testing.synth_clip import Look, SynthClip, Timing
+from headrace.testing.synth_clip import Look, Picture, SynthClip, Timing
 from headrace.testing.synth_colour import Colour, tags_of, to_ycbcr
 from headrace.testing.synth_containers import muxer_of, muxer_options
 from headrace.testing.synth_encoders import encoder_of
 from headrace.testing.synth_kinds import KINDS
+from headrace.testing.synth_outside import is_outside, write_outside
 from headrace.testing.synth_pixels import BARS, draw_picture, read_bars, read_number
+from headrace.video.planes import rows_of
 
 __all__ = [
     "BARS",
@@ -40,6 +42,8 @@ __all__ = [
 
 _FINE_TIME_BASE = Fraction(1, 90_000)
 _VP8_SHOW_FRAME = 0x10
+PALETTE_LASTS = 16
+"""Frames that have a palette in common where it turns."""
 
 
 def write_clip(path: str | Path, clip: SynthClip) -> Path:
@@ -68,6 +72,9 @@ def write_streams(path: str | Path, clips: Sequence[SynthClip]) -> Path:
     path = Path(path)
     if path.suffix != f".{suffix}":
         path = path.with_name(f"{path.name}.{suffix}")
+    if any(is_outside(clip) for clip in clips):
+        [clip] = clips
+        return write_outside(path, clip, (frame for _, frame in _frames(clip)))
     options = _container_options(clips)
     with av.open(str(path), "w", format=muxer_of(suffix), container_options=options) as container:
         streams = [_add_stream(container, clip) for clip in clips]
@@ -121,13 +128,8 @@ def _time_base(clip: SynthClip) -> Fraction:
 
 
 def _encode(stream: VideoStream, clip: SynthClip) -> "list[Packet[VideoStream]]":
-    time_base = _time_base(clip)
-    scaler = VideoReformatter()
     packets, hidden_pts = [], set()
-    for picture in clip.pictures:
-        upright = draw_picture(picture.number, clip.size, bars=clip.look.bars)
-        frame = _stored_frame(upright, clip.look, scaler)
-        frame.pts, frame.time_base = round(picture.seconds / time_base), time_base
+    for picture, frame in _frames(clip):
         packets += stream.encode(frame)
         if picture.is_hidden:
             hidden_pts.add(frame.pts)
@@ -136,6 +138,16 @@ def _encode(stream: VideoStream, clip: SynthClip) -> "list[Packet[VideoStream]]"
         if packet.pts in hidden_pts:
             _hide(packet)
     return packets
+
+
+def _frames(clip: SynthClip) -> Iterator[tuple[Picture, av.VideoFrame]]:
+    time_base = _time_base(clip)
+    scaler = VideoReformatter()
+    for picture in clip.pictures:
+        upright = draw_picture(picture.number, clip.size, bars=clip.look.bars)
+        frame = _stored_frame(upright, clip.look, scaler, picture.number)
+        frame.pts, frame.time_base = round(picture.seconds / time_base), time_base
+        yield picture, frame
 
 
 def _hide(packet: "Packet[VideoStream]") -> None:
@@ -158,19 +170,39 @@ def _filtered(
 
 
 def _stored_frame(
-    upright: NDArray[np.uint8], look: Look, scaler: VideoReformatter
+    upright: NDArray[np.uint8], look: Look, scaler: VideoReformatter, number: int
 ) -> av.VideoFrame:
     """The frame as the encoder gets it: turned back, mirrored back, in its own colours."""
     mirrored = upright[:, ::-1] if look.mirrored else upright
     stored = np.rot90(mirrored, -look.rotation // 90)
     planes = to_ycbcr(stored, look.colour or Colour())
     frame = av.VideoFrame.from_ndarray(planes, format="yuv444p")
+    if look.pixel_format == "pal8":
+        is_turned = look.palette_turns and number // PALETTE_LASTS % 2 == 1
+        return _in_palette(scaler.reformat(frame, format="bgr8"), is_turned=is_turned)
     frame = scaler.reformat(frame, format=look.pixel_format)
     if look.colour is not None:
         # Tagged only now: tags make the scaler convert, and the planes are as they should be.
         for name, code in tags_of(look.colour)._asdict().items():
             setattr(frame, name, code)
     return frame
+
+
+def _in_palette(frame: av.VideoFrame, *, is_turned: bool) -> av.VideoFrame:
+    """The same picture as numbers of colours; turned, with the colours in the opposite order."""
+    height, width = frame.height, frame.width
+    rows = rows_of(frame.planes[0], width)
+    numbers = np.arange(256)
+    levels = (numbers >> 6) * 85, (numbers >> 3 & 7) * 255 // 7, (numbers & 7) * 255 // 7
+    palette = np.stack([*levels, np.full(256, 255)], axis=1).astype(np.uint8)
+    if is_turned:
+        rows, palette = 255 - rows, palette[::-1]
+    found = av.VideoFrame(width, height, "pal8")
+    padded = np.zeros((height, found.planes[0].line_size), np.uint8)
+    padded[:, :width] = rows
+    found.planes[0].update(padded.tobytes())
+    found.planes[1].update(palette.tobytes())
+    return found
 
 
 def _decode_seconds(packet: "Packet[VideoStream]") -> Fraction:

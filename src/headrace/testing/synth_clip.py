@@ -49,6 +49,9 @@ class Look:
     """Tagged colour; None: BT.601, limited range, and no tags."""
     bars: bool = False
     """Colour bars in place of the moving texture: see `synth_pixels.BARS`."""
+    palette_turns: bool = False
+    """Every 16 frames a "pal8" stream gets another palette, which shows the same colours; AVI
+    keeps it."""
 
 
 class Picture(NamedTuple):

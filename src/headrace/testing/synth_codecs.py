@@ -51,7 +51,11 @@ Codec = Literal[
     "flashsv",
     "flashsv2",
     "msvideo1",
+    "msrle",
     "rpza",
+    "smc",
+    "roq",
+    "theora",
 ]
 """FFmpeg's name of the format, not that of the encoder."""
 
@@ -66,6 +70,8 @@ ENCODERS: Mapping[Codec, str] = MappingProxyType(
         "av1": "libsvtav1",
         "flv1": "flv",
         "msmpeg4v3": "msmpeg4",
+        "roq": "roqvideo",
+        "theora": "libtheora",
     }
 )
 """Codec to the encoder that writes it, where that has another name."""
@@ -92,17 +98,20 @@ PIXEL_FORMATS: Mapping[Codec, tuple[str, ...]] = MappingProxyType(
         "ffvhuff": ("yuv420p", "yuv444p"),
         "utvideo": ("yuv420p", "gbrp", "yuv422p"),
         "magicyuv": ("yuv420p", "gbrp"),
-        "rawvideo": ("yuv420p", "rgb24", "uyvy422"),
-        "png": ("rgb24", "gray"),
-        "apng": ("rgb24",),
-        "gif": ("bgr8", "gray"),
-        "qtrle": ("rgb24", "rgb555be"),
+        "rawvideo": ("yuv420p", "rgb24", "uyvy422", "pal8"),
+        "png": ("rgb24", "gray", "pal8"),
+        "apng": ("rgb24", "rgba", "gray"),
+        "gif": ("bgr8", "gray", "pal8"),
+        "qtrle": ("rgb24", "rgb555be", "argb", "gray"),
         "zlib": ("bgr24",),
-        "zmbv": ("bgr0", "rgb555le"),
+        "zmbv": ("bgr0", "rgb555le", "pal8"),
         "flashsv": ("bgr24",),
         "flashsv2": ("bgr24",),
         "msvideo1": ("rgb555le",),
+        "msrle": ("pal8",),
         "rpza": ("rgb555le",),
+        "smc": ("pal8",),
+        "roq": ("yuvj444p",),
     }
 )
 """Codec to the pixel formats its clips may have; one that is not here has "yuv420p"."""

@@ -36,6 +36,7 @@ Container = Literal[
     "dv",
     "apng",
     "gif",
+    "roq",
 ]
 """Also the suffix of the file."""
 
@@ -59,20 +60,20 @@ CODECS_IN: Mapping[Container, tuple[Codec, ...]] = MappingProxyType(
         "mov": (
             *("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "h263", "msmpeg4v3", "gif"),
             *("cinepak", "svq1", "mjpeg", "jpeg2000", "prores", "dnxhd", "cfhd", "dvvideo"),
-            *("magicyuv", "png", "qtrle", "rpza"),
+            *("magicyuv", "png", "qtrle", "rpza", "smc", "msrle"),
         ),
         "3gp": ("h264", "mpeg4", "h263"),
         "mkv": (
             *("h264", "hevc", "vp8", "vp9", "av1", "mpeg1video", "mpeg2video", "mpeg4", "snow"),
-            *("msmpeg4v3", "mjpeg", "jpeg2000", "prores", "ffv1", "rawvideo"),
+            *("msmpeg4v3", "mjpeg", "jpeg2000", "prores", "ffv1", "rawvideo", "theora"),
         ),
         "webm": ("vp8", "vp9", "av1"),
-        "avi": ("h264", *_ANY_CODEC),
+        "avi": ("h264", "msrle", "theora", *_ANY_CODEC),
         "flv": ("h264", "hevc", "vp9", "av1", "flv1", "flashsv", "flashsv2"),
-        "wmv": ("h264", *_ANY_CODEC),
-        "nut": ("h264", "hevc", "gif", *_ANY_CODEC),
+        "wmv": ("h264", "msrle", *_ANY_CODEC),
+        "nut": ("h264", "hevc", "gif", "theora", *_ANY_CODEC),
         "mxf": ("h264", "mpeg2video", "jpeg2000", "prores", "dnxhd", "dvvideo", "ffv1"),
-        "ogg": ("vp8",),
+        "ogg": ("vp8", "theora"),
         "rm": ("rv10", "rv20"),
         "ts": _BROADCAST,
         "m2ts": _BROADCAST,
@@ -91,6 +92,7 @@ CODECS_IN: Mapping[Container, tuple[Codec, ...]] = MappingProxyType(
         "dv": ("dvvideo",),
         "apng": ("apng",),
         "gif": ("gif",),
+        "roq": ("roq",),
     }
 )
 """Container to the codecs that come out of it again as they went in."""

@@ -1,0 +1,241 @@
+"""VP9 with pictures that are shown by a packet of two bytes, and with intra-only pictures.
+
+Each function reads `path`, writes `out` and returns it. The clip must be error resilient, so that
+no picture adapts to the one before: ("error-resilient", "1") and ("auto-alt-ref", "0") among its
+options. Source: the VP9 bitstream and decoding process specification, section 6.2.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple
+
+import av
+
+from headrace.errors import ConfigError
+from headrace.testing.damage import rewrite_packets
+
+_SYNC_BITS, _SIZE_BITS, _KEPT_BITS = 24, 32, 8
+_FEATURE_BITS = (8 + 1, 6 + 1, 2, 0)
+RESILIENT = (("error-resilient", "1"), ("auto-alt-ref", "0"), ("lag-in-frames", "0"))
+"""Options of the encoder whose pictures may be rewritten."""
+_SHOW_EXISTING = "10" + "00" + "1"
+"""Frame marker, profile, and the bit that says that no picture is coded here."""
+
+
+class Header(NamedTuple):
+    """A header cut into pieces; each piece is its bits, as a text of "0" and "1"."""
+
+    is_keyframe: bool
+    kept_in: int
+    """A bit for each of the eight places where the decoder keeps the picture."""
+    sync: str
+    colour: str
+    references: str
+    """Which pictures are referred to; nothing for keyframes."""
+    size: str
+    """The size, or which reference it is taken from, and the size to be shown in."""
+    rest: str
+    """Everything behind, up to the length of the compressed header."""
+    length: int
+    """Bytes of the whole header."""
+
+
+def show_existing(
+    path: Path, out: Path, *, ordinals: Collection[int], separate: bool = False
+) -> Path:
+    """Hide the pictures at `ordinals`, and show each by a packet that only names where it is kept.
+
+    Both lie in one packet, as encoders pack them; `separate` gives each its own, the hidden one a
+    tick before the other.
+    """
+
+    def hide(ordinal: int, payload: bytes) -> list[bytes]:
+        if ordinal not in ordinals:
+            return [payload]
+        header = read_header(payload)
+        return _shown_later(payload, header, _hidden(header), separate=separate)
+
+    return rewrite_packets(path, out, hide)
+
+
+def intra_only(
+    path: Path,
+    out: Path,
+    *,
+    ordinals: Collection[int],
+    kept_in: int = 0xFF,
+    separate: bool = False,
+) -> Path:
+    """Turn the keyframes at `ordinals` into hidden intra-only pictures that are shown at once.
+
+    `kept_in` has a bit for each of the eight places where pictures are kept; what comes after
+    refers to pictures from before in the places that are left out. Cut there by
+    `damage.cut_by_stream_copy`, a file begins with an intra-only picture.
+    """
+
+    def turn(ordinal: int, payload: bytes) -> list[bytes]:
+        if ordinal not in ordinals:
+            return [payload]
+        header = read_header(payload)
+        if not header.is_keyframe:
+            raise ConfigError(f"only a keyframe can become intra-only; packet {ordinal} is none")
+        bits = "10" + "00" + "0" + "1" + "0" + "1" + "1" + header.sync + f"{kept_in:08b}"
+        return _shown_later(
+            payload,
+            header._replace(kept_in=kept_in),
+            bits + header.size + header.rest,
+            separate=separate,
+        )
+
+    return rewrite_packets(path, out, turn)
+
+
+def scale_references(first: Path, second: Path, out: Path, *, ordinal: int) -> Path:
+    """Go over from `first` to `second`, the same clip at another size, without a keyframe.
+
+    `ordinal` is a keyframe of both. It comes from `first`, and what follows from `second`, whose
+    pictures then refer to those of another size: the decoder scales them. The second size must
+    be between half and sixteen times the first.
+    """
+    with av.open(str(second)) as source:
+        later = [bytes(packet) for packet in source.demux(video=0) if packet.size]
+        context = source.streams.video[0].codec_context
+        size = f"{context.width - 1:016b}{context.height - 1:016b}"
+
+    def choose(place: int, payload: bytes) -> list[bytes]:
+        if place <= ordinal:
+            return [payload]
+        return [_sized(later[place], size) if place == ordinal + 1 else later[place]]
+
+    return rewrite_packets(first, out, choose)
+
+
+def _sized(payload: bytes, size: str) -> bytes:
+    """The picture with a size of its own, where it had that of a reference."""
+    header = read_header(payload)
+    start = "10" + "00" + "0" + "1" + "1" + "1" + f"{header.kept_in:08b}" + header.references
+    found_in_none, shown_as_coded = "000", "0"
+    bits = start + found_in_none + size + shown_as_coded + header.rest
+    return _bytes_of(bits) + payload[header.length :]
+
+
+def _hidden(header: Header) -> str:
+    start = "10" + "00" + "0" + str(int(not header.is_keyframe)) + "0" + "1"
+    if header.is_keyframe:
+        return start + header.sync + header.colour + header.size + header.rest
+    not_intra_only = "0"
+    kept_in = f"{header.kept_in:08b}"
+    return start + not_intra_only + kept_in + header.references + header.size + header.rest
+
+
+def _shown_later(payload: bytes, header: Header, bits: str, *, separate: bool) -> list[bytes]:
+    hidden = _bytes_of(bits) + payload[header.length :]
+    place = (header.kept_in & -header.kept_in).bit_length() - 1
+    if place < 0:
+        raise ConfigError("this picture is kept nowhere, so that nothing can show it later")
+    # The second byte says nothing; without it, some readers take the packet for a skipped frame.
+    shown = _bytes_of(_SHOW_EXISTING + f"{place:03b}") + b"\x00"
+    return [hidden, shown] if separate else [_superframe([hidden, shown])]
+
+
+def _superframe(parts: list[bytes]) -> bytes:
+    """Pack pictures into one packet (annex B): behind them their sizes, four bytes each."""
+    marker = bytes([0b110 << 5 | 3 << 3 | len(parts) - 1])
+    sizes = b"".join(len(part).to_bytes(4, "little") for part in parts)
+    return b"".join(parts) + marker + sizes + marker
+
+
+def _bytes_of(bits: str) -> bytes:
+    padded = bits + "0" * (-len(bits) % 8)
+    return int(padded, base=2).to_bytes(len(padded) // 8, "big")
+
+
+def read_header(payload: bytes) -> Header:
+    """Cut the header of a shown picture into its pieces.
+
+    Raises:
+        ConfigError: the picture is hidden, not of profile 0, or not error resilient.
+    """
+    bits = _Bits(payload)
+    start = bits.take(8)
+    is_keyframe = start[5] == "0"
+    if start != f"10000{start[5]}11":
+        raise ConfigError(
+            f"a VP9 picture must be shown, of profile 0 and error resilient, got {start}; "
+            'give the encoder ("error-resilient", "1") and ("auto-alt-ref", "0")'
+        )
+    sync = colour = references = size = ""
+    kept_in = 0xFF
+    if is_keyframe:
+        sync, colour = bits.take(_SYNC_BITS), bits.take(4)
+        size = bits.take(_SIZE_BITS) + bits.flagged(_SIZE_BITS)
+    else:
+        kept_in = int(bits.take(_KEPT_BITS), base=2)
+        references, size = bits.take(3 * 4), _size(bits)
+    rest = _rest(bits, is_keyframe=is_keyframe)
+    return Header(is_keyframe, kept_in, sync, colour, references, size, rest, (bits.place + 7) // 8)
+
+
+class _Bits:
+    def __init__(self, payload: bytes) -> None:
+        head = payload[:200]
+        self._text = f"{int.from_bytes(head, 'big'):0{8 * len(head)}b}"
+        self.place = 0
+
+    def take(self, count: int) -> str:
+        self.place += count
+        return self._text[self.place - count : self.place]
+
+    def flagged(self, count: int) -> str:
+        """A flag, and `count` bits behind it where it is set."""
+        flag = self.take(1)
+        return flag + (self.take(count) if flag == "1" else "")
+
+
+def _size(bits: _Bits) -> str:
+    taken = ""
+    while len(taken) < 3:
+        taken += (is_found := bits.take(1))
+        if is_found == "1":
+            return taken + bits.flagged(_SIZE_BITS)
+    return taken + bits.take(_SIZE_BITS) + bits.flagged(_SIZE_BITS)
+
+
+def _rest(bits: _Bits, *, is_keyframe: bool) -> str:
+    taken = "" if is_keyframe else _filter(bits)
+    taken += bits.take(2 + 6 + 3)
+    taken += (has_deltas := bits.take(1))
+    if has_deltas == "1":
+        taken += (updates := bits.take(1))
+        if updates == "1":
+            taken += "".join(bits.flagged(7) for _ in range(4 + 2))
+    taken += bits.take(8)
+    taken += "".join(bits.flagged(5) for _ in range(3))
+    taken += _segments(bits)
+    # Below 512 pixels of width there is one column of tiles, and no bit about it.
+    taken += bits.flagged(1)
+    return taken + bits.take(16)
+
+
+def _filter(bits: _Bits) -> str:
+    taken = bits.take(1)
+    taken += (is_switchable := bits.take(1))
+    return taken + (bits.take(2) if is_switchable == "0" else "")
+
+
+def _segments(bits: _Bits) -> str:
+    taken = bits.take(1)
+    if taken == "0":
+        return taken
+    taken += (has_map := bits.take(1))
+    if has_map == "1":
+        taken += "".join(bits.flagged(8) for _ in range(7))
+        taken += (temporal := bits.take(1))
+        if temporal == "1":
+            taken += "".join(bits.flagged(8) for _ in range(3))
+    taken += (has_data := bits.take(1))
+    if has_data == "1":
+        taken += bits.take(1)
+        for _ in range(8):
+            taken += "".join(bits.flagged(count) for count in _FEATURE_BITS)
+    return taken

@@ -1,0 +1,233 @@
+"""Files at random: clips of every kind, rewritten, joined, cut and damaged.
+
+draw = draw_clip(Random(7))
+path = write_draw(tmp_path / "clip", draw)      # draw.name says what it is
+
+What a linear decode makes of one is what every other way must make of it too.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from headrace.testing.damage import (
+    concatenate,
+    cut_by_stream_copy,
+    damage_packets,
+    join_packets,
+    keyframe_ordinals,
+)
+from headrace.testing.synth import write_clip
+from headrace.testing.synth_clip import SynthClip
+from headrace.testing.synth_codecs import Codec
+from headrace.testing.synth_containers import Container
+from tests.kit import rewrite_mp4, rewrite_pes, rewrite_streams, rewrite_vp9
+from tests.kit.synth_draw_clip import draw_synth_clip
+
+Rewrite = Literal[
+    "held_times", "missing_times", "every_sample_sync", "show_existing", "intra_only", "no_index"
+]
+
+_CUT: tuple[Container, ...] = ("mp4", "mov", "3gp", "mkv", "webm", "ts", "avi", "flv")
+_PES: tuple[Container, ...] = ("ts", "mpg", "vob", "svcd")
+_JOINED: dict[Container, tuple[Codec, ...]] = {
+    "ts": ("h264", "hevc", "mpeg1video", "mpeg2video"),
+    "webm": ("vp8", "vp9", "av1"),
+    "mkv": ("vp8", "vp9", "av1", "mpeg2video"),
+    "h264": ("h264",),
+    "hevc": ("hevc",),
+    "m2v": ("mpeg2video",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """A file drawn at random, as a value. What it says happens in the order of its fields."""
+
+    clip: SynthClip
+    rewrite: Rewrite | None = None
+    """held_times: only each third packet has a time of its own. missing_times: two of three have
+    none. every_sample_sync: the index calls each packet a keyframe. show_existing, intra_only: see
+    `rewrite_vp9`. no_index: see `rewrite_streams`."""
+    second_size: tuple[int, int] | None = None
+    """The clip is followed by itself at this size (height, width), in the same stream."""
+    start_ordinal: int = 0
+    """The first packet that is kept; 0: all are."""
+    flipped_ordinals: tuple[int, ...] = ()
+    """Packets, counted after the cut, in which bits are flipped."""
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether bits are flipped, so that decoding may complain."""
+        return bool(self.flipped_ordinals)
+
+    @property
+    def name(self) -> str:
+        """What the file is, readable and fit for a file name, a test's name or a report."""
+        words = _words_of(self.clip)
+        if self.rewrite:
+            words.append(self.rewrite)
+        if self.second_size:
+            words.append("then{}x{}".format(*self.second_size))
+        if self.start_ordinal:
+            words.append(f"cut{self.start_ordinal}")
+        if self.flipped_ordinals:
+            words.append("flipped" + ",".join(map(str, self.flipped_ordinals)))
+        return "-".join(words)
+
+
+def draw_clip(rng: Random) -> Draw:
+    """Draw a file; the same state of `rng` gives the same one.
+
+    What FFmpeg refuses to encode or to mux is not drawn. About one in seven begins in the middle,
+    one in twenty is damaged, one in ten is rewritten or changes its size, half of AVI has no
+    index. Each costs 0.02 to 0.5 s to write.
+    """
+    clip = draw_synth_clip(rng)
+    if _can_rewrite_vp9(clip) and rng.random() < 0.3:
+        clip = replace(clip, encoder_options=rewrite_vp9.RESILIENT)
+        return Draw(clip=clip, rewrite=rng.choice(["show_existing", "intra_only"]))
+    rewrites = _rewrites_of(clip)
+    draw = Draw(clip=clip)
+    if rewrites and rng.random() < (0.5 if "no_index" in rewrites else 0.15):
+        draw = replace(draw, rewrite=rng.choice(rewrites))
+    elif _can_join(clip) and rng.random() < 0.25:
+        draw = replace(draw, second_size=rng.choice([(48, 64), (112, 144)]))
+    # Muxers refuse to copy packets whose times repeat.
+    if _can_cut(clip) and draw.rewrite in (None, "every_sample_sync"):
+        if rng.random() < 0.3:
+            draw = replace(draw, start_ordinal=rng.randint(1, min(40, clip.num_frames - 10)))
+        if _can_damage(draw) and rng.random() < 0.12:
+            left = clip.num_frames - draw.start_ordinal - 2
+            flipped = sorted(rng.sample(range(left), rng.randint(1, 3)))
+            draw = replace(draw, flipped_ordinals=tuple(flipped))
+    return draw
+
+
+def write_draw(path: Path, draw: Draw) -> Path:
+    """Write the file that `draw` describes and return where it lies.
+
+    The container's suffix is added where `path` does not end in it. The same draw gives the same
+    bytes with the same libraries.
+    """
+    suffix = draw.clip.container
+    out = path if path.suffix == f".{suffix}" else path.with_name(f"{path.name}.{suffix}")
+    with TemporaryDirectory() as parts:
+        made = write_clip(Path(parts) / "whole", draw.clip)
+        for step, change in enumerate(_changes_of(draw, Path(parts))):
+            made = change(made, Path(parts) / f"step{step}.{suffix}")
+        out.write_bytes(made.read_bytes())
+    return out
+
+
+def _changes_of(draw: Draw, parts: Path) -> list[Callable[[Path, Path], Path]]:
+    changes: list[Callable[[Path, Path], Path]] = []
+    if draw.rewrite:
+        changes.append(_rewriting(draw))
+    if draw.second_size:
+        is_raw = draw.clip.container in ("h264", "hevc", "m2v")
+        join = concatenate if is_raw else join_packets
+        other = write_clip(parts / "second", replace(draw.clip, size=draw.second_size))
+        changes.append(lambda path, out: join([path, other], out))
+    if draw.start_ordinal:
+        changes.append(partial(cut_by_stream_copy, start_ordinal=draw.start_ordinal))
+    if draw.flipped_ordinals:
+        changes.append(partial(damage_packets, ordinals=draw.flipped_ordinals))
+    return changes
+
+
+def _rewriting(draw: Draw) -> Callable[[Path, Path], Path]:
+    match draw.rewrite:
+        case "held_times" if draw.clip.container in _PES:
+            return rewrite_pes.hold_times
+        case "held_times":
+            return rewrite_mp4.hold_times
+        case "missing_times":
+            return rewrite_pes.drop_times
+        case "no_index":
+            return rewrite_streams.strip_index
+        case "every_sample_sync":
+            return partial(rewrite_mp4.lie_about_keyframes, lie="every")
+        case "show_existing":
+            return partial(rewrite_vp9.show_existing, ordinals=range(1, draw.clip.num_frames, 7))
+        case _:
+            return _turn_keyframes
+
+
+def _turn_keyframes(path: Path, out: Path) -> Path:
+    return rewrite_vp9.intra_only(path, out, ordinals=keyframe_ordinals(path)[1:])
+
+
+def _rewrites_of(clip: SynthClip) -> list[Rewrite]:
+    if clip.container in _PES:
+        return ["held_times", "missing_times"]
+    if clip.container == "avi":
+        return ["no_index"]
+    rewrites: list[Rewrite] = []
+    is_plain_mp4 = clip.container in ("mp4", "mov", "3gp") and not clip.container_options
+    if is_plain_mp4 and clip.codec in ("h264", "hevc", "h263", "mpeg4") and clip.gop > 1:
+        rewrites.append("every_sample_sync")
+        if not clip.b_frames and not clip.timing.durations_seconds:
+            rewrites.append("held_times")
+    return rewrites
+
+
+def _can_rewrite_vp9(clip: SynthClip) -> bool:
+    return (
+        clip.codec == "vp9"
+        and clip.container in ("webm", "mkv", "mp4", "ivf")
+        and clip.look.pixel_format == "yuv420p"
+        and clip.structure is None
+    )
+
+
+def _can_cut(clip: SynthClip) -> bool:
+    """Whether its packets can be copied: Matroska keeps no dts, and uneven ones are guessed ill."""
+    is_even = not clip.timing.durations_seconds or clip.container not in ("mkv", "webm")
+    return clip.container in _CUT and is_even and clip.num_frames > 20
+
+
+def _can_damage(draw: Draw) -> bool:
+    """Whether packets can be copied once more, whatever is in them: muxers read those of AV1."""
+    is_sure = not draw.start_ordinal or draw.clip.container not in ("mkv", "webm")
+    return draw.clip.codec != "av1" and is_sure
+
+
+def _can_join(clip: SynthClip) -> bool:
+    """Whether a second clip can follow: the packets tell what changes, and the clock goes on."""
+    return (
+        clip.codec in _JOINED.get(clip.container, ())
+        and clip.structure in (None, "b_pyramid")
+        and clip.timing.start_seconds == 0
+    )
+
+
+def _words_of(clip: SynthClip) -> list[str]:
+    timing, look = clip.timing, clip.look
+    words = [
+        *(clip.codec, clip.container, "{}x{}".format(*clip.size), look.pixel_format),
+        *(f"{clip.num_frames}frames", f"gop{clip.gop}", f"b{clip.b_frames}"),
+    ]
+    if clip.open_gop:
+        words.append("open")
+    if clip.structure:
+        words.append(clip.structure)
+    words += [f"{name}={value}" for name, value in clip.encoder_options]
+    words += clip.bitstream_filters
+    if clip.container_options:
+        words.append("fragmented")
+    if timing.durations_seconds:
+        words.append("vfr")
+    if timing.start_seconds:
+        words.append(f"start{float(timing.start_seconds):g}s")
+    if timing.preroll:
+        words.append(f"preroll{timing.preroll}")
+    if look.palette_turns:
+        words.append("palettes")
+    if look.rotation:
+        words.append(f"rotated{look.rotation}")
+    return words

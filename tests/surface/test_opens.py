@@ -1,0 +1,187 @@
+"""What was recorded by an earlier headrace still opens, or is refused with both versions."""
+
+import json
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+import torch
+
+import headrace
+from headrace.cache.open import open_store
+from headrace.cache.upkeep import verify
+from headrace.cli import main
+from headrace.decode.index_store import IndexStore
+from headrace.errors import ConfigError
+from headrace.models.memory_table import MemoryKey, MemoryTables
+from headrace.models.trained_head import TrainedHead
+from headrace.profiling.session import Session
+from headrace.video.source import Source
+from surface.kept_states import LOADERS, RECORDED, VIDEOS, epoch_sampler, held, slot_memory, taken
+
+STATES = json.loads((RECORDED / "states.json").read_text("utf-8"))
+KINDS = {
+    "run": "run",
+    "other": "run",
+    "live": "live",
+    "retrain": "retrain",
+    "frames": "extract",
+    "features": "extract",
+    "proxies": "extract",
+    "watched": "loader",
+    "annotate": "run",
+}
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """A copy of what was recorded that may be written; its files know the place of their videos."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "recorded"
+    shutil.copytree(RECORDED, folder, ignore=shutil.ignore_patterns("bench", "sessions"))
+    for path in folder.rglob("*.json*"):
+        text = path.read_text("utf-8")
+        path.write_text(text.replace("/recorded/", f"{folder}/"), "utf-8")
+    for row in (folder / "proxies" / "proxies.jsonl").read_text("utf-8").splitlines():
+        video = json.loads(row)
+        changed = video["fingerprint"]["mtime_ns"]
+        os.utime(video["path"], ns=(changed, changed))
+    return folder
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_session_opens(name):
+    assert Session.load(RECORDED / "sessions" / name / "session.json").kind == KINDS[name]
+
+
+def test_a_session_of_another_version_is_refused_with_both(tmp_path):
+    text = (RECORDED / "sessions" / "run" / "session.json").read_text("utf-8")
+    assert '"version":2' in text
+    (tmp_path / "session.json").write_text(text.replace('"version":2', '"version":1'), "utf-8")
+    with pytest.raises(ConfigError, match=r"is version 1, this headrace reads version 2"):
+        Session.load(tmp_path / "session.json")
+
+
+@pytest.mark.parametrize("kind", LOADERS)
+def test_a_loader_goes_on_from_its_state(kind, own_indexes):
+    with LOADERS[kind]() as loader:
+        assert json.loads(json.dumps(taken(loader))) == STATES[kind]
+    with LOADERS[kind]() as loader:
+        loader.load_state_dict(STATES[kind]["state"])
+        assert json.loads(json.dumps(held(next(iter(loader))))) == STATES[kind]["next"]
+
+
+def test_a_sampler_goes_on_from_its_state(own_indexes):
+    sampler, kept = epoch_sampler(), STATES["epoch sampler"]
+    sampler.load_state_dict(kept["state"])
+    frames = iter(sampler)
+    assert [next(frames) for _ in kept["next"]] == kept["next"]
+
+
+def test_a_memory_of_slots_opens():
+    kept = torch.load(RECORDED / "slot_memory.pt", weights_only=True)
+    memory = slot_memory()
+    memory.load_state_dict(kept)
+    again = memory.state_dict()
+    assert again["slots"] == kept["slots"] == [0, 2]
+    assert torch.equal(again["memory"][""], kept["memory"][""])
+
+
+@pytest.mark.parametrize(("version", "hits"), [(3, 0), (4, 1)])
+def test_an_index_is_taken_from_the_store_or_made_anew(recorded, version, hits):
+    store = IndexStore(recorded / "store")
+    source = Source(str(recorded / "videos" / "a.mp4"))
+    store.entry(source).parent.mkdir()
+    shutil.copy(recorded / "index" / f"a-{version}.npz", store.entry(source))
+    found = store.load(source)
+    assert (store.counters.hits, store.counters.misses) == (hits, 1 - hits)
+    assert np.array_equal(found.pts, store.scan(source).pts)
+
+
+def test_a_cache_opens_with_all_its_results(recorded):
+    with closing(open_store(str(recorded / "results.sqlite"), must_exist=True)) as store:
+        checked = verify(store)
+    assert (checked.entries, checked.damaged) == (1, ())
+
+
+def test_a_cache_of_another_version_is_refused_with_both(recorded):
+    path = recorded / "results.sqlite"
+    with closing(sqlite3.connect(path)) as sqlite:
+        sqlite.execute("PRAGMA user_version = 9")
+    with (
+        closing(open_store(str(path), must_exist=True)) as store,
+        pytest.raises(ConfigError) as end,
+    ):
+        store.state()
+    assert "has layout 9, this headrace reads 1" in str(end.value)
+
+
+def test_proxies_are_read_in_place_of_their_originals(recorded):
+    proxies = headrace.Proxies(recorded / "proxies")
+    assert len(proxies.all(map(str, sorted((recorded / "videos").glob("*.mp4"))))) == len(VIDEOS)
+
+
+EXTRACTIONS = {
+    "frames": ("--every", "12", "--size", "32x48", "--format", "jpg"),
+    "features": (
+        *("--every", "12", "--model-name", "squeezenet1_1", "--weights", "none"),
+        *("--cache", "none"),
+    ),
+}
+
+
+def test_an_extraction_that_is_done_is_not_done_again(recorded, capsys):
+    before = {path: path.read_bytes() for path in (recorded / "frames").glob("*.jpg")}
+    code = _extract(recorded, "frames")
+    assert (code, "27 in" in capsys.readouterr().out) == (0, True)
+    assert Session.load(recorded / "frames" / "session.json").decode.frames_decoded == 0
+    assert before == {path: path.read_bytes() for path in (recorded / "frames").glob("*.jpg")}
+
+
+@pytest.mark.parametrize("what", EXTRACTIONS)
+def test_an_extraction_of_another_version_is_refused_with_both(recorded, what, capsys):
+    request = recorded / what / ".extraction" / "request.json"
+    request.write_text(request.read_text("utf-8").replace('"version": 1', '"version": 9'), "utf-8")
+    assert _extract(recorded, what) == 2
+    assert "its layout is version 9, not 1" in capsys.readouterr().err
+
+
+def test_features_are_read(recorded):
+    features = headrace.read_features(recorded / "features")
+    assert len(features) == len(VIDEOS)
+
+
+def test_a_table_of_memory_is_found_by_its_key(tmp_path):
+    table = json.loads((RECORDED / "memory" / "table.json").read_text("utf-8"))
+    key = MemoryKey(**{**table["key"], "input": tuple(table["key"]["input"])})
+    tables = MemoryTables(tmp_path)
+    shutil.copy(RECORDED / "memory" / "table.json", tables.entry(key))
+    assert len(tables.load(key).cells) == len(table["cells"]) > 0
+
+
+def test_a_trained_head_opens():
+    path = RECORDED / "head.pt"
+    head = TrainedHead.of(torch.load(path, weights_only=True), path)
+    assert head.classes == ("left", "right")
+
+
+def test_an_index_of_cameras_opens(recorded):
+    layout = headrace.CameraLayout.read(recorded / "index_frame.json")
+    assert (layout.cameras, len(layout.clips)) == (("left", "right"), 2)
+
+
+@pytest.fixture
+def own_indexes(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def _extract(recorded, what):
+    command = ["extract", what, str(recorded / "videos"), "-o", str(recorded / what)]
+    try:
+        main([*command, *EXTRACTIONS[what], "--workers", "1"])
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0

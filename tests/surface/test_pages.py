@@ -1,0 +1,101 @@
+"""The page of each kind of record, as text and as HTML, from records of real runs."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.suite.files import page_of
+from headrace.bench.suite.ranking import judge
+from headrace.bench.suite.suite_json import survey_json
+from headrace.bench.suite.suite_record import read_record, read_survey
+from headrace.profiling.comparison.comparison import compare
+from headrace.profiling.record import metrics_csv
+from headrace.profiling.session import Session
+from headrace.report.comparison import render_comparison, render_comparison_text
+from headrace.report.experiment import render_experiment, render_experiment_text
+from headrace.report.html import render_html
+from headrace.report.launch import launch_page, render_launch_text, workers_csv
+from headrace.report.survey import render_survey, render_survey_text
+from headrace.report.text import render_text
+from headrace.runs.launch.record import LaunchRecord
+
+RECORDED = Path(__file__).parent / "recorded"
+SESSIONS = sorted(path.parent.name for path in RECORDED.glob("sessions/*/session.json"))
+_FIGURES = re.compile(r'(<script type="application/json" id="figures">)(.*?)(</script>)', re.DOTALL)
+_SAME_ON_ALL_PAGES = (
+    (re.compile(r"<style>.*?</style>", re.DOTALL), "<style>…</style>"),
+    (re.compile(r"<script>.*?</script>", re.DOTALL), "<script>…</script>"),
+    (re.compile(r"'sha256-[^']*'"), "'sha256-…'"),
+)
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_a_session_shows_this(holds, name):
+    session = Session.load(RECORDED / "sessions" / name / "session.json")
+    holds(f"pages/{name}.txt", render_text(session))
+    holds(f"pages/{name}.html", _plain(render_html(session)))
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_the_table_of_a_session_is_this(holds, name):
+    session = Session.load(RECORDED / "sessions" / name / "session.json")
+    holds(f"pages/{name}.metrics.csv", "".join(metrics_csv(session).splitlines(True)[:3]))
+
+
+def test_a_comparison_shows_this(holds):
+    paths = {name: RECORDED / "sessions" / name / "session.json" for name in ("run", "other")}
+    found = compare({name: Session.load(path) for name, path in paths.items()}, any_input=False)
+    holds("pages/comparison.txt", render_comparison_text(found))
+    holds("pages/comparison.html", _plain(render_comparison(found)))
+
+
+def test_a_launch_shows_this(holds):
+    text = (RECORDED / "launch" / "launch.json").read_text("utf-8")
+    record = LaunchRecord.model_validate_json(text)
+    holds("pages/launch.txt", render_launch_text(record))
+    holds("pages/launch.html", _plain(render_experiment(launch_page(record))))
+    holds("pages/launch.workers.csv", workers_csv(record))
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
+def test_an_experiment_shows_this(holds, experiment):
+    page = experiment.page(read_record(experiment, RECORDED / "bench"))
+    holds(f"pages/bench_{experiment.name}.txt", render_experiment_text(page))
+    holds(f"pages/bench_{experiment.name}.html", _plain(render_experiment(page)))
+
+
+def test_all_experiments_together_show_this(holds):
+    record = read_survey(RECORDED / "bench")
+    page = page_of(EXPERIMENTS, record, RECORDED / "bench")
+    holds("pages/bench_all.txt", render_survey_text(page))
+    # Its charts are those of the experiments, which have pages of their own.
+    holds("pages/bench_all.html", _plain(render_survey(page)).partition("# chart")[0])
+
+
+def test_all_experiments_together_print_this_as_json(holds):
+    record = read_survey(RECORDED / "bench")
+    judgement = judge(EXPERIMENTS, record, RECORDED / "bench")
+    printed = json.loads(survey_json(judgement, Path("bench"), {"page": Path("bench/all.html")}))
+    holds("pages/bench_all.json", json.dumps(printed, indent=1) + "\n")
+
+
+def _plain(page: str) -> str:
+    """A page without what is the same on all of them; its charts as JSON that can be read."""
+    charts, page = _FIGURES.search(page), _FIGURES.sub(r"\1…\3", page)
+    for pattern, left in _SAME_ON_ALL_PAGES:
+        page = pattern.sub(left, page)
+    return page + "\n".join(_charts(json.loads(charts[2]))) + "\n"
+
+
+def _charts(figures: dict) -> list[str]:
+    """A line for each trace and layout of each chart, without the theme that all of them have."""
+    lines = list[str]()
+    for name, figure in figures.items():
+        figure["layout"].pop("template", None)
+        lines.append(f"# chart {name}")
+        lines += [json.dumps(trace, sort_keys=True) for trace in figure["data"]]
+        lines.append(json.dumps(figure["layout"], sort_keys=True))
+    return lines
