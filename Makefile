@@ -17,14 +17,9 @@ BENCH := $(VENV)/.bench
 LOWEST := .venv-lowest
 LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 
-# Tests that ask nothing of the clock, run by two processes; the others wait for streams, browsers and
-# other programs, and have the machine to themselves.
-APART := tests/cache tests/decode tests/examples tests/models tests/planning tests/preprocess tests/sampling \
-  tests/training tests/video
-
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-lowest check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
+.PHONY: help demo test test-slow test-lowest check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,13 +35,19 @@ check: setup  ## format, lint, types, architecture, tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest tests/test_architecture.py --quiet
-	$(BIN)/pytest $(APART) --numprocesses 2 --dist loadfile
-	$(BIN)/pytest $(APART:%=--ignore=%)
+	$(BIN)/pytest -m "not slow" --numprocesses 2 --dist loadfile
+
+# Clusters, kills, streams and ranks wait more than they work, and have the machine to themselves.
+test-slow: setup  ## run the tests that wait, those on the lowest versions, and what a GPU would be asked
+	$(BIN)/pytest -m slow
+	@$(MAKE) --no-print-directory test-lowest
+	@$(MAKE) --no-print-directory gpu-rehearse
 
 # Left out: the ranks, since a group of PyTorch 2.5 that ends just after it gathered may hang.
 test-lowest: $(LOWEST)/.done  ## run the tests of loaders and reports on the lowest versions
-	$(LOWEST)/bin/python -m pytest --quiet tests/test_core_install.py tests/planning tests/sampling \
-	  tests/video tests/decode tests/training tests/report tests/experiments/survey/test_page_browser.py \
+	$(LOWEST)/bin/python -m pytest --quiet -m "not slow" --numprocesses 2 --dist loadfile tests/test_core_install.py \
+	  tests/planning tests/sampling tests/video tests/decode tests/training tests/report \
+	  tests/bench/suite/test_page_browser.py \
 	  --ignore tests/training/test_ranks.py --ignore tests/training/trainers
 
 format: $(DEV)  ## rewrite the code as `make check` wants it

@@ -11,8 +11,8 @@ from pathlib import Path
 from benchmarks.camera_media import index_file
 from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import RESULTS, command
-from headrace.experiments.cameras import CamerasConfig, measure_cameras
-from headrace.experiments.experiment import Context
+from headrace.bench.benchmark import Context
+from headrace.bench.cameras import CamerasConfig, measure_cameras
 
 
 def main() -> None:

@@ -24,8 +24,8 @@ from benchmarks.cores.record import CoresResult, Loading, Planning, Scanning
 from benchmarks.record import RESULTS, Repeat, origin
 from benchmarks.runner import Ask, WorkerError, ask_worker
 from headrace import Uniform
-from headrace.experiments.frame_equality import check_equal
-from headrace.experiments.ways import Setting
+from headrace.bench.frame_equality import check_equal
+from headrace.bench.sampling_variants import Setting
 from headrace.planning.lookahead import look_ahead
 from headrace.sampling.population import Population
 from headrace.training.video_set import VideoSet

@@ -1,11 +1,14 @@
 """Does a change bring what the findings predicted for it?
 
 python -m benchmarks.bench_predictions --repeats 1      # a first look
-python -m benchmarks.bench_predictions                  # a record that is kept, some five minutes
+python -m benchmarks.bench_predictions --only planted   # one part; the other is kept
+python -m benchmarks.bench_predictions                  # a record that is kept, some ten minutes
 
 Five real changes: for each, a run or a loop as it is, whose findings predict the gain of the
 change; then both in turns. A run predicts from a moment with the change, tried after it; a loop
-from the times of its steps alone. The machine has to be quiet.
+from the times of its steps alone. Then loops with a planted bottleneck: what the verdict names,
+what it predicts for the change it advises, and what came when that was made. The machine has to be
+quiet for the five ("changes"); what is planted takes no core ("planted").
 """
 
 import argparse
@@ -14,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from pydantic import Field
@@ -22,14 +25,16 @@ from torch.utils.data import DataLoader, Dataset
 
 import headrace
 from benchmarks import media
+from benchmarks.planted_loops import LOOPS, Loop, advised, run_loop, wall_seconds, with_change
 from benchmarks.record import RESULTS, Result, origin
 from headrace.profiling.findings.loop_load import LoopLoad
 from headrace.profiling.metrics import Metrics
-from headrace.profiling.provenance import Record
+from headrace.profiling.provenance import Provenance, Record
 from headrace.profiling.session import Session
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 from headrace.runs.run import Runner
 
+T = TypeVar("T")
 STEPS = 60
 """Of a run."""
 
@@ -51,10 +56,31 @@ class Prediction(Record):
         return None if self.predicted is None else self.predicted / median(self.measured) - 1
 
 
+class Planted(Record):
+    """A loop with a planted bottleneck: what was named, advised, and came of it."""
+
+    planted: str
+    named: tuple[str, ...]
+    """What the verdict of the first run says that it is bound by."""
+    headline: str
+    """The verdict of the first run."""
+    applied: Prediction
+    """The change that is advised with a gain; of a loop that its step holds, the most that the
+    loader brings."""
+
+
+class PlantedResult(Record):
+    """All planted loops."""
+
+    provenance: Provenance
+    loops: tuple[Planted, ...]
+
+
 class PredictionsResult(Result):
-    """All changes."""
+    """All changes, with the provenance of these; and the planted loops, which have their own."""
 
     changes: tuple[Prediction, ...] = Field(default=())
+    planted: PlantedResult | None = None
 
 
 @dataclass(frozen=True)
@@ -73,21 +99,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", help="the change of this name alone")
+    parser.add_argument("--only", choices=("changes", "planted"), help="one part")
     parser.add_argument("--out", type=Path, default=RESULTS / "predictions.json")
     options = parser.parse_args()
 
-    video = media.paths(options.media, "web", 1)[0]
-    found = []
-    for case in cases(video):
-        if options.only in (None, case.name):
-            found.append(judged(case, options.repeats))
-            print(line(found[-1]), flush=True)
-    result = PredictionsResult(
-        provenance=origin({"repeats": options.repeats, "steps": STEPS}), changes=tuple(found)
-    )
+    made = origin({"repeats": options.repeats, "steps": STEPS})
+    result = PredictionsResult(provenance=made)
+    if options.only is not None:
+        result = PredictionsResult.load(options.out)
+    if options.only != "planted":
+        video = media.paths(options.media, "web", 1)[0]
+        changes = tuple(told(judged(case, options.repeats), line) for case in cases(video))
+        result = result.model_copy(update={"provenance": made, "changes": changes})
+    if options.only != "changes":
+        loops = tuple(told(judged_loop(each, options.repeats), planted_line) for each in LOOPS)
+        planted = PlantedResult(provenance=made, loops=loops)
+        result = result.model_copy(update={"planted": planted})
     result.save(options.out)
     print(options.out)
+
+
+def told(found: T, words: Callable[[T], str]) -> T:
+    """Print a line about it at once; return it."""
+    print(words(found), flush=True)
+    return found
 
 
 def cases(video: Path) -> list[Case]:
@@ -189,6 +224,39 @@ def judged(case: Case, repeats: int) -> Prediction:
         measured=tuple(measured),
         others_cpu_share=tuple(others),
     )
+
+
+def judged_loop(loop: Loop, repeats: int) -> Planted:
+    """The change that the first run advises, made in turns with the loop as it is."""
+    first = run_loop(loop)
+    verdict, change = advised(first)
+    changed = with_change(loop, change) if change else None
+    predicted, measured, others = [], [], []
+    for turn in range(repeats):
+        before = run_loop(loop) if turn else first
+        others.append(before.others_cpu_share)
+        again = advised(before)[1]
+        if change and again and again.words == change.words:
+            predicted.append(again.gain)
+        if changed is not None:
+            measured.append(wall_seconds(before) / wall_seconds(run_loop(changed)))
+    known = [gain for gain in predicted if gain is not None]
+    return Planted(
+        planted=loop.name,
+        named=verdict.bound_by,
+        headline=verdict.headline,
+        applied=Prediction(
+            change=change.words if change else "nothing",
+            predicted=median(known) if known else None,
+            measured=tuple(measured) or (1.0,),
+            others_cpu_share=tuple(others),
+        ),
+    )
+
+
+def planted_line(found: Planted) -> str:
+    """`tiny batches: hand-over; num_workers=0: predicted 9 times, measured 11 (10 to 12)`."""
+    return f"{found.planted}: {', '.join(found.named)}; {line(found.applied)}"
 
 
 def rate(session: Session) -> float:

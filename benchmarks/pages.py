@@ -36,7 +36,7 @@ from benchmarks.tables.remote import remote
 from benchmarks.tables.scaling import scaling
 from benchmarks.tables.soak import soak
 from benchmarks.tables.startup import startup
-from headrace.experiments.cameras import CamerasRecord
+from headrace.bench.cameras import CamerasRecord
 
 README, TABLES, SCALE = "README.md", "docs/benchmarks.md", "docs/scale.md"
 PAGES = {

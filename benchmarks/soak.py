@@ -89,7 +89,16 @@ def _soak(
 ) -> tuple[list[tuple[float, ...]], "_Client"]:
     """Samples of (seconds, bytes, threads, open files), and the client."""
     log = out.with_suffix(".log")
-    command = [sys.executable, "-m", "headrace", "run", *address, "--model-name", options.model]
+    command = [
+        sys.executable,
+        "-m",
+        "headrace",
+        "run",
+        *address,
+        "--quiet",
+        "--model-name",
+        options.model,
+    ]
     command += ["--weights", "none", "--no-video", "--view", "web", "--web-port", "0"]
     command += ["--max-seconds", str(options.minutes * 60), "--out", str(out)]
     with log.open("w", encoding="utf-8") as written:

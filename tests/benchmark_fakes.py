@@ -6,7 +6,6 @@ from typing import Any
 
 from benchmarks.equality import Equality
 from benchmarks.record import Repeat, Row, TimedResult
-
 from headrace.profiling.provenance import Machine, Provenance, Scalar
 
 EQUAL = Equality(frames=1200, missing=0, wrong=0, max_mean_difference=0.25)

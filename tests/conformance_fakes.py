@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from benchmarks.conformance.reference import Reference, ascending, digest, thumbnail
 from numpy.typing import NDArray
 
+from benchmarks.conformance.reference import Reference, ascending, digest, thumbnail
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.shape import Orientation
 

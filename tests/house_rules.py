@@ -15,6 +15,8 @@ LAYERS = [
     *(
         "errors",
         "sizes",
+        "argument_names",
+        "masking",
         "text_file",
         "video",
         "sampling",
@@ -24,7 +26,7 @@ LAYERS = [
         "preprocess",
     ),
     *("models", "cache", "profiling", "training", "extraction", "live", "sinks"),
-    *("runs", "report", "watching", "experiments"),
+    *("runs", "report", "watching", "measuring", "planner", "bench"),
     "cli",
 ]
 """A file imports only from what stands before it; `testing`, after them all, from anything."""
@@ -77,7 +79,15 @@ UNSAFE = (
     r"|builtins\.(eval|exec)"
 )
 LAZY = [
-    *("cli/*", "decode/*", "experiments/*", "sinks/web/open.py", "sinks/parquet_file.py"),
+    *(
+        "cli/*",
+        "decode/*",
+        "bench/*",
+        "measuring/*",
+        "planner/*",
+        "sinks/web/open.py",
+        "sinks/parquet_file.py",
+    ),
     *("cache/open.py", "runs/marks.py", "extraction/table.py", "extraction/ray/open.py"),
     "training/manifest/file.py",
     *("extraction/features/table*.py", "extraction/features/export_safetensors.py"),

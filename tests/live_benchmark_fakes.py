@@ -2,10 +2,9 @@
 
 from typing import Any
 
+from benchmark_fakes import origin
 from benchmarks.live.record import OverlapCase, OverlapPair, Overloaded, Quantiles, Series
 from benchmarks.live.soaked import LongLatency, SoakResult
-
-from benchmark_fakes import origin
 
 
 def overloaded(**change: Any) -> Overloaded:

@@ -1,11 +1,15 @@
 """What README and docs promise: their Python runs, commands and links exist."""
 
+import ast
+import inspect
 import re
 import shutil
 from pathlib import Path
 
 import pytest
+import typer
 
+import headrace
 from headrace.cli import (
     annotate,
     bench,
@@ -23,6 +27,7 @@ from headrace.cli import (
     run,
     watch,
 )
+from headrace.cli.main import app
 from media import real_clip
 
 ROOT = Path(__file__).parent.parent
@@ -74,9 +79,82 @@ def test_python_on_a_page_runs(page, code, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out
 
 
+def _ours(page: str) -> list[str]:
+    """Return the code in the last column of all tables of a page."""
+    rows = re.findall(r"^\|.*\|(.*)\|$", (ROOT / page).read_text("utf-8"), re.MULTILINE)
+    return [code for row in rows for code in re.findall(r"`([^`]+)`", row)]
+
+
+WORDS = {
+    **{name: getattr(headrace, name) for name in dir(headrace) if name[0] != "_"},
+    **{"headrace": headrace, "len": len, "print": print},
+    **{"path": "video.mp4", "paths": [], "start_seconds": 0, "end_seconds": 1},
+    **{"transform": None, "is_pad": None, "clip_len": 16, "video": headrace.VideoReader},
+}
+"""What the table of words may name."""
+
+
+@pytest.mark.parametrize("code", sorted(set(_ours("docs/coming_from.md")) - {"headrace proxy"}))
+def test_our_words_beside_those_of_others_exist(code):
+    """Each name, and each argument of what is called, without calling it."""
+
+    def found(node):
+        match node:
+            case ast.Name(id=name):
+                return WORDS[name]
+            case ast.Attribute(value=ast.Call()):
+                return getattr(headrace.Clip, node.attr)
+            case ast.Attribute(value=ast.Attribute(attr="metadata")):
+                return headrace.VideoMetadata.__annotations__[node.attr]
+            case ast.Attribute():
+                return getattr(found(node.value), node.attr)
+        return None
+
+    for node in ast.walk(ast.parse(code, mode="eval")):
+        found(node)
+        if isinstance(node, ast.Call) and node.keywords:
+            known = inspect.signature(found(node.func)).parameters
+            assert {given.arg for given in node.keywords} <= known.keys()
+
+
 def test_commands_in_the_readme_exist():
     named = re.findall(r"^headrace (\w+)", "\n".join(blocks("sh")), re.MULTILINE)
     assert set(named) == COMMANDS
+
+
+def options_of(command):
+    """Return the options of a command; of a group, of all of its commands."""
+    own = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    inside = [command.get_command(None, name) for name in getattr(command, "commands", ())]
+    return own.union(ANYWHERE, *map(options_of, inside))
+
+
+def command_named(words):
+    """Return the command that the first of these words name."""
+    command = typer.main.get_command(app)
+    for word in words:
+        inside = getattr(command, "get_command", lambda *_: None)(None, word)
+        if inside is None:
+            break
+        command = inside
+    return command
+
+
+ANYWHERE = {"--help", "--debug", "--quiet"}
+NAMED = re.compile(r"headrace((?: [a-z]+)+)([^`|#\n]*)")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_options_behind_a_command_exist(page):
+    lines = (ROOT / page).read_text("utf-8").splitlines()
+    unknown = [
+        (number, flag)
+        for number, line in enumerate(lines, 1)
+        for words, rest in NAMED.findall(line)
+        for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", rest.partition(" -- ")[0])
+        if flag not in options_of(command_named(words.split()))
+    ]
+    assert unknown == []
 
 
 def test_make_targets_in_the_readme_exist():
@@ -86,24 +164,31 @@ def test_make_targets_in_the_readme_exist():
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "CONTRIBUTING.md",
-        "benchmarks/README.md",
-        "docs/benchmarks.md",
-        "docs/design.md",
-        "docs/sampling.md",
-        "docs/cameras.md",
-        "docs/gpu.md",
-        "docs/nuscenes.md",
-        "docs/live.md",
-        "docs/scale.md",
-    ],
-)
-def test_links_lead_somewhere(page):
-    text = (ROOT / page).read_text("utf-8")
-    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
-    assert targets
-    assert [t for t in targets if not (ROOT / page).parent.joinpath(t).exists()] == []
+def prose(page: Path) -> str:
+    """Return the text of a page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    found: dict[str, int] = {}
+    for heading in re.findall(r"^#+ +(.+?) *$", prose(page), re.MULTILINE):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        found[anchor] = found.get(anchor, 0) + 1
+    return {f"{name}-{k}" if k else name for name, count in found.items() for k in range(count)}
+
+
+FOLDERS = (".", "docs", "deploy", "examples", "benchmarks")
+LINKED = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.md"))
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(page):
+    dead = []
+    for link in re.findall(r"\]\(([^):\s]+)\)", prose(page)):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (anchor and anchor not in headings(target)):
+            dead.append(link)
+    assert dead == []

@@ -11,7 +11,9 @@ from headrace.errors import (
     OpenError,
     StageError,
     first_line,
+    in_one_line,
     in_words,
+    last_words,
 )
 
 ERRORS = [
@@ -31,6 +33,67 @@ def test_an_error_is_the_same_on_the_other_side_of_a_pipe(error):
     assert type(found) is type(error)
     assert isinstance(found, HeadraceError)
     assert (str(found), found.args, vars(found)) == (str(error), error.args, vars(error))
+
+
+KEYS = """Error(s) in loading state_dict for Linear:
+\tMissing key(s) in state_dict: "weight", "bias".
+\tUnexpected key(s) in state_dict: "fc.weight".
+
+\tmore of it"""
+TRACED = """Caught DecodeError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "worker.py", line 9, in run
+    data = load(
+           ^^^^^
+headrace.errors.DecodeError: frame 3 of a.mp4
+cannot be decoded
+"""
+SCRIPT = """The following operation failed in the TorchScript interpreter.
+Traceback of TorchScript, original code (most recent call last):
+  File "net.py", line 5, in forward
+    return torch.matmul(x, y)
+           ~~~~~~~~~~~~ <--- HERE
+
+RuntimeError: Error(s) in loading state_dict for Net:
+\tMissing key(s) in state_dict: "a".
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("", ""),
+        ("CUDA error: out of memory\nCUDA kernel errors might", "CUDA error: out of memory"),
+        (
+            KEYS,
+            "Error(s) in loading state_dict for Linear: Missing key(s) in state_dict: "
+            '"weight", "bias". Unexpected key(s) in state_dict: "fc.weight".',
+        ),
+        ("It failed:", "It failed:"),
+        ("It failed:\n" + "word " * 99, "It failed: " + "word " * 38 + "word [...]"),
+        (TRACED, "headrace.errors.DecodeError: frame 3 of a.mp4"),
+        (
+            SCRIPT,
+            "RuntimeError: Error(s) in loading state_dict for Net: "
+            'Missing key(s) in state_dict: "a".',
+        ),
+        ("Traceback (most recent call last):\n", ""),
+    ],
+)
+def test_an_error_of_another_library_keeps_its_meaning_in_one_line(said, line):
+    assert in_one_line(said) == line
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("started\nno space left\n", "no space left"),
+        ("", ""),
+        ("started\n" + TRACED, "headrace.errors.DecodeError: frame 3 of a.mp4"),
+    ],
+)
+def test_the_output_of_a_program_ends_with_its_error(output, words):
+    assert last_words(output) == words
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What headrace offers at its root, and what importing it costs."""
 
 import ast
+import builtins
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,17 @@ PUBLIC = [
     *("ContactSheet", "Crop", "DecodeCounters", "DecodeError", "DecodeJob", "DecodedBy"),
     *("Decoder", "Decoding"),
     *("EpochSampler", "FrameBatch", "FrameDataset", "FrameLoader", "FrameReader"),
-    *("FrameShape", "HeadraceError", "ImageSequence", "InOrder", "IndexStore", "LiveResult"),
-    *("LoaderStatistics", "Loss", "Manifest", "MediaError", "MomentTable", "Moments"),
+    *("FrameShape", "HeadraceError", "ImageSequence", "InOrder", "IndexStore"),
+    *(
+        "LeftOutWarning",
+        "LiveResult",
+        "LoaderStatistics",
+        "Loss",
+        "Manifest",
+        "MediaError",
+        "MomentTable",
+        "Moments",
+    ),
     *("NoLengthError", "NuScenes", "Observation"),
     *("OpenError", "Order", "Permutation", "Population", "Proxies"),
     *("RandomClips", "Sampler", "SamplerTraits", "SamplerUse", "ScanError", "Session"),
@@ -40,8 +50,17 @@ PUBLIC = [
 
 
 def test_the_public_names_are_these_sorted():
-    assert headrace.__all__ == PUBLIC
+    assert headrace.__all__ == [name for name in PUBLIC if name != "open"]
     assert sorted(PUBLIC) == PUBLIC
+
+
+def test_importing_all_hides_nothing_of_python_and_brings_the_loop():
+    names = {}
+    exec("from headrace import *", names)
+    assert names["live"] is headrace.live
+    assert "open" not in names
+    assert not set(headrace.__all__) & set(dir(builtins))
+    assert headrace.open is not open
 
 
 def test_every_public_name_loads_from_the_home_its_type_is_declared_in():

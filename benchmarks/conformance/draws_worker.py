@@ -24,8 +24,8 @@ from benchmarks.conformance.ways import judge_reading
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
-from headrace.testing.synth_draw import Draw, draw_clip, write_draw
 from headrace.video.stream_index import StreamIndex
+from tests.kit.synth_draw import Draw, draw_clip, write_draw
 
 _JOBS_OF_A_KIND = 5
 

@@ -71,8 +71,8 @@ def write_kinds(folder: Path) -> Iterator[Named]:
     One that cannot be written, as an encoder is not here, is named on stderr and left out.
     """
     from headrace.testing.synth import KINDS, write_clip
-    from headrace.testing.synth_recipes import RECIPES, write_recipe
-    from headrace.testing.synth_wide import WIDE_KINDS
+    from tests.kit.synth_recipes import RECIPES, write_recipe
+    from tests.kit.synth_wide import WIDE_KINDS
 
     folder.mkdir(parents=True, exist_ok=True)
     clips = {**KINDS, **WIDE_KINDS}

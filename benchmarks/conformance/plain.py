@@ -35,7 +35,7 @@ from headrace.decode.convert import FrameConverter
 from headrace.errors import DecodeError
 from headrace.video.shape import FrameShape, Orientation
 
-_NO_VIDEO_FORMATS = ("image2", "gif", "apng", "ico", "tty", "hls", "concat", "dash", "webp_anim")
+_NO_VIDEO_FORMATS = ("image2", "ico", "tty", "hls", "concat", "dash", "webp_anim")
 """Of FFmpeg's formats: pictures, texts that it would draw, and lists that name other files."""
 _MOST_LINES = 20
 _ENDS_EARLY = ("hevc", "vvc", "h261", "vp8")

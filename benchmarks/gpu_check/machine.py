@@ -16,12 +16,12 @@ import numpy as np
 import torch
 
 from benchmarks.gpu_check.step import Need
+from headrace.bench.registry import EXPERIMENTS
 from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import capabilities_of, open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, HeadraceError
-from headrace.experiments.registry import EXPERIMENTS
 from headrace.profiling.machine import provenance
 from headrace.testing.synth import SynthClip, write_clip
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from benchmarks.gpu_check.overlap import overlap_in_file
 from benchmarks.gpu_check.step import Ended, Read, Reading, UnreadError
-from headrace.experiments.registry import EXPERIMENTS
+from headrace.bench.registry import EXPERIMENTS
 from headrace.profiling.session import Session
 from headrace.profiling.trace import NAME
 

@@ -16,8 +16,13 @@ from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
-from headrace.runs.marks import MarkOptions
-from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
+from headrace.runs.options import (
+    ComputeOptions,
+    InputOptions,
+    MarkOptions,
+    OutputOptions,
+    RunOptions,
+)
 from headrace.runs.run import Runner
 from headrace.runs.stages import Carriers, stages_of
 from headrace.runtime.pipeline import Pipeline

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from benchmarks.tables.markdown import spread, table
-from headrace.experiments.camera_ways import CameraWay
-from headrace.experiments.cameras import CameraRun, CamerasRecord
-from headrace.experiments.cameras_report import LABELS, QUOTED
+from headrace.bench.camera_variants import CameraWay
+from headrace.bench.cameras import CameraRun, CamerasRecord
+from headrace.bench.cameras_report import LABELS, QUOTED
 
 _ELSEWHERE = f"{QUOTED} Those GPUs decode; above, processor cores do."
 

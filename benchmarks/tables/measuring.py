@@ -4,9 +4,10 @@ from statistics import median
 
 from benchmarks.bench_observe import WORKERS, cost
 from benchmarks.bench_overhead import WAYS, OverheadResult
-from benchmarks.bench_predictions import PredictionsResult
+from benchmarks.bench_predictions import PlantedResult, PredictionsResult
 from benchmarks.record import TimedResult
-from benchmarks.tables.markdown import machine, table
+from benchmarks.tables.markdown import machine, machine_of, table
+from headrace.profiling.findings.other_programs import QUIET
 
 _SAID = {
     "recorded": "a run, recorded as always",
@@ -48,7 +49,35 @@ def predictions(result: PredictionsResult) -> str:
         "Times as fast as before the change; predicted from a run, or loop, without it. "
         f"{machine(result)}"
     )
-    return f"{table(['change', 'predicted', 'measured', 'of all turns'], lines)}\n\n{notes}"
+    text = f"{table(['change', 'predicted', 'measured', 'of all turns'], lines)}\n\n{notes}"
+    return f"{text}\n\n{planted_loops(result.planted)}" if result.planted else text
+
+
+def planted_loops(result: PlantedResult) -> str:
+    """One line per planted loop: what was named, advised, predicted, and came."""
+    heads = ["planted", "named", "advised with a gain", "predicted", "came", "of all turns"]
+    lines = [
+        [
+            each.planted,
+            ", ".join(each.named),
+            f"`{each.applied.change}`",
+            "nothing" if each.applied.predicted is None else f"{each.applied.predicted:.2f}",
+            f"{median(each.applied.measured):.2f}",
+            f"{min(each.applied.measured):.2f}–{max(each.applied.measured):.2f}",
+        ]
+        for each in result.loops
+    ]
+    shares = [
+        share
+        for each in result.loops
+        for share in each.applied.others_cpu_share
+        if share is not None
+    ]
+    notes = "Planted loops wait as for a disk or a GPU; where the step is named, the gain is all "
+    notes += f"that the loader can bring. {machine_of(result.provenance)}"
+    if max(shares, default=0.0) > QUIET:
+        notes += f" Other programs took up to {max(shares):.0%} of the processor time meanwhile."
+    return f"{table(heads, lines)}\n\n{notes}"
 
 
 def _change(ratio: float) -> str:

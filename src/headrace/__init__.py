@@ -2,9 +2,9 @@
 
 The layers, top to bottom; a file imports only from what stands above it (docs/design.md):
 
-    errors -> sizes -> video -> sampling -> planning -> runtime -> decode -> preprocess -> models
-    -> cache -> profiling -> training -> extraction -> live -> sinks -> runs -> report -> watching
-    -> experiments -> cli; testing may use them all
+    errors -> sizes -> masking -> video -> sampling -> planning -> runtime -> decode -> preprocess
+    -> models -> cache -> profiling -> training -> extraction -> live -> sinks -> runs -> report
+    -> watching -> experiments -> cli; testing may use them all
 
 Names are loaded when they are first used: `import headrace` loads neither torch nor FFmpeg.
 """
@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from headrace.decode.open import open_decoder, open_device_decoder, open_index
     from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
     from headrace.decode.proxies import Proxies
-    from headrace.decode.video_reader import VideoReader, open
+    from headrace.decode.video_reader import VideoReader
+    from headrace.decode.video_reader import open as open  # type checkers export it
     from headrace.errors import (
         BackendError,
         CacheError,
         ConfigError,
         DecodeError,
         HeadraceError,
+        LeftOutWarning,
         MediaError,
         NoLengthError,
         OpenError,
@@ -131,6 +133,7 @@ _HOMES = {
     "ImageSequence": "video.image_sequence",
     "InOrder": "sampling.frames",
     "IndexStore": "decode.index_store",
+    "LeftOutWarning": "errors",
     "LiveResult": "runs.live.loop",
     "LoaderStatistics": "training.statistics",
     "Loss": "video.loss",
@@ -178,6 +181,7 @@ _HOMES = {
     "read_frames": "extraction.frames",
 }
 
+# `from headrace import *` hides nothing of Python: `open` is `headrace.open` only.
 __all__ = [
     "AdaptableSampler",
     "Alignment",
@@ -221,6 +225,7 @@ __all__ = [
     "ImageSequence",
     "InOrder",
     "IndexStore",
+    "LeftOutWarning",
     "LiveResult",
     "LoaderStatistics",
     "Loss",
@@ -259,7 +264,6 @@ __all__ = [
     "live",
     "load_clip",
     "observe",
-    "open",
     "open_decoder",
     "open_device_decoder",
     "open_index",
@@ -293,4 +297,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*_HOMES, "__version__"]

@@ -2,7 +2,8 @@
 
 HeadraceError(Exception)
 ├─ ConfigError(HeadraceError, ValueError)     the caller asked for something impossible
-│  └─ NoLengthError(ConfigError, TypeError)   the length of what never ends was asked for
+│  ├─ NoLengthError(ConfigError, TypeError)   the length of what never ends was asked for
+│  └─ CallError(ConfigError, TypeError)       called in a way that there is not
 ├─ BackendError(HeadraceError, RuntimeError)  a backend or an extra is missing or unfit
 ├─ MediaError(HeadraceError)                  one source is bad; the only kind a policy may skip
 │  ├─ OpenError                               it cannot be opened as video
@@ -11,10 +12,14 @@ HeadraceError(Exception)
 ├─ StageError(HeadraceError)                  a stage of a pipeline failed
 └─ CacheError(HeadraceError)                  a cache cannot be read or written: a miss, and counted
 
+LeftOutWarning(UserWarning)                   sources that cannot be used are left out, as was asked
+
 A message says what was asked, what was found and what to do.
 """
 
 from collections.abc import Sequence
+from itertools import dropwhile, takewhile
+from textwrap import shorten
 from typing import Any
 
 
@@ -26,15 +31,41 @@ class HeadraceError(Exception):
         return _again, (type(self), self.args, vars(self))
 
 
+_TRACEBACK = "(most recent call last)"
+_MOST_LINES, _MOST_CHARACTERS = 4, 200
+
+
 def in_words(error: BaseException) -> str:
-    """Return an error of somebody else's in one line: its kind, and the first line it says."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}"
+    """Return an error of another library in one line: its kind, and what it says."""
+    return f"{type(error).__name__}: {in_one_line(str(error)) or 'no reason given'}"
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line that an error says; its kind, where it says nothing."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """Return what an error says in one line; its kind, where it says nothing."""
+    return in_one_line(str(error)) or type(error).__name__
+
+
+def in_one_line(text: str) -> str:
+    """Return what the text of an error says, in one line: the first one.
+
+    Behind a traceback, it is the first line behind it. A line that ends with a colon announces
+    what follows ("Error(s) in loading state_dict for Net:"), up to four lines, each shortened.
+    """
+    lines = text.strip().splitlines()
+    traced = [number for number, line in enumerate(lines) if _TRACEBACK in line]
+    if traced:
+        behind = lines[traced[-1] + 1 :]
+        lines = list(dropwhile(lambda line: not line or line[0].isspace(), behind))
+    said = lines[0].strip() if lines else ""
+    if not said.endswith(":"):
+        return said
+    follow = takewhile(str.strip, lines[1 : 1 + _MOST_LINES])
+    return " ".join([said, *(shorten(line, _MOST_CHARACTERS) for line in follow)])
+
+
+def last_words(output: str) -> str:
+    """Return what the output of a program ends with, in one line: its error, or its last line."""
+    return in_one_line(output) if _TRACEBACK in output else output.rstrip().rpartition("\n")[2]
 
 
 class ConfigError(HeadraceError, ValueError):
@@ -43,6 +74,10 @@ class ConfigError(HeadraceError, ValueError):
 
 class NoLengthError(ConfigError, TypeError):
     """The length of what never ends was asked for; a TypeError, as Python has it then."""
+
+
+class CallError(ConfigError, TypeError):
+    """Something was called with an argument, or in a way, that it does not have."""
 
 
 class BackendError(HeadraceError, RuntimeError):
@@ -92,6 +127,14 @@ class StageError(HeadraceError):
 
 class CacheError(HeadraceError):
     """A cache, or an entry of it, cannot be read or written. Treated as a miss, and counted."""
+
+
+class LeftOutWarning(UserWarning):
+    """Sources that cannot be used are left out, as was asked: how many, the first, where all are.
+
+    Given once by what opens them; `warnings.simplefilter("ignore", headrace.LeftOutWarning)` keeps
+    it quiet.
+    """
 
 
 def _again(kind: type[HeadraceError], args: tuple[Any, ...], facts: dict[str, Any]) -> Any:

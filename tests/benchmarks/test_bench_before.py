@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+
 from benchmarks.bench_before import QUESTIONS, Comparison, Turn, checked_out, render, request, turn
 from benchmarks.record import Repeat
 from benchmarks.runner import SOURCE, ask_worker
-
 from headrace.testing.synth import SynthClip, write_clip
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from benchmarks.bench_cores import loaded, planned, ways
 from benchmarks.cores.record import CoresResult, Loading, Planning, Scanning
 from benchmarks.cores.slow_source import BLOCK_BYTES, Network, SlowFile
 from benchmarks.questions.loader_cores import answer
 from benchmarks.record import origin
-
 from benchmarks.tables import cores
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.decoding import JobDecoder

@@ -1,6 +1,7 @@
 """Tests of benchmarks/bench_correlation.py: bursts lie as far apart as they say, in one stretch."""
 
 import numpy as np
+
 from benchmarks.bench_correlation import cut
 
 

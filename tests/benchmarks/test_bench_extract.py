@@ -4,12 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
+from benchmark_fakes import result
 from benchmarks.bench_extract import contest, kind, ways
 from benchmarks.extracting.cases import CASES, Case, at_rate, wanted
 from benchmarks.extracting.one_keyframe import one_keyframe
 from benchmarks.questions.extract_frames import answer
-
-from benchmark_fakes import result
 from headrace.testing.synth import SynthClip, write_clip
 
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+
+from benchmark_fakes import origin
 from benchmarks.bench_features import FeatureRow, FeaturesResult, contest, least_cosine
 from benchmarks.record import Repeat
 from benchmarks.runner import WorkerError
 from benchmarks.tables.features import features
-
-from benchmark_fakes import origin
 
 ASKED = {"paths": ["a.mp4"], "weights": "w.pth", "rate": 5}
 

@@ -1,10 +1,9 @@
 """Tests of benchmarks/bench_first_batch.py: every way delivers the same frames, and is timed."""
 
+from benchmarks import bench_first_batch
 from benchmarks.bench_first_batch import BATCHES, NAIVE, WAYS, measured
 from benchmarks.record import TimedResult, origin
 from benchmarks.tables.first_batch import first_batch
-
-from benchmarks import bench_first_batch
 from headrace.testing.synth import SynthClip, write_clip
 
 

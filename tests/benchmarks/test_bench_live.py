@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from benchmarks.bench_live import main
 from benchmarks.live.record import LiveResult
 from benchmarks.runner import WorkerError

@@ -2,7 +2,6 @@
 
 from benchmarks.bench_overhead import WAYS, Overhead, OverheadResult, Times, main, render
 from benchmarks.record import origin
-
 from headrace.testing.synth import SynthClip, write_clip
 
 

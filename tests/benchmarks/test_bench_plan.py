@@ -6,7 +6,6 @@ from benchmarks.bench_extract_memory import watched
 from benchmarks.bench_plan import planned
 from benchmarks.questions.plan_extraction import answer
 from benchmarks.runner import WorkerError
-
 from headrace.testing.synth import SynthClip, write_clip
 
 

@@ -1,9 +1,14 @@
 """What stands in the records of predictions and of observing."""
 
 import pytest
+
 from benchmarks.bench_observe import cost
 from benchmarks.bench_predictions import Prediction, line
+from benchmarks.planted_loops import LOOPS, Loop, wall_seconds, with_change
 from benchmarks.record import Repeat, Row, TimedResult, origin
+from headrace.profiling.findings.finding import Change
+from profiling.loops import Loop as SimulatedLoop
+from profiling.loops import loop_ms, simulate_loop
 
 
 def test_a_prediction_is_held_against_the_median() -> None:
@@ -16,6 +21,32 @@ def test_what_was_not_predicted_is_off_by_nothing() -> None:
     found = Prediction(change="--threads 1", predicted=None, measured=(0.9,))
     assert found.off_by is None
     assert line(found) == "--threads 1: predicted nothing, measured 0.90 (0.90 to 0.90)"
+
+
+@pytest.mark.parametrize(
+    ("words", "changed"),
+    [
+        ("num_workers=0", {"workers": 0}),
+        ("prefetch_factor=8", {"prefetch": 8}),
+        ("persistent_workers=True", {"lives_on": True}),
+        ("Half of the work in __getitem__", {"fetch": 10.0, "uneven": 2.0}),
+        ("Half of the work in collate_fn", {"collate": 3.0}),
+    ],
+)
+def test_what_is_advised_is_made(words: str, changed: dict[str, object]) -> None:
+    loop = Loop(name="?", fetch=20.0, uneven=4.0, collate=6.0, workers=2)
+    found = with_change(loop, Change(words=words, gain=2.0))
+    assert vars(found) == {**vars(loop), **changed}
+    assert with_change(loop, Change(words="A cheaper step")) is None
+
+
+def test_every_planted_loop_has_a_name_of_its_own() -> None:
+    assert len({loop.name for loop in LOOPS}) == len(LOOPS) >= 8
+
+
+def test_the_time_of_a_loop_has_the_starts_of_its_epochs_once() -> None:
+    loop = SimulatedLoop(fetch=10, step=10, workers=2, epochs=3, steps=60, start=300)
+    assert 1e3 * wall_seconds(simulate_loop(loop)) == pytest.approx(loop_ms(loop), rel=0.02)
 
 
 def test_the_cost_of_observing_is_the_median_over_pairs_of_turns() -> None:

@@ -1,13 +1,13 @@
 """Tests of benchmarks/bench_proxy.py: every way is proved and timed, over links of a few videos."""
 
 import pytest
+
+from benchmarks import bench_proxy
 from benchmarks.bench_proxy import ORIGINALS, SHARDS, ProxyResult, contest, prepared
 from benchmarks.questions.proxied_frames import answer
 from benchmarks.record import origin
 from benchmarks.runner import WorkerError
 from benchmarks.tables.proxied import proxied
-
-from benchmarks import bench_proxy
 from headrace.testing.synth import SynthClip, write_clip
 
 

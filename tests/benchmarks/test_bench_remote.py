@@ -3,12 +3,12 @@
 from urllib.request import Request, urlopen
 
 import pytest
+
 from benchmarks.bench_remote import contest
 from benchmarks.questions.remote_video import answer
 from benchmarks.remote.object_server import object_store
 from benchmarks.remote.readers import READERS, REMOTE
 from benchmarks.runner import WorkerError
-
 from headrace.testing.synth import SynthClip, write_clip
 
 BY_FSSPEC_OVER_HTTP = {"fsspec_http", "fsspec_blocks", "download_first"}

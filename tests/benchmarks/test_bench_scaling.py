@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from benchmarks.bench_scaling import know, link_files, measure
 from benchmarks.questions.many_files import answer
 from benchmarks.record import Repeat
 from benchmarks.runner import WorkerError, ask_worker
-
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
 from headrace.testing.synth import SynthClip, write_clip

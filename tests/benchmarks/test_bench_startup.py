@@ -2,7 +2,6 @@
 
 from benchmarks.bench_startup import time_opening
 from benchmarks.runner import WorkerError
-
 from headrace.testing.synth import SynthClip, write_clip
 
 

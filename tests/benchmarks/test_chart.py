@@ -3,9 +3,9 @@
 from xml.etree import ElementTree
 
 import pytest
-from benchmarks.chart import THEMES, bars, picture
 
 from benchmark_fakes import row
+from benchmarks.chart import THEMES, bars, picture
 
 LINES = [
     [row("headrace", [1140]), row("headrace", [900], kind="cam")],

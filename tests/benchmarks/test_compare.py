@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from benchmarks import media
 from benchmarks.compare import run, way
 from benchmarks.record import TimedResult
 from benchmarks.runner import Entrant
-
-from benchmarks import media
 from headrace.testing.synth import SynthClip, write_clip
 
 ENTRANTS = [Entrant(name=name, asked={"library": name}) for name in ("pyav_loop", "headrace")]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+
 from benchmarks.equality import Equality, Pictures, compare, compare_picked, thumbnails
 from benchmarks.libs.adapter import Chunk
 

@@ -1,8 +1,8 @@
 """A looped video is its clip, again and again."""
 
 import numpy as np
-from benchmarks.looped import looped
 
+from benchmarks.looped import looped
 from headrace import read_frames
 from headrace.testing.synth import SynthClip, write_clip
 

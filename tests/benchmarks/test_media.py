@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+
 from benchmarks.media import CLIPS, NUM_FRAMES, Shot, shots
 
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.pages import main, replace_block
-from benchmarks.tables.compared import sequential
 
 from benchmark_fakes import result, row
+from benchmarks.pages import main, replace_block
+from benchmarks.tables.compared import sequential
 
 RESULT = result(row("headrace", [1140.0]), row("pyav_loop", [1200.0]), repeats=1)
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.record import Repeat, TimedResult
 
 from benchmark_fakes import origin, result, row
+from benchmarks.record import Repeat, TimedResult
 
 ORDER = ["baseline", "decord", "spdl"]
 RESULT = result(row("decord", [10.0]), row("spdl"))

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from benchmarks.bench_before import BeforeResult
 from benchmarks.bench_correlation import CorrelationResult
 from benchmarks.bench_extract_memory import MemoryResult
@@ -19,8 +20,7 @@ from benchmarks.live.record import LiveResult
 from benchmarks.live.soaked import SoakResult
 from benchmarks.pages import main
 from benchmarks.record import RESULTS, ROOT, Result, TimedResult, command
-
-from headrace.experiments.cameras import CamerasRecord
+from headrace.bench.cameras import CamerasRecord
 
 KEPT: dict[str, type[Result]] = {
     "before": BeforeResult,

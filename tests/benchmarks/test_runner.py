@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from benchmarks.record import Row
 from benchmarks.runner import Entrant, Task, WorkerError, ask_worker, prove, rounds
-
 from headrace.testing.synth import SynthClip, write_clip
 
 TASK = Task(question="every_frame", kind="web", paths=[Path("a.mp4")], size=(64, 64), workers=2)

@@ -240,6 +240,27 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(path):
     assert found(path) == list(range(8))
 
 
+HEADERS = [b"\0" * 100, b"\xff" * 100, b"no header" * 11, bytes(range(100))]
+
+
+@pytest.mark.parametrize("header", [*HEADERS, "its id alone"])
+def test_a_file_whose_header_is_damaged_costs_its_results_and_no_more(path, header):
+    filled(path)
+    content = bytearray(path.read_bytes())
+    if header == "its id alone":
+        content[68:72] = b"oops"
+    else:
+        content[:100] = header
+    path.write_bytes(content)
+    with Cache(SqliteStore(path)) as cache:
+        assert cache.get([key(0)]) == {}
+        cache.put({key(0): arrays()})
+    (warning,) = cache.warnings
+    assert f"{path} was damaged; it is now {path}.damaged" in warning
+    assert path.with_name(WHERE + ".damaged").read_bytes() == content
+    assert found(path) == [0]
+
+
 def test_damage_that_shows_in_mid_run_costs_the_file_and_no_more(path):
     with Cache(SqliteStore(path)) as cache:
         cache.put({key(k): arrays(k, width=5000) for k in range(8)})

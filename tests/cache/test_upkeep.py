@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cache.broken_store import BrokenStore
-from cache.made import arrays, key, same
+from cache.made import BrokenStore, arrays, key, same
 from cache.redis_server import redis_server
 from headrace.cache.entry import Entry, encode
 from headrace.cache.key import Difference

@@ -1,5 +1,7 @@
 """Calling commands; each keeps its indexes in a folder of the test."""
 
+import math
+
 import pytest
 
 from headrace.cli import main
@@ -24,3 +26,9 @@ def call(capsys):
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def no_lines(monkeypatch):
+    """Keep a slow machine from writing progress between what a test expects on stderr."""
+    monkeypatch.setattr("headrace.cli.plain_progress.LINE_SECONDS", math.inf)

@@ -75,7 +75,7 @@ def test_pictures_are_not_for_another_decoder(tmp_path, call, picture):
     assert not (tmp_path / "out").exists()
 
 
-def test_run_says_which_command_takes_a_detector(tmp_path, call):
-    code, _, err = call("run", tmp_path / "a.mp4", "--model-name", "mtcnn")
+def test_run_says_which_command_takes_a_detector(picture, call):
+    code, _, err = call("run", picture, "--model-name", "mtcnn")
     assert code == 2
     assert "it is a detection model, for headrace annotate" in err

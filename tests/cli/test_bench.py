@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
+from headrace.bench.registry import EXPERIMENTS
 from headrace.cli import main
-from headrace.experiments.registry import EXPERIMENTS
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import typer
 
-from experiments.survey.fakes import FAILING, LOADING, WHOLE, measure
-from experiments.survey.records import contest, surveyed
+from bench.suite.fakes import FAILING, LOADING, WHOLE, measure
+from bench.suite.records import contest, surveyed
+from headrace.bench.registry import EXPERIMENTS
+from headrace.bench.suite.config import SurveyConfig
+from headrace.bench.suite.suite_runner import prepare_survey
+from headrace.bench.suite.suite_selection import Choice
 from headrace.cli.bench_all import hold_survey
-from headrace.experiments.registry import EXPERIMENTS
-from headrace.experiments.survey.config import SurveyConfig
-from headrace.experiments.survey.plan import Choice
-from headrace.experiments.survey.survey import prepare_survey
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -168,9 +168,9 @@ from pathlib import Path
 from headrace.cli import main
 from headrace.cli import bench_all
 from headrace.cli.survey_screen import SurveyScreen
-from headrace.experiments import registry
-from headrace.experiments.survey import measure
-from experiments.survey import fakes
+from headrace.bench import registry
+from headrace.bench.suite import suite_child
+from bench.suite import fakes
 import os
 
 def progress(self, what, done, of):
@@ -179,7 +179,7 @@ def progress(self, what, done, of):
 
 SurveyScreen.progress = progress
 registry.EXPERIMENTS = (fakes.WHOLE, fakes.HANGING)
-measure.measure_registered = fakes.measure
+suite_child.measure_registered = fakes.measure
 main(["bench", "all", {video!r}, "--out", {out!r}])
 """
 """What is waited for interrupts the process that waits, as Ctrl-C would."""

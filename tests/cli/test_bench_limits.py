@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from headrace.experiments.memory_record import MemoryRecord
-from headrace.experiments.stability import StabilityRecord
+from headrace.bench.memory_record import MemoryRecord
+from headrace.bench.stability import StabilityRecord
 from headrace.models.memory_table import MemoryTables
 from headrace.testing.synth import SynthClip, write_clip
 

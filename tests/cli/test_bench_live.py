@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from headrace.experiments.live_limit import LiveRecord
-from headrace.experiments.modes import ModesRecord
-from headrace.experiments.overlap import OverlapRecord
+from headrace.bench.live_capacity import LiveRecord
+from headrace.bench.overlap import OverlapRecord
+from headrace.bench.scenarios import ModesRecord
 from headrace.testing.synth import SynthClip, write_clip
 
 

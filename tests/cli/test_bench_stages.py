@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from headrace.experiments.prefetch_record import PrefetchRecord
-from headrace.experiments.stages_record import StagesRecord
+from headrace.bench.prefetch_record import PrefetchRecord
+from headrace.bench.stages_record import StagesRecord
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

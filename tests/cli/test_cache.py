@@ -82,6 +82,28 @@ def test_verify_names_damage_and_repair_removes_it(call, where):
     assert call("cache", "verify", "--cache", where)[1] == "4 results checked, 0 damaged\n"
 
 
+def test_all_commands_say_the_same_of_a_damaged_file_and_leave_it_until_it_is_repaired(
+    call, where, tmp_path
+):
+    content = bytearray(where.read_bytes())
+    content[:100] = b"x" * 100
+    where.write_bytes(content)
+    commands = (["info"], ["verify"], ["prune", "--all"], ["explain", "ab" * 32])
+    answers = {call("cache", *words, "--cache", where) for words in commands}
+    ((code, out, err),) = answers
+    assert (code, out) == (1, "")
+    assert err == (
+        f"headrace: {where} is damaged: file is not a database; the next run renames it to "
+        f"{where.name}.damaged and begins a new one, and so does headrace cache verify "
+        "--repair\n"
+    )
+    assert where.read_bytes() == content
+    code, out, err = call("cache", "verify", "--repair", "--cache", where)
+    assert (code, out) == (0, "0 results checked, 0 damaged\n")
+    assert "was damaged; it is now" in err
+    assert call("cache", "info", "--cache", where)[0] == 0
+
+
 def test_prune_says_what_it_removes_and_a_dry_run_what_it_would(call, where):
     prune = ("cache", "prune", "--cache", where)
     assert call(*prune, "--older-than", "1d")[1].startswith("Removed 0 results")

@@ -11,16 +11,16 @@ import pytest
 from PIL import Image
 
 import headrace
-from headrace.cli import main
 from headrace.cli import run as run_command
 from headrace.cli.run_values import live_options, run_options
 from headrace.decode.parity import Parity
+from headrace.profiling.session import Session
 from headrace.runs.live.options import LiveOptions
 from headrace.runs.options import InputOptions, RunOptions
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
-from headrace.testing.synth_recipes import write_recipe
 from media import real_clip
+from tests.kit.synth_recipes import write_recipe
 from weights import mobilenet
 
 
@@ -282,9 +282,11 @@ def test_a_usage_error_ends_with_2_in_words_of_ours(call, arguments, message):
     assert message in err
 
 
-def test_debug_shows_the_traceback_wherever_it_stands(good):
-    with pytest.raises(headrace.ConfigError):
-        main(["clip", str(good), "--start", "47", "--debug"])
+def test_debug_shows_the_traceback_wherever_it_stands(call, good):
+    code, _, err = call("clip", good, "--start", "47", "--debug")
+    assert code == 2
+    assert err.startswith("Traceback (most recent call last)")
+    assert "headrace.errors.ConfigError: " in err
 
 
 def test_a_damaged_file_ends_a_run_with_what_was_done(call, good, tmp_path):
@@ -362,7 +364,7 @@ def test_an_output_on_a_full_disk_is_one_line(arguments):
 
 
 def test_an_output_that_is_closed_is_as_if_nobody_looked(good):
-    command = f"{sys.executable} -m headrace index {good} >&-"
+    command = f"{sys.executable} -m headrace --quiet index {good} >&-"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -371,7 +373,7 @@ def test_a_second_ctrl_c_while_the_folder_is_written_is_one_line(tmp_path):
     clip = write_clip(tmp_path / "clip", KINDS["h264_long_gop"])
     command = [*(str(a) for a in ("run", clip, *FAST, "--out", tmp_path / "out"))]
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_TWICE + RUN_UNTIL_STEP_3, *command],
+        [sys.executable, "-c", INTERRUPTED_TWICE + RUN_UNTIL_STEP_3, *command, "--quiet"],
         capture_output=True,
         text=True,
         timeout=120,
@@ -380,7 +382,7 @@ def test_a_second_ctrl_c_while_the_folder_is_written_is_one_line(tmp_path):
     assert done.returncode == 130, done.stderr
     kept = f"what is there is kept in {tmp_path / 'out'}"
     assert done.stderr == f"headrace: interrupted while the record was written; {kept}\n"
-    assert not (tmp_path / "out" / "session.json").exists()
+    assert Session.load(tmp_path / "out" / "session.json").outcome == "interrupted"
     assert not list((tmp_path / "out").glob(".*"))
 
 

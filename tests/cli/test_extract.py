@@ -87,7 +87,10 @@ def test_what_did_not_come_is_named_and_the_exit_code_tells(extract, clip, tmp_p
         (("--every", 2, "--size", "100"), "--size is a height and a width"),
         (("--every", 2, "--size", "0x9"), "size is (height, width)"),
         (("--every", 2, "--prefix", "a/b"), "a prefix is the beginning of a file name"),
-        (("--every", 2, "rtsp://camera/1"), "frames are extracted from files, got an address"),
+        (
+            ("--every", 2, "rtsp://camera/1"),
+            "frames are extracted from files: rtsp://camera is an address",
+        ),
     ],
 )
 def test_what_is_not_possible_is_said_in_one_line(extract, clip, tmp_path, arguments, words):

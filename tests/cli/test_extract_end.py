@@ -36,7 +36,7 @@ def test_what_is_lost_is_told_with_its_video_where_the_cause_does_not_name_it(
     assert first == "headrace: 4 frames of 12 did not come:"
     assert named[:2] == [
         "  frame 25 of clip0.mp4: damaged",
-        "  frame 10 of clip1.mp4: working on it crashed: the process ended by signal 11",
+        "  frames 10, 15 of clip1.mp4: working on it crashed: the process ended by signal 11",
     ]
 
 

@@ -66,7 +66,7 @@ def test_features_of_a_model_of_ones_own_then_from_the_cache_then_nothing_to_do(
     assert extract(*asked) == (0, f"Nothing to do: 4 features are in {out} already\n", "")
     code, said, err = extract(*asked, out="again")
     assert (code, err) == (0, "")
-    assert said.startswith("1 of 1 chunks were found in the cache ")
+    assert "\n1 of 1 chunks were found in the cache " in said
     [fresh], [found] = rows(out), rows(tmp_path / "again")
     assert (found["index"], found["features"]) == ([0, 6, 12, 18], fresh["features"])
     assert (fresh["cache_hit"], found["cache_hit"]) == (False, True)
@@ -110,7 +110,10 @@ def test_what_did_not_come_is_named_and_the_exit_code_tells(extract, clip, tmp_p
         ),
         (("--every", 1, "--model", "a:b", "--batch-size", 0), "batch_size must be an integer >= 1"),
         (("--every", 1, "--model", "a:b", "--cache", "redis://:pw@h:x"), "cannot be understood"),
-        (("--every", 1, "--model", "a:b", "rtsp://camera/1"), "features are extracted from files"),
+        (
+            ("--every", 1, "--model", "a:b", "rtsp://camera/1"),
+            "features are extracted from files: rtsp://camera is",
+        ),
     ],
 )
 def test_what_is_not_possible_is_said_in_one_line(extract, clip, tmp_path, arguments, words):

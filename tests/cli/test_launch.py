@@ -102,6 +102,7 @@ def test_all_that_is_wrong_with_a_file_is_told_in_one_go_with_its_place(call, tm
         "13: workers.c needs source",
         "14: workers.c.wait_for_source: it is true or false, got 'maybe'",
         "15: workers.c.nsys is true or false, got 'maybe'",
+        "16: workers.c.weights: cannot read the weights file a: no such file or directory",
         "17: weights is given again; it stands in line 16",
         "18: d holds keys with values, got '5'",
         "18: workers.d needs source",
@@ -156,7 +157,7 @@ def test_the_example_runs_as_it_is_and_is_compared(call, tmp_path):
     file.write_text(text.replace("seconds=4", "seconds=1"))
     code, said, err = call("launch", file, "--out", out)
     assert code == 0, err
-    assert "2 workers came to the end." in said
+    assert "2 workers came to the end: " in said
     assert max(map(len, said.splitlines())) <= max(100, len(str(out)) + 24)
     assert err.splitlines()[-3] == "all are ready and begin"
     rows = list(csv.DictReader((out / "workers.csv").read_text().splitlines()))
@@ -209,7 +210,7 @@ def test_a_worker_that_cannot_begin_is_named_and_nothing_is_written(call, tmp_pa
     code, said, err = call("launch", file, "--out", out, "--json")
     assert code == 1
     assert json.loads(said)["workers"][0]["outcome"] == "failed"
-    assert "headrace: a failed: cannot open nosuch.mp4" in err
+    assert "headrace: worker a failed: cannot open nosuch.mp4" in err
     assert not (out / "launch.json").exists()
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import pytest
 import typer
 
+from headrace.bench.registry import EXPERIMENTS
 from headrace.cli.options import configured, parameters, with_parameters
-from headrace.experiments.options import FrameSize, Option, Videos, option_fields
-from headrace.experiments.plan_config import PlanConfig
-from headrace.experiments.registry import EXPERIMENTS
+from headrace.measuring.config_fields import FrameSize, Option, Videos, option_fields
+from headrace.planner.plan_config import PlanConfig
 
 
 @dataclass(frozen=True, kw_only=True)

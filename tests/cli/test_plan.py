@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 
 import headrace
-from headrace.experiments.decode_speed import measure_speed
-from headrace.experiments.plan_config import PlanConfig
-from headrace.experiments.sampling import SamplingConfig
+from headrace.bench.sampling import SamplingConfig
+from headrace.planner.decode_speed import measure_speed
+from headrace.planner.plan_config import PlanConfig
 from headrace.sampling.rho import TAKEN_RHO
 from headrace.sampling.strategies import Noise
 from headrace.testing import damage
@@ -67,6 +67,19 @@ def test_each_strategy_has_a_row_and_one_is_marked(call, clips):
     assert [line[:2] for line in table[3:8]].count("=>") == 1
     assert table[3].split()[2] == "12.5"
     assert "4.8 σ" in table[7]
+
+
+def test_clips_have_the_same_table_and_the_same_json(call, clips):
+    asked = (clips, *SMALL, "--clip-len", 4, "--stride", 3)
+    code, out, err = call(*asked)
+    assert (code, err) == (0, "")
+    for part in ("For batches of 8 clips of 4 frames in 1 MiB", "=> ", "so many independent clips"):
+        assert part in out, part
+    assert "clips=RandomClips(num_frames=4, stride=3" in out.splitlines()[-1]
+    facts, of_frames = (json.loads(call(*each, "--json")[1]) for each in (asked, (clips, *SMALL)))
+    assert facts.keys() == of_frames.keys()
+    assert facts["strategies"][0].keys() == of_frames["strategies"][0].keys()
+    assert (facts["config"]["num_frames"], facts["config"]["batch_size"]) == (4, 8)
 
 
 def test_json_is_alone_on_stdout_and_holds_what_the_table_does(call, clips):
@@ -168,7 +181,7 @@ def test_times_that_do_not_add_up_are_said(call, clips, monkeypatch):
         found = measure_speed(*args, **options)
         return replace(found, speed=replace(found.speed, seconds_per_seek=0.0))
 
-    monkeypatch.setattr("headrace.experiments.plan.measure_speed", without_seeks)
+    monkeypatch.setattr("headrace.planner.planner.measure_speed", without_seeks)
     _, out, _ = call(clips, *SMALL)
     assert "Warning: these times do not add up" in out
     assert "It rests on times that do not add up" in out.partition("Recommended")[2]

@@ -87,14 +87,15 @@ def test_a_dry_run_says_what_would_be_learnt(call, toys, tmp_path):
         (("--checkpoint-gradients",), "name the first layer to train with --train-from"),
         (("--learning-rate", -1), "learning_rate must be above 0, got -1"),
         (("--mode", "inference", "--epochs", 3), "--epochs is for --mode retrain"),
-        (("--mode", "inference", "--labels", "a.csv"), "--labels is for --mode retrain"),
+        (("--mode", "inference", "--labels", __file__), "--labels is for --mode retrain"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(call, toys, tmp_path, arguments, message):
     code, _, err = call("run", toys / "bars0.mp4", *FAST, "--out", tmp_path, *arguments)
     assert code == 2
-    assert message in err
-    assert len(err.splitlines()) == 1
+    usage = ("Usage: ", "Try 'headrace run -h'")
+    [line] = [line for line in err.splitlines() if line and not line.startswith(usage)]
+    assert message in line
     assert not list(tmp_path.iterdir())
 
 
@@ -117,7 +118,7 @@ main(sys.argv[1:])
 def test_an_interrupt_leaves_the_head_as_it_then_is(toys, tmp_path):
     command = ["run", str(toys), *map(str, FAST), "--epochs", "99", "--out", str(tmp_path)]
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_IN_STEP_3, *command],
+        [sys.executable, "-c", INTERRUPTED_IN_STEP_3, *command, "--quiet"],
         capture_output=True,
         text=True,
         timeout=120,

@@ -9,8 +9,7 @@ import typer
 
 from headrace.cli import run as run_command
 from headrace.cli.run_values import run_options
-from headrace.models.batch_size import LARGEST
-from headrace.models.compute import Compute
+from headrace.models.compute import LARGEST, Compute
 from headrace.runs.options import (
     ComputeOptions,
     ExecutionOptions,
@@ -86,7 +85,6 @@ def test_flags_alone_change_what_is_read_and_where_results_go():
         ({"infer_on_gpu": True, "device": "cpu"}, "--infer-on-gpu"),
         ({"input_path": ["b.mp4"]}, "--input-path"),
         ({"sources": None}, "SOURCE"),
-        *(({"batch_size": text}, "--batch-size") for text in ("0", "-1", "many", "1.5", "²", "")),
     ],
 )
 def test_flags_that_contradict_each_other_are_errors_of_usage(typed, hint):

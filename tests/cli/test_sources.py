@@ -117,3 +117,21 @@ def test_camera_streams_are_measured_on_folders_of_pictures(call, tmp_path):
     assert (code, err) == (0, "")
     record = json.loads(out)
     assert (record["cameras"], record["pictures"]) == (1, 6)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("index",),
+        ("doctor", "--parity"),
+        ("plan",),
+        ("clip", "--num-frames", 3),
+        ("bench", "sampling"),
+        ("proxy", "-o", "out"),
+    ],
+)
+def test_an_address_is_refused_before_anything_is_read(call, command):
+    code, _, err = call(*command, "https://bob:pass@example.com/a.mp4")
+    assert code == 2
+    assert "https://... is an address, and addresses are not read here; copy the file" in err
+    assert "pass" not in err

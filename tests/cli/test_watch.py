@@ -71,9 +71,11 @@ def test_a_script_has_its_own_arguments_output_and_exit_code(script, tmp_path) -
     )
     assert done.stdout == "['1', '--debug', '--out', 'x'] beside __main__\n1770\n"
     assert done.returncode == 3
-    first, *_ = done.stderr.splitlines()
-    assert first.startswith("headrace: DataLoader of Numbers at train.py:18: 30 steps in ")
-    assert first.endswith(", failed")  # by its exit code
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("headrace: ")
+    (about,) = [line for line in lines if "DataLoader of Numbers" in line]
+    assert about.startswith("  DataLoader of Numbers at train.py:18: 30 steps in ")
+    assert about.endswith(", failed")  # by its exit code
     (session,) = json.loads(kept.read_text())
     assert session["loader"]["workers"] == 1
     assert set(session["steps"]["work_ms"]) == {"fetch", "collate", "step"}

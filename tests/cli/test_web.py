@@ -75,3 +75,17 @@ def test_the_command_says_so_in_one_line(call, tmp_path):
     code, _, err = call("run", "0", "--out", tmp_path, "--web-port", "0")
     assert (code, len(err.splitlines())) == (2, 1)
     assert "give --view web or metrics" in err
+
+
+@pytest.mark.parametrize("view", ["web", "metrics"])
+def test_a_token_of_ones_own_is_printed_nowhere(call, tmp_path, monkeypatch, view):
+    monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
+    code, out, err = call(
+        *("run", "test://?size=64x96&seconds=0.1", "--model-name", "squeezenet1_1"),
+        *("--weights", "none", "--no-video", "--view", view, "--web-address", "0.0.0.0"),
+        *("--web-port", "0", "--out", tmp_path / "out"),
+    )
+    written = [path.read_bytes().decode(errors="replace") for path in (tmp_path / "out").iterdir()]
+    assert code == 0
+    assert "with your own token behind ?token=" in out
+    assert not [text for text in (out, err, *written) if TOKEN in text]

@@ -25,10 +25,10 @@ from headrace.errors import BackendError, DecodeError
 from headrace.runtime import forks
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, read_number, write_clip
-from headrace.testing.synth_recipes import write_recipe
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
+from tests.kit.synth_recipes import write_recipe
 
 ON_GPU = Decoding(backend="torchcodec", device="cuda:0")
 

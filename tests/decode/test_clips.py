@@ -1,26 +1,24 @@
-"""Reading one clip."""
+"""Reading one clip, also where frames change their size on the way."""
 
+from contextlib import closing
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from decode.linear import linear_frames
+from headrace import FrameLoader, read_frames
 from headrace.decode.clips import load_clip, read_clip
 from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError
+from headrace.decode.protocol import DecodeJob
+from headrace.decode.pyav import PyavDecoder
+from headrace.errors import ConfigError, DecodeError
+from headrace.sampling.strategies import Permutation
 from headrace.testing.synth import KINDS, read_number, write_clip
+from headrace.video.shape import Crop, FrameShape
+from headrace.video.stream_index import StreamIndex
 from media import real_clip
-
-
-@pytest.fixture
-def store(tmp_path):
-    return IndexStore(tmp_path / "store")
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+from tests.kit.synth_recipes import RECIPES, write_recipe
 
 
 def test_the_seminars_call_gives_the_seminars_array():
@@ -63,3 +61,70 @@ def test_a_turned_clip_comes_upright_and_resized(tmp_path, store):
     assert upright.frames.shape == (2, *upright.frames.shape[1:3], 3)
     assert [read_number(frame) for frame in upright.frames] == [0, 1]
     assert load_clip(path, 0, 2, 1, size=(64, 80), store=store).frames.shape == (2, 64, 80, 3)
+
+
+TWO_SIZES = [name for name in RECIPES if "two_sizes" in name and "flv" not in name]
+
+
+@pytest.fixture(params=TWO_SIZES)
+def clip(request, tmp_path):
+    """(path, index, size of each frame) of a file in two sizes."""
+    path = write_recipe(request.param, tmp_path)
+    index = StreamIndex.scan(path)
+    with closing(PyavDecoder(index)) as decoder:
+        wanted = DecodeJob(tuple(range(len(index))))
+        sizes = [frame.shape[:2] for _, frame in decoder.run(wanted)]
+    assert len(set(sizes)) == 2
+    return path, index, sizes
+
+
+def test_with_a_size_every_frame_comes(clip):
+    path, index, _ = clip
+    whole = load_clip(path, 0, len(index), 1, size=(96, 128))
+    assert whole.frames.shape == (len(index), 96, 128, 3)
+    assert [read_number(frame) for frame in whole.frames[:4]] == [0, 1, 2, 3]
+
+
+def test_a_clip_inside_one_size_comes_in_it(clip):
+    path, index, sizes = clip
+    change = next(n for n in range(1, len(sizes)) if sizes[n] != sizes[0])
+    assert load_clip(path, change - 4, 4, 1).frames.shape[1:3] == sizes[0]
+    assert load_clip(path, len(index) - 4, 4, 1).frames.shape[1:3] == sizes[-1]
+
+
+def test_a_clip_across_two_sizes_is_refused_with_both_and_the_cure(clip):
+    path, _, sizes = clip
+    change = next(n for n in range(1, len(sizes)) if sizes[n] != sizes[0])
+    both = [f"{height}x{width}" for height, width in (sizes[0], sizes[-1])]
+    with pytest.raises(DecodeError, match=f"from {both[0]} to {both[1]}.*give a size") as caught:
+        load_clip(path, change - 2, 4, 1)
+    assert caught.value.missing == (change, change + 1)
+
+
+def test_a_reader_begins_a_new_batch(clip):
+    path, index, sizes = clip
+    reader = read_frames([path], workers=1)
+    batches = list(reader)
+    assert np.concatenate([batch.index for batch in batches]).tolist() == list(range(len(index)))
+    came = [batch.frames.shape[1:3] for batch in batches for _ in batch.index]
+    assert came == sizes
+    assert reader.losses == []
+
+
+def test_a_loader_gives_all_in_its_size(clip, tmp_path):
+    path, index, _ = clip
+    options = {"batch_size": 8, "size": (32, 48), "store": IndexStore(tmp_path / "store")}
+    with FrameLoader([path], sampling=Permutation(), **options) as loader:
+        numbers = [n for batch in loader for n in batch.index.tolist()]
+    assert sorted(numbers) == list(range(len(index)))
+
+
+def test_a_crop_outside_the_smaller_frames_is_refused_by_name(clip):
+    _, index, sizes = clip
+    height, width = max(sizes)
+    crop = FrameShape(crop=Crop(top=height - 8, left=0, height=8, width=8), size=(8, 8))
+    fits = [n for n, size in enumerate(sizes) if size == (height, width)]
+    with closing(PyavDecoder(index, crop)) as decoder:
+        with pytest.raises(DecodeError, match="cannot be cropped") as caught:
+            list(decoder.run(DecodeJob(tuple(range(len(index))))))
+        assert sorted(set(range(len(index))) - set(caught.value.missing)) == fits

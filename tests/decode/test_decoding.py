@@ -12,13 +12,15 @@ import headrace
 from decode.linear import linear_frames
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoding import ON_CPU, Decoding
-from headrace.decode.open import capabilities_of, open_decoder, open_device_decoder
+from headrace.decode.index_store import IndexStore
+from headrace.decode.open import capabilities_of, open_decoder, open_device_decoder, open_index
+from headrace.decode.option_words import in_option_words, saying_option
 from headrace.decode.pixels import Stack
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.pyav import PyavDecoder
 from headrace.decode.reading import read_whole
-from headrace.errors import BackendError, ConfigError
-from headrace.testing.synth import KINDS, write_clip
+from headrace.errors import BackendError, ConfigError, OpenError
+from headrace.testing.synth import KINDS, read_number, write_clip
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
 
@@ -196,3 +198,40 @@ def test_a_stack_takes_its_memory_from_whoever_makes_the_pixels():
     assert (int(stack.frames[0].sum()), int(stack.frames[1].min())) == (0, 7)
     stack.place(0, (2, 6, 3), torch.empty)
     assert stack.misfits == [0]
+
+
+def test_a_decoder_opens_from_a_path_or_an_index(tmp_path):
+    path, store = write_clip(tmp_path / "clip", KINDS["h264"]), IndexStore(tmp_path / "store")
+    for source in (str(path), path, open_index(path, store)):
+        with closing(open_decoder(source, store=store)) as decoder:
+            [(_, frame)] = decoder.run(DecodeJob((31,)))
+            assert read_number(frame) == 31
+    assert (store.counters.misses, store.counters.hits) == (1, 2)
+
+
+def test_an_unknown_backend_is_refused_by_name(tmp_path):
+    with pytest.raises(BackendError, match="no backend 'gpu'; there is pyav"):
+        open_decoder(tmp_path / "clip.mp4", decoding=Decoding(backend="gpu"))
+
+
+def test_opening_touches_no_video_until_a_job_runs(tmp_path):
+    path, store = write_clip(tmp_path / "clip", KINDS["h264"]), IndexStore(tmp_path / "store")
+    with closing(open_decoder(path, store=store)) as decoder:
+        assert decoder.counters.opens == 0
+    with pytest.raises(OpenError):
+        open_decoder(tmp_path / "missing.mp4", store=store)
+
+
+def test_the_cure_is_the_option():
+    said = "GPU 0 was asked for to decode a.mp4; leave gpu out, or encode the file anew"
+    assert in_option_words(said) == said.replace("gpu out", "--decode out")
+    assert in_option_words("install it, or leave backend out").endswith("leave --decode out")
+
+
+def test_the_cause_stays_and_other_errors_are_left_alone():
+    cause = MemoryError()
+    with pytest.raises(BackendError, match="leave --decode out") as caught, saying_option():
+        raise BackendError("none; leave gpu out") from cause
+    assert caught.value.__cause__ is cause
+    with pytest.raises(ConfigError, match="leave gpu out"), saying_option():
+        raise ConfigError("leave gpu out")

@@ -1,19 +1,23 @@
 """Frames that stay on the device are those that come down, as tensors; arrays are never tensors."""
 
+import sys
 from contextlib import closing
 
 import numpy as np
 import pytest
 import torch
 
-from decode.gpus import needs_gpu, needs_no_gpu
+from decode.gpus import NO_GPU, needs_gpu, needs_no_gpu, want_backend_of_gpu
 from decode.linear import linear_frames
+from forked import in_a_fork
 from headrace.decode.decoding import Decoding
+from headrace.decode.device_memory import device_memory
 from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.open import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.reading import read_whole
 from headrace.errors import BackendError, DecodeError
+from headrace.runtime import forks
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, read_number, write_clip
 from headrace.video.codec import PlainCodec, new_codec, packets_of
@@ -30,12 +34,6 @@ SHAPES = {
         size=(20, 20), crop=Crop(top=2, left=1, height=41, width=30), interpolation="bilinear"
     ),
 }
-
-
-@pytest.fixture
-def scanned(tmp_path):
-    """Return a function: name of a kind -> the index of its clip."""
-    return lambda kind: StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind]))
 
 
 def tensors_of(index, shape=None, decoding=ON_CPU, wanted=None):
@@ -182,3 +180,69 @@ def test_frames_of_a_gpu_that_stay_are_found_after_seeks(scanned):
     for wanted in ((41, 43), (3, 4, 20), (44,)):
         found = tensors_of(index, decoding=ON_GPU, wanted=wanted)
         assert [read_number(each.cpu().numpy()) for each in found] == list(wanted)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+def test_it_is_bytes_of_the_shape_on_the_device():
+    found = device_memory((2, 3, 4, 3), "cpu")
+    assert (found.shape, found.dtype, found.device.type) == ((2, 3, 4, 3), torch.uint8, "cpu")
+
+
+@needs_no_gpu
+def test_a_device_that_is_not_here_is_named():
+    with pytest.raises(BackendError, match=r"\[2, 3\] were to lie on cuda:0, .* keeps_on_device"):
+        device_memory((2, 3), "cuda:0")
+
+
+def test_a_process_that_was_forked_is_told_before_cuda_is_touched(monkeypatch):
+    monkeypatch.setattr(forks, "_torch_has_cuda", lambda: True)
+
+    def child():
+        with pytest.raises(BackendError, match=r"cuda:0 in a process that was forked from one"):
+            device_memory((2, 3), "cuda:0")
+        return device_memory((2, 3), "cpu").shape == (2, 3)
+
+    assert in_a_fork(child)
+
+
+@needs_gpu
+def test_a_gpu_without_memory_left_is_named():
+    with pytest.raises(BackendError, match=r"on cuda:0, .* give a smaller memory_budget"):
+        device_memory((1 << 50,), "cuda:0")
+
+
+@needs_no_gpu
+@pytest.mark.parametrize(("asked", "outcome"), [("1", "failed"), ("", "skipped")])
+def test_a_gpu_that_is_required_is_not_skipped(monkeypatch, asked, outcome):
+    monkeypatch.setenv("REQUIRE_GPU", asked)
+
+    @needs_gpu
+    def test(number):
+        raise AssertionError("it ran without a GPU")
+
+    if outcome == "failed":
+        with pytest.raises(pytest.fail.Exception, match=f"{NO_GPU}, and REQUIRE_GPU=1"):
+            test(number=1)
+    else:
+        [mark] = test.pytestmark
+        assert (mark.name, mark.kwargs) == ("skip", {"reason": NO_GPU})
+
+
+@needs_no_gpu
+@pytest.mark.parametrize(
+    ("asked", "outcome"), [("1", pytest.fail.Exception), ("", pytest.skip.Exception)]
+)
+def test_nor_is_one_for_a_backend_that_needs_it(monkeypatch, asked, outcome):
+    monkeypatch.setenv("REQUIRE_GPU", asked)
+    with pytest.raises(outcome, match=NO_GPU):
+        want_backend_of_gpu("pynvvideocodec")
+
+
+def test_a_backend_that_is_not_installed_is_skipped_and_named(monkeypatch):
+    monkeypatch.setenv("REQUIRE_GPU", "1")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setitem(sys.modules, "PyNvVideoCodec", None)
+    with pytest.raises(pytest.skip.Exception, match=r"pip install 'headrace\[pynvvideocodec\]'"):
+        want_backend_of_gpu("pynvvideocodec")

@@ -1,15 +1,19 @@
-"""A few decoders stay open, the least used is closed first, and none is shared by processes."""
+"""A few decoders and codecs stay open, the least used goes first, and processes share none."""
 
+import os
 import pickle
 
+import av
 import numpy as np
 import psutil
 import pytest
+from av.codec.context import CodecContext
 
 from decode.linear import linear_frames
 from forked import in_a_fork
 from headrace.decode.pool import DecoderPool
 from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.decode.resting_codecs import RestingCodecs
 from headrace.errors import ConfigError
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.shape import Crop, FrameShape
@@ -135,3 +139,53 @@ def test_a_reader_that_asks_for_another_shape_is_given_it(indexes):
             [(_, frame)] = pool.decoder(indexes[0], "a", FrameShape(size=size)).run(job)
             assert frame.shape == (*size, 3)
         assert pool.counters.opens == 3
+
+
+@pytest.fixture
+def codec():
+    """Return a function that makes a codec."""
+
+    def make():
+        codec = av.CodecContext.create("h264", "r")
+        codec.open()
+        return codec
+
+    return make
+
+
+def test_the_one_that_was_used_last_is_given_and_none_twice(codec):
+    resting, first, second = RestingCodecs(), codec(), codec()
+    for each in (first, second):
+        resting.put("a", each, 1)
+    assert resting.take("b", CodecContext) is None
+    assert [resting.take("a", CodecContext) for _ in range(3)] == [second, first, None]
+
+
+def test_those_that_rest_longest_make_room(codec):
+    resting = RestingCodecs(most_bytes=10)
+    for look, num_bytes in (("a", 4), ("b", 4), ("c", 5), ("d", 11)):
+        resting.put(look, codec(), num_bytes)
+        if look == "c":
+            assert resting.take("a", CodecContext) is None
+    assert [resting.take(look, CodecContext) is not None for look in "abcd"] == [False] * 4
+    resting.put("e", codec(), 10)
+    assert resting.take("e", CodecContext) is not None
+
+
+def test_all_are_released_at_once(codec):
+    resting = RestingCodecs()
+    assert not resting.release()
+    resting.put("a", codec(), 1)
+    assert resting.release()
+    assert resting.take("a", CodecContext) is None
+
+
+def test_a_forked_process_has_none_of_its_parents(codec, monkeypatch):
+    resting = RestingCodecs()
+    kept = codec()
+    resting.put("a", kept, 1)
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: -1)
+        assert resting.take("a", CodecContext) is None
+        assert not resting.release()
+    assert resting.take("a", CodecContext) is kept

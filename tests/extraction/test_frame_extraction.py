@@ -73,9 +73,11 @@ EVERY_FIFTH = [n for length in LENGTHS for n in range(0, length, 5)]
 def test_each_picture_is_the_frame_that_its_row_and_name_say(undisturbed, clips):
     found = rows(undisturbed)
     assert [row["index"] for row in found] == numbers(undisturbed) == EVERY_FIFTH
-    assert [row["video"] for row in found[:1] + found[-1:]] == [str(clips[0]), str(clips[-1])]
+    ends = [(row["video"], row["path"]) for row in found[:1] + found[-1:]]
+    assert ends == [(clip.stem, str(clip)) for clip in (clips[0], clips[-1])]
     assert found[1] == {
-        "video": str(clips[0]),
+        "video": "clip0",
+        "path": str(clips[0]),
         "index": 5,
         "pts": found[1]["pts"],
         "time_base_num": 1,
@@ -208,7 +210,7 @@ def test_a_video_that_ends_its_workers_is_left_out_and_the_others_go_on(
     assert not extracted.is_all
     assert {(loss.input, loss.cause) for loss in extracted.session.lost} == {(1, words)}
     assert len(extracted.session.lost) == 5
-    assert [row["video"] for row in rows(out)] == [str(clips[0])] * 10 + [str(clips[2])] * 6
+    assert [row["path"] for row in rows(out)] == [str(clips[0])] * 10 + [str(clips[2])] * 6
     # The next run leaves it out untried, unless it is told to try, or has another decoder.
     again = extract(clips, out, store, workers=1)
     assert not again.is_all
@@ -292,13 +294,17 @@ def test_a_full_disk_ends_it_and_leaves_no_half_picture(clips, store, tmp_path):
 
 def test_bad_videos_are_named_and_the_others_go_on(clips, store, tmp_path):
     bad = damage.damage_packets(clips[0], tmp_path / "bad.mp4", ordinals=[20])
-    (tmp_path / "text.mp4").write_text("no video")
-    paths = [tmp_path / "gone.mp4", bad, tmp_path / "text.mp4", clips[2]]
+    text = tmp_path / os.fsdecode(b"text\xff.mp4")  # a name that is no UTF-8
+    text.write_text("no video")
+    paths = [tmp_path / "gone.mp4", bad, text, clips[2]]
     out = tmp_path / "out"
     extracted = extract(paths, out, store, frames="every 1", workers=1)
     videos = [loss for loss in extracted.session.lost if loss.index is None]
     frames = [loss.index for loss in extracted.session.lost if loss.index is not None]
-    assert ["no such file" in videos[0].cause, "text.mp4" in videos[1].cause] == [True, True]
+    assert ["no such file" in videos[0].cause, "text" in videos[1].cause] == [True, True]
+    blamed = [Path(extracted.session.inputs[loss.input].path).name for loss in videos]
+    assert blamed == ["gone.mp4", r"text\udcff.mp4"]
+    assert [video.is_open for video in extracted.session.inputs] == [True, True, False, False]
     assert 20 in frames
     assert {loss.input for loss in extracted.session.lost if loss.index is not None} == {0}
     assert {step.input for step in extracted.session.steps.rows()} == {0, 1}
@@ -325,7 +331,7 @@ def test_a_video_that_changes_meanwhile_is_left_out(clips, store, tmp_path, dist
     [(place, why)] = {(loss.input, loss.cause) for loss in extracted.session.lost}
     assert place == 0
     assert words in why
-    assert [row["video"] for row in rows(tmp_path / "out")] == [str(clips[2])] * 6
+    assert [row["path"] for row in rows(tmp_path / "out")] == [str(clips[2])] * 6
 
 
 def test_damage_can_be_shown_as_ffmpeg_shows_it(clips, store, tmp_path):

@@ -14,6 +14,8 @@ from headrace.testing.synth import SynthClip, read_number, write_clip
 from headrace.video.shape import FrameShape
 from media import real_clip
 
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
+
 NUMBERS = (30, 75, 1, 48)
 
 

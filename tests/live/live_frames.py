@@ -8,13 +8,16 @@ from headrace.live.frame import LiveFrame
 from headrace.runtime.item import Item, Span
 
 
-def frame(number: int, *, source: int = 0, run: int = 0, arrived_ns: int = 0, height: int = 4):
+def frame(
+    number: int, *, source: int = 0, run: int = 0, arrived_ns: int = 0, height: int = 4, segment=0
+):
     """A grey frame whose brightness is its number."""
     return LiveFrame(
         pixels=np.full((height, 4, 3), number % 256, np.uint8),
         source=source,
         number=number,
         run=run,
+        segment=segment,
         pts=number,
         time_base=Fraction(1, 30),
         arrived_ns=arrived_ns,

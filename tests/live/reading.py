@@ -65,5 +65,6 @@ class Read:
             between = self.items[one.number + 1 : next_one.number]
             assert all(isinstance(item, Dropped) for item in between)
             assert next_one.run - one.run in ((1,) if between else (0, 1))
-            if one.run == next_one.run:
+            assert next_one.segment - one.segment in ((0,) if one.run == next_one.run else (0, 1))
+            if one.segment == next_one.segment:
                 assert next_one.pts > one.pts

@@ -26,6 +26,8 @@ from runtime.in_time import happens, in_time
 
 SHORT = replace(QUICK, open_timeout_seconds=0.5)
 """Where a thread is left to end by itself, so that a test does not wait for it."""
+PATIENT = replace(QUICK, open_timeout_seconds=2, wait_for_source=True)
+"""Where another program must start first."""
 
 
 @contextmanager
@@ -115,9 +117,35 @@ def test_a_stream_that_stalls_and_hangs_up_is_joined_again(stream):
     read.check_conserved()
 
 
-def test_what_is_no_video_is_named(tmp_path):
-    playlist = hls_text(tmp_path / "a.mp4", names=("file:///etc/passwd",)).read_bytes()
-    for content in (playlist, b"<html>not here</html>", b""):
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [
+        ("an HLS playlist", ("clip.ts",)),
+        ("an HLS playlist", ("file:///etc/passwd",)),
+        ("a DASH manifest", ()),
+    ],
+)
+def test_a_playlist_is_not_read_and_nothing_it_names_is_asked_for(tmp_path, kind, named):
+    text = b'<?xml version="1.0"?><MPD xmlns="urn:mpeg:dash:schema:mpd:2011"/>'
+    if named:
+        text = hls_text(tmp_path / "a.mp4", names=named).read_bytes()
+    asked = []
+
+    def answer(request):
+        asked.append(request.path)
+        answer_whole(text)(request)
+
+    with http_server(answer) as url, pytest.raises(OpenError) as raised:
+        in_time(lambda: Read(f"{url}/x", replace(QUICK, wait_for_source=True)).take(1))
+    assert f"/x: it sends {kind}, which is not read: it names further addresses" in str(
+        raised.value
+    )
+    assert "give the stream's own address" in str(raised.value)
+    assert set(asked) == {"/x"}
+
+
+def test_what_is_no_video_is_named():
+    for content in (b"<html>not here</html>", b""):
         with (
             http_server(answer_whole(content)) as url,
             pytest.raises(OpenError, match=r"no video stream that is known here|cannot be read"),
@@ -176,13 +204,14 @@ def test_a_transport_stream_over_udp(stream, udp_port):
     send = ["ffmpeg", "-v", "error", "-re", "-stream_loop", "-1", "-i", str(stream)]
     with subprocess.Popen([*send, "-c", "copy", "-f", "mpegts", target]) as sender:
         try:
-            read = Read(f"udp://127.0.0.1:{udp_port}", SHORT)
+            read = Read(f"udp://127.0.0.1:{udp_port}", PATIENT)
             frames = in_time(lambda: read.take(10))
         finally:
             sender.kill()
     numbers = [read_number(frame.pixels) for frame in frames]
-    assert all((b - a) % 60 == 1 for a, b in pairwise(numbers))
-    assert read.kinds[0] == "joined"
+    # The system may lose datagrams of a busy machine: in order, and not the same twice.
+    assert all(0 < (b - a) % 60 < 30 for a, b in pairwise(numbers))
+    assert "joined" in read.kinds
     read.check_conserved()
 
 

@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
-from headrace.live.overload import STALE, AgeLimit, FreshOnly, Overload, Turns
+from headrace.live.overload import STALE, AgeLimit, FreshOnly, Overload, OverloadWatch, Turns
 from headrace.runtime.grouping import Windows
 from headrace.testing.fake_clock import FakeClock
 from live.live_frames import frame, item
 
 MS = 1_000_000
+SECOND = 1000 * MS
 
 
 @pytest.mark.parametrize(
@@ -135,3 +136,27 @@ def test_whoever_comes_while_there_are_places_gives_way_to_each_other_one_once(b
         got = turns.admits(source, Places(1).take)
         refused[source] = 0 if got else refused[source] + 1
         assert refused[source] <= 3
+
+
+def test_an_overload_is_told_of_once_when_it_begins_and_once_when_it_is_over():
+    watch, told = OverloadWatch(), []
+    drops = [*range(0, 30), *range(80, 120, 10)]  # tenths of a second; the second spell goes on
+    for tenths in range(300):
+        if tenths in drops:
+            told.append((tenths, watch.drop(tenths * SECOND // 10, "overflow at decode", 2)))
+        told.append((tenths, watch.end(tenths * SECOND // 10)))
+    assert [each for each in told if each[1] is not None] == [
+        (
+            10,
+            "overload: frames come faster than they are worked on; 22 dropped in 1.0 s "
+            "(overflow at decode)",
+        ),
+        (210, "overload is over: no frame dropped for 10 s; 68 were dropped in 11.0 s"),
+    ]
+
+
+def test_drops_now_and_then_are_no_overload():
+    watch = OverloadWatch()
+    moments = [0, *(k * SECOND for k in range(5, 60, 2))]
+    assert {watch.drop(at_ns, "stale at model", 1) for at_ns in moments} == {None}
+    assert watch.end(100 * SECOND) is None

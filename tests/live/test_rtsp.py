@@ -82,8 +82,8 @@ def test_a_server_that_is_killed_and_restarted_with_another_size_is_joined_again
     assert read.kinds == ["joined", "disconnected", "reconnected", "resized"]
     assert read.words_of("disconnected") == ["lost: the other side closed the connection"]
     assert read.words_of("resized") == ["frames are 96x192 now, they were 96x128"]
-    by_run = {frame.run: frame.pixels.shape for frame in read.frames}
-    assert by_run == {0: (96, 128, 3), 1: (96, 192, 3)}
+    by_run = {(frame.run, frame.segment): frame.pixels.shape for frame in read.frames}
+    assert by_run == {(0, 0): (96, 128, 3), (1, 1): (96, 192, 3)}
     read.check_conserved()
 
 

@@ -1,14 +1,24 @@
-"""From what a module returns to labels, boxes and features."""
+"""From what a module returns to labels, boxes and features, and the words for it."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
 
+from headrace.decode.pictures import read_picture
 from headrace.errors import ConfigError
 from headrace.models.box_choice import BoxChoice
 from headrace.models.class_names import ClassNames
+from headrace.models.faces import weight_files
+from headrace.models.load import load_detector
 from headrace.models.outputs import ToBoxes, ToLabels, to_features
+from headrace.models.value_words import value_words
+from headrace.models.weights import with_weights
+from headrace.preprocess.levels import build_preprocess
 from models.tiny import Mean, tiny
+from weights import faces
 
 ABC = ClassNames(names=("a", "b", "c"))
 
@@ -75,3 +85,137 @@ def test_features_in_few_bits_become_float32():
 def test_what_no_result_can_be_is_refused(make, words):
     with pytest.raises(ConfigError, match=words):
         make()
+
+
+COCO = ClassNames(names=("__background__", "person", "traffic light", "N/A", "dog"))
+UNNAMED = ClassNames(names=None)
+FOUND = [
+    {
+        "boxes": torch.arange(16.0).reshape(4, 4),
+        "labels": torch.tensor([1, 4, 1, 2]),
+        "scores": torch.tensor([0.5, 0.9, 0.9, 0.7]),
+    }
+]
+
+
+def test_the_surest_come_first_and_as_many_as_were_asked_for():
+    boxes = ToBoxes(class_names=COCO, choice=BoxChoice(threshold=0.6))(FOUND)
+    assert boxes.labels == (("dog", "person", "traffic light"),), "equal ones stay in order"
+    assert boxes.classes[0].tolist() == [4, 1, 2]
+    assert boxes.xyxy[0][0].tolist() == [4, 5, 6, 7]
+    two = ToBoxes(class_names=COCO, choice=BoxChoice(threshold=0, max_boxes=2))(FOUND)
+    assert two.scores[0] == pytest.approx(np.float32([0.9, 0.9]))
+
+
+def test_only_the_classes_that_were_chosen_are_kept():
+    choice = BoxChoice(threshold=0, classes=("Traffic Light", "person"))
+    found = ToBoxes(class_names=COCO, choice=choice)(FOUND)
+    assert found.labels == (("person", "traffic light", "person"),)
+    numbers = BoxChoice(threshold=0, classes=("4", "class 2"))
+    assert ToBoxes(class_names=UNNAMED, choice=numbers)(FOUND).labels == (("class 4", "class 2"),)
+
+
+def test_numbers_that_stand_for_nothing_are_no_classes():
+    assert dict(COCO.items()) == {1: "person", 2: "traffic light", 4: "dog"}
+    assert dict(UNNAMED.items()) == {}
+
+
+@pytest.mark.parametrize(
+    ("choose", "words"),
+    [
+        (lambda: COCO.number("dgo"), r"knows no class 'dgo'; did you mean dog\? \(3 classes\)"),
+        (lambda: COCO.number("n/a"), "knows no class 'n/a'; did you mean person"),
+        (lambda: UNNAMED.number("dog"), "have no names of classes, got 'dog'; give their numbers"),
+        (lambda: BoxChoice(max_boxes=0), "max_boxes must be an integer >= 1, got 0"),
+        (lambda: BoxChoice(threshold=float("nan")), "threshold must lie in 0 to 1, got nan"),
+        (
+            lambda: ToBoxes(class_names=COCO, choice=BoxChoice(classes=("cat",))),
+            "knows no class 'cat'",
+        ),
+    ],
+)
+def test_a_class_that_is_none_is_refused_with_those_that_are_close(choose, words):
+    with pytest.raises(ConfigError, match=words):
+        choose()
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (torch.zeros(2, 3), "tensor float32 [2, 3]"),
+        (torch.tensor(1), "tensor int64 []"),
+        (torch.zeros(2, device="meta"), "tensor float32 [2] on meta"),
+        (np.zeros((4, 5)), "numpy array float64 [4, 5]"),
+        ([torch.zeros(2)] * 3, "list of 3 x tensor float32 [2]"),
+        ((), "empty tuple"),
+        ({"out": torch.zeros(1)}, "dict of 'out': tensor float32 [1]"),
+        ({}, "empty dict"),
+        (None, "NoneType"),
+        ("secret words", "str"),
+    ],
+)
+def test_a_value_is_named_by_its_type_dtype_and_shape(value, words):
+    assert value_words(value) == words
+
+
+FACES = [
+    *((316, 234, 409, 361), (683, 286, 791, 419), (221, 65, 302, 174)),
+    *((439, 213, 517, 308), (531, 299, 633, 438)),
+]
+"""As facenet-pytorch's own code finds them."""
+
+
+@pytest.fixture(scope="module")
+def mtcnn():
+    return load_detector("mtcnn", choice=BoxChoice(threshold=0.9))
+
+
+def test_the_five_faces_of_a_picture_are_found_where_they_are(mtcnn):
+    picture = read_picture(faces())[None]
+    found = mtcnn.run(build_preprocess("medium", mtcnn.input)(picture))
+    assert found.labels == (("face",) * 5,)
+    assert sorted(map(tuple, found.xyxy[0].tolist())) == [
+        pytest.approx(face, abs=1) for face in sorted(FACES)
+    ]
+
+
+def test_pictures_of_a_batch_are_looked_at_each_for_itself(mtcnn):
+    picture = read_picture(faces())[:320, :512]
+    batch = np.stack([picture, picture[:, ::-1], np.zeros_like(picture)])
+    prepare = build_preprocess("medium", mtcnn.input)
+    together, alone = mtcnn.run(prepare(batch)), mtcnn.run(prepare(batch[:1]))
+    assert [len(boxes) for boxes in together.xyxy] == [3, 3, 0]
+    assert np.allclose(together.xyxy[0], alone.xyxy[0], atol=1e-3)
+    turned = 512 - together.xyxy[1][:, [2, 0]]  # a mirrored face is not quite the same
+    assert np.allclose(np.sort(turned, axis=0), np.sort(alone.xyxy[0][:, [0, 2]], axis=0), atol=20)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (11, 300), (20, 20)])
+def test_pictures_too_small_for_a_face_hold_none(mtcnn, size):
+    assert mtcnn.run(torch.zeros(1, 3, *size)).labels == ((),)
+
+
+def test_only_the_weights_in_the_package_are_taken_and_only_for_boxes(tmp_path):
+    assert [path.name for path in weight_files()] == ["pnet.pt", "rnet.pt", "onet.pt"]
+    with pytest.raises(ConfigError, match=r"mtcnn has the weights inside .*got 'none'; leave out"):
+        load_detector("mtcnn", "none")
+    with pytest.raises(ConfigError, match="mtcnn is not of torchvision: it gives boxes"):
+        with_weights("mtcnn", "DEFAULT")
+
+
+def test_the_package_is_not_imported_and_missed_by_name():
+    code = """
+import sys
+from importlib import metadata
+from headrace.errors import BackendError
+from headrace.models.load import load_detector
+load_detector("mtcnn")
+assert "facenet_pytorch" not in sys.modules
+sys.meta_path[:] = [each for each in sys.meta_path if not hasattr(each, "find_distributions")]
+try:
+    load_detector("mtcnn")
+except BackendError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install --no-deps facenet-pytorch" in done.stdout

@@ -1,4 +1,4 @@
-"""Making a model ready: on its device, compiled, warm, each part timed."""
+"""Making a model ready: where and how it computes, compiled, warm, each part timed."""
 
 import subprocess
 import sys
@@ -9,9 +9,14 @@ from torch import nn
 
 from decode.gpus import needs_no_gpu
 from headrace.errors import BackendError, ConfigError
+from headrace.models.available import autocast_dtype
 from headrace.models.compute import Compute
+from headrace.models.fixed_batch import FixedBatch
 from headrace.models.load import load_classifier, load_detector, load_features
+from headrace.models.native import emulation, is_native
 from headrace.models.prepare import StartUp, compile_module, prepare
+from headrace.runs.options import ComputeOptions, ExecutionOptions
+from headrace.runs.ready import notes_on
 from headrace.testing.fake_clock import FakeClock
 from models.tiny import Failing, Mean, tiny
 
@@ -151,3 +156,146 @@ def test_a_layer_that_gives_nothing_is_found_while_the_model_warms_up():
 
     with pytest.raises(ConfigError, match="did not run its layer aux1"):
         prepare(load, Compute(), batch_size=1)
+
+
+class Shapes(Mean):
+    """Keeps the number of pictures of each batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[int] = []
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        self.seen.append(len(batch))
+        return super().forward(batch)
+
+
+def test_a_short_batch_is_filled_up_and_what_the_filling_gives_is_cut_off():
+    module = Shapes()
+    ready = prepare(
+        lambda: tiny(module), Compute(compile=True), batch_size=4, compiler=lambda given: given
+    ).model
+    batch = torch.rand(3, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    assert ready.run(batch) == tiny(Mean()).run(batch)
+    assert set(module.seen) == {4}
+
+
+def test_a_full_batch_and_a_larger_one_go_through_as_they_are():
+    module = Shapes()
+    fixed = FixedBatch(module, 4)
+    assert fixed(torch.ones(4, 3, 2, 2)).shape == (4, 3)
+    assert fixed(torch.ones(6, 3, 2, 2)).shape == (6, 3)
+    assert module.seen == [4, 6]
+
+
+def test_of_several_outputs_each_is_cut():
+    class Two(nn.Module):
+        def forward(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"a": batch, "b": 2 * batch}
+
+    found = FixedBatch(Two(), 4)(torch.ones(1, 2))
+    assert {name: tuple(value.shape) for name, value in found.items()} == {"a": (1, 2), "b": (1, 2)}
+
+
+def test_all_batches_have_the_layout_that_was_compiled_for():
+    class Strides(nn.Module):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            seen.append(batch.stride())
+            return batch
+
+    seen: list[tuple[int, ...]] = []
+    frames = torch.zeros(4, 5, 6, 3).permute(0, 3, 1, 2)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        fixed = FixedBatch(Strides(), 4, layout)
+        for batch in (frames, frames[:3], frames.contiguous()):
+            fixed(batch)
+    assert seen == [(90, 30, 6, 1)] * 3 + [(90, 1, 18, 3)] * 3
+
+
+def test_a_model_runs_on_the_cpu_in_full_precision_unless_asked_otherwise():
+    compute = Compute()
+    assert (compute.device, autocast_dtype(compute), compute.compile) == (
+        "cpu",
+        torch.float32,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"device": "tpu"}, "device must be one of cpu, cuda, got 'tpu'"),
+        ({"precision": "int8"}, "precision must be one of float32, float16, bfloat16, got 'int8'"),
+        ({"warmup_batches": 0}, "warmup_batches must be an integer >= 1, got 0"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options, words):
+    with pytest.raises(ConfigError, match=words):
+        Compute(**options)
+
+
+OLD = {"architecture": "x86_64", "avx2": True, "avx512_f": True, "avx512_bf16": False}
+NEW = OLD | {"avx512_bf16": True}
+ARM = {"architecture": "arm64", "neon": True, "bf16": True, "fp16_arith": True}
+OTHER = {"architecture": "ppc64le"}
+
+
+@pytest.mark.parametrize(
+    ("precision", "capabilities", "known"),
+    [
+        ("float32", OLD, True),
+        ("bfloat16", OLD, False),
+        ("bfloat16", NEW, True),
+        ("bfloat16", OLD | {"amx_bf16": True}, True),
+        ("bfloat16", ARM, True),
+        ("float16", ARM, True),
+        ("float16", NEW | {"avx512_fp16": False}, False),
+        ("bfloat16", OTHER, None),
+    ],
+)
+def test_a_precision_is_native_where_one_instruction_has_it(precision, capabilities, known):
+    assert is_native(precision, capabilities) is known
+
+
+def test_pytorch_tells_of_this_processor_by_the_names_that_are_asked():
+    known = torch.cpu.get_capabilities()
+    if known["architecture"] in ("x86_64", "arm64", "aarch64"):
+        assert is_native("bfloat16") is not None
+    assert is_native("bfloat16") is is_native("bfloat16", dict(known))
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        Compute(),
+        Compute(device="cuda", precision="float16"),
+        Compute(device="cuda", precision="bfloat16"),
+    ],
+)
+def test_nothing_is_emulated_in_full_precision_or_on_a_gpu(compute):
+    assert emulation(compute, OLD) is None
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        Compute(precision="bfloat16"),
+        Compute(device="cuda", precision="bfloat16", split_layer="layer1"),
+    ],
+)
+def test_emulation_is_said_where_a_part_of_the_model_runs_on_such_a_processor(compute):
+    said = emulation(compute, OLD)
+    assert said is not None
+    assert said.startswith("this processor has no instructions for bfloat16, so PyTorch emulates")
+    assert "\n" not in said
+    assert emulation(compute, NEW) is None
+    assert emulation(compute, OTHER) is None
+
+
+def test_a_run_notes_it_when_it_is_asked_for(monkeypatch):
+    amp = ComputeOptions(execution=ExecutionOptions(amp=True))
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: OLD)
+    assert notes_on(amp) == (emulation(Compute(precision="bfloat16"), OLD),)
+    assert notes_on(ComputeOptions()) == ()
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: NEW)
+    assert notes_on(amp) == ()

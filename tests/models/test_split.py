@@ -6,10 +6,11 @@ from torch import nn
 from torchvision import models
 
 from headrace.errors import ConfigError
-from headrace.models.compute import Compute
+from headrace.models.compute import Compute, layer_of
+from headrace.models.evaluation_mode import is_training
 from headrace.models.load import load_classifier
 from headrace.models.prepare import prepare
-from headrace.models.split import SplitModule, cut_points, layer_of
+from headrace.models.split import SplitModule, cut_points
 
 FAMILIES = ("resnet", "wide_resnet", "resnext", "vgg", "efficientnet", "mobilenet", "vit_", "swin_")
 IN_FAMILIES = [name for name in models.list_models(module=models) if name.startswith(FAMILIES)]
@@ -57,6 +58,20 @@ def test_the_parts_give_exactly_what_the_whole_gives_wherever_it_is_cut(name):
             split = SplitModule(module, point)
             assert torch.equal(split.finish(split.begin(batch)), whole), point
             assert torch.equal(split(batch), whole), point
+
+
+def test_a_module_keeps_its_mode_and_its_parts_compute_what_it_computes_in_evaluation_mode():
+    """DenseNet calls dropout as a function: tracing in training mode would write it down."""
+    module = models.DenseNet(growth_rate=4, block_config=(2, 2), num_init_features=8, drop_rate=0.5)
+    batch = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    module.train().features.norm0.eval()
+    before = {name: part.training for name, part in module.named_modules()}
+    split = SplitModule(module, "features.transition1")
+    assert {name: part.training for name, part in module.named_modules()} == before
+    with torch.inference_mode():
+        module.eval()
+        assert torch.equal(split(batch), module(batch))
+    assert not is_training(SplitModule(module, "features.transition1"))
 
 
 def test_each_weight_is_in_one_part_and_none_is_copied():

@@ -1,8 +1,13 @@
-"""Models that cost nothing, for tests of what is done with them."""
+"""Models that cost nothing, and how a model that cannot be had is refused."""
 
+import re
+from contextlib import contextmanager
+
+import pytest
 import torch
 from torch import nn
 
+from headrace.errors import ConfigError
 from headrace.models.class_names import ClassNames
 from headrace.models.model import Model
 from headrace.models.outputs import ToLabels
@@ -37,3 +42,11 @@ def tiny(
         output=ToLabels(class_names=ClassNames(names=labels), top_k=top_k),
         origin="made here",
     )
+
+
+@contextmanager
+def refused(*parts: str):
+    """Expect a ConfigError that says each of `parts`, in this order, in one line."""
+    with pytest.raises(ConfigError, match=".*".join(re.escape(part) for part in parts)) as caught:
+        yield
+    assert "\n" not in str(caught.value)

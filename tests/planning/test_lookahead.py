@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
+from headrace import ConfigError, Permutation, Population, Uniform
 from headrace.planning.lookahead import look_ahead
 from headrace.sampling.costs import lookahead_cost
-from headrace.sampling.frames import Permutation, Uniform
-from headrace.sampling.population import Population
 
 
 def population(*gop_lengths):

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
+from headrace import ConfigError, StreamIndex
 from headrace.planning.stretches import in_order, stretches
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.stream_index import StreamIndex
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,7 @@ from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as ops
 
 from decode.gpus import needs_gpu
-from headrace.decode.clips import load_clip
-from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError
+from headrace import ConfigError, IndexStore, load_clip
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.operations import operations
 from headrace.preprocess.spec import InputSpec

@@ -25,8 +25,13 @@ class Loop:
     prefetch: int = 2
     from_disk: float = 0.0
     """Share of `fetch` that waits, and takes no core."""
-    handover: float = 0.2
-    """A batch is on its way from its worker to the loop."""
+    handover: float = 0.4
+    """Taking a batch over from its worker, which is work of the loop's process."""
+    shared: float = 1.5e-6
+    """Of a worker, to put a byte of a batch into shared memory, while it collates."""
+    log: float = 0.0
+    """Of the loop, besides the step, each `log_every` steps: logging, an evaluation."""
+    log_every: int = 1
     start: float = 20.0
     """Of the workers, for each epoch unless they live on."""
     epochs: int = 1
@@ -108,8 +113,12 @@ class _Planted:
             yield Sleep(waits)
         yield Work(float(self.fetch[batch] - waits))
         fetched = self.world.now_ms
-        yield Work(float(self.collate[batch]))
+        yield Work(self.collating(batch))
         self.spent[batch] = (fetched - began, self.world.now_ms - fetched)
+
+    def collating(self, batch: int) -> float:
+        shared = self.plan.shared * self.plan.batch_bytes if self.plan.workers else 0.0
+        return float(self.collate[batch]) + shared
 
     def worker(self, asked: Queue) -> Process:
         while True:
@@ -117,12 +126,8 @@ class _Planted:
             if batch < 0:
                 return
             yield from self.make(batch)
-            self.world.start(self.deliver(batch, self.now_ns()))
-
-    def deliver(self, batch: int, made_ns: int) -> Process:
-        yield Sleep(self.plan.handover)
-        self.arrived[batch] = made_ns
-        self.world.give(self.news)
+            self.arrived[batch] = self.now_ns()
+            self.world.give(self.news)
 
     def loop(self) -> Process:
         plan, queues = self.plan, []
@@ -153,6 +158,9 @@ class _Planted:
             self.arrived[batch] = self.now_ns()
         while batch not in self.arrived:
             yield Wait(self.news)
+        handover = plan.handover if queues else 0.0
+        if handover:
+            yield Work(handover)
         further = batch + plan.workers * plan.prefetch
         if queues and further in batches:
             yield from queues[further % plan.workers].put(further)
@@ -161,8 +169,10 @@ class _Planted:
             self.starts.append((self.world.now_ms - began) / 1e3)
         fetch, collate = self.spent[batch]
         got_ns = self.now_ns()
-        yield Work(float(self.step[batch]))
-        batch_cpu = (1 - plan.from_disk) * self.fetch[batch] + self.collate[batch]
+        step = float(self.step[batch]) + (0.0 if batch % plan.log_every else plan.log)
+        yield Work(step)
+        batch_cpu = (1 - plan.from_disk) * self.fetch[batch] + self.collating(batch)
+        loop_cpu = step + (handover if plan.workers else batch_cpu)
         self.seen.append(
             SeenStep(
                 asked_ns=asked_ns,
@@ -175,7 +185,7 @@ class _Planted:
                 batch_processor_ns=round(batch_cpu * 1e6),
                 made_ns=self.arrived[batch],
                 ended_ns=self.now_ns(),
-                processor_ns=round((self.step[batch] + (0.0 if plan.workers else batch_cpu)) * 1e6),
+                processor_ns=round(loop_cpu * 1e6),
             )
         )
 

@@ -65,31 +65,36 @@ def extracted(
             extracted(10, 85, 5),
             "Bound by encoding pictures: 85 % of the workers' time.",
             "--format jpg: quicker to encode, and loses a little; what it brings is not known "
-            "before it is tried, at most 6.7 times as fast.",
+            "before it is tried, and less than 6.7 times as fast, "
+            "the bound of this part taking no time at all.",
         ),
         (
             extracted(80, 15, 5, amplification=30.0),
             "Bound by decoding: 80 % of the workers' time.",
             "--keyframes, where any frame near those will do: only what is written is decoded; "
-            "what it brings is not known before it is tried, at most 5 times as fast.",
+            "what it brings is not known before it is tried, and less than 5 times as fast, "
+            "the bound of this part taking no time at all.",
         ),
         (
             extracted(80, 15, 5, amplification=1.5),
             "Bound by decoding: 80 % of the workers' time.",
             "Fewer frames, or videos of fewer pixels: little is decoded in vain; what it brings "
-            "is not known before it is tried, at most 5 times as fast.",
+            "is not known before it is tried, and less than 5 times as fast, "
+            "the bound of this part taking no time at all.",
         ),
         (
             extracted(10, 85, 5, format="jpg"),
             "Bound by encoding pictures: 85 % of the workers' time.",
             "A smaller --size, or fewer frames; what it brings is not known before it is tried, "
-            "at most 6.7 times as fast.",
+            "and less than 6.7 times as fast, "
+            "the bound of this part taking no time at all.",
         ),
         (
             extracted(10, 30, 60, format="jpg"),
             "Bound by writing files: 60 % of the workers' time.",
             "A faster disk for -o, or --format with smaller files; what it brings is not known "
-            "before it is tried, at most 2.5 times as fast.",
+            "before it is tried, and less than 2.5 times as fast, "
+            "the bound of this part taking no time at all.",
         ),
     ],
 )

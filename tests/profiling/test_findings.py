@@ -6,6 +6,7 @@ import pytest
 
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.loads import stage_loads
+from headrace.profiling.findings.other_programs import busy_banner
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.flow import StageRecord
 from headrace.profiling.inputs import GopLengths
@@ -46,7 +47,8 @@ def test_a_run_bound_by_its_model_says_so_with_the_numbers() -> None:
                 "Frames decoded per frame delivered: 1.00.",
             ),
             change="A smaller model than resnet50; what it brings is not known before it is tried, "
-            "at most 3.4 times as fast.",
+            "and less than 3.4 times as fast, "
+            "the bound of this part taking no time at all.",
         ),
     )
 
@@ -259,7 +261,8 @@ def test_where_nothing_was_faster_it_says_what_was_tried() -> None:
     session = tried(record(MODEL), {("batch_size", 32): 14.1, ("threads", 1): 19.0})
     assert change(MODEL, session) == (
         "A smaller model than resnet50; what it brings is not known before it is tried, "
-        "at most 3.4 times as fast "
+        "and less than 3.4 times as fast, "
+        "the bound of this part taking no time at all "
         "(tried and no faster: --batch-size 32 and --threads 1)."
     )
 
@@ -276,11 +279,18 @@ def test_a_source_that_is_waited_for_is_what_bounds() -> None:
     assert found.headline.startswith("Bound by the source: frames come no faster; camera waited")
 
 
-def test_other_programs_are_named_before_the_verdict() -> None:
-    found = find(record(others_cpu_share=0.38))
-    assert found[0].headline.startswith("Other programs used 38 % of the processor time")
-    assert found[1].bound_by == ("model",)
-    assert find(record(others_cpu_share=0.04))[0].bound_by == ("model",)
+def test_the_verdict_comes_first_and_is_worded_by_what_other_programs_took() -> None:
+    quiet, busy = (find(record(others_cpu_share=share))[0] for share in (0.04, 0.38))
+    assert quiet.bound_by == busy.bound_by == ("model",)
+    assert quiet.headline.startswith("Bound by the model: busy 100 % of the time;")
+    assert busy.headline.startswith(
+        "Bound by the model, as far as a busy machine lets one tell: busy 100 % of the time;"
+    )
+
+
+def test_a_machine_that_was_busy_is_said_above_the_verdict() -> None:
+    assert busy_banner(0.04) is busy_banner(None) is None
+    assert str(busy_banner(0.38)).startswith("Other programs used 38 % of the processor time")
 
 
 def test_start_up_counts_what_was_done_before_the_run() -> None:
@@ -315,5 +325,6 @@ def test_an_idle_gpu_is_the_first_thing_to_try_for_a_model_on_the_cpu() -> None:
     machine = MACHINE.model_copy(update={"gpus": (Gpu(name="Card A", memory_bytes=8 << 30),)})
     assert change(MODEL, record(machine=machine)) == (
         "--device cuda: this machine has a Card A; what it brings is not known before it is tried, "
-        "at most 3.4 times as fast."
+        "and less than 3.4 times as fast, "
+        "the bound of this part taking no time at all."
     )

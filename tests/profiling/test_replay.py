@@ -27,7 +27,7 @@ def test_batches_ahead_even_out_what_is_uneven() -> None:
     assert many == pytest.approx(11.0, rel=0.05)
 
 
-def test_a_long_way_needs_more_batches_under_way() -> None:
-    times = ([5.0] * 50, [10.0] * 50)
-    assert replay_ms(*times, workers=1, prefetch=2, handover_ms=60.0) > 30.0
-    assert replay_ms(*times, workers=1, prefetch=16, handover_ms=60.0) == pytest.approx(10.0)
+def test_what_the_loop_does_to_take_a_batch_over_is_no_shorter_with_more_ahead() -> None:
+    times = ([5.0] * 50, [60.0] * 50)
+    few, many = (replay_ms(*times, workers=1, prefetch=n) for n in (2, 16))
+    assert few == many == pytest.approx(60.0)

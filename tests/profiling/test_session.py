@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from headrace.errors import ConfigError
+from headrace.profiling.record import metrics_columns
 from headrace.profiling.session import QueueRecord, Session, StageRecord
 from headrace.profiling.steps import Step, Steps
 from headrace.runtime.distribution import Distribution
@@ -112,7 +113,7 @@ def test_the_layout_does_not_change_unnoticed() -> None:
     fields = set(json.loads(record(steps=1).model_dump_json()))
     assert fields == {
         *("version", "kind", "provenance", "setup", "startup", "others_cpu_share", "alternatives"),
-        *("usage", "training", "workers"),
+        *("usage", "training", "workers", "started"),
         *(
             "inputs",
             "items",
@@ -126,6 +127,16 @@ def test_the_layout_does_not_change_unnoticed() -> None:
         ),
         *("queues", "decode", "lost", "notes", "outputs", "sources", "events", "loader"),
     }
+
+
+def test_a_live_record_from_before_wall_times_were_kept_still_opens(tmp_path: Path) -> None:
+    """And makes the table it made then."""
+    old = json.loads(record(steps=2).model_copy(update={"kind": "live"}).model_dump_json())
+    del old["started"], old["steps"]["segment"]
+    (tmp_path / "session.json").write_text(json.dumps(old))
+    session = Session.load(tmp_path / "session.json")
+    assert "arrival_time" not in metrics_columns(session)
+    assert [row.segment for row in session.steps.rows()] == [None, None]
 
 
 def test_a_session_cannot_be_changed() -> None:

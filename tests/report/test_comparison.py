@@ -41,6 +41,33 @@ def test_the_conclusion_is_about_throughput_and_says_when_it_is_not_known() -> N
     assert short.headline == "c against a: too few steps to tell a difference in throughput."
 
 
+def test_a_comparison_on_a_busy_machine_cannot_be_told_and_says_what_to_do() -> None:
+    made = session(1).provenance
+    runs = {
+        name: session(
+            seed,
+            model_ms=model_ms,
+            others_cpu_share=share,
+            provenance=made.model_copy(
+                update={"command": ("headrace", "run", "a b.mp4", "--out", name)}
+            ),
+        )
+        for name, seed, model_ms, share in (("eq0", 1, 100.0, 0.02), ("eq1", 3, 150.0, 0.99))
+    }
+    found = compare(runs)
+    text = render_comparison_text(found)
+    lines = [line.strip() for line in text.splitlines()]
+    assert lines[0] == "! Other programs took 99 % of the processor time during eq1."
+    assert lines[2].startswith("Cannot be told whether eq1 is faster or slower than eq0: other")
+    assert (
+        "for k in 1 2 3; do headrace run 'a b.mp4' --out eq0_$k; headrace run 'a b.mp4' "
+        "--out eq1_$k; done" in " ".join(lines)
+    )
+    assert "slower than eq0: −" not in text
+    page = render_comparison(found)
+    assert page.index("Other programs took 99") < page.index("<h1") < page.index("Cannot be told")
+
+
 def test_names_and_commands_are_shown_and_never_run(tmp_path: Path) -> None:
     bad = "<script>alert(1)</script>"
     made = session(1).provenance.model_copy(update={"command": ("headrace", bad)})

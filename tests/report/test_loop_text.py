@@ -8,6 +8,25 @@ from profiling.loops import Loop, simulate_loop
 SLOW_START = Loop(fetch=40, step=4, workers=2, start=3000)
 
 
+def test_the_first_line_is_the_verdict_and_a_busy_machine_stands_above_it() -> None:
+    session = simulate_loop(Loop(fetch=12, step=72))
+    quiet = render_verdict(session).splitlines()
+    assert quiet[0].startswith("headrace: The step itself takes 85 % of the time: 72.7 of the 85.")
+    busy = " ".join(render_verdict(session.model_copy(update={"others_cpu_share": 0.95})).split())
+    assert busy.startswith("headrace: ! Other programs used 95 % of the processor time meanwhile:")
+    assert (
+        "before you act on them. headrace: The step itself takes 85 % of the time, as far as a "
+        "busy machine lets one tell: 72.7 of" in busy
+    )
+    assert max(map(len, quiet)) <= 80
+
+
+def test_a_wait_that_is_not_the_largest_part_is_answered_after_it() -> None:
+    said = last_words(Loop(fetch=9, step=4, log=40))
+    assert said.startswith("A cheaper step (model, optimizer, logging, evaluation); what it")
+    assert "Then: num_workers=1: about 1.2 times as fast" in said
+
+
 def last_words(plan: Loop) -> str:
     return " ".join(render_verdict(simulate_loop(plan)).split()).partition("Try next: ")[2]
 

@@ -8,15 +8,14 @@ from headrace.report.text import machine_rows, render_setup, render_text
 from report.recorded import MACHINE, SOURCE, record
 
 COMPLETE = """\
-street.mp4 · resnet50 on cpu · complete
-
 Bound by the model: busy 100 % of the time; decoding comes next with 29 %.
+street.mp4 · resnet50 on cpu · complete
   - Busy: decode 29 %, preprocess 10 %, model 100 %, sink 13 %.
   - The queue before it was 99 % full on average, as before a bottleneck.
   - The queue after it was 0 % full on average, as after a bottleneck.
   - Frames decoded per frame delivered: 1.00.
-  Try next: A smaller model than resnet50; what it brings is not known before it is tried, at most
-    3.4 times as fast.
+  Try next: A smaller model than resnet50; what it brings is not known before it is tried, and less
+    than 3.4 times as fast, the bound of this part taking no time at all.
 
 Totals
   Frames                  4,500            in 282 steps, of 4,500 in the video
@@ -55,8 +54,8 @@ Bound by the model: busy 98 % of the time; decoding comes next with 20 %.
   - The queue after it was 0 % full on average, as after a bottleneck.
   - Frames decoded per frame delivered: 1.00.
   - Only 17 steps after warm-up: a hint, not a measurement.
-  Try next: A smaller model than resnet50; what it brings is not known before it is tried, at most
-    4.9 times as fast.
+  Try next: A smaller model than resnet50; what it brings is not known before it is tried, and less
+    than 4.9 times as fast, the bound of this part taking no time at all.
 
 Totals
   Frames                  320               in 20 steps, of 4,500 in the video
@@ -77,7 +76,7 @@ Stages, share of the time frames flowed
   model           98 %       0 %       0 %       2 %
   sink             9 %      76 %       0 %      15 %
 
-Damaged frames
+Damaged: 7 frames
   frames 0 to 6  0.000 s  bad slice
 """
 
@@ -172,6 +171,19 @@ def test_the_setup_is_this_text() -> None:
     assert found == SETUP
 
 
+def test_the_first_line_is_the_verdict_and_a_busy_machine_stands_above_it() -> None:
+    lines = render_text(record(others_cpu_share=0.38)).splitlines()
+    assert lines[:5] == [
+        "! Other programs used 38 % of the processor time meanwhile: these figures are not those "
+        "of this",
+        "  machine at rest. Run it again when the machine is quiet, before you act on them.",
+        "",
+        "Bound by the model, as far as a busy machine lets one tell: busy 100 % of the time; "
+        "decoding comes",
+        "next with 29 %.",
+    ]
+
+
 @pytest.mark.parametrize("steps", [0, 1, 2, 4, 13, 282])
 def test_lines_fit_a_console_of_100_columns(steps: int) -> None:
     assert max(map(len, render_text(record(steps=steps)).splitlines())) <= 100
@@ -180,8 +192,8 @@ def test_lines_fit_a_console_of_100_columns(steps: int) -> None:
 def test_names_cannot_steer_the_terminal() -> None:
     name = "a\x1b[2Jb\nc\rd\u202ee.mp4"
     session = record(steps=0, inputs=(SOURCE.model_copy(update={"path": name}),), error=name)
-    first = render_text(session).split("\n")[0]
-    assert first.startswith(r"a\x1b[2Jb\nc\rd\u202ee.mp4 · resnet50")
+    second = render_text(session).split("\n")[1]
+    assert second.startswith(r"a\x1b[2Jb\nc\rd\u202ee.mp4 · resnet50")
     assert "\x1b" not in render_text(session)
 
 
@@ -192,4 +204,4 @@ def test_the_speed_against_the_video_counts_the_frames_a_stride_passes_over() ->
 def test_a_configuration_without_a_model_has_a_shorter_title() -> None:
     made = record(steps=0).provenance.model_copy(update={"configuration": {}})
     session = record(steps=0).model_copy(update={"provenance": made})
-    assert render_text(session).startswith("street.mp4 · complete\n")
+    assert "\nstreet.mp4 · complete\n" in render_text(session)

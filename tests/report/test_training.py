@@ -91,6 +91,14 @@ def test_the_totals_say_what_was_learnt_and_how_well():
     assert "Accuracy" in render_text(trained((1, 1, 5, 2, 1)))
 
 
+@pytest.mark.parametrize(
+    ("steps", "frames"), [(2, "32 of 200 frames"), (13, "200 frames"), (100, "200 frames")]
+)
+def test_a_training_that_ended_early_says_how_many_frames_it_saw(steps, frames):
+    _, reading = rows_of(trained((1, 1, 5, 2, 1), steps))["Trained"]
+    assert reading.endswith(f", on {frames} of 8 videos")
+
+
 def test_without_an_accuracy_the_totals_say_why():
     learnt = LEARNT.model_copy(update={"accuracy": None, "not_measured": "no video to spare"})
     assert rows_of(trained((1, 1, 5, 2, 1), training=learnt))["Accuracy"] == (

@@ -14,8 +14,14 @@ from headrace.errors import BackendError, ConfigError
 from headrace.profiling.nvtx_marks import NvtxMarks
 from headrace.runs.live.options import FlowOptions, LiveOptions
 from headrace.runs.live.runner import LiveRunner
-from headrace.runs.marks import MarkOptions
-from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
+from headrace.runs.marks import prepare_marks
+from headrace.runs.options import (
+    ComputeOptions,
+    InputOptions,
+    MarkOptions,
+    OutputOptions,
+    RunOptions,
+)
 from headrace.runs.run import Runner
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK
@@ -237,7 +243,7 @@ def test_a_package_that_is_missing_is_named_with_what_installs_it(
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
     with pytest.raises(BackendError, match=rf"pip install 'headrace\[{package}\]'"):
-        MarkOptions(**options).prepare(StartWatch(SYSTEM_CLOCK))
+        prepare_marks(MarkOptions(**options), StartWatch(SYSTEM_CLOCK))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -250,7 +256,7 @@ def test_steps_of_a_trace_need_a_trace_and_are_at_least_one(options):
 def test_a_folder_that_cannot_be_made_is_refused_before_the_run(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"cannot write .*give another folder with --tensorboard"):
-        MarkOptions(tensorboard=tmp_path / "file" / "logs").prepare(StartWatch(SYSTEM_CLOCK))
+        prepare_marks(MarkOptions(tensorboard=tmp_path / "file" / "logs"), StartWatch(SYSTEM_CLOCK))
 
 
 def test_the_profiler_is_set_up_before_the_first_step(clip, tmp_path):

@@ -15,14 +15,15 @@ def test_what_a_killed_run_had_begun_is_removed(tmp_path: Path) -> None:
     """A killed run leaves what its sinks have begun: here they are open still."""
     pictures = tmp_path / "annotated" / "street"
     pictures.mkdir(parents=True)
-    others = [pictures / "1.png", tmp_path / "head.pt", tmp_path / "trace.json.gz"]
+    files = ("head.pt", "trace.json.gz", "annotated.mp4", "annotated-3.mp4")
+    others = [pictures / "1.png", *(tmp_path / name for name in files)]
     for path in others:
         partial_of(path).write_bytes(b"half")
     with ExitStack() as sinks:
         sinks.enter_context(closing(BoxTable(tmp_path, [])))
         sinks.enter_context(closing(PredictionTable(tmp_path, [])))
         sinks.enter_context(closing(CocoFile(tmp_path, [], ClassNames(names=None))))
-        assert len(list(tmp_path.rglob(".*.partial"))) == 7
+        assert len(list(tmp_path.rglob(".*.partial"))) == 9
         claim(tmp_path)
         assert list(tmp_path.rglob(".*.partial")) == []
 

@@ -19,6 +19,7 @@ from headrace.errors import ConfigError, OpenError
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.flow import ItemCounts
 from headrace.profiling.session import Session
+from headrace.report.folder import write_run
 from headrace.runs.alternatives import Setting
 from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
 from headrace.runs.options import (
@@ -31,6 +32,7 @@ from headrace.runs.options import (
 from headrace.runs.run import Runner
 from headrace.runs.stages import Carrier, Carriers
 from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.sinks.video_file import VideoFile
 from headrace.testing import damage
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, Look, SynthClip, Timing, read_number, write_clip
@@ -38,6 +40,7 @@ from headrace.video.content import content_digest
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
 from runs.tiny import Brightness, tiny_classifier
+from sinks.full_disk import disk_full_after, noise
 from weights import mobilenet
 
 TALL = SynthClip(size=(640, 64), num_frames=30, gop=10)
@@ -313,6 +316,23 @@ def test_damage_ends_the_run_and_what_was_done_is_kept(folder, damaged):
     assert session.outputs == ("annotated.mp4", "predictions.jsonl")
 
 
+def test_a_full_disk_ends_the_run_and_the_video_plays_as_far_as_it_was_written(folder, tmp_path):
+    source = tmp_path / "noise.mp4"
+    with VideoFile(source, Fraction(25)) as video:
+        for k, frame in enumerate(noise(150)):
+            video.write(frame, k / 25)
+    runner = tiny_runner(source, folder)
+    with disk_full_after(3_000_000):
+        session = runner.run()
+    assert session.outcome == "failed"
+    words = "annotated.mp4: file too large; what was written before plays; give another folder"
+    assert words in session.error
+    assert session.outputs == ("annotated.mp4", "predictions.jsonl")
+    assert 60 <= len(pictures(folder)) < 150
+    assert len((folder / "predictions.jsonl").read_text().splitlines()) >= 60
+    assert write_run(session, folder).outputs[-1] == "session.json"
+
+
 def test_damage_is_left_out_and_listed_when_asked(folder, damaged):
     session = tiny_runner(damaged, folder, on_error="skip").run()
     assert session.outcome == "complete"
@@ -573,3 +593,28 @@ def test_damage_says_which_video_it_is_in(tmp_path, folder, damaged):
     good = write_clip(tmp_path / "whole", TALL)
     session = several([good, damaged], folder, on_error="skip", video=False).run()
     assert {frame.input for frame in session.lost} == {1}
+
+
+def test_a_file_whose_clock_starts_again_is_named_and_its_rows_ascend(tmp_path, prepare):
+    part = write_clip(tmp_path / "part", SynthClip(container="ts", num_frames=20, size=(64, 64)))
+    path = damage.concatenate([part] * 3, tmp_path / "joined.ts")
+    session = prepare(path).run()
+    assert [note for note in session.notes if f"{path}: the clock of the file" in note]
+    rows = (tmp_path / "run" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    pts = [json.loads(row)["pts"] for row in rows]
+    assert pts == [pts[0] + 3000 * number for number in range(60)]
+
+
+def test_the_record_is_handed_out_as_it_goes_for_a_process_that_is_killed(tmp_path, folder):
+    found = []
+    runner = replace(
+        tiny_runner(write_clip(tmp_path / "clip", TALL), folder, batch_size=8),
+        on_record=found.append,
+    )
+    session = runner.run(lambda step: runner.clock.advance(1))
+    assert (found[1].outcome, len(found[0].steps)) == ("interrupted", 1)
+    assert 1 < len(found[1].steps) < len(session.steps)
+    assert found[1].steps.frames[0] == session.steps.frames[0]
+    assert found[1].stages[0].name == session.stages[0].name
+    assert found[-1].outcome == "complete", "before what-ifs are measured"
+    assert found[1].outputs == session.outputs

@@ -72,9 +72,18 @@ def test_what_it_brought_stands_beside_what_was_predicted() -> None:
     assert trial is not None
     gain = measured_gain(before, after)
     assert gain == pytest.approx(230 / 70, rel=0.05)
-    assert in_words(trial, gain) == (
+    assert in_words(trial, before, after) == (
         f"--no-video, if the predictions are what you need: {gain:.2f} times as fast; "
         "3.2 times were predicted."
+    )
+
+
+def test_what_it_brought_on_a_busy_machine_cannot_be_told() -> None:
+    before, after = record(SINK), record((30.0, 24.0, 70.0, 1.0), others_cpu_share=0.6)
+    trial = trial_of(options(), before)
+    assert trial is not None
+    assert "cannot be told, for other programs took the processor; as measured, 3." in in_words(
+        trial, before, after
     )
 
 
@@ -82,6 +91,7 @@ def test_a_run_that_did_not_come_to_its_end_tells_no_gain() -> None:
     before = record(SINK)
     trial = trial_of(options(), before)
     assert trial is not None
-    gain = measured_gain(before, record(SINK, outcome="interrupted"))
+    after = record(SINK, outcome="interrupted")
+    gain = measured_gain(before, after)
     assert gain is None
-    assert "too short to tell what it brought" in in_words(trial, gain)
+    assert "too short to tell what it brought" in in_words(trial, before, after)

@@ -1,11 +1,16 @@
 """What the children of the tests do; imports little, because each child imports it."""
 
+import ctypes
 import os
 import signal
+import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
+from headrace.errors import DecodeError
 from headrace.runtime.fed_child import fed_messages
+from headrace.runtime.speaker import claimed_chunks
 from headrace.runtime.stall import end_if_stalled, may_rest
 
 
@@ -68,4 +73,147 @@ def adding(argument, send):
             os.kill(os.getpid(), signal.SIGSEGV)
         total += number
         send(total)
-    Path(os.environ["ENDED"]).touch()
+
+
+def holding_the_interpreter(value, send):
+    """No thread of Python runs meanwhile, as in some libraries."""
+    send("at work")
+    ctypes.PyDLL(None).sleep(60)
+
+
+def with_a_child(value, send):
+    subprocess.Popen(["sleep", "60"])
+    holding_the_interpreter(value, send)
+
+
+def fed_and_holding(argument, send):
+    for _ in fed_messages(send):
+        holding_the_interpreter(None, send)
+
+
+def rank_holding(argument, ready):
+    ready()
+    holding_the_interpreter(None, lambda said: os.write(1, f"{said}\n".encode()))
+
+
+def begins_all_then_dies_of_the_second(argument, send):
+    """As a worker that decodes several at a time, one of which crashes its decoder."""
+    speakers = list(claimed_chunks(argument, send))
+    for speaker in speakers:
+        speaker.begin()
+    for speaker in speakers:
+        if speaker.told == "bad":
+            os.kill(os.getpid(), signal.SIGSEGV)
+    for speaker in speakers:
+        speaker.done()
+
+
+def dies_when_all_but_the_second_are_read(argument, send):
+    speakers = list(claimed_chunks(argument, send))
+    for speaker in speakers:
+        speaker.begin()
+    for speaker in speakers:
+        if speaker.told != "bad":
+            speaker.has_read()
+    _note(argument, speakers)
+    if any(speaker.told == "bad" for speaker in speakers):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    for speaker in speakers:
+        speaker.done()
+
+
+def dies_in_the_model(argument, send):
+    """All is decoded; what comes then dies of one of them."""
+    speakers = list(claimed_chunks(argument, send))
+    for speaker in speakers:
+        speaker.begin()
+        speaker.has_read()
+    if any(speaker.told == "bad" for speaker in speakers):
+        os.kill(os.getpid(), signal.SIGABRT)
+    for speaker in speakers:
+        speaker.done()
+
+
+def runs_out_of_memory(argument, send):
+    for speaker in claimed_chunks(argument, send):
+        speaker.begin()
+        if speaker.told == "bad":
+            raise MemoryError
+        speaker.done()
+
+
+def is_killed(argument, send):
+    for speaker in claimed_chunks(argument, send):
+        speaker.begin()
+        if speaker.told == "bad":
+            os.kill(os.getpid(), signal.SIGKILL)
+        speaker.done()
+
+
+def _note(argument, speakers):
+    with Path(argument["notes"]).open("a") as notes:
+        notes.write(" ".join(speaker.chunk for speaker in speakers) + "\n")
+
+
+@contextmanager
+def counting(_):
+    """A source that writes each number into the memory, as often as it is ordered."""
+
+    def work(order, waiter, memory):
+        for number in range(order):
+            waiter.until(0)
+            memory()[:] = bytes([number]) * len(memory())
+            yield number
+
+    yield work
+
+
+@contextmanager
+def doubling(added):
+    def work(memory, value):
+        assert set(memory) == {value}, "the memory is that of this parcel"
+        memory[:] = bytes([2 * value + added]) * len(memory)
+        return 2 * value + added
+
+    yield work
+
+
+@contextmanager
+def telling_pid(_):
+    yield lambda memory, value: os.getpid()
+
+
+@contextmanager
+def failing_stage(kind):
+    def work(memory, value):
+        if value == 2:
+            raise (
+                DecodeError("frame 2 is damaged", source="a.mp4", pts=7)
+                if kind == "media"
+                else ValueError("no 2")
+            )
+        return value
+
+    yield work
+
+
+@contextmanager
+def unmakable(_):
+    raise ValueError("no model")
+    yield
+
+
+@contextmanager
+def dying_stage(_):
+    def work(memory, value):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    yield work
+
+
+@contextmanager
+def exiting(code):
+    def work(memory, value):
+        os._exit(code)
+
+    yield work

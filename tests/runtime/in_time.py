@@ -1,4 +1,4 @@
-"""Calls in threads that fail a test rather than hang it, and a clock that tells who reads it."""
+"""Calls in threads that fail a test rather than hang it, runs to their end, and a watched clock."""
 
 import subprocess
 import sys
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.queue import BoundedQueue
 from headrace.runtime.room import Room
 from headrace.runtime.waiter import Waiter
@@ -86,12 +87,51 @@ class WatchedClock(FakeClock):
         return call
 
 
-def run_script(script: str) -> subprocess.CompletedProcess[str]:
-    """Runs it in an interpreter of its own; fails the test if that does not end."""
-    return subprocess.run(
+def headrace_threads() -> set[str]:
+    """The names of the threads of headrace that run now."""
+    return {t.name for t in threading.enumerate() if t.name.startswith("headrace-")}
+
+
+def ran(source: Any, *stages: Any, how: dict[str, Any] | None = None, **options: Any) -> Any:
+    """Items, statistics of the stages and flow of a run to its end; `how` is for `run`."""
+
+    def run_it() -> Any:
+        with Pipeline(source=source, stages=stages, **options).run(**how or {}) as run:
+            return list(run), run.stages(), run.flow()
+
+    return in_time(run_it)
+
+
+def collect(line: Pipeline, got: list[Any]) -> None:
+    """Runs it, and puts the value of each item into `got` as it comes."""
+
+    def run_it() -> None:
+        with line.run() as run:
+            got.extend(item.value for item in run)
+
+    in_time(run_it)
+
+
+def outputs(line: Pipeline) -> list[Any]:
+    """The values that a run to its end gives."""
+    got: list[Any] = []
+    collect(line, got)
+    return got
+
+
+def values(items: Any) -> list[Any]:
+    """What the items hold."""
+    return [item.value for item in items]
+
+
+def printed(script: str) -> str:
+    """What it prints in an interpreter of its own, which must end in time and without a word."""
+    done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_SECONDS,
         check=False,
     )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout

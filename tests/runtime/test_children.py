@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -13,17 +14,26 @@ from headrace.runtime import children
 from headrace.runtime.child import Call, Command, Ending
 from headrace.runtime.child_process import ChildProcess
 from headrace.runtime.children import run_children
+from headrace.runtime.fed_child import FedChild
+from headrace.runtime.fed_process import FedProcess
+from headrace.runtime.speaker import claimed
+from headrace.runtime.stall import has_stalled
+from headrace.runtime.workers import Work, work_through
 from headrace.testing.fake_clock import FakeClock
+from runtime import child_functions
 from runtime.child_functions import (
+    adding,
     dying,
     endless,
     failing,
     giving_a_set,
     leaving_a_child,
+    resting,
     squared,
+    stalling,
     stubborn,
 )
-from runtime.in_time import in_time, run_script
+from runtime.in_time import in_time, printed
 
 
 def python(name, script, **options):
@@ -167,8 +177,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    done = run_script(script)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+    assert printed(script) == "interrupted\n"
 
 
 def test_ctrl_c_while_a_child_begins_ends_it(monkeypatch):
@@ -277,3 +286,133 @@ def test_we_look_around_while_children_run():
     looks = []
     ran(Call(name="a", function=squared, argument=2), on_look=lambda: looks.append(1))
     assert looks
+
+
+def test_one_that_hangs_ends_and_tells_where():
+    [ending] = run_children([Call(name="worker", function=stalling, argument=0.2)])
+    assert ending.exit_code == 1
+    assert has_stalled(ending.tail)
+    assert "in stalling" in ending.tail
+
+
+def test_one_that_rests_is_left_alone():
+    [ending] = run_children([Call(name="worker", function=resting, argument=0.2)])
+    assert ending.is_good
+    assert not has_stalled(ending.tail)
+
+
+def fed(heard):
+    call = Call(name="adding", function=adding, argument=100)
+    return closing(FedChild(call, lambda name, message: heard.append(message)))
+
+
+def test_what_it_began_with_lasts_over_its_pieces_of_work():
+    heard = []
+    with fed(heard) as child:
+        assert [in_time(lambda n=n: child.do(n)) for n in (1, 2, 3)] == [None] * 3
+    assert heard == [101, 103, 106]
+
+
+def test_its_death_is_an_ending_however_often_it_is_fed():
+    with fed([]) as child:
+        assert in_time(lambda: child.do(1)) is None
+        ending = in_time(lambda: child.do(-1))
+        assert ending.exit_code == -11
+        assert in_time(lambda: child.do(1)).exit_code == -11
+
+
+PROGRAM = """
+import sys
+
+print("ready", sys.argv[1], flush=True)
+while head := sys.stdin.buffer.read(4):
+    message = sys.stdin.buffer.read(int.from_bytes(head, "big"))
+    if message == b"end":
+        break
+    print(len(message), flush=True)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch) -> str:
+    (tmp_path / "measuring.py").write_text(PROGRAM)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return "measuring"
+
+
+def test_each_message_is_answered_until_the_program_ends(program):
+    def run_it():
+        fed = FedProcess(program, "yes")
+        answers = [fed.answer(), fed.ask(b"four"), fed.ask(b"x" * 1_000_000)]
+        answers += [fed.ask(b"end"), fed.ask(b"more")]
+        fed.close()
+        fed.close()
+        return [*answers, fed.ask(b"more")]
+
+    assert in_time(run_it) == ["ready yes", "4", "1000000", None, None, None]
+
+
+def test_a_program_that_is_not_there_gives_no_answer():
+    fed = FedProcess("no_such_module")
+    assert in_time(fed.answer) is None
+    fed.close()
+
+
+TOLD = {"a": "good", "b": "bad", "c": "good"}
+
+
+@pytest.fixture
+def through(tmp_path):
+    """Have workers do three chunks, the second of which is bad; return why which are left out."""
+
+    def run(function, workers=1):
+        claims = tmp_path / "claims"
+        claims.mkdir()
+        done = []
+        work = Work(
+            function=function,
+            argument={"notes": str(tmp_path / "notes")},
+            claims=claims,
+            workers=workers,
+            stall_seconds=60.0,
+        )
+        outcome = work_through(work, TOLD, on_done=done.append)
+        assert sorted([*done, *outcome.fallen]) == ["a", "b", "c"]
+        return outcome.fallen
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("function", "workers", "why"),
+    [
+        (
+            child_functions.begins_all_then_dies_of_the_second,
+            2,
+            "working on it crashed: the process ended by signal 11",
+        ),
+        (
+            child_functions.dies_in_the_model,
+            1,
+            "the model on it crashed: the process ended by signal 6",
+        ),
+        (child_functions.runs_out_of_memory, 1, "memory ran out while it was worked on"),
+        (
+            child_functions.is_killed,
+            1,
+            "it was killed, as where memory runs out: the process ended by signal 9",
+        ),
+    ],
+)
+def test_of_several_begun_chunks_only_the_guilty_one_is_left_out(through, function, workers, why):
+    assert through(function, workers) == {"b": why}
+
+
+def test_what_was_read_is_not_suspected_while_something_was_being_decoded(through, tmp_path):
+    assert list(through(child_functions.dies_when_all_but_the_second_are_read)) == ["b"]
+    # All at once; the others, which were read, once more together; the suspect by itself.
+    assert (tmp_path / "notes").read_text().splitlines() == ["a b c", "a c", "b"]
+
+
+def test_a_chunk_is_claimed_once(tmp_path):
+    assert [claimed(tmp_path, name) for name in ("a", "b", "a")] == [True, True, False]

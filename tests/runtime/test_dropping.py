@@ -1,23 +1,33 @@
-"""An item that ends on its way keeps its place, is seen, and is counted with its cause."""
+"""An item that ends on its way keeps its place, is seen and counted; what sheds never waits."""
 
 import threading
 from collections import Counter
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import StageError
+from headrace.runtime.grouping import Windows
 from headrace.runtime.item import Dropped
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.stage import Stage
-from runtime.in_time import happens, in_time
+from headrace.runtime.room import Room
+from headrace.runtime.stage import Gather, Stage
+from headrace.testing.fake_clock import FakeClock
+from runtime.in_time import happens, headrace_threads, in_time, ran, values
 
 BLURRED = Dropped("blurred")
 
 
 def dropping(*unwanted):
     return lambda value: BLURRED if value in unwanted else value
+
+
+def windows(length, function, **options):
+    return Gather(
+        name="batch", grouping=partial(Windows, length=length), function=function, **options
+    )
 
 
 def assert_conserved(flow):
@@ -32,12 +42,8 @@ def test_keeps_its_place_and_no_later_stage_sees_it():
         Stage(name="model", function=lambda value: seen.append(value) or value),
     ]
 
-    def run_it():
-        with Pipeline(source=range(5), stages=stages).run() as run:
-            return list(run), run.stages(), run.flow()
-
-    items, statistics, flow = in_time(run_it)
-    assert [item.value for item in items] == [0, BLURRED, BLURRED, 3, 4]
+    items, statistics, flow = ran(range(5), *stages)
+    assert values(items) == [0, BLURRED, BLURRED, 3, 4]
     assert [item.index for item in items] == [0, 1, 2, 3, 4]
     assert [item.is_dropped for item in items] == [False, True, True, False, False]
     assert [len(item.spans) for item in items] == [3, 2, 2, 3, 3]
@@ -122,17 +128,107 @@ def test_a_source_that_is_too_fast_drops_in_place(overflow, delivered):
         happens(source_is_done)
         return value
 
-    def run_it():
-        line = Pipeline(
-            source=source(), stages=[Stage(name="model", function=function)], overflow=overflow
-        )
-        with line.run() as run:
-            return list(run), run.stages(), run.flow()
-
-    items, statistics, flow = in_time(run_it)
+    stage = Stage(name="model", function=function)
+    items, statistics, flow = ran(source(), stage, overflow=overflow)
     assert [item.index for item in items] == list(range(10))
     assert [item.value for item in items if not item.is_dropped] == delivered
     assert {item.value for item in items if item.is_dropped} == {Dropped("overflow")}
     assert statistics[0].dropped == {"overflow": 7}
     assert [stage.items for stage in statistics] == [3, 3]
     assert (flow.arrived, flow.delivered, flow.in_flight) == (10, 3, 0)
+
+
+def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
+    """So that what comes meanwhile may be dropped there, and what is taken is fresh."""
+    room, overflowed = Room(1, clock=FakeClock()), threading.Event()
+
+    def source():
+        yield 0
+        happens(taken)
+        yield from range(1, 30)
+        overflowed.set()
+
+    taken = threading.Event()
+
+    def function(values):
+        taken.set()
+        return values
+
+    batch = windows(1, function, room=room)
+    line = Pipeline(source=source(), stages=[batch], overflow="drop_oldest", capacity=1)
+
+    def run_it():
+        found = []
+        with line.run(clock=FakeClock()) as run:
+            for item in run:
+                if item.is_dropped:
+                    continue
+                found += item.value
+                happens(overflowed)
+                room.give(1)
+            return found, run.flow()
+
+    found, flow = in_time(run_it)
+    assert found == [0, 29]
+    assert flow.dropped == {("source", "overflow"): 28}
+    assert (flow.arrived, flow.delivered, flow.in_flight) == (30, 2, 0)
+
+
+def test_a_group_that_is_dropped_leaves_its_place_to_the_next():
+    room = Room(1, clock=FakeClock())
+    batch = windows(2, lambda values: Dropped("odd") if values[0] % 4 else values, room=room)
+
+    def run_it():
+        found = []
+        with Pipeline(source=range(12), stages=[batch]).run() as run:
+            for item in run:
+                if not item.is_dropped:
+                    found.append(item.value)
+                    room.give(1)
+        return found
+
+    assert in_time(run_it) == [[0, 1], [4, 5], [8, 9]]
+    assert room.most_taken == 1
+
+
+def test_a_gather_that_waits_for_room_ends_with_the_run():
+    batch = windows(1, list, room=Room(1, clock=FakeClock()))
+    with Pipeline(source=range(10), stages=[batch]).run() as run:
+        in_time(lambda: next(run))
+    assert headrace_threads() == set()
+
+
+def test_what_sheds_goes_on_dropping_while_what_comes_after_it_is_stuck():
+    opened, ended = threading.Event(), threading.Event()
+
+    def source():
+        yield from range(100)
+        ended.set()
+
+    def stuck(values):
+        happens(opened)
+        return values
+
+    first = windows(1, lambda values: values if values[0] < 2 else Dropped("late"), sheds=True)
+    line = Pipeline(
+        source=source(), stages=[first, Stage(name="stuck", function=stuck)], capacity=1
+    )
+
+    def run_it():
+        with line.run() as run:
+            threading.Thread(target=lambda: (happens(ended), opened.set())).start()
+            return [item.value for item in run if not item.is_dropped]
+
+    assert in_time(run_it) == [[0], [1]]
+
+
+def test_places_are_taken_at_once_or_not_at_all():
+    room = Room(2)
+    assert room.take_at_once(2)
+    assert not room.take_at_once(1)
+    room.give(1)
+    assert room.take_at_once(1)
+    assert (room.taken, room.most_taken) == (2, 2)
+    room.cancel()
+    room.give(2)
+    assert not room.take_at_once(1)

@@ -8,11 +8,7 @@ from headrace.errors import ConfigError, MediaError, StageError
 from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.runtime.pipeline import Pipeline
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import Call, happens, in_time
-
-
-def headrace_threads():
-    return {t.name for t in threading.enumerate() if t.name.startswith("headrace-")}
+from runtime.in_time import Call, happens, headrace_threads, in_time
 
 
 class Gate:
@@ -32,25 +28,23 @@ def put_all(fan, results):
         fan.put(result)
 
 
+def outlets(**functions):
+    return [Outlet(name=name, function=function) for name, function in functions.items()]
+
+
 def test_every_sink_gets_every_result_in_order():
     file, page = [], []
 
     def run_it():
-        sinks = [
-            Outlet(name="file", function=file.append),
-            Outlet(name="page", function=page.append),
-        ]
+        sinks = outlets(file=file.append, page=page.append)
         with Pipeline(source=range(20)).run() as run, FanOut(sinks) as fan:
-            for item in run:
-                fan.put(item.value)
+            put_all(fan, (item.value for item in run))
         return fan.statistics()
 
     statistics = in_time(run_it)
     assert file == page == list(range(20))
-    assert [(sink.name, sink.items, sink.dropped) for sink in statistics] == [
-        ("file", 20, {}),
-        ("page", 20, {}),
-    ]
+    found = [(sink.name, sink.items, sink.dropped) for sink in statistics]
+    assert found == [("file", 20, {}), ("page", 20, {})]
     assert not headrace_threads()
 
 
@@ -126,8 +120,7 @@ def test_a_sink_that_fails_ends_alone_and_says_so_at_the_end():
             failed.set()
             raise error
 
-    sinks = [Outlet(name="video", function=fail), Outlet(name="file", function=file.append)]
-    fan = FanOut(sinks)
+    fan = FanOut(outlets(video=fail, file=file.append))
 
     def run_it():
         with fan:
@@ -149,10 +142,7 @@ def test_a_sink_that_fails_ends_alone_and_says_so_at_the_end():
 
 def test_an_error_of_headrace_arrives_as_itself_and_others_are_its_notes():
     first = MediaError("cannot be encoded", source="out.mp4")
-    sinks = [
-        Outlet(name="video", function=failing_at(0, first)),
-        Outlet(name="page", function=failing_at(0, OSError("gone"))),
-    ]
+    sinks = outlets(video=failing_at(0, first), page=failing_at(0, OSError("gone")))
 
     def run_it():
         with FanOut(sinks) as fan:
@@ -172,11 +162,7 @@ def test_what_was_put_is_finished_also_when_the_block_ends_with_an_error(error):
     file = Gate()
 
     def run_it():
-        sinks = [
-            Outlet(name="file", function=file),
-            Outlet(name="page", function=failing_at(0, OSError("gone"))),
-        ]
-        with FanOut(sinks) as fan:
+        with FanOut(outlets(file=file, page=failing_at(0, OSError("gone")))) as fan:
             put_all(fan, range(2))
             file.opened.set()
             raise error

@@ -1,6 +1,7 @@
 """Sources that wait are starved, not busy; they can be woken, and several become one flow."""
 
 import threading
+from functools import partial
 from itertools import count
 
 import pytest
@@ -13,7 +14,7 @@ from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.queue import Cancelled
 from headrace.runtime.stage import Gather, Stage
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import happens, in_time
+from runtime.in_time import happens, headrace_threads, in_time, ran
 
 MS = 1_000_000
 
@@ -30,30 +31,18 @@ def paced(clock, frames, work_seconds=0.0):
     return Feed(read=read)
 
 
-def headrace_threads():
-    return {t.name for t in threading.enumerate() if t.name.startswith("headrace-")}
-
-
 def test_a_source_paced_at_20_ms_is_starved_not_busy():
     clock = FakeClock()
 
-    def run_it():
-        with Pipeline(source=paced(clock, 51)).run(clock=clock) as run:
-            assert len(list(run)) == 51
-            return run.stages()[0]
-
-    source = in_time(run_it)
+    items, [source], _ = ran(paced(clock, 51), how={"clock": clock})
+    assert len(items) == 51
     assert (source.starved_seconds, source.busy_seconds) == (1.0, 0.0)
 
 
 def test_a_span_begins_when_the_wait_is_over():
     clock = FakeClock()
 
-    def run_it():
-        with Pipeline(source=paced(clock, 3, work_seconds=0.005)).run(clock=clock) as run:
-            return list(run), run.stages()[0]
-
-    items, source = in_time(run_it)
+    items, [source], _ = ran(paced(clock, 3, work_seconds=0.005), how={"clock": clock})
     starts = [0, 20 * MS, 40 * MS]
     assert [item.spans for item in items] == [
         (Span("source", start, start + 5 * MS),) for start in starts
@@ -143,7 +132,7 @@ def test_what_a_source_raises_of_its_own_is_no_end_of_the_run():
         yield
 
     with pytest.raises(StageError, match="failed on item 0: Cancelled"):
-        in_time(lambda: list(Pipeline(source=Feed(read=read)).run()))
+        ran(Feed(read=read))
 
 
 def test_merged_sources_run_at_once_and_items_say_which_they_are_from():
@@ -155,11 +144,7 @@ def test_merged_sources_run_at_once_and_items_say_which_they_are_from():
 
     merged = Merged(feeds=[source("ab"), source("cde"), source("")])
 
-    def run_it():
-        with Pipeline(source=merged, stages=[Stage(name="upper", function=str.upper)]).run() as run:
-            return list(run), run.stages()[0], run.flow()
-
-    items, statistics, flow = in_time(run_it)
+    items, [statistics, _], flow = ran(merged, Stage(name="upper", function=str.upper))
     assert [item.index for item in items] == list(range(5))
     by_source = {n: [item.value for item in items if item.source == n] for n in range(3)}
     assert by_source == {0: ["A", "B"], 1: ["C", "D", "E"], 2: []}
@@ -168,22 +153,14 @@ def test_merged_sources_run_at_once_and_items_say_which_they_are_from():
 
 def test_groups_of_merged_sources_keep_to_their_source_or_have_none():
     merged = Merged(feeds=["ab", "cd"])
+    pairs = partial(Windows, length=2)
     alone = Gather(
-        name="clips",
-        grouping=lambda: Windows(length=2, key=lambda item: item.source),
-        function="".join,
+        name="clips", grouping=partial(pairs, key=lambda item: item.source), function="".join
     )
-    mixed = Gather(name="batch", grouping=lambda: Windows(length=2), function=tuple)
-
-    def run_it():
-        with Pipeline(source=merged, stages=[alone]).run() as run:
-            clips = {(item.source, item.value) for item in run}
-        with Pipeline(source=merged, stages=[alone, mixed]).run() as run:
-            return clips, [item.source for item in run]
-
-    clips, sources = in_time(run_it)
-    assert clips == {(0, "ab"), (1, "cd")}
-    assert sources == [None]
+    mixed = Gather(name="batch", grouping=pairs, function=tuple)
+    clips, *_ = ran(merged, alone)
+    assert {(item.source, item.value) for item in clips} == {(0, "ab"), (1, "cd")}
+    assert [item.source for item in ran(merged, alone, mixed)[0]] == [None]
 
 
 def failing(error):
@@ -195,7 +172,7 @@ def test_one_source_that_fails_fails_the_run():
     ended = []
     merged = Merged(feeds=[failing(OSError("unplugged")), camera(threading.Event(), ended)])
     with pytest.raises(StageError, match="OSError: unplugged"):
-        in_time(lambda: list(Pipeline(source=merged).run()))
+        ran(merged)
     assert ended == ["headrace-source-1"]
 
 
@@ -203,16 +180,9 @@ def test_one_source_that_fails_may_end_alone_with_its_error_in_place():
     error = MediaError("stream is gone", source="rtsp://door")
     merged = Merged(feeds=[failing(error), "abc"], on_error="end")
 
-    def run_it():
-        with Pipeline(source=merged).run() as run:
-            return list(run), run.flow()
-
-    items, flow = in_time(run_it)
-    assert [item.value for item in items if item.source == 0] == [
-        "x",
-        Dropped("source failed", error),
-    ]
-    assert [item.value for item in items if item.source == 1] == ["a", "b", "c"]
+    items, _, flow = ran(merged)
+    first, second = ([item.value for item in items if item.source == k] for k in (0, 1))
+    assert (first, second) == (["x", Dropped("source failed", error)], ["a", "b", "c"])
     assert (flow.arrived, flow.delivered, flow.in_flight) == (5, 4, 0)
     assert flow.dropped == {("source", "source failed"): 1}
 

@@ -1,7 +1,8 @@
 """Many items become one, and one becomes many; numbers stay in order and nothing is lost."""
 
 import threading
-from itertools import count
+from dataclasses import replace
+from itertools import count, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -10,29 +11,15 @@ from hypothesis import strategies as st
 from headrace.errors import ConfigError, StageError
 from headrace.runtime.feed import Feed
 from headrace.runtime.grouping import Windows
-from headrace.runtime.item import Dropped, Span
+from headrace.runtime.item import Dropped, Item, Span
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Gather, Scatter, Stage
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import happens, in_time
+from runtime.in_time import collect, happens, in_time, ran, values
 
 
 def gathering(length, function=tuple, name="gather", **options):
     return Gather(name=name, grouping=lambda: Windows(length=length, **options), function=function)
-
-
-def ran(source, *stages, **options):
-    """Items, statistics of the stages and flow of a run to its end."""
-
-    def run_it():
-        with Pipeline(source=source, stages=stages, **options).run() as run:
-            return list(run), run.stages(), run.flow()
-
-    return in_time(run_it)
-
-
-def values(items):
-    return [item.value for item in items]
 
 
 def test_batches_are_numbered_anew_and_the_last_is_flushed():
@@ -64,12 +51,7 @@ def test_a_span_covers_its_parts_and_knows_their_work():
         clock.advance(5)
         return batch
 
-    def run_it():
-        line = Pipeline(source=Feed(read=read), stages=[gathering(2, combine)])
-        with line.run(clock=clock) as run:
-            return list(run)
-
-    (item,) = in_time(run_it)
+    [item], *_ = ran(Feed(read=read), gathering(2, combine), how={"clock": clock})
     assert item.spans == (
         Span("source", 10 * second, 21 * second, 2 * second),
         Span("gather", 21 * second, 26 * second),
@@ -102,16 +84,10 @@ def failing_at(bad):
 
 
 def test_what_is_held_when_an_item_fails_is_flushed_before_the_failure():
-    got = []
-
-    def consume():
-        stages = [Stage(name="read", function=failing_at(5)), gathering(2)]
-        with Pipeline(source=count(), stages=stages).run() as run:
-            for item in run:
-                got.append(item.value)
-
+    stages = [Stage(name="read", function=failing_at(5)), gathering(2)]
+    line, got = Pipeline(source=count(), stages=stages), []
     with pytest.raises(StageError, match="stage 'read' failed on item 5"):
-        in_time(consume)
+        collect(line, got)
     assert got == [(0, 1), (2, 3), (4,)]
 
 
@@ -147,9 +123,7 @@ def test_a_gather_that_does_not_wait_takes_what_came_meanwhile():
         happens(rest_is_there)
         return tuple(batch)
 
-    eager = Gather(
-        name="gather", grouping=lambda: Windows(length=3), function=function, waits=False
-    )
+    eager = replace(gathering(3, function), waits=False)
     items, _, flow = ran(source(), eager, capacity=4)
     assert values(items) == [(0,), (1, 2, 3), (4,)]
     assert (flow.delivered, flow.in_flight) == (5, 0)
@@ -187,15 +161,9 @@ def test_a_scatter_that_fails_on_the_way_gives_what_it_had():
         yield value
         raise ValueError("torn")
 
-    got = []
-
-    def consume():
-        with Pipeline(source=[1, 2], stages=[Scatter(name="cut", function=function)]).run() as run:
-            for item in run:
-                got.append(item.value)
-
+    line, got = Pipeline(source=[1, 2], stages=[Scatter(name="cut", function=function)]), []
     with pytest.raises(StageError, match="stage 'cut' failed on item 1: ValueError: torn"):
-        in_time(consume)
+        collect(line, got)
     assert got == [1]
 
 
@@ -230,3 +198,123 @@ def test_a_gather_with_more_workers_cannot_be_asked_for():
 def test_refuses_two_stages_of_one_name():
     with pytest.raises(ConfigError, match="different names, got source, gather, gather"):
         Pipeline(source=(), stages=[gathering(1), gathering(2)])
+
+
+def items_of(values, source=lambda value: 0):
+    return [Item(n, value, (), source(value)) for n, value in enumerate(values)]
+
+
+def groups_of(windows, items):
+    """(values, parts, is_dropped) of each group, the flushed ones included."""
+    groups = [group for item in items for group in windows.take(item)]
+    groups += windows.flush()
+    return [
+        (tuple(item.value for item in group.items), group.parts, group.cause is not None)
+        for group in groups
+    ]
+
+
+def drops(**options):
+    return Windows(rest="drop", **options)
+
+
+def by_source(item):
+    return item.source
+
+
+def breaks(before, item):
+    return item.value != before.value + 1
+
+
+@pytest.mark.parametrize(
+    ("windows", "items", "groups", "parts", "dropped"),
+    [
+        (Windows(length=3), range(7), [(0, 1, 2), (3, 4, 5), (6,)], [3, 3, 1], 0),
+        (
+            drops(length=4, hop=2),
+            range(9),
+            [(0, 1, 2, 3), (2, 3, 4, 5), (4, 5, 6, 7), (8,)],
+            [4, 2, 2, 1],
+            1,
+        ),
+        (
+            drops(length=4, hop=2),
+            range(8),
+            [(0, 1, 2, 3), (2, 3, 4, 5), (4, 5, 6, 7)],
+            [4, 2, 2],
+            0,
+        ),
+        (
+            Windows(length=3, stride=2),
+            range(12),
+            [(0, 2, 4), (6, 8, 10), (11,)],
+            [5, 6, 1],
+            1,
+        ),
+        (Windows(length=2, hop=5), range(7), [(0, 1), (5, 6)], [2, 5], 0),
+        (
+            Windows(length=2, breaks=breaks),
+            [0, 1, 2, 5, 6, 7],
+            [(0, 1), (2,), (5, 6), (7,)],
+            [2, 1, 2, 1],
+            0,
+        ),
+        (
+            drops(length=2, key=by_source),
+            "aAbBc",
+            [("a", "b"), ("A", "B"), ("c",)],
+            [2, 2, 1],
+            1,
+        ),
+    ],
+    ids=["batches", "overlap", "nothing left", "stride", "between clips", "break", "key"],
+)
+def test_items_go_together_and_each_ends_once(windows, items, groups, parts, dropped):
+    """Parts are what a group ends that none before it did; the last may be dropped."""
+    items = items_of(items, str.isupper if items == "aAbBc" else lambda value: 0)
+    ends = [False] * (len(groups) - dropped) + [True] * dropped
+    assert groups_of(windows, items) == list(zip(groups, parts, ends, strict=True))
+
+
+@given(
+    count=st.integers(0, 40),
+    length=st.integers(1, 5),
+    stride=st.integers(1, 3),
+    hop=st.none() | st.integers(1, 9),
+    rest=st.sampled_from(["keep", "drop"]),
+    broken=st.sets(st.integers(0, 39)),
+    sources=st.integers(1, 3),
+)
+def test_every_item_ends_once(count, length, stride, hop, rest, broken, sources):
+    windows = Windows(
+        length=length,
+        stride=stride,
+        hop=hop,
+        rest=rest,
+        key=by_source,
+        breaks=lambda before, item: item.index in broken,
+    )
+    groups = groups_of(windows, items_of(range(count), source=lambda value: value % sources))
+    assert sum(parts for _, parts, _ in groups) == count
+    for group, _, is_dropped in groups:
+        assert len({value % sources for value in group}) == 1
+        if not is_dropped:
+            assert len(group) <= length
+            assert all(b - a == stride * sources for a, b in pairwise(group))
+            between = range(group[0] + sources, group[-1] + 1, sources)
+            assert not broken & set(between)
+        if rest == "drop" and not is_dropped:
+            assert len(group) == length
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"length": 0}, "length must be an integer >= 1, got 0"),
+        ({"length": 1, "hop": 0}, "hop must be an integer >= 1, got 0"),
+        ({"length": 1, "rest": "lose"}, "must be 'keep' or 'drop', got 'lose'"),
+    ],
+)
+def test_refuses_groups_that_cannot_be(options, message):
+    with pytest.raises(ConfigError, match=message):
+        Windows(**options)

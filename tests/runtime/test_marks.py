@@ -9,34 +9,34 @@ from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.runtime.feed import Feed, Merged
 from headrace.runtime.grouping import Windows
 from headrace.runtime.marks import NO_MARKS, RangeRecorder, SeveralMarks
-from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Gather, Stage
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import in_time
+from runtime.in_time import in_time, ran, values
 
 
-def run(line, marks, clock=None):
-    def values():
-        with line.run(marks=marks, clock=clock or FakeClock()) as found:
-            return [item.value for item in found]
+def run(source, *stages, marks, clock=None, **options):
+    how = {"marks": marks, "clock": clock or FakeClock()}
+    return values(ran(source, *stages, how=how, **options)[0])
 
-    return in_time(values)
+
+@pytest.fixture
+def recorder():
+    return RangeRecorder(FakeClock())
 
 
 def names(recorder):
     return sorted((each.stage, each.number) for each in recorder.ranges)
 
 
-def test_each_item_is_marked_in_the_source_and_in_each_stage_by_the_thread_that_works():
-    recorder = RangeRecorder(FakeClock())
-    stages = [Stage(name="double", function=lambda value: 2 * value)]
-    assert run(Pipeline(source=range(2), stages=stages), recorder) == [0, 2]
+def test_each_item_is_marked_in_the_source_and_in_each_stage_by_the_thread_that_works(recorder):
+    double = Stage(name="double", function=lambda value: 2 * value)
+    assert run(range(2), double, marks=recorder) == [0, 2]
     assert names(recorder) == [("double", 0), ("double", 1), ("source", 0), ("source", 1)]
     threads = {(each.stage, each.thread) for each in recorder.ranges}
     assert threads == {("source", "source"), ("double", "double-0")}
 
 
-def test_a_range_holds_the_time_of_the_work_without_the_wait_for_it():
+def test_a_range_holds_the_time_of_the_work_without_the_wait_for_it(recorder):
     clock = FakeClock()
     recorder = RangeRecorder(clock)
 
@@ -48,43 +48,34 @@ def test_a_range_holds_the_time_of_the_work_without_the_wait_for_it():
         clock.advance(2)
         return value
 
-    stages = [Stage(name="slow", function=slow)]
-    run(Pipeline(source=Feed(read=source), stages=stages), recorder, clock)
+    run(Feed(read=source), Stage(name="slow", function=slow), marks=recorder, clock=clock)
     spent = {each.stage: (each.start_ns / 1e9, each.end_ns / 1e9) for each in recorder.ranges}
     assert spent == {"source": (3, 3), "slow": (3, 5)}
 
 
-def test_a_range_ends_where_the_work_fails():
-    recorder = RangeRecorder(FakeClock())
-    line = Pipeline(source=[1, 0], stages=[Stage(name="share", function=lambda value: 1 // value)])
+def test_a_range_ends_where_the_work_fails(recorder):
     with pytest.raises(StageError, match="item 1"):
-        run(line, recorder)
+        run([1, 0], Stage(name="share", function=lambda value: 1 // value), marks=recorder)
     assert ("share", 1) in names(recorder)
 
 
-def test_a_source_of_a_pipeline_may_go_unmarked():
-    recorder = RangeRecorder(FakeClock())
-    stages = [Stage(name="same", function=lambda value: value)]
-    run(Pipeline(source=[1], stages=stages, marks_source=False), recorder)
+def test_a_source_of_a_pipeline_may_go_unmarked(recorder):
+    run([1], Stage(name="same", function=abs), marks=recorder, marks_source=False)
     assert names(recorder) == [("same", 0)]
 
 
-def test_items_of_several_sources_have_the_numbers_they_go_on_with():
-    recorder = RangeRecorder(FakeClock())
-    line = Pipeline(source=Merged(feeds=[range(3), range(4)]))
-    run(line, recorder)
+def test_items_of_several_sources_have_the_numbers_they_go_on_with(recorder):
+    run(Merged(feeds=[range(3), range(4)]), marks=recorder)
     assert names(recorder) == [("source", number) for number in range(7)]
 
 
-def test_what_a_group_is_made_of_is_told():
-    recorder = RangeRecorder(FakeClock())
+def test_what_a_group_is_made_of_is_told(recorder):
     gather = Gather(name="pairs", grouping=lambda: Windows(length=2), function=sum)
-    assert run(Pipeline(source=range(5), stages=[gather]), recorder) == [1, 5, 4]
+    assert run(range(5), gather, marks=recorder) == [1, 5, 4]
     assert recorder.parts == {("pairs", 0): (0, 1), ("pairs", 1): (2, 3), ("pairs", 2): (4,)}
 
 
-def test_sinks_are_marked_too():
-    recorder = RangeRecorder(FakeClock())
+def test_sinks_are_marked_too(recorder):
     taken = []
 
     def put():
@@ -96,8 +87,7 @@ def test_sinks_are_marked_too():
     assert (taken, names(recorder)) == (["a", "b"], [("file", 0), ("file", 1)])
 
 
-def test_a_recorder_that_stopped_keeps_what_had_begun_and_nothing_later():
-    recorder = RangeRecorder(FakeClock())
+def test_a_recorder_that_stopped_keeps_what_had_begun_and_nothing_later(recorder):
     with recorder.range("model", 1):
         recorder.stop()
     with recorder.range("model", 2):
@@ -118,8 +108,7 @@ def test_several_listeners_hear_the_same():
     assert first.parts == second.parts == {("batch", 0): (0,)}
 
 
-def test_a_range_knows_the_system_s_number_of_its_thread():
-    recorder = RangeRecorder(FakeClock())
+def test_a_range_knows_the_system_s_number_of_its_thread(recorder):
     with recorder.range("model", 0):
         pass
     assert recorder.ranges[0].thread_id == threading.get_native_id()

@@ -11,16 +11,12 @@ from headrace.errors import ConfigError, StageError
 from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.queue import BoundedQueue
 from headrace.runtime.room import Room
-from runtime.in_time import TIMEOUT_SECONDS, happens, in_time
+from runtime.in_time import TIMEOUT_SECONDS, happens, headrace_threads, in_time
 
 
 def streams(function, items, **options):
     options = {"workers": 2, "capacity": 4} | options
     return ordered_streams(lambda: nullcontext(function), items, **options)
-
-
-def headrace_threads():
-    return {t.name for t in threading.enumerate() if t.name.startswith("headrace-")}
 
 
 @settings(max_examples=100)

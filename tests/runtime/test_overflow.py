@@ -1,4 +1,4 @@
-"""A full queue waits or drops, as it was told; what is dropped may leave something in its place."""
+"""A full queue waits or drops; sinks behind queues of their own hold nobody back."""
 
 import pytest
 from hypothesis import given

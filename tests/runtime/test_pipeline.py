@@ -10,7 +10,15 @@ from headrace.runtime.item import Item, Span
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import TIMEOUT_SECONDS, happens, in_time, run_script
+from runtime.in_time import (
+    TIMEOUT_SECONDS,
+    collect,
+    happens,
+    headrace_threads,
+    in_time,
+    outputs,
+    printed,
+)
 
 
 def same(value):
@@ -26,15 +34,6 @@ def pipeline(source, *functions, workers=1, **options):
     return Pipeline(source=source, stages=stages, **options)
 
 
-def values(line):
-    with line.run() as run:
-        return [item.value for item in run]
-
-
-def headrace_threads():
-    return {t.name for t in threading.enumerate() if t.name.startswith("headrace-")}
-
-
 @settings(max_examples=80)
 @given(
     length=st.integers(0, 30),
@@ -48,7 +47,7 @@ def test_gives_what_a_plain_loop_gives(length, workers, capacity):
     ]
     line = Pipeline(source=((i,) for i in range(length)), stages=stages, capacity=capacity)
     expected = [(i, *range(len(workers))) for i in range(length)]
-    assert in_time(lambda: values(line)) == expected
+    assert outputs(line) == expected
 
 
 def test_numbers_the_items_in_the_order_of_the_source():
@@ -67,33 +66,24 @@ def test_a_later_item_that_is_done_first_waits_for_its_turn():
             second_done.set()
         return value
 
-    assert in_time(lambda: values(pipeline(range(4), function, workers=2))) == [0, 1, 2, 3]
+    assert outputs(pipeline(range(4), function, workers=2)) == [0, 1, 2, 3]
 
 
-def test_the_workers_of_a_stage_run_at_once():
+@pytest.mark.parametrize("items", [[(0, 1, 2)], [(2,), (1,), (0,)]], ids=["workers", "stages"])
+def test_workers_of_a_stage_and_stages_run_at_once(items):
+    """Three meet, each holding another item: workers of one stage, or a worker of each of three."""
     together = threading.Barrier(3)
 
-    def function(value):
-        together.wait(TIMEOUT_SECONDS)
-        return value
-
-    assert in_time(lambda: values(pipeline(range(6), function, workers=3))) == list(range(6))
-
-
-def test_all_stages_run_at_once():
-    """Three stages meet, each holding another item."""
-    together = threading.Barrier(3)
-
-    def meets_at(item):
+    def meets_at(*those):
         def function(value):
-            if value == item:
+            if value in those:
                 together.wait(TIMEOUT_SECONDS)
             return value
 
         return function
 
-    line = pipeline(range(3), meets_at(2), meets_at(1), meets_at(0))
-    assert in_time(lambda: values(line)) == [0, 1, 2]
+    line = pipeline(range(3), *(meets_at(*those) for those in items), workers=4 - len(items))
+    assert outputs(line) == [0, 1, 2]
 
 
 def test_every_thread_is_called_after_its_stage():
@@ -109,7 +99,7 @@ def test_every_thread_is_called_after_its_stage():
     line = Pipeline(
         source=source(), stages=[Stage(name="prep", function=note)], source_name="decode"
     )
-    in_time(lambda: values(line))
+    outputs(line)
     assert names == ["headrace-decode", "headrace-prep-0"]
 
 
@@ -127,12 +117,6 @@ def source_failing_after(items, error):
     raise error
 
 
-def collect(line, got):
-    with line.run() as run:
-        for item in run:
-            got.append(item.value)
-
-
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_a_failing_stage_ends_the_run_at_its_item(stage, workers):
@@ -140,7 +124,7 @@ def test_a_failing_stage_ends_the_run_at_its_item(stage, workers):
     functions = [fails_on(5, error) if n == stage else same for n in (1, 2, 3)]
     got = []
     with pytest.raises(StageError) as caught:
-        in_time(lambda: collect(pipeline(count(), *functions, workers=workers), got))
+        collect(pipeline(count(), *functions, workers=workers), got)
     assert got == [0, 1, 2, 3, 4]
     assert (caught.value.stage, caught.value.item) == (f"stage {stage}", 5)
     assert caught.value.__cause__ is error
@@ -152,21 +136,18 @@ def test_a_failing_source_ends_the_run_after_its_items():
     error = OSError("unplugged")
     got = []
     with pytest.raises(StageError) as caught:
-        in_time(lambda: collect(pipeline(source_failing_after(3, error), same, workers=2), got))
+        collect(pipeline(source_failing_after(3, error), same, workers=2), got)
     assert got == [0, 1, 2]
     assert (caught.value.stage, caught.value.item) == ("source", None)
     assert caught.value.__cause__ is error
-
-
-def test_a_source_that_cannot_be_iterated_fails_at_once():
     with pytest.raises(StageError, match="'source' failed on item 0: TypeError"):
-        in_time(lambda: values(pipeline(5, same)))
+        outputs(pipeline(5, same))
 
 
 def test_an_error_of_headrace_arrives_as_itself_with_a_note():
     error = MediaError("cannot be decoded", source="a.mp4", pts=7)
     with pytest.raises(MediaError) as caught:
-        in_time(lambda: values(pipeline(range(9), same, fails_on(2, error))))
+        outputs(pipeline(range(9), same, fails_on(2, error)))
     assert caught.value is error
     assert error.__notes__ == ["in stage 'stage 2', item 2"]
 
@@ -174,7 +155,7 @@ def test_an_error_of_headrace_arrives_as_itself_with_a_note():
 @pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), GeneratorExit()])
 def test_no_exception_of_a_stage_is_lost(error):
     with pytest.raises(StageError) as caught:
-        in_time(lambda: values(pipeline(range(9), fails_on(2, error))))
+        outputs(pipeline(range(9), fails_on(2, error)))
     assert caught.value.__cause__ is error
 
 
@@ -188,7 +169,7 @@ def test_the_earliest_item_that_failed_counts_not_the_first_failure():
         raise ValueError(value)
 
     with pytest.raises(StageError) as caught:
-        in_time(lambda: values(pipeline(range(2), function, workers=2)))
+        outputs(pipeline(range(2), function, workers=2))
     assert caught.value.item == 0
 
 
@@ -196,7 +177,7 @@ def test_nothing_behind_a_failure_reaches_a_later_stage():
     seen = []
     line = pipeline(count(), fails_on(3, ValueError()), lambda value: seen.append(value))
     with pytest.raises(StageError):
-        in_time(lambda: values(line))
+        outputs(line)
     assert seen == [0, 1, 2]
 
 
@@ -291,8 +272,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted,", threading.active_count(), "thread")
 """
-    done = run_script(script)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted, 1 thread\n", "")
+    assert printed(script) == "interrupted, 1 thread\n"
 
 
 def test_a_run_left_open_does_not_keep_the_program_from_ending():
@@ -302,8 +282,7 @@ from headrace.runtime.pipeline import Pipeline
 run = Pipeline(source=count()).run()
 print(next(run).value)
 """
-    done = run_script(script)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+    assert printed(script) == "0\n"
 
 
 def test_each_item_knows_when_each_stage_worked_on_it():
@@ -328,21 +307,14 @@ def test_each_item_knows_when_each_stage_worked_on_it():
 
     items, stages = in_time(run_it)
     second = 1_000_000_000
-    assert items == [
-        Item(
-            0,
-            "frame",
-            (
-                Span("source", 0, second),
-                Span("stage 1", second, 3 * second),
-                Span("stage 2", 3 * second, 6 * second),
-            ),
-        )
-    ]
+    spans = (
+        Span("source", 0, second),
+        Span("stage 1", second, 3 * second),
+        Span("stage 2", 3 * second, 6 * second),
+    )
+    assert items == [Item(0, "frame", spans)]
     assert [(stage.name, stage.workers, stage.items) for stage in stages] == [
-        ("source", 1, 1),
-        ("stage 1", 1, 1),
-        ("stage 2", 1, 1),
+        (name, 1, 1) for name in ("source", "stage 1", "stage 2")
     ]
     assert [stage.busy_seconds for stage in stages] == [1.0, 2.0, 3.0]
 
@@ -356,11 +328,8 @@ def test_a_stage_starves_at_the_queue_before_it_and_blocks_at_the_one_behind():
     stages, queues = in_time(run_it)
     assert [queue.name for queue in queues] == [stage.name for stage in stages]
     assert [queue.gets for queue in queues] == [stage.items for stage in stages] == [50, 50, 50]
-    assert [stage.starved_seconds for stage in stages] == [
-        0.0,
-        queues[0].starved_seconds,
-        queues[1].starved_seconds,
-    ]
+    starved = [0.0, *(queue.starved_seconds for queue in queues[:2])]
+    assert [stage.starved_seconds for stage in stages] == starved
     assert [stage.blocked_seconds for stage in stages] == [q.blocked_seconds for q in queues]
 
 
@@ -403,6 +372,7 @@ def test_a_run_that_has_not_begun_has_done_nothing():
         ({"capacity": 0}, "capacity must be an integer >= 1, got 0"),
         ({"source_capacity": 0}, "source_capacity must be an integer >= 1, got 0"),
         ({"source_name": "stage 1"}, "different names, got stage 1, stage 1"),
+        ({"workers": 0}, "stage 'stage 1' needs workers >= 1, got 0"),
     ],
 )
 def test_refuses_an_impossible_pipeline(options, message):

@@ -1,13 +1,22 @@
-"""Processes begin together; one that fails ends them all."""
+"""Processes that begin together or form a line: in order, and gone whatever happens."""
 
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 
+import psutil
 import pytest
 
-from headrace.errors import StageError
+from headrace.errors import ConfigError, DecodeError, StageError
+from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.runtime.process_line import ProcessLine
+from headrace.runtime.process_stage import ProcessStage
 from headrace.runtime.processes import run_together
+from headrace.runtime.rendezvous import Participant, Rendezvous
+from runtime import child_functions
+from runtime.in_time import TIMEOUT_SECONDS, Call, in_time
 
 
 def squared(number, ready):
@@ -48,7 +57,7 @@ def test_each_argument_has_a_process():
     ("work", "timeout", "said"),
     [
         (dying, 60, "ended without an answer"),
-        (failing, 10, "gave no answer for 10 s"),
+        pytest.param(failing, 10, "gave no answer for 10 s", marks=pytest.mark.slow),
     ],
 )
 def test_a_process_that_fails_ends_all(work, timeout, said):
@@ -87,3 +96,241 @@ def test_ctrl_c_is_heard_by_the_caller_alone_and_ends_all(tmp_path, capfd):
         signal.signal(signal.SIGINT, before)
     assert all((folder / "closed").exists() for folder in folders)
     assert capfd.readouterr().err == ""
+
+
+SOURCE = ProcessStage(name="decode", make=child_functions.counting)
+
+
+def line(*stages, slots=3):
+    return ProcessLine([SOURCE, *stages], slot_bytes=16, slots=slots)
+
+
+def stage(function, argument=None, name="work"):
+    return ProcessStage(name=name, make=function, argument=argument)
+
+
+def test_parcels_come_out_in_order_with_their_memory_and_spans():
+    stages = [stage(child_functions.doubling, 1), stage(child_functions.doubling, 0, "more")]
+    with line(*stages) as processes:
+        assert processes.start_seconds > 0
+        for _ in range(2):
+            out = []
+            for each in in_time(lambda: processes.run(9)):
+                assert set(each.memory) == {each.value}
+                assert [span.stage for span in each.spans] == ["decode", "work", "more"]
+                edges = [edge for span in each.spans for edge in (span.start_ns, span.end_ns)]
+                assert edges == sorted(edges), "one clock for all processes"
+                out.append(each.value)
+            assert out == [2 * (2 * k + 1) for k in range(9)]
+
+
+def test_each_stage_has_a_process_of_its_own():
+    with line(stage(child_functions.telling_pid)) as processes:
+        [found] = {each.value for each in processes.run(3)}
+    assert found != os.getpid()
+    assert not psutil.pid_exists(found)
+
+
+@pytest.mark.parametrize(
+    ("stages", "kind", "said"),
+    [
+        ([stage(child_functions.failing_stage, "media")], DecodeError, "^frame 2 is damaged$"),
+        (
+            [stage(child_functions.failing_stage)],
+            StageError,
+            "stage 'work' failed: ValueError: no 2",
+        ),
+        (
+            [stage(child_functions.dying_stage)],
+            StageError,
+            "process of stage 'work' ended by signal 9",
+        ),
+        ([stage(child_functions.exiting, 0)], StageError, "stage 'work' ended with exit code 0"),
+        (
+            [stage(child_functions.unmakable)],
+            StageError,
+            "stage 'work' failed: ValueError: no model",
+        ),
+    ],
+)
+def test_what_a_process_fails_with_is_raised_here_and_ends_all(stages, kind, said):
+    def run():
+        with line(*stages, stage(child_functions.doubling, 0, "after")) as processes:
+            list(processes.run(9))
+
+    with pytest.raises(kind, match=said):
+        in_time(run)
+
+
+def test_a_line_that_is_left_in_the_middle_ends_its_processes():
+    with line(stage(child_functions.telling_pid)) as processes:
+        pid = next(processes.run(100)).value
+    assert not psutil.pid_exists(pid)
+
+
+PARENT = """
+from runtime.test_processes import child_functions, line, stage
+if __name__ == '__main__':
+    with line(stage(child_functions.telling_pid)) as processes:
+        print(next(processes.run(9)).value, flush=True)
+        input()
+"""
+
+
+def parent_at_work():
+    """Return a process that runs a line, and the process of one of its stages."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        text=True,
+        start_new_session=True,
+    )
+    return parent, psutil.Process(int(parent.stdout.readline()))
+
+
+def test_processes_end_when_their_parent_is_killed():
+    parent, child = parent_at_work()
+    with parent:
+        parent.send_signal(signal.SIGKILL)
+    assert psutil.wait_procs([child], timeout=TIMEOUT_SECONDS)[1] == []
+
+
+def test_an_interrupt_is_the_parents_alone_to_act_on():
+    parent, child = parent_at_work()
+    with parent:
+        os.killpg(parent.pid, signal.SIGINT)  # as Ctrl-C does, to all of them
+        _, err = parent.communicate(timeout=TIMEOUT_SECONDS)
+    assert err.count("Traceback") == 1
+    assert err.rstrip().endswith("KeyboardInterrupt")
+    assert psutil.wait_procs([child], timeout=TIMEOUT_SECONDS)[1] == []
+
+
+def test_a_line_without_stages_or_room_is_refused():
+    with pytest.raises(ConfigError, match="needs stages, and slots"):
+        ProcessLine([], slot_bytes=1, slots=1)
+    with pytest.raises(ConfigError, match="1 stages, 0, 16 and 2"):
+        line(slots=0)
+
+
+CALL = """
+from headrace.runtime.child import Call, Command
+from headrace.runtime.children import run_children
+from runtime.child_functions import holding_the_interpreter, with_a_child
+run_children(
+    [Call(name="one", function={function}), Command(name="two", arguments=("sleep", "60"))],
+    on_message=lambda name, message: print(message, flush=True),
+)
+"""
+IN_A_THREAD = """
+import threading
+def start():
+{call}
+threading.Thread(target=start).start()
+"""
+FED = """
+from headrace.runtime.child import Call
+from headrace.runtime.fed_child import FedChild
+from runtime.child_functions import fed_and_holding
+child = FedChild(
+    Call(name="one", function=fed_and_holding), lambda name, said: print(said, flush=True)
+)
+child.do(1)
+"""
+TOGETHER = """
+from headrace.runtime.processes import run_together
+from runtime.child_functions import rank_holding
+if __name__ == "__main__":
+    run_together(rank_holding, [0], timeout_seconds=60)
+"""
+PARENTS = {
+    "a function": CALL.format(function="holding_the_interpreter"),
+    "a function with a child of its own": CALL.format(function="with_a_child"),
+    "children of a thread": IN_A_THREAD.format(
+        call=CALL.format(function="holding_the_interpreter").strip().replace("\n", "\n    ")
+    ).replace("def start():\nfrom", "def start():\n    from"),
+    "a child that is fed": FED,
+    "ranks": TOGETHER,
+}
+
+
+@pytest.mark.parametrize("kind", PARENTS)
+def test_children_end_with_a_parent_that_was_killed(kind, tmp_path):
+    script = tmp_path / "parent.py"
+    script.write_text(PARENTS[kind])
+    parent = subprocess.Popen(
+        [sys.executable, script],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        text=True,
+    )
+    with parent:
+        assert parent.stdout.readline() == "at work\n"
+        children = psutil.Process(parent.pid).children(recursive=True)
+        assert children
+        parent.send_signal(signal.SIGKILL)
+    assert psutil.wait_procs(children, timeout=TIMEOUT_SECONDS)[1] == []
+
+
+COMER = """
+import sys
+from headrace.runtime.rendezvous import Participant
+comer = Participant(sys.argv[1])
+comer.tell("there")
+comer.tell(comer.wait())
+"""
+
+
+def heard(place, number):
+    """What is told, until so many words are."""
+    found = []
+    while len(found) < number:
+        found += place.hear()
+    return found
+
+
+def test_processes_that_are_ready_begin_at_one_moment(tmp_path):
+    place = Rendezvous(tmp_path)
+    comers = [subprocess.Popen([sys.executable, "-c", COMER, place.address(name)]) for name in "ab"]
+    assert sorted(heard(place, 2)) == [("a", "there"), ("b", "there")]
+    assert place.hear() == []
+    moment_ns = place.open()
+    began = dict(heard(place, 2))
+    assert set(began) == {"a", "b"}
+    assert min(began.values()) >= moment_ns
+    assert [comer.wait() for comer in comers] == [0, 0]
+
+
+def test_a_word_that_is_not_told_to_its_end_is_heard_later(tmp_path):
+    place = Rendezvous(tmp_path)
+    comer = Participant(place.address("a.b"))
+    comer.tell({"frames": 3})
+    with (tmp_path / "a.b.jsonl").open("a") as file:
+        file.write('{"fra')
+    assert place.hear() == [("a.b", {"frames": 3})]
+    with (tmp_path / "a.b.jsonl").open("a") as file:
+        file.write('mes": 4}\n')
+    assert place.hear() == [("a.b", {"frames": 4})]
+
+
+def test_who_comes_late_goes_on_at_once(tmp_path):
+    place = Rendezvous(tmp_path)
+    place.open()
+    comer = Participant(place.address("a"))
+    assert Call(comer.wait).result() <= SYSTEM_CLOCK.now_ns()
+
+
+def test_nobody_waits_for_one_who_is_gone(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    address = Rendezvous(tmp_path).address("a").replace(str(os.getpid()), str(gone.pid))
+    with pytest.raises(ConfigError, match="ended before its workers began"):
+        Call(Participant(address).wait).result()
+
+
+def test_a_place_that_is_gone_is_an_error_in_one_line(tmp_path):
+    comer = Participant(Rendezvous(tmp_path / "gone").address("a"))
+    with pytest.raises(ConfigError, match="cannot tell the launch"):
+        comer.tell("there")

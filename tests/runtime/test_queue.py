@@ -31,21 +31,39 @@ def test_refuses_a_queue_that_could_never_be_used(capacity, producers):
         BoundedQueue(capacity, "numbers", producers=producers)
 
 
-def test_get_waits_for_an_item():
-    clock = WatchedClock()
-    queue = filled(clock=clock)
-    getting = clock.start_waiting(queue, queue.get)
-    queue.put("late")
-    assert getting.result() == "late"
+def put(item, **options):
+    return lambda queue: queue.put(item, **options)
 
 
-def test_put_waits_for_room():
+def take(queue):
+    return queue.get()
+
+
+@pytest.mark.parametrize(
+    ("inside", "waits", "count", "wake", "outcome"),
+    [
+        ([], take, 1, put("late"), "late"),
+        (["first"], put("second"), 1, take, None),
+        ([], list, 3, BoundedQueue.close, []),
+        ([1], put(2), 1, BoundedQueue.close, Closed),
+        ([], take, 3, BoundedQueue.cancel, Cancelled),
+        ([1], put(2), 3, BoundedQueue.cancel, Cancelled),
+        ([], put("item 1", place=1), 1, BoundedQueue.cancel, Cancelled),
+    ],
+)
+def test_who_waits_is_woken_by_an_item_by_room_and_by_the_end(inside, waits, count, wake, outcome):
     clock = WatchedClock()
-    queue = filled("first", capacity=1, clock=clock)
-    putting = clock.start_waiting(queue, lambda: queue.put("second"))
-    assert queue.get() == "first"
-    putting.result()
-    assert queue.get() == "second"
+    queue = filled(*inside, capacity=1, clock=clock)
+    calls = [clock.start_waiting(queue, lambda: waits(queue)) for _ in range(count)]
+    wake(queue)
+    for call in calls:
+        if outcome in (Closed, Cancelled):
+            with pytest.raises(outcome):
+                call.result()
+        else:
+            assert call.result() == outcome
+    if outcome is None:
+        assert queue.get() == "second"
 
 
 def test_a_closed_queue_drains_then_ends():
@@ -66,53 +84,13 @@ def test_stays_open_until_every_producer_has_closed_it():
     assert in_time(lambda: list(queue)) == [1, 2]
 
 
-def test_close_ends_every_consumer_that_waits():
-    clock = WatchedClock()
-    queue = filled(clock=clock)
-    waiting = [clock.start_waiting(queue, lambda: list(queue)) for _ in range(3)]
-    queue.close()
-    assert [call.result() for call in waiting] == [[], [], []]
-
-
-def test_close_turns_away_a_producer_that_waits():
-    clock = WatchedClock()
-    queue = filled(1, capacity=1, clock=clock)
-    putting = clock.start_waiting(queue, lambda: queue.put(2))
-    queue.close()
-    with pytest.raises(Closed):
-        putting.result()
-
-
-def test_cancel_wakes_every_consumer_that_waits():
-    clock = WatchedClock()
-    queue = filled(clock=clock)
-    waiting = [clock.start_waiting(queue, queue.get) for _ in range(3)]
-    queue.cancel()
-    for call in waiting:
-        with pytest.raises(Cancelled):
-            call.result()
-
-
-def test_cancel_wakes_every_producer_that_waits():
-    clock = WatchedClock()
-    queue = filled(1, capacity=1, clock=clock)
-    waiting = [clock.start_waiting(queue, lambda: queue.put(2)) for _ in range(3)]
-    queue.cancel()
-    for call in waiting:
-        with pytest.raises(Cancelled):
-            call.result()
-
-
 def test_a_cancelled_queue_neither_gives_nor_takes():
     queue = filled(1, 2)
     queue.cancel()
     queue.close()
-    with pytest.raises(Cancelled):
-        queue.get()
-    with pytest.raises(Cancelled):
-        queue.put(3)
-    with pytest.raises(Cancelled):
-        next(iter(queue))
+    for ask in (take, put(3), lambda each: next(iter(each))):
+        with pytest.raises(Cancelled):
+            ask(queue)
 
 
 def test_cancel_lets_go_of_what_is_inside():
@@ -142,15 +120,6 @@ def test_producers_that_number_their_items_put_them_in_that_order():
     assert [queue.get() for _ in range(4)] == ["item 0", "item 1", "item 2", "item 3"]
 
 
-def test_cancel_wakes_a_producer_whose_turn_never_comes():
-    clock = WatchedClock()
-    queue = filled(clock=clock)
-    putting = clock.start_waiting(queue, lambda: queue.put("item 1", place=1))
-    queue.cancel()
-    with pytest.raises(Cancelled):
-        putting.result()
-
-
 def test_refuses_a_place_that_is_taken():
     queue = filled()
     queue.put("a", place=0)
@@ -158,29 +127,23 @@ def test_refuses_a_place_that_is_taken():
         in_time(lambda: queue.put("b", place=0))
 
 
-def test_counts_the_wait_of_a_consumer_while_it_waits_and_after():
+@pytest.mark.parametrize(
+    ("inside", "waits", "wake", "waited"),
+    [([], take, put("late"), (2.0, 0.0)), ([1], put(2), take, (0.0, 2.0))],
+)
+def test_counts_waits_while_they_last_and_after(inside, waits, wake, waited):
     clock = WatchedClock()
-    queue = filled(clock=clock)
-    getting = clock.start_waiting(queue, queue.get)
+    queue = filled(*inside, capacity=1, clock=clock)
+    waiting = clock.start_waiting(queue, lambda: waits(queue))
     clock.advance(2)
-    assert queue.statistics().starved_seconds == 2.0
-    queue.put("late")
-    getting.result()
+    during = queue.statistics()
+    wake(queue)
+    waiting.result()
     clock.advance(5)
-    statistics = queue.statistics()
-    assert (statistics.starved_seconds, statistics.blocked_seconds) == (2.0, 0.0)
-
-
-def test_counts_the_wait_of_a_producer():
-    clock = WatchedClock()
-    queue = filled(1, capacity=1, clock=clock)
-    putting = clock.start_waiting(queue, lambda: queue.put(2))
-    clock.advance(3)
-    queue.get()
-    putting.result()
-    statistics = queue.statistics()
-    assert (statistics.starved_seconds, statistics.blocked_seconds) == (0.0, 3.0)
-    assert statistics.mean_occupancy == statistics.max_occupancy == 1.0
+    for statistics in (during, queue.statistics()):
+        assert (statistics.starved_seconds, statistics.blocked_seconds) == waited
+        if inside:
+            assert statistics.mean_occupancy == statistics.max_occupancy == 1.0
 
 
 def test_measures_how_long_items_lay_inside():

@@ -20,17 +20,36 @@ async def hello(scope, receive, send):
     await send({"type": "http.response.body", "body": b"hello"})
 
 
-def test_who_came_before_it_runs_is_answered_and_all_ends_with_the_block():
+def received(connection):
+    """All that comes until the other side ends it."""
+    try:
+        return b"".join(iter(lambda: connection.recv(1024), b""))
+    except ConnectionResetError:
+        return b""
+
+
+def reply_of(app, sent=REQUEST, while_it_runs=received, **options):
+    """What a server does with one who sent something before it runs."""
+
     def run_it():
         listener = listen("127.0.0.1", 0)
-        with socket.create_connection(listener.getsockname()) as early:
-            early.sendall(REQUEST)
-            with Server(hello, listener):
-                reply = b"".join(iter(lambda: early.recv(1024), b""))
-                running = {thread.name for thread in threading.enumerate()}
-        return reply, running
+        with socket.create_connection(listener.getsockname()) as asking:
+            asking.sendall(sent)
+            with Server(app, listener, **options):
+                return while_it_runs(asking)
 
-    reply, running = in_time(run_it)
+    return in_time(run_it)
+
+
+def test_who_came_before_it_runs_is_answered_and_all_ends_with_the_block():
+    running = set()
+
+    def look(asking):
+        reply = received(asking)
+        running.update(thread.name for thread in threading.enumerate())
+        return reply
+
+    reply = reply_of(hello, while_it_runs=look)
     assert reply.startswith(b"HTTP/1.1 200 OK")
     assert b"hello" in reply
     assert "headrace-server" in running
@@ -44,22 +63,7 @@ def test_a_request_that_never_ends_is_cut():
         await receive()
         await receive()
 
-    def run_it():
-        listener = listen("127.0.0.1", 0)
-        with socket.create_connection(listener.getsockname()) as asking:
-            asking.sendall(REQUEST)
-            with Server(stuck, listener):
-                assert entered.wait(30)
-
-    in_time(run_it)
-
-
-def received(connection):
-    """All that comes until the other side ends it."""
-    try:
-        return b"".join(iter(lambda: connection.recv(1024), b""))
-    except ConnectionResetError:
-        return b""
+    assert reply_of(stuck, while_it_runs=lambda _: entered.wait(30))
 
 
 def test_those_who_are_too_many_are_cut_and_the_others_answered():
@@ -83,36 +87,25 @@ def test_those_who_are_too_many_are_cut_and_the_others_answered():
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: loc"])
 def test_who_asks_for_nothing_whole_is_cut(sent):
-    def run_it():
-        listener = listen("127.0.0.1", 0)
-        with socket.create_connection(listener.getsockname()) as silent:
-            silent.sendall(sent)
-            with Server(hello, listener, idle_seconds=0.01):
-                return received(silent)
-
-    assert in_time(run_it) == b""
+    assert reply_of(hello, sent, idle_seconds=0.01) == b""
 
 
 def test_who_waits_for_an_answer_is_not_cut_however_long_it_takes():
+    """It asked before it is served, so that it is there at the first look."""
     others_are_cut = threading.Event()
 
     async def slow(scope, receive, send):
         await asyncio.get_running_loop().run_in_executor(None, others_are_cut.wait)
         await hello(scope, receive, send)
 
-    def run_it():
-        listener = listen("127.0.0.1", 0)
-        address = listener.getsockname()
-        with socket.create_connection(address) as asking:
-            asking.sendall(REQUEST)  # before it is served, so that it is there at the first look
-            with Server(slow, listener, idle_seconds=0.01):
-                for _ in range(5):
-                    with socket.create_connection(address) as silent:
-                        received(silent)
-                others_are_cut.set()
-                return received(asking)
+    def others(asking):
+        for _ in range(5):
+            with socket.create_connection(asking.getpeername()) as silent:
+                received(silent)
+        others_are_cut.set()
+        return received(asking)
 
-    assert b"hello" in in_time(run_it)
+    assert b"hello" in reply_of(slow, while_it_runs=others, idle_seconds=0.01)
 
 
 def test_a_server_that_failed_says_so_at_the_end():

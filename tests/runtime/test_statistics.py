@@ -1,3 +1,14 @@
+"""What is counted: percentiles, queues, flows, and the latest numbers."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.runtime.distribution import Distribution
+from headrace.runtime.flow import FlowMeter
+from headrace.runtime.recent import Recent
 from headrace.runtime.statistics import WAIT_SAMPLES, QueueMeter
 
 SECOND = 1_000_000_000
@@ -58,3 +69,82 @@ def test_a_queue_that_was_not_used_has_zeros():
     assert (statistics.name, statistics.capacity) == ("frames", 3)
     assert statistics.mean_occupancy == statistics.max_occupancy == 0.0
     assert statistics.wait_ms is None
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=1000))
+def test_percentiles_are_nearest_rank(samples: list[float]) -> None:
+    found = Distribution.of(samples)
+    assert found is not None
+    ranked = sorted(samples)
+    for percent, value in ((50, found.p50), (90, found.p90), (95, found.p95), (99, found.p99)):
+        if value is not None:
+            assert value == ranked[math.ceil(percent * len(ranked) / 100) - 1]
+    assert (found.minimum, found.maximum, found.count) == (ranked[0], ranked[-1], len(ranked))
+
+
+@pytest.mark.parametrize(
+    ("samples", "has_p95", "has_p99"),
+    [
+        (1, False, False),
+        (89, False, False),
+        (90, True, False),
+        (458, True, False),
+        (459, True, True),
+    ],
+)
+def test_percentiles_too_few_samples_can_show_are_withheld(
+    samples: int, has_p95: bool, has_p99: bool
+) -> None:
+    found = Distribution.of(range(samples))
+    assert found is not None
+    assert (found.p95 is not None, found.p99 is not None) == (has_p95, has_p99)
+
+
+def test_no_samples_have_no_distribution() -> None:
+    assert Distribution.of([]) is None
+
+
+def test_spread_is_that_of_the_samples_at_hand() -> None:
+    found = Distribution.of([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0])
+    assert found is not None
+    assert (found.mean, found.std) == (5.0, 2.0)
+
+
+CAUSES = st.sampled_from([("source", "overflow"), ("model", "stale"), ("model", "blurred")])
+
+
+@given(st.lists(st.none() | st.tuples(st.just("deliver"), st.integers(1, 4)) | CAUSES))
+def test_what_arrived_is_delivered_dropped_or_on_its_way(steps):
+    meter, on_their_way = FlowMeter(), 0
+    for step in steps:
+        if step is None:
+            meter.arrive()
+            on_their_way += 1
+        elif step[0] == "deliver":
+            items = min(step[1], on_their_way)
+            meter.deliver(items)
+            on_their_way -= items
+        elif on_their_way:
+            meter.drop(*step, 1)
+            on_their_way -= 1
+        found = meter.statistics()
+        assert found.in_flight == on_their_way
+        assert found.arrived == found.delivered + sum(found.dropped.values()) + found.in_flight
+
+
+def test_drops_are_counted_by_stage_and_cause():
+    meter = FlowMeter()
+    for at, cause, items in [("model", "stale", 2), ("source", "stale", 1), ("model", "stale", 3)]:
+        meter.drop(at, cause, items)
+    assert meter.statistics().dropped == {("model", "stale"): 5, ("source", "stale"): 1}
+    assert meter.dropped_at("model") == {"stale": 5}
+    assert meter.dropped_at("sink") == {}
+
+
+@given(st.lists(st.integers(-(2**53), 2**53)), st.integers(1, 9))
+def test_the_last_numbers_come_back_exactly_and_in_order(numbers, most):
+    kept = Recent(most)
+    for number in numbers:
+        kept.append(number)
+    assert kept.values().tolist() == numbers[-most:]
+    assert len(kept) == min(len(numbers), most)

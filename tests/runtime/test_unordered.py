@@ -8,16 +8,12 @@ from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
 from headrace.runtime.unordered import unordered_streams
-from runtime.in_time import happens, in_time
+from runtime.in_time import happens, headrace_threads, in_time
 
 
 def streams(function, items, **options):
     options = {"workers": 2, "capacity": 4} | options
     return unordered_streams(lambda: nullcontext(function), items, **options)
-
-
-def headrace_threads():
-    return {t.name for t in threading.enumerate() if t.name.startswith("headrace-")}
 
 
 @settings(max_examples=60)

@@ -1,10 +1,17 @@
-"""A wait is counted, ends at its moment, and can be ended by others."""
+"""Waits: for a moment, for room, for a turn, for the newest value, and by which clock."""
 
+import asyncio
 import threading
 
 import pytest
 
+from headrace.errors import ConfigError
+from headrace.runtime.clock import SYSTEM_CLOCK, SystemClock, WallTime, iso_text
+from headrace.runtime.newest import Newest
 from headrace.runtime.queue import Cancelled
+from headrace.runtime.room import Room
+from headrace.runtime.ticker import ticking
+from headrace.runtime.turns import Turns
 from headrace.runtime.waiter import Waiter
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import Call, WatchedClock, in_time
@@ -104,3 +111,185 @@ def test_who_was_woken_waits_no_more():
         waiter.until(SECOND)
     with pytest.raises(Cancelled):
         waiter.wait_for(lambda: True)
+
+
+def test_a_taker_waits_until_there_is_room_for_all_it_asks_for():
+    room = Room(10)
+    room.take(6)
+    waiting = Call(lambda: room.take(7))
+    room.give(2)
+    assert room.taken == 4
+    room.give(1)
+    waiting.result()
+    assert (room.taken, room.most_taken) == (10, 10)
+
+
+def test_no_places_are_always_there():
+    room = Room(1)
+    room.take(1)
+    in_time(lambda: room.take(0))
+    assert room.taken == 1
+
+
+def test_cancelling_wakes_who_waits_and_refuses_who_comes_later():
+    room = Room(1)
+    with room:
+        room.take(1)
+        waiting = Call(lambda: room.take(1))
+    with pytest.raises(Cancelled):
+        waiting.result()
+    with pytest.raises(Cancelled):
+        room.take(0)
+
+
+def test_waiting_is_counted():
+    clock = WatchedClock()
+    room = Room(1, clock=clock)
+    room.take(1)
+    waiting = clock.start_waiting(room, lambda: room.take(1))
+    clock.advance(3)
+    room.give(1)
+    waiting.result()
+    assert room.blocked_seconds == 3
+
+
+@pytest.mark.parametrize("places", [-1, 11])
+def test_more_than_there_is_at_all_is_refused(places):
+    with pytest.raises(ConfigError, match="were asked of a room of 10"):
+        Room(10).take(places)
+    with pytest.raises(ConfigError, match="capacity >= 1"):
+        Room(0)
+
+
+def test_a_turn_waits_for_those_before_it_and_not_for_other_keys():
+    turns, done = Turns(), []
+    second_waits = threading.Event()
+
+    def second():
+        second_waits.set()
+        with turns.turn("a", 1):
+            done.append("a1")
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    assert second_waits.wait(10)
+    with turns.turn("b", 0):
+        done.append("b0")
+    with turns.turn("a", 0):
+        done.append("a0")
+    thread.join(10)
+    assert done == ["b0", "a0", "a1"]
+
+
+def test_who_waits_for_a_turn_can_be_woken():
+    turns = Turns()
+    call = Call(lambda: turns.turn("a", 1).__enter__())
+    turns.cancel()
+    with pytest.raises(Cancelled):
+        call.result()
+
+
+def test_a_turn_that_failed_is_over():
+    turns = Turns()
+    with pytest.raises(KeyError), turns.turn("a", 0):
+        raise KeyError
+    with turns.turn("a", 1):
+        pass
+
+
+LONG = 30.0
+
+
+def test_the_newest_replaces_what_nobody_came_for():
+    newest: Newest[str] = Newest()
+    assert newest.get() is None
+    newest.put("a")
+    newest.put("b")
+    assert newest.get() == (2, "b")
+
+
+def test_who_waits_is_told_from_another_thread():
+    newest: Newest[str] = Newest()
+
+    async def wait():
+        waiting = [asyncio.create_task(newest.wait(0, LONG)) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert newest.waiting == 3
+        thread = threading.Thread(target=newest.put, args=("a",))
+        thread.start()
+        found = await asyncio.gather(*waiting)
+        thread.join()
+        return found, newest.waiting
+
+    assert in_time(lambda: asyncio.run(wait())) == ([True] * 3, 0)
+
+
+def test_who_has_the_newest_waits_no_longer_than_it_wants():
+    newest: Newest[str] = Newest()
+    newest.put("a")
+
+    async def wait():
+        return await newest.wait(0, LONG), await newest.wait(1, 0.001), newest.waiting
+
+    assert in_time(lambda: asyncio.run(wait())) == (True, False, 0)
+
+
+def test_the_end_sends_everybody_away():
+    newest: Newest[str] = Newest()
+
+    async def wait():
+        waiting = asyncio.create_task(newest.wait(0, LONG))
+        await asyncio.sleep(0)
+        newest.close()
+        return await waiting, await newest.wait(0, LONG)
+
+    assert in_time(lambda: asyncio.run(wait())) == (False, False)
+
+
+def test_who_gives_up_waiting_is_forgotten():
+    newest: Newest[str] = Newest()
+
+    async def wait():
+        waiting = asyncio.create_task(newest.wait(0, LONG))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        newest.put("a")
+        return newest.waiting
+
+    assert in_time(lambda: asyncio.run(wait())) == 0
+
+
+def test_it_looks_every_so_often_until_the_block_ends():
+    clock, looked, is_enough = FakeClock(), [], threading.Event()
+
+    def look():
+        looked.append(clock.now_ns() / 1e9)
+        if len(looked) == 3:
+            is_enough.set()
+
+    with ticking(look, 2.5, clock):
+        assert in_time(lambda: is_enough.wait(60))
+    assert looked[:3] == [2.5, 5.0, 7.5]
+    assert not [each for each in threading.enumerate() if each.name == "headrace-ticker"]
+
+
+def test_system_clock_never_goes_back():
+    readings = [SYSTEM_CLOCK.now_ns() for _ in range(1000)]
+    assert readings == sorted(readings)
+
+
+def test_wall_clock_counts_from_1970():
+    year_2025, year_2100 = 1_735_689_600, 4_102_444_800
+    assert year_2025 < SystemClock().wall_seconds() < year_2100
+
+
+def test_wall_times_keep_their_distances_whatever_is_done_to_the_machines_clock():
+    class Set(FakeClock):
+        def wall_seconds(self):
+            return super().wall_seconds() - (3600 if self.now_ns() else 0)
+
+    clock = Set()
+    wall = WallTime.of(clock)
+    clock.advance(1.5)
+    assert iso_text(wall.at(clock.now_ns())) == "2023-11-14T22:13:21.500000+00:00"

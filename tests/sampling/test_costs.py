@@ -1,4 +1,4 @@
-"""Costs by formula are those of decoding that is gone through step by step."""
+"""Costs by formula are those of decoding step by step; what pays follows from them."""
 
 from collections import defaultdict
 
@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.costs import burst_cost, lookahead_cost, lookahead_for
-from headrace.sampling.frames import Permutation, Uniform
-from headrace.sampling.population import Population
-from sampling.bursts_by_hand import decoding
-from sampling.populations import populations
+from headrace import Bursts, ConfigError, Permutation, Population, Uniform
+from headrace.sampling.costs import DecodeCost, burst_cost, lookahead_cost, lookahead_for
+from headrace.sampling.reencode import reencode
+from headrace.sampling.speed import Speed
+from sampling.kit import compared, decoding, populations
 
 CAMERA = Population.of([np.full(20, 30)] * 20)
 MIXED = Population.of([np.random.default_rng(2).integers(1, 60, 40) for _ in range(10)])
@@ -136,3 +134,81 @@ def test_what_has_no_cost_is_refused():
         lookahead_for(CAMERA.gop_lengths, 0)
     with pytest.raises(ConfigError, match="GOPs of at least one frame each"):
         burst_cost(np.array([], np.int64), 8, lanes=8)
+
+
+SPEED = Speed(
+    seconds_per_seek=0.004, seconds_per_decoded=0.002, seconds_per_delivered=0.001, workers=2
+)
+
+
+def cost(amplification, seeks=1.0):
+    return DecodeCost(amplification=amplification, seeks=seeks, held_frames=0)
+
+
+def test_throughput_counts_seeks_and_decoded_and_delivered_frames():
+    assert SPEED.throughput(cost(10, 0.5)) == pytest.approx(2 / (0.002 + 0.020 + 0.001))
+
+
+def test_a_frame_that_is_used_twice_is_converted_once():
+    assert SPEED.throughput(cost(0.5, 0)) == pytest.approx(2 / (0.001 + 0.0005))
+
+
+@pytest.mark.parametrize(("share", "decoded"), [(0.0, 11), (0.5, 6), (0.9, 2)])
+def test_droppable_frames_that_are_passed_are_not_decoded(share, decoded):
+    speed = Speed(**{**vars(SPEED), "droppable_share": share})
+    assert speed.decoded(cost(11)) == pytest.approx(decoded)
+    assert speed.decoded(cost(1)) == 1
+    assert speed.decoded(cost(0.5)) == 0.5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"workers": 0},
+        {"seconds_per_seek": -1},
+        {"droppable_share": 1.0},
+        {"seconds_per_seek": 0, "seconds_per_decoded": 0, "seconds_per_delivered": 0},
+    ],
+)
+def test_impossible_constants_are_refused(wrong):
+    with pytest.raises(ConfigError):
+        Speed(**{**vars(SPEED), **wrong})
+
+
+HD = 1280 * 720
+
+
+def advice(gops, *, pixels=HD, target=None, later=2000):
+    lengths = np.array(gops)
+    now = compared(lengths, later=later)["look-ahead"]
+    return reencode(lengths, now, pixels=pixels, target=target)
+
+
+def test_long_gops_that_do_not_fit_are_worth_copying():
+    found = advice(np.full(4000, 250))
+    assert found.pays
+    assert found.after >= 1.5 * found.before
+    assert found.amplification_after < found.amplification_before
+    # Bytes of a frame are 3000, so it has 1000 pixels.
+    assert found.disk_bytes == 4000 * 250 * 1000 * 0.028
+    assert found.epochs == pytest.approx(found.seconds / (1e6 / found.before - 1e6 / found.after))
+
+
+def test_making_them_takes_every_frame_once():
+    """2 ms to decode, 1 ms to convert, and 4 times the decoding of a small frame, on 2 cores."""
+    small = 0.002 * 2 * 1000 / HD
+    assert advice(np.full(100, 250)).seconds == pytest.approx(100 * 250 * (0.003 + 4 * small) / 2)
+
+
+@pytest.mark.parametrize(
+    ("gops", "options", "why"),
+    [
+        (np.full(4000, 12), {}, "GOPs are short already: 12 frames"),
+        (np.full(4000, 250), {"target": 5}, "look-ahead reaches 5 frames/s as it is"),
+        (np.full(10, 30), {"later": 300, "pixels": 1000}, "times as fast, too little"),
+    ],
+)
+def test_what_does_not_pay_says_why(gops, options, why):
+    found = advice(gops, **options)
+    assert not found.pays
+    assert why in found.why_not

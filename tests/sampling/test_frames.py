@@ -1,14 +1,14 @@
-"""Single frames: in order, with replacement, each once. Uniformity: test_uniformity.py."""
+"""Single frames: in order, with replacement, each once, by shares; and what every order holds."""
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
+from headrace import Bursts, ConfigError, Population, RandomClips, UniformClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
-from headrace.sampling.population import Population
-from sampling.populations import populations, share, uneven
+from headrace.sampling.line import line_of
+from sampling.kit import populations, share, uneven
 
 
 @given(population=populations(), stride=st.integers(1, 20))
@@ -78,3 +78,96 @@ def test_what_is_impossible_is_refused(sampler):
 def test_a_stride_of_nothing_is_refused():
     with pytest.raises(ConfigError, match="stride must be an integer >= 1, got 0"):
         InOrder(stride=0)
+
+
+TWO = Population.of([np.array([2]), np.array([4])], [np.array([1.0, 0]), np.ones(4)])
+
+
+@given(population=populations(), data=st.data())
+def test_every_frame_has_its_share_of_the_line_in_the_order_of_ids(population, data):
+    weights = st.tuples(*[st.integers(1, 9)] * population.num_videos)
+    over = data.draw(st.sampled_from(["frames", "seconds", "videos"]) | weights)
+    ends = np.cumsum(share(population, over))
+    line = line_of(population, over)
+    for place in (0.001, 0.5, 0.999):
+        inside = ends - (1 - place) * share(population, over)
+        assert line(inside).tolist() == list(range(population.num_frames))
+
+
+@pytest.mark.parametrize(("over", "last"), [("seconds", 5), ("videos", 5), ((1.0, 0.0), 1)])
+def test_the_end_of_the_line_is_the_last_frame_that_has_a_share(over, last):
+    assert line_of(TWO, over)(np.array([1 - 2.0**-53, 1.0])).tolist() == [last, last]
+
+
+def test_what_has_no_share_is_never_hit():
+    places = np.linspace(0, 1, 1001)
+    assert 1 not in line_of(TWO, "seconds")(places)
+    assert set(line_of(TWO, (0.0, 1.0))(places)) == {2, 3, 4, 5}
+
+
+def test_time_needs_durations():
+    with pytest.raises(ConfigError, match=r"give durations_seconds to Population\.of"):
+        line_of(Population.of([np.array([3])]), "seconds")
+
+
+def test_every_video_needs_a_weight():
+    with pytest.raises(
+        ConfigError, match="one weight is needed for each of 12 videos or rows, got 2"
+    ):
+        line_of(uneven(), (1, 2))
+
+
+RANDOM = [
+    Uniform(seed=1),
+    Uniform(over="videos", seed=1),
+    Uniform(over="seconds", seed=1),
+    Permutation(seed=1),
+    Permutation(over="seconds", seed=1),
+    Bursts(frames_per_burst=1, lanes=1, seed=1),
+    RandomClips(num_frames=3, stride=2, temporal_jitter=1, boundary="wrap", seed=1),
+    RandomClips(num_frames=3, each_once="starts", boundary="repeat_last", seed=1),
+]
+ALL = [
+    *RANDOM,
+    InOrder(stride=2),
+    UniformClips(num_clips=2, num_frames=3, boundary="repeat_last"),
+]
+
+
+@pytest.mark.parametrize("sampler", ALL)
+@settings(max_examples=40)
+@given(population=populations(), data=st.data())
+def test_a_slot_holds_the_same_however_it_is_asked_for(sampler, population, data):
+    if isinstance(sampler, Bursts) and population.num_frames < 2:
+        return
+    order = sampler.order(population, 5)
+    whole = order[:]
+    start, stop = sorted(data.draw(st.tuples(*[st.integers(0, len(order))] * 2)))
+    slots = np.array(data.draw(st.lists(st.integers(0, len(order) - 1))), np.int64)
+    assert len(whole) == len(order)
+    assert order[start:stop].tolist() == whole[start:stop].tolist()
+    assert sampler.order(population, 5).at(slots).tolist() == whole[slots].tolist()
+    assert order[1::3].tolist() == whole[1::3].tolist()
+
+
+@pytest.mark.parametrize("sampler", RANDOM)
+def test_epochs_and_seeds_have_orders_of_their_own(sampler):
+    population = uneven()
+    other_seed = type(sampler)(**{**vars(sampler), "seed": 2})
+    orders = [sampler.order(population, 0)[:], sampler.order(population, 1)[:]]
+    orders.append(other_seed.order(population, 0)[:])
+    same = [(a == b).mean() for a, b in ((orders[0], orders[1]), (orders[0], orders[2]))]
+    assert max(same) < 0.5
+
+
+@pytest.mark.parametrize("sampler", ALL)
+def test_asking_for_slots_leaves_them_as_they_are(sampler):
+    slots = np.arange(10)
+    sampler.order(uneven(), 0).at(slots)
+    assert slots.tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("slots", [[-1], [643], [0, 1000]])
+def test_a_slot_outside_the_epoch_is_refused(slots):
+    with pytest.raises(ConfigError, match="below 643, the length of the epoch"):
+        Permutation().order(uneven(), 0).at(np.array(slots))

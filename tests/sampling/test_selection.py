@@ -1,4 +1,4 @@
-"""Which frames are wanted: by rate, by number, keyframes, at times."""
+"""Which frames and moments are wanted, and which frame of a camera belongs to a moment."""
 
 from fractions import Fraction
 
@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
+from headrace import ConfigError, Moments, StreamIndex
+from headrace.sampling.alignment import MISSING, nearest, previous, repeated, same_index
 from headrace.sampling.selection import AtTimes, ByRate, EveryNth, Keyframes, selection_of
 from headrace.testing.synth import SynthClip, Timing, write_clip
-from headrace.video.stream_index import StreamIndex
+from headrace.video.shown import shown_between, shown_range
 
 UNEVEN = Timing(durations_seconds=(Fraction(1, 10), Fraction(1, 2), Fraction(1, 30)))
 LATE = Timing(start_seconds=Fraction(7, 5))
@@ -35,23 +36,24 @@ def late(tmp_path_factory):
     return scanned(tmp_path_factory.mktemp("late"), num_frames=30, timing=LATE, container="ts")
 
 
-def shown_at(index, rate):
+def shown_from_the_first_on(index, rate):
     """By the definition: what is shown at each multiple of 1 / rate from the first frame on."""
-    time_base = index.info.time_base
-    start = int(index.pts[0]) * time_base
-    end = (int(index.pts[-1]) + max(1, int(index.duration[-1]))) * time_base
-    found, moment = [], start
-    while moment < end:
-        shown = [n for n, pts in enumerate(index.pts.tolist()) if pts * time_base <= moment]
-        found.append(shown[-1])
-        moment += 1 / rate
-    return sorted(set(found))
+    return sorted(set(shown_between(index, shown_range(index)[0], None, rate).tolist()))
 
 
 @given(rate=st.fractions(Fraction(1, 3), Fraction(70), max_denominator=1001))
 def test_a_rate_picks_what_is_shown_at_its_moments(steady, uneven, late, rate):
     for index in (steady, uneven, late):
-        assert ByRate(rate).of(index).tolist() == shown_at(index, rate)
+        assert ByRate(rate).of(index).tolist() == shown_from_the_first_on(index, rate)
+
+
+@pytest.mark.parametrize("container", ["mp4", "mkv", "ts"])
+@pytest.mark.parametrize("num_frames", [45, 46, 49])
+def test_half_the_rate_of_a_video_gives_every_other_frame(tmp_path, container, num_frames):
+    """Matroska rounds to milliseconds: 46 frames end at 1.535 s, behind a point at 1.53487."""
+    rate = Fraction(30000, 1001)
+    index = scanned(tmp_path, num_frames=num_frames, frame_rate=rate, container=container)
+    assert ByRate(rate / 2).of(index).tolist() == list(range(0, num_frames, 2))
 
 
 def test_half_a_frame_a_second_begins_with_the_first_frame(steady):
@@ -116,3 +118,160 @@ def test_a_selection_is_read_from_its_text(selection):
 def test_text_that_is_no_selection_is_refused(text):
     with pytest.raises(ConfigError, match="does not say which frames"):
         selection_of(text)
+
+
+SECONDS = np.arange(25) / 12
+
+
+@pytest.mark.parametrize(
+    ("moments", "expected"),
+    [
+        (Moments.every(6), [0, 6, 12, 18, 24]),
+        (Moments.every(10, first=3), [3, 13, 23]),
+        (Moments.frames([9, 0, 4, 4]), [0, 4, 9]),
+        (Moments.frames({"clip": np.array([2, 3])}), [2, 3]),
+        (Moments.at_seconds([0.5, 0.04, 1.02], tolerance_ms=45), [0, 6, 12]),
+        (Moments.rate(2.0), [0, 6, 12, 18, 24]),
+        (Moments.rate(12), list(range(25))),
+        (Moments.rate(8), [0, 1, 3, 4, 6, 7, 9, 10, 12, 13, 15, 16, 18, 19, 21, 22, 24]),
+    ],
+)
+def test_the_moments_that_are_asked_for(moments, expected):
+    assert moments.of("clip", SECONDS).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("frame_rate", "frames", "per_second", "expected"),
+    [
+        (12, 120, 2.0, 20),
+        (12, 121, 2.0, 21),
+        (12, 1, 2.0, 1),
+        (30, 45, 30, 45),
+        (60, 120, 60, 120),
+        (30000 / 1001, 90, 15000 / 1001, 45),
+    ],
+)
+@pytest.mark.parametrize("decimals", [9, 3], ids=["exact", "milliseconds"])
+def test_a_grid_ends_where_the_last_frame_ends(frame_rate, frames, per_second, expected, decimals):
+    seconds = np.round(np.arange(frames) / frame_rate, decimals)
+    chosen = Moments.rate(per_second).of("clip", seconds)
+    assert len(chosen) == expected
+    assert np.allclose(np.diff(seconds[chosen]), 1 / per_second, atol=0.0011)
+
+
+def test_a_grid_has_no_moment_in_a_gap():
+    seconds = np.array([0, 0.09, 0.2, 0.29, 2.0, 2.09, 2.2, 2.26])
+    assert Moments.rate(5).of("clip", seconds).tolist() == [0, 2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("moments", "said"),
+    [
+        (Moments.every(1, first=25), "moment 25 of clip a was asked for, and it has 25"),
+        (Moments.frames([3, 30]), "moment 30 of clip a was asked for"),
+        (Moments.at_seconds([1.0, 500.0]), r"no moment at 500\.0+ s: the nearest is 498000\.0 ms"),
+        (Moments.rate(24), "24 moments a second were asked for, and clip a has 12; ask for at"),
+    ],
+)
+def test_moments_that_are_not_there_are_named(moments, said):
+    with pytest.raises(ConfigError, match=said):
+        moments.of("a", SECONDS)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Moments.every(0),
+        lambda: Moments.frames([1.5]),
+        lambda: Moments.frames([-1]),
+        lambda: Moments.frames({"a": []}),
+        lambda: Moments.frames(7),
+        lambda: Moments.frames([True]),
+        lambda: Moments.at_seconds(["x"]),
+        lambda: Moments.at_seconds([float("nan")]),
+        lambda: Moments.at_seconds([1], tolerance_ms=-1),
+        lambda: Moments.rate(0),
+        lambda: Moments.rate(float("inf")),
+        lambda: Moments.rate("2"),
+        lambda: Moments.rate(True),
+        lambda: Moments.at_seconds([1], tolerance_ms="20"),
+        lambda: Moments.frames({}),
+    ],
+)
+def test_what_is_no_choice_is_refused(wrong):
+    with pytest.raises(ConfigError):
+        wrong()
+
+
+TIMES = np.array([0.0, 0.1, 0.2, 0.5, 0.6])
+
+
+@pytest.mark.parametrize(
+    ("moment", "near", "before"),
+    [
+        (0.0, 0, 0),
+        (0.04, 0, 0),
+        (0.05, 0, 0),
+        (0.06, 1, 0),
+        (0.19, 2, 1),
+        (0.29, 2, 2),
+        (0.35, MISSING, MISSING),
+        (0.42, 3, MISSING),
+        (0.69, 4, 4),
+        (0.8, MISSING, MISSING),
+        (-0.05, 0, MISSING),
+        (-0.2, MISSING, MISSING),
+    ],
+)
+def test_the_frame_of_a_moment(moment, near, before):
+    assert nearest(np.array([moment]), TIMES, 0.1).tolist() == [near]
+    assert previous(np.array([moment]), TIMES, 0.1).tolist() == [before]
+
+
+ASCENDING = st.lists(st.integers(0, 10_000), min_size=1, max_size=40, unique=True).map(sorted)
+
+
+@given(moments=ASCENDING, times=ASCENDING, tolerance=st.integers(0, 3_000))
+def test_no_other_frame_is_nearer(moments, times, tolerance):
+    found = nearest(np.array(moments) / 1, np.array(times) / 1, tolerance)
+    for moment, frame in zip(moments, found.tolist(), strict=True):
+        distances = [abs(time - moment) for time in times]
+        if min(distances) > tolerance:
+            assert frame == MISSING
+        else:
+            assert frame == distances.index(min(distances))
+
+
+@given(moments=ASCENDING, times=ASCENDING, tolerance=st.integers(0, 3_000))
+def test_no_frame_of_the_future_is_taken(moments, times, tolerance):
+    found = previous(np.array(moments) / 1, np.array(times) / 1, tolerance)
+    for moment, frame in zip(moments, found.tolist(), strict=True):
+        before = [k for k, time in enumerate(times) if time <= moment]
+        is_there = before and moment - times[before[-1]] <= tolerance
+        assert frame == (before[-1] if is_there else MISSING)
+
+
+def test_a_camera_that_ends_early_misses_its_last_moments():
+    assert same_index(5, 3).tolist() == [0, 1, 2, MISSING, MISSING]
+    assert same_index(2, 3).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        ([0, 1, -1, -1, 4], [0, 1, 1, 1, 4]),
+        ([-1, -1, 2, -1], [2, 2, 2, 2]),
+        ([-1, -1], [-1, -1]),
+    ],
+)
+def test_the_last_frame_comes_again(frames, expected):
+    assert repeated(np.array(frames)).tolist() == expected
+
+
+def test_impossible_requests_are_refused():
+    with pytest.raises(ConfigError, match="tolerance must be >= 0, got -1"):
+        nearest(TIMES, TIMES, -1)
+    with pytest.raises(ConfigError, match="tolerance must be >= 0, got nan"):
+        previous(TIMES, TIMES, float("nan"))
+    with pytest.raises(ConfigError, match="at least one frame"):
+        nearest(TIMES, np.array([]), 1)

@@ -39,7 +39,7 @@ def test_cocos_file_holds_every_frame_and_each_box_as_corner_and_size(tmp_path):
             "file_name": f"b.mp4#{7 + k}",
             "width": 100,
             "height": 80,
-            "video": "b.mp4",
+            "source": "b.mp4",
             "frame_index": 7 + k,
             "pts": 3000 * (7 + k),
             "pts_seconds": round((7 + k) / 30, 6),

@@ -3,6 +3,7 @@
 import json
 import shutil
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 import torch
@@ -20,6 +21,8 @@ from headrace.training.epoch_sampler import EpochSampler
 from headrace.training.loader import FrameLoader
 from headrace.training.ranks import Opened
 from training.videos import SIZE, PlainFrames, contents
+
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
 
 GOOD = SynthClip(num_frames=40, size=(64, 96), gop=8, b_frames=2)
 SAMPLINGS = [InOrder(), Uniform(), Permutation(), Bursts(frames_per_burst=3, lanes=8)]
@@ -42,17 +45,8 @@ def videos(folder):
 
 
 @pytest.fixture
-def loader(store):
-    opened = []
-
-    def open_loader(videos, **options):
-        options = {"batch_size": 8, "size": SIZE, "store": store, "workers": 2, **options}
-        opened.append(FrameLoader(videos, **options))
-        return opened[-1]
-
-    yield open_loader
-    for each in opened:
-        each.close()
+def loader(opens, store):
+    return partial(opens, FrameLoader, batch_size=8, size=SIZE, store=store, workers=2)
 
 
 def test_a_file_that_is_no_video_is_named_at_once(loader, videos):

@@ -10,6 +10,8 @@ from headrace.sampling.clips import RandomClips, UniformClips
 from headrace.training.clip_loader import ClipLoader
 from training.videos import SIZE, contents
 
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
+
 CLIPS = [
     RandomClips(num_frames=4, stride=2),
     RandomClips(num_frames=3, stride=4, temporal_jitter=3, each_once="starts"),

@@ -16,8 +16,7 @@ from headrace.errors import ConfigError, OpenError
 from headrace.testing.synth import write_clip
 from headrace.training.datasets import FrameDataset, VideoDataset
 from headrace.video.source import Source
-from training.in_workers import with_counters
-from training.videos import CLIPS, SIZE, open_videos
+from training.videos import CLIPS, SIZE, open_videos, with_counters
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 

@@ -143,7 +143,7 @@ def test_an_epoch_over_seconds_needs_no_more_than_the_dataset(videos, store):
 
 
 def test_samplers_of_clips_are_refused():
-    with pytest.raises(ConfigError, match="gives single frames, and RandomClips"):
+    with pytest.raises(ConfigError, match="needs a sampler of single frames, and RandomClips"):
         EpochSampler(POPULATION, RandomClips(num_frames=2))
 
 

@@ -1,90 +1,97 @@
-"""Frames that stay where they were decoded: those of `open_device_decoder`, in batches."""
+"""Frames that stay where they were decoded: those of `open_device_decoder`, in every batch."""
 
 import json
 from itertools import islice
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-import headrace
-from decode.backends import needs_torchcodec
-from decode.gpus import needs_gpu
+from headrace import Alignment, Bursts, ClipAugment
 from headrace.decode.decoding import Decoding
-from headrace.errors import BackendError, ConfigError, DecodeError
+from headrace.errors import DecodeError
 from headrace.runtime import memory
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.clips import RandomClips, UniformClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.testing.damage import damage_packets
-from headrace.testing.synth import KINDS, SynthClip, write_clip
-from headrace.training.clip_loader import ClipLoader
-from headrace.training.datasets import FrameDataset, VideoDataset
-from headrace.training.loader import FrameLoader
-from training.decoded_there import KEPT, LEVELS, ON_GPU, DecodedThere, apart
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.shape import FrameShape
+from training.cameras.clips import (
+    CAMERAS,
+    EVERY,
+    VIEW,
+    WAYS,
+    cells,
+    copy_layout,
+    replace_camera,
+    write_two_rates,
+)
+from training.kept import (
+    CLIPS,
+    KEPT,
+    SHAPE,
+    VIEWED,
+    check_near,
+    check_pictures,
+    frames_of,
+    pictures,
+)
 from training.videos import SIZE, contents
 
 SAMPLINGS = [InOrder(), Uniform(), Permutation(over="seconds"), Bursts(frames_per_burst=4, lanes=9)]
-CLIPS = [RandomClips(num_frames=9, stride=2), UniformClips(num_frames=6, stride=3, num_clips=2)]
 
 
-@pytest.fixture
-def loader(videos, store):
-    opened = []
-
-    def open_loader(videos=videos, **options):
-        asked = {"size": SIZE, "store": store, "workers": 2, "decoding": KEPT, **options}
-        kind, usual = (ClipLoader, 2) if "clips" in asked else (FrameLoader, 9)
-        opened.append(kind(videos, **{"batch_size": usual, **asked}))
-        return opened[-1]
-
-    yield open_loader
-    for each in opened:
-        each.close()
-
-
-@pytest.fixture(scope="module")
-def there(videos):
-    return DecodedThere(videos)
-
-
-@pytest.fixture
-def one_gpu(monkeypatch):
-    """PyTorch says that there is one; nothing is asked of it."""
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=repr)
-def test_frames_are_those_that_the_device_decoder_leaves_there(loader, there, sampling, workers):
-    each = loader(sampling=sampling, workers=workers)
-    for batch in [*each, *each]:
+@pytest.mark.parametrize(
+    ("door", "options", "workers"),
+    [
+        *(("frames", {"sampling": each}, workers) for each in SAMPLINGS for workers in (1, 3)),
+        *(("clips", {"clips": each}, 2) for each in CLIPS),
+        *(("cameras", {}, workers) for workers in (1, 3)),
+        ("cameras", {"view": VIEW}, 2),
+        *(("windows", WAYS[way], workers) for way in ("plain", "view") for workers in (1, 3)),
+    ],
+    ids=repr,
+)
+def test_pictures_are_those_that_the_device_decoder_leaves_there(
+    kept_loader, videos, layout, door, options, workers
+):
+    each = kept_loader(door, workers=workers, **options)
+    files = videos if door in ("frames", "clips") else layout
+    shape = VIEWED if "view" in options else SHAPE
+    first, second = list(each), list(each)
+    for batch in [*first, *second]:
         assert (batch.frames.dtype, batch.frames.device.type) == (torch.uint8, "cpu")
-        assert batch.frames.is_contiguous(memory_format=torch.channels_last)
-        assert torch.equal(batch.frames, there.of(batch))
+        assert batch.frames.shape[-3:] == (3, *shape.size)
+        flat = batch.frames.flatten(0, -4)  # a view of what was decoded into
+        assert flat.is_contiguous(memory_format=torch.channels_last)
+        check_pictures(batch, files, shape)
+    if door == "clips":
+        assert first[0].frames.shape[1] == options["clips"].num_frames
+    if door == "cameras":
+        assert first[0].frames.shape[:2] == (4, len(CAMERAS))
+        assert sorted(cell[1:] for cell in cells(first)) == sorted(EVERY)
+        assert each.statistics.amplification == 1.0
 
 
-@pytest.mark.parametrize("clips", CLIPS, ids=repr)
-def test_clips_are_made_of_them(loader, there, clips):
-    each = loader(clips=clips)
-    for batch in [*each, *each]:
-        assert batch.frames.shape[1:] == (clips.num_frames, 3, *SIZE)
-        assert torch.equal(batch.frames, there.of(batch))
+@pytest.mark.parametrize(
+    ("door", "options"),
+    [
+        *((door, {}) for door in ("frames", "clips", "cameras")),
+        *(("windows", w) for w in WAYS.values()),
+    ],
+    ids=repr,
+)
+def test_batches_differ_from_arrays_by_a_few_grey_levels_and_in_nothing_else(
+    kept_loader, door, options
+):
+    ways = kept_loader(door, **options), kept_loader(door, decoding=None, **options)
+    for kept, came_down in zip(*ways, strict=True):
+        check_near(kept, came_down)
 
 
-@pytest.mark.parametrize("options", [{}, {"clips": CLIPS[0]}], ids=["frames", "clips"])
-def test_batches_differ_from_arrays_by_a_few_grey_levels_and_in_nothing_else(loader, options):
-    for kept, came_down in zip(loader(**options), loader(decoding=None, **options), strict=True):
-        for name, value in came_down.items():
-            if name == "frames":
-                assert apart(kept.frames, value) <= LEVELS
-            else:
-                assert torch.equal(value, kept[name]), name
-
-
-def test_they_are_the_same_whatever_the_plan(loader):
+def test_they_are_the_same_whatever_the_plan(kept_loader):
     def two_epochs(**options):
-        each = loader(sampling=Permutation(), seed=5, **options)
+        each = kept_loader(sampling=Permutation(), seed=5, **options)
         return contents(each) + contents(each)
 
     naive = two_epochs(lookahead=1, workers=1)
@@ -92,24 +99,34 @@ def test_they_are_the_same_whatever_the_plan(loader):
         assert two_epochs(**options) == naive, options
 
 
-@pytest.mark.parametrize("step", [0, 1, 7])
-def test_the_rest_equals_that_of_an_uninterrupted_run(loader, step):
-    uninterrupted = contents(loader())
-    begun = loader()
+STREAMED = {"shuffle": True, "augment": ClipAugment(flip=0.5)}
+
+
+@pytest.mark.parametrize(
+    ("door", "options", "step", "lookahead"),
+    [
+        *(("frames", {}, step, 30) for step in (0, 1, 7)),
+        *(("cameras", STREAMED, step, 2) for step in (1, 9)),
+        *(("windows", WAYS[way], 3, 1) for way in ("plain", "chance")),
+    ],
+    ids=repr,
+)
+def test_the_rest_equals_that_of_an_uninterrupted_run(kept_loader, door, options, step, lookahead):
+    uninterrupted = contents(kept_loader(door, **options))
+    begun = kept_loader(door, **options)
     seen = contents(islice(begun, step))
-    resumed = loader(workers=1, lookahead=30)
+    resumed = kept_loader(door, workers=1, lookahead=lookahead, **options)
     resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
     assert seen + contents(resumed) == uninterrupted
 
 
-def test_a_state_goes_on_with_frames_that_come_down(loader):
-    whole, begun = [*loader(decoding=None)], loader()
+def test_a_state_goes_on_with_frames_that_come_down(kept_loader):
+    whole, begun = [*kept_loader(decoding=None)], kept_loader()
     seen = [*islice(begun, 3)]
-    resumed = loader(decoding=None)
+    resumed = kept_loader(decoding=None)
     resumed.load_state_dict(begun.state_dict())
     for found, expected in zip([*seen, *resumed], whole, strict=True):
-        assert torch.equal(found.index, expected.index)
-        assert apart(found.frames, expected.frames) <= LEVELS
+        check_near(found, expected)
 
 
 @pytest.fixture(scope="module")
@@ -121,22 +138,31 @@ def damaged(tmp_path_factory):
     return [good, damage_packets(good, folder / "bad.mp4", ordinals=[20, 21, 22])]
 
 
-def test_a_damaged_frame_is_named(loader, damaged):
+@pytest.fixture
+def damaged_layout(folder, tmp_path):
+    """A layout of which camera `front` of clip c is damaged from frame 13 on."""
+    copied = copy_layout(folder, tmp_path / "damaged")
+    damage_packets(folder / "c/front.mp4", copied.clips[2].file("front"), ordinals=[13])
+    return copied
+
+
+def test_a_damaged_frame_is_named(kept_loader, damaged, damaged_layout):
     with pytest.raises(DecodeError, match=r"bad\.mp4"):
-        list(loader(damaged))
+        list(kept_loader(files=damaged))
+    with pytest.raises(DecodeError, match=r"c/front\.mp4"):
+        list(kept_loader("cameras", damaged_layout))
 
 
-@pytest.mark.parametrize("options", [{}, {"clips": CLIPS[0]}], ids=["frames", "clips"])
+@pytest.mark.parametrize("door", ["frames", "clips"])
 @pytest.mark.parametrize("on_error", ["skip", "conceal"])
-def test_bad_frames_are_replaced_or_concealed_as_for_arrays(loader, damaged, on_error, options):
-    asked = {"on_error": on_error, **options}
-    kept, came_down = loader(damaged, **asked), loader(damaged, decoding=None, **asked)
+def test_bad_frames_are_replaced_or_concealed_as_for_arrays(kept_loader, damaged, on_error, door):
+    kept, came_down = (
+        kept_loader(door, damaged, on_error=on_error, decoding=each) for each in (KEPT, None)
+    )
     is_concealed = False
     for _ in range(2):
         for found, expected in zip(kept, came_down, strict=True):
-            for name in ("video", "index", "is_concealed"):
-                assert torch.equal(found[name], expected[name]), name
-            assert apart(found.frames, expected.frames) <= LEVELS
+            check_near(found, expected)
             is_concealed |= bool(found.is_concealed.any())
     assert is_concealed == (on_error == "conceal")
     assert {loss.source for loss in kept.quarantined} <= {str(damaged[1])}
@@ -146,165 +172,136 @@ def test_bad_frames_are_replaced_or_concealed_as_for_arrays(loader, damaged, on_
     assert (replaced > 0) == (on_error == "skip")
 
 
-def test_substitutes_are_decoded_there_too(loader, damaged):
+def test_substitutes_are_decoded_there_too(kept_loader, damaged):
     """With a narrow plan they are decoded by the thread that takes batches."""
-    there = DecodedThere(damaged[:1])
-    for batch in loader(damaged, on_error="skip", lookahead=1, workers=1):
+    for batch in kept_loader(files=damaged, on_error="skip", lookahead=1, workers=1):
         good = batch.video == 0
-        found = batch.frames[good]
-        expected = there.frames[0][batch.index[good].numpy()]
-        assert torch.equal(found, torch.from_numpy(expected).movedim(-1, -3))
+        assert torch.equal(batch.frames[good], frames_of(damaged[0])[batch.index[good]])
 
 
-def test_no_array_is_held_beside_them(loader, monkeypatch):
+@pytest.mark.parametrize("door", ["cameras", "windows"])
+def test_a_damaged_frame_of_a_camera_is_black_and_the_rest_as_it_is(
+    kept_loader, damaged_layout, door
+):
+    lost, masking = 0, kept_loader(door, damaged_layout, on_error="mask", lookahead=1)
+    for batch, right in zip(masking, kept_loader(door), strict=True):
+        assert torch.equal(batch.frame, right.frame)
+        assert not batch.frames[~batch.valid].any()
+        assert torch.equal(batch.frames[batch.valid], right.frames[batch.valid])
+        for row, *_, camera in (right.valid & ~batch.valid).nonzero().tolist():
+            assert (int(batch.clip[row]), CAMERAS[camera]) == (2, "front")
+            lost += 1
+    assert masking.statistics.frames_lost == lost > 0
+
+
+def test_no_array_is_held_beside_them(kept_loader, monkeypatch):
     def refuse(size):
         raise AssertionError(f"memory for arrays of {size} bytes")
 
     monkeypatch.setattr(memory, "_memory", refuse)
-    assert len([*loader()]) > 1
+    assert len([*kept_loader()]) > 1
     with pytest.raises(AssertionError, match="memory for arrays"):
-        list(loader(decoding=None))
+        list(kept_loader(decoding=None))
 
 
-def test_a_batch_is_the_tensor_that_was_filled_and_the_callers_own(loader):
-    first, second = islice(loader(), 2)
+def test_a_batch_is_the_tensor_that_was_filled_and_the_callers_own(kept_loader):
+    first, second = islice(kept_loader(), 2)
     before = second.frames.clone()
     first.frames.zero_()
     assert torch.equal(second.frames, before)
     assert first.frames.untyped_storage().nbytes() == first.frames.numel()
 
 
-def test_transforms_are_given_them(loader):
-    each = loader(
-        transform=lambda frame: frame.float().mean((-1, -2)), batch_transform=lambda all_: all_ * 2
+@pytest.mark.parametrize("door", ["frames", "cameras"])
+def test_transforms_are_given_them(kept_loader, door):
+    plain = next(iter(kept_loader(door)))
+    each = kept_loader(
+        door,
+        transform=lambda frames: frames.float().mean((-1, -2)),
+        batch_transform=lambda all_: all_ * 2,
     )
-    plain = next(iter(loader()))
     assert torch.equal(next(iter(each)).frames, plain.frames.float().mean((-1, -2)) * 2)
 
 
-def test_the_budget_counts_them(loader):
-    each = loader(memory_budget=60 * 3 * SIZE[0] * SIZE[1])
+def test_the_budget_counts_them(kept_loader):
+    each = kept_loader(memory_budget=60 * 3 * SIZE[0] * SIZE[1])
     list(each)
     assert 0 < each.statistics.most_held_bytes <= 60 * 3 * SIZE[0] * SIZE[1]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"dtype": "uint16"}, r"as uint16; there they come as uint8: leave keeps_on_device out"),
-        ({"hold": "yuv420"}, r"as yuv420; there they come as rgb: leave keeps_on_device out"),
-    ],
-    ids=["uint16", "yuv420"],
-)
-def test_what_only_the_cpu_makes_is_refused_when_a_loader_opens(loader, options, words):
-    with pytest.raises(BackendError, match=words):
-        loader(**options)
+def test_chance_flips_and_turns_them_where_they_lie(kept_loader, layout):
+    flips = set()
+    for batch in kept_loader("cameras", augment=ClipAugment(flip=0.5, alike=False)):
+        for number, (file, frame, found) in enumerate(pictures(batch, layout)):
+            if frame >= 0:
+                is_flipped = bool(batch.image_matrix.flatten(0, 1)[number, 0, 0] < 0)
+                right = frames_of(file)[frame]
+                assert torch.equal(found, right.flip(-1) if is_flipped else right)
+                flips.add(is_flipped)
+    assert flips == {True, False}
+    batch = next(iter(kept_loader("cameras", augment=ClipAugment(rotate_degrees=(9, 9)))))
+    for file, frame, found in pictures(batch, layout):
+        whole = Image.fromarray(frames_of(file)[frame].movedim(0, -1).numpy())
+        right = np.asarray(whole.rotate(9, Image.Resampling.BILINEAR))
+        assert np.array_equal(found.movedim(0, -1).numpy(), right)
 
 
-@needs_torchcodec
-def test_a_backend_that_gives_arrays_is_refused_when_a_loader_opens(loader):
-    with pytest.raises(BackendError, match=r"torchcodec gives arrays; leave the backend out"):
-        loader(decoding=Decoding(backend="torchcodec", keeps_on_device=True))
+def test_flipped_windows_are_those_of_the_others(kept_loader):
+    ways = kept_loader("windows", **WAYS["flips"]), kept_loader("windows")
+    for flipped, batch in zip(*ways, strict=True):
+        is_flipped = flipped.image_matrix[:, 0, 0, 0] < 0
+        for window, flips in enumerate(is_flipped.tolist()):
+            right = batch.frames[window]
+            assert torch.equal(flipped.frames[window], right.flip(-1) if flips else right)
 
 
-def test_video_that_does_not_become_rgb_there_is_refused_when_a_loader_opens(loader, tmp_path):
-    path = write_clip(tmp_path / "clip", KINDS["odd_size_444"])
-    for on_error in ("raise", "skip"):
-        with pytest.raises(BackendError, match=r"stored as yuv444p; .* leave keeps_on_device out"):
-            loader([path], on_error=on_error)
+@pytest.mark.parametrize("on_missing", ["mask", "repeat", "drop"])
+def test_what_a_camera_lacks_is_black_repeated_or_left_out(kept_loader, early, on_missing):
+    asked, lacking = {"alignment": Alignment(on_missing=on_missing), "lookahead": 2}, 0
+    ways = (kept_loader("cameras", early, decoding=each, **asked) for each in (KEPT, Decoding()))
+    for batch, expected in zip(*ways, strict=True):
+        assert torch.equal(batch.valid, expected.valid)
+        assert torch.equal(batch.frame, expected.frame)
+        check_pictures(batch, early)
+        lacking += int((batch.frame[batch.clip >= 0] < 0).sum())
+    assert (lacking > 0) == (on_missing == "mask")
 
 
-def test_video_that_gpus_do_not_decode_is_refused_when_a_loader_opens(loader, tmp_path, one_gpu):
-    path = write_clip(tmp_path / "clip", KINDS["mjpeg"])
-    with pytest.raises(BackendError, match=r"GPU 0 was asked for to decode .* mjpeg"):
-        loader([path], decoding=ON_GPU)
+def test_a_camera_that_a_window_lacks_is_black(kept_loader, folder, tmp_path):
+    layout = copy_layout(folder, tmp_path / "videos")
+    layout.clips[1].file(CAMERAS[2]).write_bytes(b"nothing")
+    lacking = 0
+    for batch in kept_loader(
+        "windows", layout, on_error="mask", alignment=Alignment(on_missing="mask")
+    ):
+        check_pictures(batch, layout)
+        assert batch.frames[batch.frame >= 0].flatten(1).any(1).all()
+        lacking += int((batch.frame < 0).sum())
+    assert lacking > 0
 
 
-@pytest.mark.parametrize("keeps", [True, False], ids=["kept", "brought down"])
-def test_what_no_gpu_decodes_is_refused_when_a_loader_opens_wherever_frames_go(
-    loader, tmp_path, one_gpu, keeps
-):
-    """Before anything is decoded; also the pictures that the CPU makes into tensors."""
-    decoding = Decoding(device="cuda:0", keeps_on_device=keeps)
-    odd = write_clip(tmp_path / "odd", KINDS["odd_size"])
-    with pytest.raises(BackendError, match=r"vp9 in yuv420p, 75x53; .* of even sides"):
-        loader([odd], decoding=decoding)
-    (tmp_path / "pictures").mkdir()
-    for number in range(3):
-        Image.new("RGB", (64, 48)).save(tmp_path / "pictures" / f"{number}.jpg", subsampling=2)
-    pictures = headrace.ImageSequence(tmp_path / "pictures", rate=10)
-    with pytest.raises(BackendError, match=r"pictures in order .mjpeg., not video: .* on the CPU"):
-        loader([pictures], decoding=decoding)
-    batch = next(iter(loader([pictures], batch_size=3)))
-    assert tuple(batch.frames.shape) == (3, 3, *SIZE)
+def test_a_frame_that_a_slow_camera_shows_again_is_copied_there(kept_loader, tmp_path):
+    layout = write_two_rates(tmp_path)
+    alignment = Alignment(sync="previous", tolerance_ms=150)
+    each = kept_loader("cameras", layout, alignment=alignment, group_num=1, lookahead=1)
+    for batch in each:
+        check_pictures(batch, layout)
+        batch.frames.zero_()  # as it is the caller's, the next one shows the frame all the same
+    assert each.statistics.frames_decoded == 40
 
 
-def test_frames_of_odd_sides_are_near_those_of_the_cpu(loader, tmp_path):
-    """On the CPU, where no row or column of colour is missing."""
-    odd = [write_clip(tmp_path / "odd", KINDS["odd_size"])]
-    kept, arrays = (
-        next(iter(loader(odd, size=None, decoding=decoding))) for decoding in (KEPT, Decoding())
-    )
-    assert tuple(kept.frames.shape[2:]) == (75, 53)
-    assert (kept.frames.int() - arrays.frames.int()).abs().max() <= 5
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"pin_memory": True}, r"pin_memory=True .* stay on cuda:0.* leave pin_memory out"),
-        ({"device": "cpu"}, r"device='cpu' .* stay on cuda:0; leave device out"),
-    ],
-)
-def test_batches_of_a_gpu_are_not_brought_down_without_a_word(loader, one_gpu, options, words):
-    with pytest.raises(ConfigError, match=words):
-        loader(decoding=ON_GPU, **options)
-
-
-def test_batches_are_not_copied_to_another_device_without_a_word(loader, one_gpu):
-    with pytest.raises(ConfigError, match=r"device='cuda' .* stay on cpu; leave device out"):
-        loader(device="cuda")
-    kept = next(iter(loader(device="cpu")))
-    assert kept.frames.device.type == "cpu"
-
-
-def test_a_gpu_that_is_not_here_is_refused_when_a_loader_opens(loader):
-    kept = Decoding(device="cuda:99", keeps_on_device=True)
-    with pytest.raises(BackendError, match=r"decoding on GPU 99 "):
-        loader(decoding=kept)
-
-
-@pytest.mark.parametrize("decoding", [KEPT, ON_GPU], ids=["cpu", "cuda"])
-def test_datasets_whose_items_go_through_workers_refuse_them(videos, store, one_gpu, decoding):
-    words = r"dataset were to stay on \S+ .* take FrameLoader or ClipLoader"
-    with pytest.raises(BackendError, match=words):
-        FrameDataset(videos, SIZE, decoding=decoding, store=store)
-    with pytest.raises(BackendError, match=words):
-        VideoDataset(videos, 4, decoding=decoding, store=store)
-
-
-@needs_gpu
-@pytest.mark.parametrize("options", [{}, {"clips": CLIPS[0]}], ids=["frames", "clips"])
-def test_frames_of_the_gpu_that_stay_are_those_made_on_the_cpu(loader, options):
-    """All are kept until the last has come; and after one epoch nothing is brought down."""
-    each = loader(decoding=ON_GPU, workers=1, **options)
-    kept = [*each]
-    for expected, found in zip(loader(**options), kept, strict=True):
-        assert str(found.frames.device) == "cuda:0"
-        assert torch.equal(found.index, expected.index)
-        assert apart(found.frames, expected.frames) <= 1
-    before = each.decoding.brought_down_bytes
-    assert before > 0  # a keyframe of each decoder, held against the CPU's
-    assert list(each)
-    assert each.decoding.brought_down_bytes == before
-
-
-@needs_gpu
-def test_frames_of_the_gpu_that_stay_are_right_on_a_stream_of_ones_own(loader):
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        sums = [batch.frames.sum((-1, -2), dtype=torch.int64) for batch in loader(decoding=ON_GPU)]
-    stream.synchronize()
-    for found, batch in zip(sums, loader(), strict=True):
-        expected = batch.frames.sum((-1, -2), dtype=torch.int64)
-        assert apart(found, expected) <= SIZE[0] * SIZE[1]
+def test_cameras_of_different_sizes_are_padded_or_listed(kept_loader, folder, tmp_path):
+    copied = copy_layout(folder, tmp_path / "ragged")
+    replace_camera(copied.clips[0].file("left"), num_frames=20, size=(96, 64), gop=6)
+    ways = [kept_loader("cameras", copied, size=None, ragged=ragged) for ragged in ("pad", "list")]
+    for padded, listed in zip(*ways, strict=True):
+        assert padded.frames.shape == (4, 3, 3, 96, 96)
+        assert torch.equal(padded.sizes, listed.sizes)
+        check_pictures(listed, copied, FrameShape())
+        both = zip(pictures(padded, copied), pictures(listed, copied), strict=True)
+        for (_, frame, whole), (*_, picture) in both:
+            height, width = picture.shape[-2:]
+            assert bool(picture.numel()) == (frame >= 0)
+            assert torch.equal(whole[:, :height, :width], picture)
+            assert not whole[:, height:].any()
+            assert not whole[..., width:].any()

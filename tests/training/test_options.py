@@ -112,8 +112,8 @@ def test_a_loader_says_its_own_of_what_others_say_too():
 
 @pytest.mark.parametrize(("loader", "first", "defaults"), LOADERS)
 def test_an_argument_that_there_is_not_is_told_by_the_name_of_the_loader(loader, first, defaults):
-    message = rf"{loader.__name__}.__init__\(\) got an unexpected keyword argument 'batchsize'"
+    message = f"{loader.__name__} has no argument 'stale_seconds'; did you mean stall_seconds"
     with pytest.raises(TypeError, match=message):
-        loader([], batchsize=3)
+        loader([], stale_seconds=3)
     with pytest.raises(TypeError, match=rf"{loader.__name__}.__init__\(\) missing .* '{first}'"):
         loader()

@@ -8,13 +8,19 @@ import torch
 
 from headrace import Order, Population, SamplerTraits
 from headrace.errors import ConfigError
-from headrace.sampling.frames import Uniform
+from headrace.sampling.around import Around
+from headrace.sampling.bursts import Bursts
+from headrace.sampling.clips import RandomClips
+from headrace.sampling.frames import Permutation, Uniform
 from headrace.sampling.random import Draws, Purpose
+from headrace.sampling.spread import SpreadClips
 from headrace.training.clip_loader import ClipLoader
 from headrace.training.datasets import FrameDataset
 from headrace.training.epoch_sampler import EpochSampler
 from headrace.training.loader import FrameLoader
 from training.videos import SIZE, contents
+
+CLIPS = RandomClips(num_frames=4)
 
 
 class EveryThird:
@@ -114,8 +120,46 @@ def test_an_epoch_sampler_takes_it_and_resumes_it(videos, store):
         resumed = EpochSampler(frames, EveryThird())
         resumed.load_state_dict(begun.state_dict())
         assert seen + list(resumed) == whole
-        with pytest.raises(ConfigError, match=r"gives single frames, and .* samples clips"):
+        with pytest.raises(ConfigError, match="EpochSampler needs a sampler of single"):
             EpochSampler(frames, FirstFrames(5))
+
+
+@pytest.mark.parametrize(
+    ("loader", "arguments", "said"),
+    [
+        (FrameLoader, {"sampling": CLIPS}, "single frames, and RandomClips gives clips; give"),
+        (FrameLoader, {"sampling": FirstFrames(5)}, "single frames, and FirstFrames gives clips"),
+        (
+            FrameLoader,
+            {"sampling": Around(delta_seconds=(0, 1), sampling=Uniform())},
+            "single frames, and Around gives clips; give it to ClipLoader, as clips=",
+        ),
+        (ClipLoader, {"clips": Permutation()}, "clips, and Permutation gives single frames; give"),
+        (ClipLoader, {"clips": EveryThird()}, "clips, and EveryThird gives single frames; give"),
+    ],
+)
+def test_a_sampler_of_the_other_kind_is_refused(videos, options, loader, arguments, said):
+    with pytest.raises(ConfigError, match=f"^{loader.__name__} needs a sampler of {said}"):
+        loader(videos, **arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("loader", "name", "sampler"),
+    [
+        (FrameLoader, "sampling", Uniform(seed=3)),
+        (FrameLoader, "sampling", Bursts(frames_per_burst=2, lanes=10, seed=3)),
+        (ClipLoader, "clips", RandomClips(num_frames=4, seed=3)),
+        (ClipLoader, "clips", SpreadClips(num_segments=4, seed=3)),
+        (ClipLoader, "clips", Around(delta_seconds=(0,), sampling=Uniform(seed=3))),
+    ],
+)
+def test_a_seed_beside_another_of_the_sampler_is_refused(videos, options, loader, name, sampler):
+    kind = type(sampler).__name__
+    with pytest.raises(ConfigError, match=rf"seed=4 was asked for beside {kind}\(seed=3\); leave"):
+        loader(videos, **{name: sampler}, seed=4, **options)
+    for seed in (3, None):
+        with loader(videos, **{name: sampler}, seed=seed, **options) as opened:
+            assert opened.state_dict()["seed"] == 3
 
 
 @pytest.mark.parametrize("seed", [0, 3])

@@ -29,6 +29,8 @@ from headrace.training.manifest.manifest import Manifest
 from headrace.video.shape import FrameShape
 from training.videos import CLIPS, SIZE, write_videos
 
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
+
 SAMPLINGS = [Uniform(), Bursts(frames_per_burst=3, lanes=12)]
 
 
@@ -41,17 +43,9 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def loader(made, store):
-    opened = []
-
-    def open_loader(videos, kind=FrameLoader, **options):
-        options = {"batch_size": 12, "size": SIZE, "store": store, "workers": 2, **options}
-        opened.append(kind(videos, **options))
-        return opened[-1]
-
-    yield open_loader
-    for each in opened:
-        each.close()
+def loader(opens, store):
+    asked = {"batch_size": 12, "size": SIZE, "store": store, "workers": 2}
+    return lambda videos, kind=FrameLoader, **more: opens(kind, videos, **{**asked, **more})
 
 
 def samples(batches):

@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+from functools import partial
 from itertools import islice
 
 import pytest
@@ -24,25 +25,15 @@ def layout(tmp_path_factory):
 
 
 @pytest.fixture(params=["frames", "clips", "cameras"])
-def loader(request, videos, layout, store):
+def loader(request, opens, videos, layout, store):
     """Return a function that opens loaders of one kind."""
-    opened = []
-
-    def open_loader(**options):
-        options = {"size": SIZE, "store": store, "workers": 1, **options}
-        if request.param == "frames":
-            each = FrameLoader(videos, batch_size=30, **options)
-        elif request.param == "clips":
-            clips = UniformClips(num_clips=2, num_frames=5)
-            each = ClipLoader(videos, clips=clips, batch_size=2, **options)
-        else:
-            each = CameraLoader(layout, group_num=2, **options)
-        opened.append(each)
-        return each
-
-    yield open_loader
-    for each in opened:
-        each.close()
+    clips = UniformClips(num_clips=2, num_frames=5)
+    kinds = {
+        "frames": partial(opens, FrameLoader, videos, batch_size=30),
+        "clips": partial(opens, ClipLoader, videos, clips=clips, batch_size=2),
+        "cameras": partial(opens, CameraLoader, layout, group_num=2),
+    }
+    return partial(kinds[request.param], size=SIZE, store=store, workers=1)
 
 
 def pixels(batches):

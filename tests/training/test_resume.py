@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from itertools import islice
 
 import pytest
@@ -18,17 +19,8 @@ from training.videos import CLIPS, SIZE, contents, write_videos
 
 
 @pytest.fixture
-def loader(videos, store):
-    opened = []
-
-    def open_loader(**options):
-        options = {"batch_size": 12, "size": SIZE, "store": store, "workers": 2, **options}
-        opened.append(FrameLoader(videos, **options))
-        return opened[-1]
-
-    yield open_loader
-    for each in opened:
-        each.close()
+def loader(opens, videos, store):
+    return partial(opens, FrameLoader, videos, batch_size=12, size=SIZE, store=store, workers=2)
 
 
 def epochs(loader, count):

@@ -16,7 +16,10 @@ from headrace.training.datasets import FrameDataset, VideoDataset
 from headrace.training.epoch_sampler import EpochSampler
 from training.videos import SIZE
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning"),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
 
 SEGMENTS = [
     # video, from, to, label, weight, group

@@ -33,17 +33,10 @@ class TickingClock:
 
 
 @pytest.fixture
-def loader(videos, store):
-    opened = []
-
-    def open_loader(videos=videos, **options):
-        options = {"batch_size": 10, "size": SIZE, "store": store, "workers": 1, **options}
-        opened.append(FrameLoader(videos, sampling=InOrder(), persistent=False, **options))
-        return opened[-1]
-
-    yield open_loader
-    for each in opened:
-        each.close()
+def loader(opens, videos, store):
+    asked = {"batch_size": 10, "size": SIZE, "store": store, "workers": 1, "sampling": InOrder()}
+    asked["persistent"] = False
+    return lambda videos=videos, **more: opens(FrameLoader, videos, **{**asked, **more})
 
 
 def test_waiting_for_a_batch_counts_and_what_is_done_with_it_does_not(loader):

@@ -1,6 +1,7 @@
 """Chance of transforms: one draw for each sample, that follows from its place in training alone."""
 
 import random
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -25,17 +26,8 @@ FLIP = v2.RandomHorizontalFlip()
 
 
 @pytest.fixture
-def loader(videos, store):
-    opened = []
-
-    def open_loader(**options):
-        options = {"batch_size": 10, "size": SIZE, "store": store, "workers": 1, **options}
-        opened.append(FrameLoader(videos, **options))
-        return opened[-1]
-
-    yield open_loader
-    for each in opened:
-        each.close()
+def loader(opens, videos, store):
+    return partial(opens, FrameLoader, videos, batch_size=10, size=SIZE, store=store, workers=1)
 
 
 def draws(frames):
@@ -125,7 +117,7 @@ def test_a_transform_may_be_told_which_sample_it_is_given(loader):
     ("transform", "said"),
     [
         (lambda frame: frame[..., : int(torch.randint(2, 9, ()))], "must make all samples alike"),
-        (lambda frame: frame.numpy(), "transform must return a tensor, got ndarray"),
+        (lambda frame: frame.numpy(), "transform must return a tensor, got numpy array uint8 "),
     ],
 )
 def test_samples_that_make_no_batch_are_refused(loader, transform, said):

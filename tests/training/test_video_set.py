@@ -25,9 +25,9 @@ def adapted(opened):
     return adapt
 
 
-def test_a_seed_that_is_given_takes_the_place_of_the_samplers_own(adapted):
-    assert adapted(Uniform(seed=3), 7) == Uniform(seed=7)
-    assert adapted(Uniform(seed=3)) == Uniform(seed=3)
+def test_a_seed_that_is_given_is_that_of_a_sampler_without_one(adapted):
+    assert adapted(Uniform(), 7) == Uniform(seed=7)
+    assert adapted(Uniform(seed=3)) == adapted(Uniform(seed=3), 3) == Uniform(seed=3)
     assert adapted(RandomClips(num_frames=3), 7) == RandomClips(num_frames=3, seed=7)
     assert adapted(InOrder(), 7) == InOrder()
 
@@ -55,3 +55,10 @@ def test_durations_are_read_only_where_a_sampler_needs_them(opened):
     timed = population_for(Permutation(over="seconds").traits, opened)
     assert timed.shown_until is not None
     assert np.array_equal(timed.video_start, opened.population.video_start)
+
+
+@pytest.mark.parametrize("videos", ["https://u:pass@h/a.mp4", ["https://u:pass@h/a.mp4"]])
+def test_an_address_is_refused_without_its_password(videos, store):
+    with pytest.raises(ConfigError, match=r"^https://\.\.\. is an address") as found:
+        VideoSet.open(videos, skip_bad=True, store=store)
+    assert "pass" not in str(found.value)

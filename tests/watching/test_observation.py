@@ -177,7 +177,8 @@ def test_the_verdict_is_told_once_and_the_report_is_the_usual_folder(tmp_path) -
         assert len(seen) == 12
         list(seen)
     assert told == [seen.verdict]
-    assert told[0].startswith("headrace: DataLoader of Numbers: 12 steps in ")
+    assert told[0].startswith("headrace: ")
+    assert "\n  DataLoader of Numbers: 12 steps in " in told[0]
     assert max(map(len, told[0].splitlines())) <= 80
     names = {path.name for path in (tmp_path / "seen").iterdir()}
     assert {"session.json", "report.html"} < names

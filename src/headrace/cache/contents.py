@@ -15,8 +15,8 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.content import content_digest
 from headrace.video.source import Source
 
-FILE: Final = "contents-1.sqlite"
-"""Name of the table in the user's cache folder."""
+FILE: Final = "contents-2.sqlite"
+"""Name of the table in the user's cache folder; another where digests have another form."""
 SETTLED_SECONDS: Final = 2.0
 """A file that was changed later than that ago may change again within one tick of its time."""
 

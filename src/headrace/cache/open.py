@@ -54,11 +54,13 @@ def open_store(
     *,
     bound_bytes: int | None = None,
     must_exist: bool = False,
+    sets_aside: bool = True,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Store:
     """Return the store that `text` names, not reached yet: see `open_cache`; `none` is none.
 
-    With `must_exist`, ConfigError where it would have to be made.
+    With `must_exist`, ConfigError where it would have to be made. Without `sets_aside`, a damaged
+    file stays where it is.
     """
     if bound_bytes is not None and not 1 <= bound_bytes < _MOST_BYTES:
         raise ConfigError(
@@ -77,7 +79,13 @@ def open_store(
     path = _default_path() if is_default else _path(text)
     if must_exist and not path.exists():
         raise ConfigError(f"there is no cache {path} yet; a run that keeps results makes it")
-    return SqliteStore(path, bound_bytes=bound_bytes, is_own_place=is_default, clock=clock)
+    return SqliteStore(
+        path,
+        bound_bytes=bound_bytes,
+        is_own_place=is_default,
+        sets_aside=sets_aside,
+        clock=clock,
+    )
 
 
 def shown(text: str) -> str:

@@ -12,7 +12,7 @@ from redis.retry import Retry
 from headrace.cache.redis_address import RedisAddress
 from headrace.cache.redis_policy import SETTINGS, Policy
 from headrace.cache.store import Kept, StoreState
-from headrace.errors import CacheError, ConfigError
+from headrace.errors import CacheError, ConfigError, first_line
 
 TIMEOUT_SECONDS: Final = 2.0
 """For a connection, and for each answer; a server at hand takes a millisecond."""
@@ -164,7 +164,7 @@ class RedisStore:
             raise CacheError(f"{self.where} did not answer in time") from error
         except (redis.RedisError, OSError, ValueError, TypeError) as error:
             # A port where something else listens answers in many ways.
-            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            reason = first_line(error).rstrip(".")
             raise CacheError(f"{self.where} cannot be {what}: {reason}") from error
 
 

@@ -14,9 +14,12 @@ from headrace.errors import CacheError, ConfigError
 _MAGIC: Final = b"SQLite format 3\0"
 _APPLICATION: Final = slice(68, 72)
 """Where the header of a SQLite file has the id of its application: sqlite.org/fileformat.html."""
-_HEADER_BYTES: Final = 100
+_START_BYTES: Final = 65_536
+"""The largest first page; at its end lies the SQL of tables, far behind the header of 100 bytes."""
 _DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _PRIMARY_CODE: Final = 0xFF
+_MOST_LAYOUTS: Final = 100
+"""No layout has this number or a larger one: where a header names it, the header is damaged."""
 _SHARED: Final = ("nfs", "cifs", "smb", "afs", "9p", "fuse.sshfs", "fuse.s3fs", "ceph", "lustre")
 """How the names of file systems begin that other machines may write to."""
 
@@ -33,7 +36,14 @@ class Layout:
     """SQL that makes them."""
 
 
-def connect(path: Path, layout: Layout, *, is_own_place: bool, busy_seconds: float) -> "Connected":
+def connect(
+    path: Path,
+    layout: Layout,
+    *,
+    is_own_place: bool,
+    busy_seconds: float,
+    sets_aside: bool = True,
+) -> "Connected":
     """Open the file, or make it; its folder too, which only its owner may enter then.
 
     Args:
@@ -42,10 +52,11 @@ def connect(path: Path, layout: Layout, *, is_own_place: bool, busy_seconds: flo
         is_own_place: Whether nobody else has a reason to keep a file there, so that one that cannot
             be read is a damaged one of ours.
         busy_seconds: How long to wait for another process that writes.
+        sets_aside: Whether a damaged file gets another name, for a new one to take its place.
 
     Raises:
         ConfigError: it is a file of somebody else, or of another layout.
-        CacheError: it cannot be opened or made, or is damaged (then it was set aside).
+        CacheError: it cannot be opened or made, or is damaged.
     """
     mounts = [(each.mountpoint, each.fstype) for each in psutil.disk_partitions(all=True)]
     kind = shared_file_system(path, mounts)
@@ -61,7 +72,9 @@ def connect(path: Path, layout: Layout, *, is_own_place: bool, busy_seconds: flo
         if isinstance(error, FileExistsError):
             reason = "what should be its folder is a file"
         raise CacheError(f"{path} cannot be opened: {reason}") from error
-    connected = Connected(path, layout, busy_seconds, is_own_place=is_own_place)
+    connected = Connected(
+        path, layout, busy_seconds, is_own_place=is_own_place, sets_aside=sets_aside
+    )
     with connected.told("opened"):
         connected.prepare()
     return connected
@@ -71,9 +84,16 @@ class Connected:
     """A connection to a SQLite file of ours."""
 
     def __init__(
-        self, path: Path, layout: Layout, busy_seconds: float, *, is_own_place: bool
+        self,
+        path: Path,
+        layout: Layout,
+        busy_seconds: float,
+        *,
+        is_own_place: bool,
+        sets_aside: bool,
     ) -> None:
         self._path = path
+        self._sets_aside = sets_aside
         self._is_own_place = is_own_place
         self._layout = layout
         self._busy_seconds = busy_seconds
@@ -107,16 +127,23 @@ class Connected:
 
     @contextmanager
     def told(self, what: str) -> Iterator[None]:
-        """What SQLite raises inside becomes a CacheError; a damaged file is set aside."""
+        """Turns what SQLite raises inside into a CacheError; a damaged file may be set aside."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            aside = self._set_aside() if _is_damage(error) else None
+            is_damaged = _is_damage(error)
+            aside = self._set_aside() if is_damaged and self._sets_aside else None
             self.close()
-            said = f"{self._path} cannot be {what}: {error or type(error).__name__}"
+            message = f"{self._path} cannot be {what}: {error or type(error).__name__}"
             if aside is not None:
-                said = f"{self._path} was damaged; it is now {aside}, and a new one is begun"
-            raise CacheError(said) from error
+                message = f"{self._path} was damaged; it is now {aside}, and a new one is begun"
+            elif is_damaged and not self._sets_aside:
+                message = (
+                    f"{self._path} is damaged: {error}; the next run renames it to "
+                    f"{self._aside.name} and begins a new one, and so does "
+                    "headrace cache verify --repair"
+                )
+            raise CacheError(message) from error
 
     def prepare(self) -> None:
         """Connect, and make the tables where there are none; raises what SQLite does."""
@@ -136,6 +163,8 @@ class Connected:
                     sqlite.execute(f"PRAGMA application_id = {self._layout.application}")
                     sqlite.execute(f"PRAGMA user_version = {self._layout.version}")
         found = _number(sqlite, "user_version")
+        if not 0 < found < _MOST_LAYOUTS:
+            raise _DamagedError(f"its header names layout {found}")
         if found != self._layout.version:
             self.close()
             raise ConfigError(
@@ -163,29 +192,44 @@ class Connected:
             application = _number(sqlite, "application_id")
         except sqlite3.Error as error:
             # Only a file that is damaged is looked at past SQLite, which waits for who writes it.
-            is_ours = self._is_own_place or _is_of(_header(self._path), self._layout)
-            if is_ours or not _is_damage(error):
+            if self._is_own_place or not _is_damage(error) or self._is_ours():
                 raise
             application, is_new = 0, False
-        if application != self._layout.application and not is_new:
-            self.close()
-            raise ConfigError(
-                f"{self._path} is no cache of headrace; give the path of a new file, or a folder"
-            )
+        if application == self._layout.application or is_new:
+            return
+        if self._is_ours():
+            raise _DamagedError("its header is not what was written")
+        self.close()
+        raise ConfigError(
+            f"{self._path} is no cache of headrace; give the path of a new file, or a folder"
+        )
+
+    def _is_ours(self) -> bool:
+        """Whether the file's start says whose it is, or has the SQL of all our tables."""
+        with self._path.open("rb") as file:
+            start = file.read(_START_BYTES)
+        application = int.from_bytes(start[_APPLICATION], "big")
+        if start.startswith(_MAGIC) and application == self._layout.application:
+            return True
+        tables = [each for each in self._layout.tables.split(";\n\n") if "CREATE TABLE" in each]
+        return all(table.strip().encode() in start for table in tables)
 
     def _set_aside(self) -> Path | None:
         """Give a damaged file another name; None where another process did, or nobody can."""
-        aside = self._path.with_name(f"{self._path.name}.damaged")
         self.close()
         try:
             if self._path.stat().st_ino != self._inode:
                 return None
             for suffix in ("-wal", "-shm"):
                 self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
-            self._path.replace(aside)
+            self._path.replace(self._aside)
         except OSError:
             return None
-        return aside
+        return self._aside
+
+    @property
+    def _aside(self) -> Path:
+        return self._path.with_name(f"{self._path.name}.damaged")
 
 
 def shared_file_system(path: Path, mounts: list[tuple[str, str]]) -> str | None:
@@ -201,18 +245,13 @@ def shared_file_system(path: Path, mounts: list[tuple[str, str]]) -> str | None:
     return kind if kind.startswith(_SHARED) else None
 
 
-def _header(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_HEADER_BYTES)
-
-
-def _is_of(header: bytes, layout: Layout) -> bool:
-    application = int.from_bytes(header[_APPLICATION], "big")
-    return header.startswith(_MAGIC) and application == layout.application
+class _DamagedError(sqlite3.DatabaseError):
+    """Damage that SQLite does not see."""
 
 
 def _is_damage(error: Exception) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _DAMAGE
+    code = getattr(error, "sqlite_errorcode", 0)
+    return isinstance(error, _DamagedError) or code & _PRIMARY_CODE in _DAMAGE
 
 
 def _number(sqlite: sqlite3.Connection, pragma: str) -> int:

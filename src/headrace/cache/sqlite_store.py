@@ -74,6 +74,7 @@ class SqliteStore:
         bound_bytes: int | None = None,
         is_own_place: bool = False,
         busy_seconds: float = BUSY_SECONDS,
+        sets_aside: bool = True,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Name the file; nothing is opened yet.
@@ -84,6 +85,7 @@ class SqliteStore:
                 `BOUND_BYTES`. The file is some percent longer.
             is_own_place: Whether nobody else keeps files there.
             busy_seconds: How long to wait for another process that writes.
+            sets_aside: Whether a damaged file gets another name, for a new one to take its place.
             clock: Says when an entry was used.
         """
         self.where = str(path)
@@ -92,6 +94,7 @@ class SqliteStore:
         self._bound = bound_bytes
         self._is_own_place = is_own_place
         self._busy_seconds = busy_seconds
+        self._sets_aside = sets_aside
         self._clock = clock
         self._connected: Connected | None = None
         self._read: set[bytes] = set()
@@ -190,6 +193,7 @@ class SqliteStore:
                 _LAYOUT,
                 is_own_place=self._is_own_place,
                 busy_seconds=self._busy_seconds,
+                sets_aside=self._sets_aside,
             )
             with self._connected.told("opened"):
                 self._connected.sqlite.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)

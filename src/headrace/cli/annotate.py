@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headrace.cli.decode_option import Decode
+from headrace.cli.early import check_out, check_present, check_weights, checking
 from headrace.cli.options import flags, with_parameters
+from headrace.cli.progress import waiting
 from headrace.cli.run import conclude, execute, when
 from headrace.cli.run_values import named
-from headrace.cli.stopping import ending_on_sigterm
+from headrace.cli.stopping import ending_at_once, ending_on_sigterm
 
 if TYPE_CHECKING:
     from headrace.runs.options import RunOptions
@@ -31,7 +33,11 @@ class AnnotateFlags:
         str, typer.Option(help="A detector of torchvision: headrace models lists them.")
     ] = "fasterrcnn_resnet50_fpn_v2"
     weights: Annotated[
-        str, typer.Option(help="DEFAULT (torchvision's own), none (random), or a checkpoint file.")
+        str,
+        typer.Option(
+            help="DEFAULT (torchvision's own), none (random), or a checkpoint file.",
+            callback=checking(check_weights),
+        ),
     ] = "DEFAULT"
     threshold: Annotated[
         float, typer.Option(metavar="SCORE", help="Leave out boxes that are less sure: 0 to 1.")
@@ -66,7 +72,9 @@ class AnnotateFlags:
     threads: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Threads of one operation on the CPU.")
     ] = None
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("headrace_annotate")
+    out: Annotated[
+        Path, typer.Option(help="Folder of the results.", callback=checking(check_out))
+    ] = Path("headrace_annotate")
     video: Annotated[
         bool,
         typer.Option("--video/--no-video", help="Write an annotated video, or pictures, or not."),
@@ -87,6 +95,9 @@ class AnnotateFlags:
 
 def _annotate(**typed: Any) -> None:
     options, is_quiet = _options(typed), typed["json"]
+    check_present(typed["sources"])
+    with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet):
+        import headrace.runs.run  # noqa: F401
     with ending_on_sigterm() as ending:
         try:
             session = execute(options, ending, is_dry=typed["dry_run"], is_quiet=is_quiet)

@@ -9,11 +9,12 @@ import typer
 
 from headrace.cli.bench_all import command_of_all
 from headrace.cli.command_list import CommandList
+from headrace.cli.early import check_videos
 from headrace.cli.options import configured, keyword, parameters, with_parameters
 from headrace.cli.progress import progress
 
 if TYPE_CHECKING:
-    from headrace.experiments.experiment import Experiment
+    from headrace.bench.benchmark import Experiment
 
 _OUT = keyword(
     "out",
@@ -31,7 +32,7 @@ class _Experiments(CommandList):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return their names in the order of the registry, behind that for all."""
-        from headrace.experiments.registry import EXPERIMENTS
+        from headrace.bench.registry import EXPERIMENTS
 
         if not self.commands:
             self.commands["all"] = command_of_all()
@@ -63,14 +64,15 @@ def command_of(experiment: "Experiment[Any, Any, Any]") -> Any:
 
 def _run(experiment: "Experiment[Any, Any, Any]", config: Any, out: Path, *, as_json: bool) -> None:
     """Measure, write numbers and chart into `out`, and print them."""
-    from headrace.experiments.experiment import Context
-    from headrace.experiments.progress import unheard
-    from headrace.experiments.record import make_folder, write_experiment
+    from headrace.bench.benchmark import Context
+    from headrace.bench.record import make_folder, write_experiment
+    from headrace.measuring.progress import unheard
     from headrace.profiling.machine import describe_machine
     from headrace.report.experiment import machine_line, render_experiment_text
 
     # PyTorch's profiler says on stderr that it starts and ends, unless it is told before.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+    check_videos(getattr(config, "videos", ()))
     make_folder(out)
     if experiment.names_machine and not as_json:
         print(machine_line(describe_machine()), flush=True)

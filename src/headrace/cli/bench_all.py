@@ -11,9 +11,9 @@ from headrace.cli.options import configured, keyword, parameters, with_parameter
 from headrace.cli.stopping import ending_on_sigterm
 
 if TYPE_CHECKING:
-    from headrace.experiments.survey.plan import Planned
-    from headrace.experiments.survey.record import SurveyRecord
-    from headrace.experiments.survey.survey import Survey
+    from headrace.bench.suite.suite_record import SurveyRecord
+    from headrace.bench.suite.suite_runner import Survey
+    from headrace.bench.suite.suite_selection import Planned
 
 
 _OUT: Final = Path("headrace_bench")
@@ -50,11 +50,11 @@ def bench_all(
     *, out: Path, only: str, skip: str, again: bool, dry_run: bool, json: bool, **typed: Any
 ) -> None:
     """Ask all experiments of videos, with one model, and report what they found."""
-    from headrace.experiments.registry import EXPERIMENTS
-    from headrace.experiments.survey.config import SurveyConfig
-    from headrace.experiments.survey.measure import measure_registered
-    from headrace.experiments.survey.plan import Choice
-    from headrace.experiments.survey.survey import prepare_survey
+    from headrace.bench.registry import EXPERIMENTS
+    from headrace.bench.suite.config import SurveyConfig
+    from headrace.bench.suite.suite_child import measure_registered
+    from headrace.bench.suite.suite_runner import prepare_survey
+    from headrace.bench.suite.suite_selection import Choice
 
     survey = prepare_survey(
         EXPERIMENTS,
@@ -72,7 +72,7 @@ def bench_all(
 
 def command_of_all() -> Any:
     """Return the command, to be called with a list of arguments."""
-    from headrace.experiments.survey.config import SurveyConfig
+    from headrace.bench.suite.config import SurveyConfig
 
     summary = "All experiments in one report, the largest gain first."
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -82,8 +82,8 @@ def command_of_all() -> Any:
 
 def hold_survey(survey: "Survey", *, as_json: bool) -> None:
     """Hold a survey, print what it found, and end with the exit code that tells."""
+    from headrace.bench.suite.suite_runner import Watcher
     from headrace.cli.survey_screen import SurveyScreen
-    from headrace.experiments.survey.survey import Watcher
     from headrace.report.text import printable
 
     if not as_json:
@@ -167,11 +167,11 @@ def _listed(planned: "Planned") -> tuple[str, str, str]:
 
 def _conclude(survey: "Survey", record: "SurveyRecord", *, as_json: bool) -> None:
     """Print what was found and write the page."""
-    from headrace.experiments.survey.document import survey_json
-    from headrace.experiments.survey.files import PAGE, write_page
-    from headrace.experiments.survey.judged import judge
-    from headrace.experiments.survey.page import survey_page
-    from headrace.experiments.survey.record import SURVEY
+    from headrace.bench.suite.files import PAGE, write_page
+    from headrace.bench.suite.ranking import judge
+    from headrace.bench.suite.suite_content import survey_page
+    from headrace.bench.suite.suite_json import survey_json
+    from headrace.bench.suite.suite_record import SURVEY
     from headrace.report.survey import render_survey_text
 
     folder = survey.folder

@@ -1,6 +1,7 @@
 """`headrace cache`: what is kept of results, whether it is whole, what goes, and why it missed."""
 
 import json as json_format
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -55,7 +56,7 @@ def verify(
     from headrace.cache.upkeep import verify as verified
     from headrace.report.numbers import counted
 
-    with _store(cache) as store, progress(is_quiet=json) as show:
+    with _store(cache, repairs=repair) as store, progress(is_quiet=json) as show:
         found = verified(
             store, repair=repair, on_progress=lambda done, of: show("results", done, of)
         )
@@ -185,12 +186,20 @@ def _key(store: "Store", text: str) -> "ChunkKey":
 
 
 @contextmanager
-def _store(text: str) -> "Iterator[Store]":
+def _store(text: str, *, repairs: bool = False) -> "Iterator[Store]":
+    """Yield the cache; a damaged file stays where it is, unless this `repairs`."""
     from headrace.cache.open import open_store
+    from headrace.errors import CacheError
 
-    store = open_store(text, must_exist=True)
+    store = open_store(text, must_exist=True, sets_aside=repairs)
     try:
-        store.open()
+        try:
+            store.open()
+        except CacheError as error:
+            if not repairs:
+                raise
+            print(f"headrace: {error}", file=sys.stderr)
+            store.open()
         yield store
     finally:
         store.close()

@@ -4,6 +4,8 @@ from typing import Annotated, Final
 
 import typer
 
+from headrace.cli.early import checking
+
 _WAYS: Final = {
     "cpu": "PyAV, on the CPU",
     "cuda": "NVDEC, on the first NVIDIA GPU",
@@ -15,20 +17,11 @@ _WAYS: Final = {
 """What a shell completes -> what it says of it; `cuda:1` is the second GPU."""
 
 
-def _checked(way: str) -> str:
-    """Return what was typed.
-
-    Raises:
-        typer.BadParameter: it names no way to decode.
-    """
+def _check(way: str) -> None:
+    """Raise ConfigError where `way` names no way to decode."""
     from headrace.decode.decoding import Decoding
-    from headrace.errors import HeadraceError
 
-    try:
-        Decoding.named(way)
-    except HeadraceError as error:
-        raise typer.BadParameter(str(error)) from error
-    return way
+    Decoding.named(way)
 
 
 def _completed(begun: str) -> list[tuple[str, str]]:
@@ -40,7 +33,7 @@ Decode = Annotated[
     typer.Option(
         metavar="cpu|cuda[:N]|auto|torchcodec[:cuda:N]|pynvvideocodec:cuda[:N]",
         help="What decodes files, and where: the CPU, an NVIDIA GPU, both, or another library.",
-        callback=_checked,
+        callback=checking(_check),
         autocompletion=_completed,
     ),
 ]

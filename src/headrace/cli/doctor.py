@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headrace.cli.progress import waiting
 from headrace.cli.sources import RATE, STREAM, sources_of
+from headrace.masking import masked
 
 if TYPE_CHECKING:
     from headrace.video.source import Source
@@ -95,17 +97,20 @@ def _parity(sources: "list[Source]", num_frames: int, json: bool) -> None:
 
     results: list[dict[str, Any]] = []
     is_bad = differs = False
-    for source in sources:
-        try:
-            found = [asdict(result) for result in check_parity(source, num_frames=num_frames)]
-        except MediaError as error:
-            found = [{"source": str(source), "error": str(error)}]
-        for result in found:
-            is_bad |= "error" in result or any(result[name] for name in _FAULTS)
-            differs |= any(result.get(name) for name in ("mismatches", "refused"))
-            if not json:
-                print(_line(result))
-        results += found
+    with waiting("comparing", is_quiet=json) as show:
+        for number, source in enumerate(sources):
+            name = masked(str(source))
+            show(f"comparing {name}", number, len(sources))
+            try:
+                found = [asdict(result) for result in check_parity(source, num_frames=num_frames)]
+            except MediaError as error:
+                found = [{"source": name, "error": str(error)}]
+            for result in found:
+                is_bad |= "error" in result or any(result[name] for name in _FAULTS)
+                differs |= any(result.get(name) for name in ("mismatches", "refused"))
+                if not json:
+                    print(_line(result))
+            results += found
     print(json_format.dumps(results, indent=1) if json else _summary(results))
     if differs:
         print(_CURE, file=sys.stderr)

@@ -14,8 +14,6 @@ from headrace.cli.stopping import Ending
 
 if TYPE_CHECKING:
     from headrace.extraction.attempt import Extracted
-    from headrace.profiling.session import Session
-    from headrace.report.losses import LostRow
 
 NOT_ALL = 3
 """Exit code when some of what was asked for did not come: it is named."""
@@ -39,9 +37,13 @@ PICTURES: Final = Words(noun="picture", sample="frame", none="could not be opene
 
 
 def with_progress(
-    run: "Callable[[Callable[[int], None]], Extracted]", total: int, unit: str, *, is_quiet: bool
+    run: "Callable[[Callable[[int], None], Callable[[str], None]], Extracted]",
+    total: int,
+    unit: str,
+    *,
+    is_quiet: bool,
 ) -> "Extracted":
-    """Extract with a progress bar on a terminal's stderr; `run` is given what moves it."""
+    """Extract with progress on stderr; `run` is given what moves it, and what names a phase."""
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
     columns = (
@@ -55,7 +57,7 @@ def with_progress(
             speed = bar.tasks[0].speed
             bar.update(task, advance=count, rate="?" if speed is None else f"{speed:.1f}")
 
-        return run(show)
+        return run(show, lambda what: bar.update(task, description=what))
 
 
 def conclude(
@@ -138,15 +140,8 @@ def _name_the_lost(extracted: "Extracted", words: Words) -> None:
         f"{counted(videos, 'video')} {words.none}" if videos else "",
     )
     print(f"headrace: {', and '.join(filter(None, parts))}:", file=sys.stderr)
-    found = lost_rows(lost)
+    found = lost_rows(extracted.session, lost)
     for row in found[:_SHOWN]:
-        print(printable(f"  {row.what}{_of(row, extracted.session)}: {row.cause}"), file=sys.stderr)
+        print(printable(f"  {row.what}: {row.cause}"), file=sys.stderr)
     if len(found) > _SHOWN:
         print(f"  and {len(found) - _SHOWN} more; session.json names all", file=sys.stderr)
-
-
-def _of(row: "LostRow", session: "Session") -> str:
-    """Return which video a row is of, where that is not clear without it."""
-    source = "" if row.is_video else session.inputs[row.input].path
-    is_clear = len(session.inputs) == 1 or source in row.cause  # as an empty one is
-    return "" if is_clear else f" of {Path(source).name}"

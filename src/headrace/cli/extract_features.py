@@ -37,6 +37,7 @@ def extract_features(**typed: Any) -> None:
         effort=effort,
         workers=typed["workers"] if cluster is None else None,
         ray=cluster,
+        allow_nan=typed["allow_nan"],
         cache=typed["cache"],
         on_error=typed["on_error"],
         retry=typed["retry"],

@@ -119,6 +119,12 @@ class ModelFlags:
     dtype: Annotated[
         Literal["float32", "float16"], typer.Option(help="Of the features as they are kept.")
     ] = "float32"
+    allow_nan: Annotated[
+        bool,
+        typer.Option(
+            "--allow-nan", help="Keep features with NaN or Inf, in place of listing them."
+        ),
+    ] = False
     batch_size: Annotated[
         str,
         typer.Option(

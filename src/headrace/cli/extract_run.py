@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from headrace.cli.extract_end import Words, conclude, with_progress
-from headrace.cli.progress import progress
+from headrace.cli.progress import progress, waiting
 from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
 
 if TYPE_CHECKING:
@@ -51,12 +51,13 @@ def run_extraction(
                 _print_forecast(prepared, forecast_words, as_json=is_quiet)
                 return
             extracted = with_progress(
-                lambda show: prepared.run(show, _warn),
+                lambda show, begin: prepared.run(show, _warn, begin),
                 prepared.wanted,
                 f"{words.sample}s",
                 is_quiet=is_quiet,
             )
-            said = more(extracted, prepared)
+            with waiting("measuring what came", is_quiet=is_quiet):
+                said = more(extracted, prepared)
         except KeyboardInterrupt:
             is_begun = (options.out / OUTPUT_HOME).exists() and not typed["dry_run"]
             print(once_begun if is_begun else NOTHING_RECORDED, file=sys.stderr)
@@ -67,14 +68,13 @@ def run_extraction(
 def _prepared(
     kind: "type[Extraction[Any, Any]]", options: "ExtractionOptions", *, is_quiet: bool
 ) -> "Extraction[Any, Any]":
-    from headrace.live.masking import masked
     from headrace.profiling.machine import process_seconds
 
     imports_seconds = process_seconds()
     with progress(is_quiet=is_quiet) as on_video:
         return kind.prepare(
             options,
-            command=("headrace", *map(masked, sys.argv[1:])),
+            command=("headrace", *sys.argv[1:]),
             imports_seconds=imports_seconds,
             on_video=on_video,
         )
@@ -87,7 +87,8 @@ def _warn(warning: str) -> None:
 def _print_forecast(
     prepared: "Extraction[Any, Any]", words: Callable[[Any, Path], str], *, as_json: bool
 ) -> None:
-    found = prepared.forecast()
+    with waiting("measuring a sample", is_quiet=as_json):
+        found = prepared.forecast()
     if as_json:
         print(json_format.dumps(asdict(found)))
         return

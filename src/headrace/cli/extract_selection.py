@@ -12,12 +12,13 @@ CHOICES: Final = "--fps, --every, --keyframes, --at"
 def refuse_streams(sources: list[str], what: str) -> None:
     """Raise ConfigError where a source is an address, not a file; `what`: is extracted."""
     from headrace.errors import ConfigError
+    from headrace.video.source import refuse_address
 
-    if any("://" in each for each in sources):
-        raise ConfigError(
-            f"{what} are extracted from files, got an address; record it to a file first, as with "
-            "ffmpeg -i ADDRESS -c copy video.mkv"
-        )
+    try:
+        for source in sources:
+            refuse_address(source)
+    except ConfigError as error:
+        raise ConfigError(f"{what} are extracted from files: {error}") from error
 
 
 def selection_of_flags(

@@ -12,7 +12,8 @@ from headrace.cli.camera_index import index_cameras
 from headrace.cli.progress import progress
 from headrace.cli.sources import RATE, STREAM, sources_of
 from headrace.cli.text_files import read_text
-from headrace.experiments.options import CAMERAS
+from headrace.masking import masked
+from headrace.measuring.config_fields import CAMERAS
 
 if TYPE_CHECKING:
     from headrace.decode.index_store import IndexStore
@@ -86,7 +87,7 @@ def index(
     store, is_bad, rows = IndexStore(), False, list[dict[str, Any]]()
     for file, found in _opened(files, store, verify=verify, is_quiet=json):
         if isinstance(found, MediaError):
-            rows.append({"file": str(file), "problems": [str(found)]})
+            rows.append({"file": masked(str(file)), "problems": [str(found)]})
             is_bad = True
             continue
         rows.append(_facts(found))

@@ -25,5 +25,9 @@ def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":
         return write_run(session, out)
     except ConfigError as error:
         print(session.model_dump_json() if is_quiet else render_text(session))
-        print(f"headrace: {error}", file=sys.stderr)
+        # An extraction names its own error with what is done, when it concludes.
+        own_error = None if session.kind == "extract" else session.error
+        for words in (own_error, error):
+            if words is not None:
+                print(f"headrace: {words}", file=sys.stderr)
         raise typer.Exit(1) from error

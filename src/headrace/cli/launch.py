@@ -68,7 +68,6 @@ def launch(
     from headrace.cli.launch_screen import LaunchScreen
     from headrace.cli.retrain_run import with_mode
     from headrace.cli.run import run
-    from headrace.live.masking import masked
     from headrace.runs.launch.config import read_config
     from headrace.runs.launch.launching import Launch
 
@@ -81,7 +80,7 @@ def launch(
                 out=folder,
                 program=(sys.executable, "-P", "-m", "headrace", "run"),
                 environment=dict(os.environ),
-                command=("headrace", *map(masked, sys.argv[1:])),
+                command=("headrace", *sys.argv[1:]),
                 on_news=screen.news,
                 on_begin=screen.begun,
                 on_end=screen.ended,
@@ -97,7 +96,7 @@ def _conclude(
     """Write and print what came of it; end with the exit code that tells."""
     from headrace.report.launch import RECORD, REPORT, TABLE, render_launch_text, write_launch
     from headrace.report.text import printable
-    from headrace.runs.launch.record import failed
+    from headrace.runs.launch.record import end_words, failed
 
     bad = failed(record.workers)
     has_results = any(worker.figures for worker in record.workers)
@@ -108,7 +107,7 @@ def _conclude(
     elif has_results:
         print(render_launch_text(record))
     for worker in bad:
-        print(f"headrace: {worker.name} {worker.outcome}: {worker.error}", file=sys.stderr)
+        print(f"headrace: worker {worker.name} {end_words(worker)}", file=sys.stderr)
         for line in worker.last_lines:
             print(f"  {printable(line)}", file=sys.stderr)
     if has_results:

@@ -71,7 +71,7 @@ class RunVocabulary:
         try:
             self._command.make_context("run", [*others, *arguments])
         except typer.BadParameter as error:
-            said = str(getattr(in_our_words(error), "message", error)).rstrip(".")
+            said = str(getattr(in_our_words(error, arguments), "message", error)).rstrip(".")
             raise ConfigError(said[:1].lower() + said[1:]) from error
 
 

@@ -1,8 +1,10 @@
 """The workers of a launch on one screen; as plain lines where nobody watches."""
 
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.cli.progress import is_silenced, waiting
 from headrace.cli.stopping import INTERRUPTED, TERMINATED
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ class LaunchScreen:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         console = Console(stderr=True)
-        self._is_quiet = is_quiet
+        self._is_quiet = is_quiet = is_quiet or is_silenced()
         self._is_live = console.is_terminal and not is_quiet
         columns = (
             SpinnerColumn(finished_text=" "),
@@ -39,6 +41,7 @@ class LaunchScreen:
         self._tasks: dict[str, Any] = {
             name: self._progress.add_task(name, total=1, how="loading") for name in names
         }
+        self._loading = ExitStack()
         self._told: dict[str, float] = dict.fromkeys(names, 0.0)
 
     def news(self, news: "News") -> None:
@@ -54,17 +57,20 @@ class LaunchScreen:
 
     def begun(self) -> None:
         """All are ready."""
+        self._loading.close()
         if not self._is_quiet and not self._is_live:
             print("all are ready and begin", file=sys.stderr, flush=True)
 
     def ended(self, ending: "Ending") -> None:
         """Show how one ended."""
+        from headrace.runs.launch.ends import killed_words
+
         code = ending.exit_code
         how = "done" if code == 0 else f"ended with exit code {code}"
         if code in (INTERRUPTED, TERMINATED):
             how = "stopped"
         if code is None or code < 0:
-            how = "cannot be started" if code is None else f"ended by signal {-code}"
+            how = "cannot be started" if code is None else killed_words(code)
         self._progress.update(self._tasks[ending.name], completed=1)
         self._say(ending.name, how, is_worth_a_line=True)
 
@@ -79,7 +85,10 @@ class LaunchScreen:
 
     def __enter__(self) -> "LaunchScreen":
         self._progress.start()
+        if not self._is_live:
+            self._loading.enter_context(waiting("loading the workers", is_quiet=self._is_quiet))
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._loading.close()
         self._progress.stop()

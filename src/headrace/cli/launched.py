@@ -1,12 +1,15 @@
-"""A run that belongs to a launch: waits for the others before it begins, and tells how it goes."""
+"""A run whose record is kept as it goes; a worker of a launch waits for the others, and reports."""
 
 import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from headrace.errors import ConfigError
+from headrace.runs.launch.news import ADDRESS
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
@@ -21,11 +24,21 @@ _EVERY_MS: Final = 250.0
 """Of the run, between two words about its progress."""
 
 
-def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]") -> "Session":
-    """Run at once; where a launch started this process, when all of its workers are ready."""
-    from headrace.runs.launch.news import ADDRESS, began, progress, ready
+def is_launched() -> bool:
+    """Return whether a launch started this process, whose output goes to nobody's screen."""
+    return ADDRESS in os.environ
+
+
+def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]", out: Path) -> "Session":
+    """Run at once; where a launch started this process, when all of its workers are ready.
+
+    The record so far is kept in the folder `out`.
+    """
+    from headrace.report.folder import write_checkpoint
+    from headrace.runs.launch.news import began, progress, ready
     from headrace.runtime.rendezvous import Participant
 
+    runner = replace(runner, on_record=partial(write_checkpoint, folder=out))
     address = os.environ.get(ADDRESS)
     if not address:
         return runner.run(on_step)

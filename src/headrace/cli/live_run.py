@@ -2,22 +2,24 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from headrace.cli.keeping import keep
-from headrace.cli.launched import run_as_launched
-from headrace.cli.progress import progress_line
+from headrace.cli.launched import is_launched, run_as_launched
+from headrace.cli.progress import progress_line, write_line
 from headrace.cli.stopping import Ending
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
+    from headrace.runs.live.notices import Notice
     from headrace.runs.live.options import LiveOptions
     from headrace.runs.live.runner import LiveRunner
     from headrace.sinks.web.options import WebOptions
 
+LogFormat = Literal["text", "json"]
 _RECENT = 60
 """Steps that the rate of the progress line is taken over."""
 
@@ -29,17 +31,17 @@ def execute_live(
     *,
     is_dry: bool,
     is_quiet: bool,
+    log_format: LogFormat,
 ) -> "Session | None":
     """Run it, and write its folder; None where it was only to be checked."""
-    from headrace.live.masking import masked
     from headrace.profiling.machine import describe_machine, process_seconds, versions
     from headrace.report.text import render_setup
     from headrace.runs.live.runner import LiveRunner
 
-    command = ("headrace", *map(masked, sys.argv[1:]))
+    command = ("headrace", *sys.argv[1:])
     runner = LiveRunner.prepare(options, command=command, imports_seconds=process_seconds())
     names = tuple(source.name for source in runner.sources)
-    if not is_quiet:
+    if not is_quiet and not is_launched():
         setup = options.configuration(names)
         print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
     if is_dry:
@@ -50,7 +52,7 @@ def execute_live(
         return None
     with _watched(runner, web, is_quiet=is_quiet) as watched:
         ending.begin()
-        session = _with_progress(watched, is_quiet=is_quiet)
+        session = _with_progress(watched, is_quiet=is_quiet, log_format=log_format)
     return keep(session, options.output.out, is_quiet=is_quiet)
 
 
@@ -69,7 +71,10 @@ def _watched(
     elif web is not None:
         with open_web_view(web, board.status, names) as page:
             what = "Watch it at" if web.with_page else "Metrics at"
-            print(f"{what} {page.url}", file=sys.stderr if is_quiet else sys.stdout, flush=True)
+            own = "" if web.token is None else ", with your own token behind ?token="
+            print(
+                f"{what} {page.url}{own}", file=sys.stderr if is_quiet else sys.stdout, flush=True
+            )
             # Without a page nothing looks at the pictures.
             sinks = (page,) if web.with_page else ()
             yield replace(runner, sinks=sinks, board=board)
@@ -77,8 +82,8 @@ def _watched(
         yield runner
 
 
-def _with_progress(runner: "LiveRunner", *, is_quiet: bool) -> "Session":
-    """Run with a line of progress on a terminal's stderr; return the session."""
+def _with_progress(runner: "LiveRunner", *, is_quiet: bool, log_format: LogFormat) -> "Session":
+    """Run with a line on stderr for each event, and one of progress where it is a terminal."""
     from collections import deque
 
     from rich.progress import TimeElapsedColumn
@@ -86,7 +91,8 @@ def _with_progress(runner: "LiveRunner", *, is_quiet: bool) -> "Session":
     recent: deque[Step] = deque(maxlen=_RECENT)
     frames = 0
     columns = ("{task.description}", TimeElapsedColumn())
-    with progress_line(*columns, is_quiet=is_quiet) as progress:
+    is_json = log_format == "json"
+    with progress_line(*columns, is_quiet=is_quiet or is_json) as progress:
         task = progress.add_task("waiting for the first frame", total=None)
 
         def show(step: "Step") -> None:
@@ -95,12 +101,19 @@ def _with_progress(runner: "LiveRunner", *, is_quiet: bool) -> "Session":
             recent.append(step)
             progress.update(task, description=_line(frames, recent[0], recent[-1], len(recent)))
 
-        def notice(words: str) -> None:
-            progress.console.print(
-                f"headrace: {words}", markup=False, highlight=False, soft_wrap=True
-            )
+        def print_notice(notice: "Notice") -> None:
+            line = notice.json() if is_json else f"headrace: {notice.text()}"
+            if not progress.console.is_terminal:
+                # rich would end the thread where nobody reads it, and stdout with it.
+                write_line(line)
+                return
+            with suppress(OSError):  # Above the line of progress.
+                progress.console.print(
+                    line, markup=False, emoji=False, highlight=False, soft_wrap=True
+                )
 
-        return run_as_launched(replace(runner, on_notice=notice), show)
+        runner = replace(runner, on_notice=print_notice)
+        return run_as_launched(runner, show, runner.options.output.out)
 
 
 def _line(frames: int, first: "Step", last: "Step", steps: int) -> str:

@@ -2,6 +2,8 @@
 
 import os
 import sys
+import traceback
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -24,15 +26,20 @@ from headrace.cli import (
     watch,
 )
 from headrace.cli.command_list import CommandList
+from headrace.cli.progress import silenced
 from headrace.cli.retrain_run import with_mode
 from headrace.cli.stopping import INTERRUPTED, TERMINATED, end_at_once
-from headrace.cli.usage import in_our_words
+from headrace.cli.usage import UsageError, in_our_words
 from headrace.errors import ConfigError, HeadraceError
+from headrace.masking import without_secrets
 
 FAILED = 1
 """Exit code when something asked for could not be done."""
 USAGE = 2
 """Exit code when what was asked for is not possible; also that of typer's own errors."""
+_GIVEN = "headrace.arguments"
+"""Where the arguments of a command line are kept, for its errors."""
+_ANYWHERE = ("--debug", "--quiet")
 _EPILOG = (
     "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 3 extracted but for what is named, "
     "130 interrupted, 143 terminated."
@@ -46,21 +53,26 @@ class _InterruptedError(Exception):
 class _Commands(CommandList):
     """The commands; typer would say nothing of Ctrl-C, and words of other libraries of faults."""
 
-    def make_context(self, *args: Any, **options: Any) -> Any:
+    def make_context(
+        self, info_name: Any, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
         """Understand the command line."""
+        given = list(args)
         try:
-            return super().make_context(*args, **options)
-        except typer.BadParameter as error:
-            raise in_our_words(error) from None
+            ctx = super().make_context(info_name, args, parent, **extra)
+        except UsageError as error:
+            raise in_our_words(error, given) from None
         except KeyboardInterrupt as error:
             raise _InterruptedError from error
+        ctx.meta[_GIVEN] = given
+        return ctx
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
-        except typer.BadParameter as error:
-            raise in_our_words(error) from None
+        except UsageError as error:
+            raise in_our_words(error, ctx.meta[_GIVEN]) from None
         except KeyboardInterrupt as error:
             raise _InterruptedError from error
 
@@ -96,6 +108,9 @@ def _root(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error; works anywhere.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Show no progress on stderr; works anywhere.")
+    ] = False,
 ) -> None:
     """Video for PyTorch: the right frames, fast, and where every millisecond went."""
 
@@ -105,18 +120,18 @@ def main(arguments: list[str] | None = None) -> None:
     _open_what_is_closed()
     arguments = sys.argv[1:] if arguments is None else arguments
     own = watch.own_arguments(arguments)
-    is_debug = "--debug" in arguments[:own]
-    arguments = [each for k, each in enumerate(arguments) if each != "--debug" or k >= own]
+    is_debug, is_quiet = (flag in arguments[:own] for flag in _ANYWHERE)
+    arguments = [*(each for each in arguments[:own] if each not in _ANYWHERE), *arguments[own:]]
     try:
-        _run(arguments)
+        with silenced() if is_quiet else nullcontext():
+            _run(arguments)
     except SystemExit as end:
         if end.code in (INTERRUPTED, TERMINATED):
             end_at_once()
         raise
     except HeadraceError as error:
-        if is_debug:
-            raise
-        print(f"headrace: {error}", file=sys.stderr)
+        text = traceback.format_exc() if is_debug else f"headrace: {error}\n"
+        print(without_secrets(text, arguments), file=sys.stderr, end="")
         sys.exit(USAGE if isinstance(error, ConfigError) else FAILED)
     except (KeyboardInterrupt, _InterruptedError):
         print("headrace: interrupted", file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
 
-from headrace.experiments.options import Configuration, Option, OptionField, option_fields
+from headrace.measuring.config_fields import Configuration, Option, OptionField, option_fields
 
 Config = TypeVar("Config", bound=Configuration)
 

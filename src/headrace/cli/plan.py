@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.options import configured, keyword, parameters, with_parameters
-from headrace.cli.progress import progress
+from headrace.cli.progress import progress, waiting
 from headrace.cli.sources import RATE, sources_of
-from headrace.experiments.plan_config import PlanConfig
+from headrace.planner.plan_config import PlanConfig
 
 
 def _plan(
@@ -21,12 +21,13 @@ def _plan(
     json: bool,
     **typed: Any,
 ) -> None:
-    from headrace.experiments.plan import plan as make_plan
-    from headrace.experiments.plan_facts import plan_facts
-    from headrace.experiments.plan_text import render_plan
-
     config = configured(PlanConfig, typed, trial_seconds=measure_seconds if measure else None)
     sources = sources_of(videos, rate=rate)
+    with waiting("loading PyTorch", is_quiet=json):
+        from headrace.planner.plan_facts import plan_facts
+        from headrace.planner.plan_text import render_plan
+        from headrace.planner.planner import plan as make_plan
+
     with progress(is_quiet=json) as on_progress:
         made = make_plan(sources, config, on_progress=on_progress)
     named = [str(each) for each in videos]

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from headrace.decode.proxy_rows import ProxyRow
-    from headrace.experiments.proxy_gain import ProxyGain
     from headrace.extraction.attempt import Extracted
     from headrace.extraction.proxies.forecast import ProxyForecast
     from headrace.extraction.proxies.proxy_making import ProxyMaking
     from headrace.extraction.proxies.totals import ProxyTotals
+    from headrace.planner.proxy_gain import ProxyGain
 
 _BUSY: Final = 0.2
 """Cores, from which on figures are not those of a machine at rest."""
@@ -28,8 +28,8 @@ def what_came(extracted: "Extracted", made: "ProxyMaking", *, measures: bool) ->
         ConfigError: the record cannot be written.
     """
     from headrace.decode.proxy_rows import read_rows
-    from headrace.experiments.proxy_gain import RECORD, write_record
     from headrace.extraction.proxies.totals import ProxyTotals
+    from headrace.planner.proxy_gain import RECORD, write_record
 
     if extracted.session.outcome != "complete":
         return []
@@ -66,8 +66,8 @@ def _gain(made: "ProxyMaking", rows: "list[ProxyRow]") -> "ProxyGain | None":
     """Return what is won; None where there is too little to tell, or somebody will not wait."""
     from headrace.decode.proxies import Proxies
     from headrace.errors import ConfigError, MediaError
-    from headrace.experiments.plan_config import PlanConfig
-    from headrace.experiments.proxy_gain import proxy_gain
+    from headrace.planner.plan_config import PlanConfig
+    from headrace.planner.proxy_gain import proxy_gain
 
     by_path = {str(index.source.path): index for index in made.plan.indexes.values()}
     try:

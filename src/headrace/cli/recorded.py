@@ -16,7 +16,7 @@ def run_folder(given: Path) -> Path:
         ConfigError: there are several runs in it, or results of `headrace bench`. A folder that
             holds neither is returned as it is.
     """
-    from headrace.experiments.registry import EXPERIMENTS
+    from headrace.bench.registry import EXPERIMENTS
     from headrace.report.folder import SESSION
 
     if given.name == SESSION:

@@ -15,7 +15,7 @@ def report(
     ] = False,
 ) -> None:
     """Render the report of a run, or of all experiments, again."""
-    from headrace.experiments.survey.record import SURVEY
+    from headrace.bench.suite.suite_record import SURVEY
     from headrace.profiling.session import Session
     from headrace.report.folder import SESSION, render_again
     from headrace.report.text import render_text
@@ -30,9 +30,9 @@ def report(
 
 
 def _survey(folder: Path, *, as_text: bool) -> None:
-    from headrace.experiments.registry import EXPERIMENTS
-    from headrace.experiments.survey.files import page_of, write_page
-    from headrace.experiments.survey.record import read_survey
+    from headrace.bench.registry import EXPERIMENTS
+    from headrace.bench.suite.files import page_of, write_page
+    from headrace.bench.suite.suite_record import read_survey
     from headrace.report.survey import render_survey_text
 
     record = read_survey(folder)

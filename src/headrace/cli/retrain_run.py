@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
+from headrace.cli.early import check_labels, check_videos, checking
 from headrace.cli.frame_size import frame_size
 from headrace.cli.keeping import keep
-from headrace.cli.launched import run_as_launched
+from headrace.cli.launched import is_launched, run_as_launched
 from headrace.cli.options import keyword, with_parameters
-from headrace.cli.progress import progress_line
+from headrace.cli.progress import progress_line, waiting
 from headrace.cli.stopping import NOTHING_RECORDED, ending_on_sigterm
 from headrace.errors import ConfigError
 
@@ -36,7 +37,10 @@ _OWN: Final = (
         "labels",
         Annotated[
             Path | None,
-            typer.Option(help="Retrain: CSV of path,label; without it labels are dummies."),
+            typer.Option(
+                help="Retrain: CSV of path,label; without it labels are dummies.",
+                callback=checking(check_labels),
+            ),
         ],
         None,
     ),
@@ -146,11 +150,12 @@ def _retrain(*, dry_run: bool, json: bool, **typed: Any) -> None:
 def _options(**typed: Any) -> "RetrainOptions":
     from headrace.cli.run_values import named, run_options
     from headrace.runs.retrain.options import LabelledInput, RetrainOptions, TrainOptions
+    from headrace.video.manifest import find_videos
 
     plain = run_options(typed)
     if plain.compute.execution.fit_batch:
         raise ConfigError("--batch-size auto is for --mode inference; a training takes a number")
-    return RetrainOptions(
+    options = RetrainOptions(
         input=named(
             LabelledInput, typed, sources=plain.input.sources, size=frame_size(typed["size"])
         ),
@@ -158,17 +163,21 @@ def _options(**typed: Any) -> "RetrainOptions":
         compute=plain.compute,
         out=typed["out"],
     )
+    check_videos(find_videos(options.input.sources))
+    return options
 
 
 def _execute(options: "RetrainOptions", *, is_dry: bool, is_quiet: bool) -> "Session | None":
-    from headrace.live.masking import masked
     from headrace.profiling.machine import describe_machine, process_seconds, versions
     from headrace.report.text import render_setup
-    from headrace.runs.retrain.runner import RetrainRunner
 
-    command = ("headrace", *map(masked, sys.argv[1:]))
-    runner = RetrainRunner.prepare(options, command=command, imports_seconds=process_seconds())
-    if not is_quiet:
+    with waiting("loading PyTorch", is_quiet=is_quiet):
+        from headrace.runs.retrain.runner import RetrainRunner
+
+    command = ("headrace", *sys.argv[1:])
+    with waiting("opening the videos and the model", is_quiet=is_quiet):
+        runner = RetrainRunner.prepare(options, command=command, imports_seconds=process_seconds())
+    if not is_quiet and not is_launched():
         setup = options.configuration()
         print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
     if is_dry:
@@ -231,4 +240,4 @@ def _with_progress(runner: "RetrainRunner", *, is_quiet: bool) -> "Session":
         def show(step: "Step") -> None:
             progress.update(task, completed=step.step + 1, loss=f"{step.loss:.3f}")
 
-        return run_as_launched(runner, show)
+        return run_as_launched(runner, show, runner.options.out)

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from headrace.cli.early import check_videos
 from headrace.cli.keeping import keep
-from headrace.cli.launched import run_as_launched
+from headrace.cli.launched import is_launched, run_as_launched
 from headrace.cli.options import flags, with_parameters
-from headrace.cli.progress import progress_line
+from headrace.cli.progress import progress_line, waiting
 from headrace.cli.run_options import GROUPS
-from headrace.cli.run_values import live_options, run_options
+from headrace.cli.run_values import files_among, live_options, run_options
 from headrace.cli.stopping import NOTHING_RECORDED, Ending, ending_at_once, ending_on_sigterm
 from headrace.cli.trying import refuse_other_than_file, try_advice
 
 if TYPE_CHECKING:
+    from headrace.cli.live_run import LogFormat
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
     from headrace.runs.live.options import LiveOptions
@@ -44,8 +46,6 @@ _SHOWN: Final = 8
 def _run(**typed: Any) -> None:
     from headrace.cli.web import web_options
 
-    with ending_at_once():
-        _import_what_runs()
     plain = run_options(typed)
     live = live_options(plain, typed)
     web = web_options(
@@ -56,6 +56,10 @@ def _run(**typed: Any) -> None:
         typed["web_token_file"],
         typed["max_silence"],
     )
+    check_videos(files_among(plain.input))
+    is_quiet = typed["json"] or typed["log_format"] == "json"
+    with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet):
+        _import_what_runs()
     _run_either(
         plain,
         live,
@@ -63,6 +67,7 @@ def _run(**typed: Any) -> None:
         is_dry=typed["dry_run"],
         is_quiet=typed["json"],
         is_trying=typed["try_advised"],
+        log_format=typed["log_format"],
     )
 
 
@@ -88,6 +93,7 @@ def _run_either(
     is_dry: bool,
     is_quiet: bool,
     is_trying: bool,
+    log_format: "LogFormat",
 ) -> None:
     """Files at full speed by the run that is made for them, all else as it comes."""
     from headrace.cli.live_run import execute_live
@@ -106,7 +112,9 @@ def _run_either(
                 files = replace(plain, input=replace(plain.input, sources=paths))
                 session = execute(files, ending, is_dry=is_dry, is_quiet=is_quiet)
             else:
-                session = execute_live(live, web, ending, is_dry=is_dry, is_quiet=is_quiet)
+                session = execute_live(
+                    live, web, ending, is_dry=is_dry, is_quiet=is_quiet, log_format=log_format
+                )
         except KeyboardInterrupt:
             print(when(ending, plain.output.out), file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None
@@ -137,9 +145,10 @@ def execute(
     from headrace.runs.run import Runner
 
     command = ("headrace", *sys.argv[1:])
-    runner = Runner.prepare(options, command=command, imports_seconds=process_seconds())
+    with waiting("opening the source and the model", is_quiet=is_quiet):
+        runner = Runner.prepare(options, command=command, imports_seconds=process_seconds())
     out = options.output.out
-    if not is_quiet:
+    if not is_quiet and not is_launched():
         setup = options.configuration()
         print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
     if is_dry:
@@ -203,6 +212,8 @@ def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
             seconds = (step.started_ms + step.total_ms) / 1e3
             # Step 0 may come again: a run that ran out of memory begins anew with smaller batches.
             done = (progress.tasks[0].completed if step.step else 0) + step.frames
-            progress.update(task, completed=done, rate=f"{done / seconds:.0f}")
+            # What a run does at its end takes seconds: see `with_alternatives`.
+            what = "running" if done < runner.frames_planned else "measuring other settings after"
+            progress.update(task, description=what, completed=done, rate=f"{done / seconds:.0f}")
 
-        return run_as_launched(runner, show)
+        return run_as_launched(runner, show, runner.options.output.out)

@@ -11,6 +11,14 @@ from typing import Annotated, Literal
 import typer
 
 from headrace.cli.decode_option import Decode
+from headrace.cli.early import (
+    check_batch_size,
+    check_cores,
+    check_out,
+    check_span,
+    check_weights,
+    checking,
+)
 from headrace.cli.sources import RATE
 
 
@@ -51,13 +59,18 @@ class ComputeFlags:
         str, typer.Option(help="A model of torchvision: headrace models lists them.")
     ] = "mobilenet_v2"
     weights: Annotated[
-        str, typer.Option(help="DEFAULT (torchvision's own), none (random), or a checkpoint file.")
+        str,
+        typer.Option(
+            help="DEFAULT (torchvision's own), none (random), or a checkpoint file.",
+            callback=checking(check_weights),
+        ),
     ] = "DEFAULT"
     batch_size: Annotated[
         str,
         typer.Option(
             metavar="N|auto",
             help="Frames in a step (in real time: at most); auto measures which serves best.",
+            callback=checking(check_batch_size),
         ),
     ] = "16"
     prep_level: Annotated[
@@ -85,7 +98,11 @@ class ExecutionFlags:
     ] = False
     core_bind: Annotated[
         str | None,
-        typer.Option(metavar="0-3,6|all", help="Processor cores to run on, with a thread each."),
+        typer.Option(
+            metavar="0-3,6|all",
+            help="Processor cores to run on, with a thread each.",
+            callback=checking(check_cores),
+        ),
     ] = None
     enable_compile: Annotated[
         bool, typer.Option("--enable-compile", help="Compile the model first, by torch.compile.")
@@ -119,7 +136,11 @@ class FlowFlags:
     ] = "auto"
     max_staleness: Annotated[
         str | None,
-        typer.Option(metavar="SPAN", help='Drop frames that are older, such as "200ms".'),
+        typer.Option(
+            metavar="SPAN",
+            help='Drop frames that are older, such as "200ms".',
+            callback=checking(check_span),
+        ),
     ] = None
     queue: Annotated[
         int | None,
@@ -160,7 +181,9 @@ class ClipFlags:
 class OutputFlags:
     """Where results go."""
 
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("headrace_run")
+    out: Annotated[
+        Path, typer.Option(help="Folder of the results.", callback=checking(check_out))
+    ] = Path("headrace_run")
     video: Annotated[
         bool, typer.Option("--video/--no-video", help="Write an annotated video or not.")
     ] = True
@@ -198,7 +221,12 @@ class ViewFlags:
         ),
     ] = None
     max_silence: Annotated[
-        str, typer.Option(metavar="SPAN", help="Without results for longer its health is bad.")
+        str,
+        typer.Option(
+            metavar="SPAN",
+            help="Without results for longer its health is bad.",
+            callback=checking(check_span),
+        ),
     ] = "10s"
     try_advised: Annotated[
         bool,
@@ -209,6 +237,10 @@ class ViewFlags:
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, run nothing.")] = (
         False
     )
+    log_format: Annotated[
+        Literal["text", "json"],
+        typer.Option(help="What happens to live sources, on stderr: lines of text, or of JSON."),
+    ] = "text"
     json: Annotated[
         bool, typer.Option("--json", help="Print the recorded session as JSON, nothing else.")
     ] = False

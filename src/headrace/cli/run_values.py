@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from headrace.models.precision import Device
     from headrace.runs.live.options import LiveOptions
-    from headrace.runs.options import RunOptions
+    from headrace.runs.options import InputOptions, RunOptions
 
 Options = TypeVar("Options")
 
@@ -20,12 +20,12 @@ def run_options(typed: dict[str, Any]) -> "RunOptions":
         typer.BadParameter: flags that contradict each other, or none that is needed.
         ConfigError: a value is not possible.
     """
-    from headrace.models.batch_size import LARGEST
-    from headrace.runs.marks import MarkOptions
+    from headrace.models.compute import LARGEST
     from headrace.runs.options import (
         ComputeOptions,
         ExecutionOptions,
         InputOptions,
+        MarkOptions,
         OutputOptions,
         RunOptions,
     )
@@ -43,7 +43,7 @@ def run_options(typed: dict[str, Any]) -> "RunOptions":
         compute=named(
             ComputeOptions,
             typed,
-            batch_size=LARGEST if is_auto else _batch_size(typed["batch_size"]),
+            batch_size=LARGEST if is_auto else int(typed["batch_size"]),
             device=_device(typed),
             execution=execution,
         ),
@@ -62,6 +62,19 @@ def live_options(plain: "RunOptions", typed: dict[str, Any]) -> "LiveOptions":
 
     flow, clips = named(FlowOptions, typed), named(ClipOptions, typed)
     return LiveOptions.of(plain, flow=flow, clips=clips, view=typed["view"])
+
+
+def files_among(read: "InputOptions") -> tuple[str, ...]:
+    """Return the paths of the videos among the sources; with a rate, they are pictures.
+
+    Raises:
+        ConfigError: a source names nothing that can be one.
+    """
+    from headrace.live.address import FileAddress, addresses_of
+
+    found = addresses_of(read.sources, read.rate)
+    is_of_videos = read.rate is None
+    return tuple(each.name for each in found if isinstance(each, FileAddress) and is_of_videos)
 
 
 def named(options: type[Options], typed: dict[str, Any], **given: object) -> Options:
@@ -85,14 +98,6 @@ def _sources(typed: dict[str, Any]) -> tuple[str, ...]:
             "give a video, a folder, a camera or an address", param_hint="'SOURCE'"
         )
     return (*listed, *named_so)
-
-
-def _batch_size(text: str) -> int:
-    is_number = text.isascii() and text.removeprefix("-").isdigit()
-    if not is_number or int(text) < 1:
-        must = "be >= 1" if is_number else "be a whole number, or auto"
-        raise typer.BadParameter(f"must {must}, got {text!r}", param_hint="'--batch-size'")
-    return int(text)
 
 
 def _device(typed: dict[str, Any]) -> "Device":

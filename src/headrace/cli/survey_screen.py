@@ -1,11 +1,15 @@
 """How far a survey is, on stderr: a line that changes on a terminal, else a line for each end."""
 
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from headrace.cli.progress import is_silenced, progress_lines
+
 if TYPE_CHECKING:
-    from headrace.experiments.survey.plan import Planned
-    from headrace.experiments.survey.record import Chapter
+    from headrace.bench.suite.suite_record import Chapter
+    from headrace.bench.suite.suite_selection import Planned
+    from headrace.cli.plain_progress import ProgressLines
 
 
 class SurveyScreen:
@@ -17,8 +21,10 @@ class SurveyScreen:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         console = Console(stderr=True)
-        self._is_quiet = is_quiet
+        self._is_quiet = is_quiet = is_quiet or is_silenced()
         self._is_live = console.is_terminal and not is_quiet
+        self._open = ExitStack()
+        self._lines: ProgressLines | None = None
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
         self._progress = Progress(
             *columns,
@@ -36,6 +42,8 @@ class SurveyScreen:
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._task = self._progress.add_task(self._what, total=None)
+        if self._lines is not None:
+            self._lines.update(self._what, 0, 0)
 
     def progress(self, what: str, done: int, of: int) -> None:
         """Show which turn it is at."""
@@ -43,7 +51,10 @@ class SurveyScreen:
 
         if self._task is not None:
             turn = f" ({done + 1} of {of})" if of else ""
-            self._progress.update(self._task, description=printable(f"{self._what}, {what}{turn}"))
+            words = printable(f"{self._what}, {what}{turn}")
+            self._progress.update(self._task, description=words)
+            if self._lines is not None:
+                self._lines.update(words, done, of)
 
     def end(self, chapter: "Chapter", number: int, of: int) -> None:
         """Say how one ended, in a line that stays."""
@@ -60,7 +71,10 @@ class SurveyScreen:
 
     def __enter__(self) -> "SurveyScreen":
         self._progress.start()
+        if not self._is_live and not self._is_quiet:
+            self._lines = self._open.enter_context(progress_lines())
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._open.close()
         self._progress.stop()

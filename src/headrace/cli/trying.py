@@ -34,7 +34,7 @@ def try_advice(
         run: Runs with other options, without a word.
         is_quiet: What is said goes to stderr.
     """
-    from headrace.runs.trying import in_words, measured_gain, trial_of
+    from headrace.runs.trying import in_words, trial_of
 
     to = sys.stderr if is_quiet else sys.stdout
     trial = trial_of(options, session)
@@ -44,5 +44,5 @@ def try_advice(
     print(f"Trying {trial.change.words.partition(':')[0]} ...", file=to, flush=True)
     after = run(trial.options)
     if after is not None:
-        print(f"Tried {in_words(trial, measured_gain(session, after))}", file=to)
+        print(f"Tried {in_words(trial, session, after)}", file=to)
         print(f"Its report: {trial.options.output.out / 'report.html'}", file=to)

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.argument_names import answers_names
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
@@ -18,6 +19,7 @@ from headrace.video.shape import FrameShape
 from headrace.video.source import Source, Stream
 
 
+@answers_names
 def read_clip(
     filename: str | os.PathLike[str],
     start: int = 0,
@@ -62,6 +64,7 @@ def read_clip(
     return clip.frames
 
 
+@answers_names
 def load_clip(
     filename: Source | str | os.PathLike[str],
     start: int = 0,

@@ -20,7 +20,7 @@ from headrace.video.source import Fingerprint, Source
 from headrace.video.stream_index import CountBy, StreamIndex
 from headrace.video.verdicts import VERDICT, Verdicts
 
-VERSION = 3
+VERSION = 4
 """Raised whenever an index of the same file would come out different; older entries are rebuilt."""
 
 _FRAMES = ("pts", "duration", "ordinal", "is_droppable")

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from headrace.decode.proxy_rows import ProxyRow, read_rows
 from headrace.errors import ConfigError, OpenError
 from headrace.video.proxy_source import ProxySource
-from headrace.video.source import Fingerprint, Source
+from headrace.video.source import Fingerprint, Source, refuse_address
 
 _NAMED = 3
 """Videos without a proxy that a message names."""
@@ -37,6 +37,7 @@ class Proxies:
             raise ConfigError(
                 f"a folder of proxies is named by its path, got {type(folder).__name__}"
             )
+        refuse_address(folder)
         self.folder = Path(folder)
         """Where they lie."""
         self._rows = tuple(read_rows(self.folder))

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Literal, Self, SupportsIndex, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.argument_names import answers_names
 from headrace.decode.chooser import device_of
 from headrace.decode.decoded_by import DecodedBy
 from headrace.decode.decoding import ON_CPU, Decoding
@@ -42,6 +43,7 @@ class _NoFrameError(ConfigError, IndexError):
     """There is no frame of that index. As IndexError it ends what goes through a sequence."""
 
 
+@answers_names
 def open(  # which is how one says it: headrace.open("a.mp4")
     video: Video,
     *,
@@ -56,7 +58,7 @@ def open(  # which is how one says it: headrace.open("a.mp4")
     decoding: Decoding = ON_CPU,
     store: IndexStore | None = None,
 ) -> "VideoReader":
-    """Return a reader of one video, which stays open until it is closed.
+    """Return a reader of one video, which stays open until it is closed. Audio is not read.
 
         with headrace.open("a.mp4", size=(224, 224)) as video:
             video[5], video[-1], video[10:50:2], video[[7, 3, 7]]

@@ -19,7 +19,7 @@ from headrace.extraction.videos import Videos
 from headrace.profiling.findings.finding import counted
 from headrace.profiling.inputs import with_content
 from headrace.profiling.machine import provenance
-from headrace.profiling.media import lost_frame, summarize
+from headrace.profiling.media import lost_frame, summarize_all
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Session
 from headrace.profiling.setup import StartUpPart
@@ -69,7 +69,8 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
             command: The command line, for the record.
             store: Where indexes are kept; None means the user's cache folder.
             imports_seconds: How long the program took to get here, for the record.
-            on_video: Called with a name, how many are done and of how many, as videos are indexed.
+            on_video: Called with a name, how many are done and of how many, as videos are indexed;
+                with 0 of 0, when something else begins, such as loading a model.
             function: What each worker runs; None means that of this kind.
             clock: What measures.
 
@@ -92,7 +93,7 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
             on_video=on_video,
             rate=options.rate,
         )
-        plan, seconds = cls._planned(options, videos, clock)
+        plan, seconds = cls._planned(options, videos, clock, lambda what: on_video(what, 0, 0))
         ledger.check(plan.request)
         index_seconds = (clock.now_ns() - began_ns) / 1e9 - sum(seconds.values())
         return cls(
@@ -129,6 +130,7 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
         self,
         on_settled: Callable[[int], None] = lambda count: None,
         on_warning: Callable[[str], None] = lambda warning: None,
+        on_phase: Callable[[str], None] = lambda what: None,
     ) -> Extracted:
         """Extract what is missing in the folder, and put together all that it holds then.
 
@@ -138,6 +140,7 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
             on_settled: Called with a number of frames, or samples, that came, were lost, or were
                 there.
             on_warning: Is told each warning, one line.
+            on_phase: Called with what is begun, as "extracting".
 
         Raises:
             ConfigError: another run has the folder, or it holds another extraction; a cache is
@@ -147,7 +150,7 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
             made = provenance(self.options.configuration(), self.command, self.clock)
             ledger = Ledger(self.options.out)
             with ledger.held(self.plan.request):
-                return self._run(job, ledger, made, on_settled)
+                return self._run(job, ledger, made, self._recorder(job, on_settled, on_phase))
 
     def work(self, ledger: Ledger, workers: int, more: Mapping[str, Json]) -> Work:
         """Return what so many workers do for a folder; `more`: what they are told of this kind."""
@@ -191,20 +194,23 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
     @classmethod
     @abstractmethod
     def _planned(
-        cls, options: OptionsT, videos: Videos, clock: Clock
+        cls, options: OptionsT, videos: Videos, clock: Clock, on_phase: Callable[[str], None]
     ) -> tuple[PlanT, Mapping[str, float]]:
-        """Return the plan, and the seconds of what was done for it that has a name of its own."""
+        """Return the plan, and the seconds of what was done for it that has a name of its own.
+
+        `on_phase` is called with what is begun.
+        """
 
     @abstractmethod
     def _job(self, on_warning: Callable[[str], None]) -> AbstractContextManager[Job[Any]]:
         """Return what is particular to this kind, open for a run."""
 
     def _run(
-        self, job: Job[Any], ledger: Ledger, made: Provenance, on_settled: Callable[[int], None]
+        self, job: Job[Any], ledger: Ledger, made: Provenance, recorder: Recorder
     ) -> Extracted:
-        share, recorder = ProcessorShare(), self._recorder(job, on_settled)
+        share = ProcessorShare()
         before = job.settle(ledger, {}).came
-        on_settled(before)
+        recorder.listening.on_frames(before)
         left_out: dict[str, str] = {}
 
         def work() -> bool:
@@ -216,14 +222,20 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
         ended = Ended.of(work, lambda: job.finish(ledger, job.settle(ledger, left_out)))
         settled, plan = job.settle(ledger, left_out), self.plan
         remarks = job.remarks(recorder, ended.outcome)
+        inputs, places = summarize_all(
+            plan.indexes.values(), (loss.source for loss in plan.left_out)
+        )
         session = Session(
             kind="extract",
             provenance=made,
             setup=remarks.setup,
-            inputs=with_content([summarize(index) for index in plan.indexes.values()]),
+            inputs=with_content(inputs),
             outcome=ended.outcome,
             error=ended.error,
-            lost=(*(lost_frame(loss, 0) for loss in plan.left_out), *settled.lost()),
+            lost=(
+                *(lost_frame(loss, places[loss.source]) for loss in plan.left_out),
+                *settled.lost(),
+            ),
             wall_seconds=(self.clock.now_ns() - recorder.listening.start_ns) / 1e9,
             startup=self.startup,
             others_cpu_share=share.of_others(),
@@ -237,7 +249,12 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
         )
         return Extracted(session=session, came=settled.came, were_there=before, wanted=self.wanted)
 
-    def _recorder(self, job: Job[Any], on_settled: Callable[[int], None]) -> Recorder:
+    def _recorder(
+        self,
+        job: Job[Any],
+        on_settled: Callable[[int], None],
+        on_phase: Callable[[str], None],
+    ) -> Recorder:
         return Recorder(
             Listening(
                 places=self.plan.places,
@@ -245,6 +262,7 @@ class Extraction(ABC, Generic[OptionsT, PlanT]):
                 start_ns=self.clock.now_ns(),
                 clock=self.clock,
                 on_frames=on_settled,
+                on_phase=on_phase,
             )
         )
 

@@ -47,7 +47,11 @@ class FrameExtraction(Extraction[FrameOptions, FramePlan]):
 
     @classmethod
     def _planned(
-        cls, options: FrameOptions, videos: Videos, clock: Clock
+        cls,
+        options: FrameOptions,
+        videos: Videos,
+        clock: Clock,
+        on_phase: Callable[[str], None],
     ) -> tuple[FramePlan, Mapping[str, float]]:
         check_decoder(options.decode, videos.indexes.values())
         return FramePlan.of(options, videos), {}

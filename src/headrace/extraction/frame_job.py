@@ -52,7 +52,8 @@ class FrameJob:
         """Write the table, where nothing is left to do."""
         self._remove_unknown(ledger, settled)
         if settled.is_whole:
-            write_table(ledger.folder / NAME, settled.rows(), self.extraction.plan.indexes)
+            plan = self.extraction.plan
+            write_table(ledger.folder / NAME, settled.rows(), plan.indexes, plan.request.videos)
 
     def remarks(self, recorder: Recorder, outcome: Outcome) -> Remarks:
         """Return the largest step as the size of a batch, and the table where all of it is done."""

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, cast
 
+from headrace.argument_names import answers_names
 from headrace.decode.chooser import Chooser, device_of
 from headrace.decode.decoded_by import DecodedBy
 from headrace.decode.decoding import ON_CPU, Decoding
@@ -29,6 +30,7 @@ from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.memory import BatchBuffers
 from headrace.runtime.ordered import ordered_streams
 from headrace.sizes import check_integers
+from headrace.training.left_out import warn_left_out
 from headrace.video.fitting import Fit
 from headrace.video.frames import FrameBatch
 from headrace.video.loss import Loss
@@ -47,6 +49,7 @@ Video = StreamIndex | Source | str | os.PathLike[str]
 """A video, or what is known of it."""
 
 
+@answers_names
 class FrameReader:
     """Reads every frame of its videos, in order: iterate it for FrameBatch after FrameBatch.
 
@@ -145,7 +148,7 @@ class FrameReader:
         return sum(num_frames for _, _, num_frames in self._wanted(self._indexes([])))
 
     def __iter__(self) -> Generator[FrameBatch, None, None]:
-        """Yield the frames of every video, in order.
+        """Yield the frames of every video, in order; warn at the end of videos left out.
 
         Raises:
             MediaError: at the place of bad media, when `on_error` is `raise`.
@@ -153,10 +156,16 @@ class FrameReader:
                 worker.
             BackendError: a video cannot be decoded that way, or the device has no memory left.
         """
-        indexes = self._indexes(self.losses)
+        begun, indexes = len(self.losses), self._indexes(self.losses)
         first = next(indexes, None)
-        if first is None:
-            return
+        if first is not None:
+            yield from self._read(first, indexes)
+        videos = [loss for loss in self.losses[begun:] if loss.index is None]
+        warn_left_out(videos, f"{len(self._videos)} videos", "losses")
+
+    def _read(
+        self, first: tuple[int, StreamIndex], indexes: Iterator[tuple[int, StreamIndex]]
+    ) -> Generator[FrameBatch, None, None]:
         room = self._room(first[1])
         self.threads = room.workers
         parts = ordered_streams(
@@ -325,6 +334,7 @@ class FrameReader:
             yield filled
 
 
+@answers_names
 def read_frames(
     videos: Sequence[Source | str | os.PathLike[str]],
     *,

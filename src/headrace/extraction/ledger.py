@@ -21,6 +21,7 @@ from headrace.profiling.machine import decoder_version
 from headrace.runtime.lock import file_lock
 from headrace.text_file import partial_of, write_whole
 from headrace.video.manifest import OUTPUT_HOME
+from headrace.video.source import refuse_address
 
 HOME: Final = OUTPUT_HOME
 """The folder of the ledger, in the output folder."""
@@ -71,6 +72,7 @@ class Ledger:
         Raises:
             ConfigError: it was begun for another, or holds something else; says what differs.
         """
+        refuse_address(self.folder, is_output=True)
         before = self.before()
         differences = [] if before is None else list(request.differences(before))
         if differences:

@@ -29,6 +29,8 @@ class Listening:
     """Tells when a step came."""
     on_frames: Callable[[int], None]
     """Called with how many more frames came or were lost."""
+    on_phase: Callable[[str], None] = lambda what: None
+    """Called with what is begun, in words."""
 
 
 class Recorder:

@@ -1,6 +1,6 @@
 """The table of the frames that were extracted, a row for each, as Parquet."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import Any
 
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.frame_rows import FrameRow
+from headrace.extraction.request import AskedVideo
 from headrace.text_file import write_bytes_whole
 from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import to_seconds
@@ -30,7 +31,10 @@ def check_pyarrow() -> None:
 
 
 def write_table(
-    path: Path, rows: Iterable[tuple[int, FrameRow]], indexes: Mapping[int, StreamIndex]
+    path: Path,
+    rows: Iterable[tuple[int, FrameRow]],
+    indexes: Mapping[int, StreamIndex],
+    videos: Sequence[AskedVideo],
 ) -> None:
     """Write a row for each picture; the file appears whole or not at all. The same rows give the
     same bytes with the same pyarrow. Some 300 bytes of memory a row.
@@ -39,6 +43,7 @@ def write_table(
         path: The file.
         rows: Number of the video, and the picture; in the order they are written.
         indexes: Number of a video → its frames.
+        videos: By their numbers: their names and paths.
 
     Raises:
         ConfigError: it cannot be written there.
@@ -46,8 +51,7 @@ def write_table(
     import pyarrow
     import pyarrow.parquet
 
-    names = {number: _plain(index) for number, index in indexes.items()}
-    plain = [_row(names[video], indexes[video], row) for video, row in rows]
+    plain = [_row(videos[number], indexes[number], row) for number, row in rows]
     file = BytesIO()
     pyarrow.parquet.write_table(
         pyarrow.Table.from_pylist(plain, schema=_schema()), file, compression="zstd"
@@ -70,10 +74,11 @@ def remove_table(path: Path) -> None:
         ) from error
 
 
-def _row(video: str, index: StreamIndex, row: FrameRow) -> dict[str, Any]:
+def _row(video: AskedVideo, index: StreamIndex, row: FrameRow) -> dict[str, Any]:
     time_base = index.info.time_base
     return {
-        "video": video,
+        "video": _encodable(video.name),
+        "path": _encodable(video.path),
         "index": row.index,
         "pts": row.pts,
         "time_base_num": time_base.numerator,
@@ -88,10 +93,6 @@ def _row(video: str, index: StreamIndex, row: FrameRow) -> dict[str, Any]:
     }
 
 
-def _plain(index: StreamIndex) -> str:
-    return _encodable(str(index.source.path.absolute()))
-
-
 def _encodable(text: str) -> str:
     """A file name may hold bytes that are no UTF-8; a table cannot, so they are spelt out."""
     return text.encode(errors="backslashreplace").decode()
@@ -102,7 +103,7 @@ def _schema() -> Any:
 
     return pyarrow.schema(
         [
-            ("video", pyarrow.string()),
+            *((name, pyarrow.string()) for name in ("video", "path")),
             *((name, pyarrow.int64()) for name in ("index", "pts")),
             *((name, pyarrow.int64()) for name in ("time_base_num", "time_base_den")),
             ("pts_seconds", pyarrow.float64()),

@@ -14,8 +14,8 @@ from typing import Final
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from headrace.errors import ConfigError
-from headrace.live.masking import masked
 from headrace.live.trust import Trust, trust_of
+from headrace.masking import HOW_TO_WRITE, is_ambiguous, masked
 from headrace.video.image_sequence import Rate, source_at
 from headrace.video.manifest import find_videos
 from headrace.video.source import Source
@@ -87,6 +87,11 @@ class NetworkAddress:
     def name(self) -> str:
         """For a reader, without user name, password and token."""
         return masked(self.url)
+
+    @property
+    def hint(self) -> str:
+        """What may be wrong with the address itself, where that can be seen; else empty."""
+        return f"; {HOW_TO_WRITE}" if is_ambiguous(self.url) else ""
 
     def __repr__(self) -> str:
         return f"NetworkAddress({self.name})"
@@ -181,7 +186,7 @@ def _of_url(url: str, scheme: str) -> Address:
     if not (host or is_listening):
         raise ConfigError(
             f"cannot read {masked(url)}: no host and port can be made out in it; give "
-            f"{scheme}://host:port/path, and write / @ : ? # of a password as %2F %40 %3A %3F %23"
+            f"{scheme}://host:port/path, and {HOW_TO_WRITE}"
         )
     if scheme == "udp" and port is None:
         raise ConfigError(
@@ -206,7 +211,9 @@ def _of_path(path: Path, folder: Path | None) -> Iterator[Address]:
         # Path.glob wants a folder to begin at, and knows no absolute patterns.
         paths = [Path(each) for each in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
         if not paths:
-            raise ConfigError(f"no file is matched by {path}; see what lies in {path.parent}")
+            raise ConfigError(
+                f"no file is matched by {masked(str(path))}; see what lies in its folder"
+            )
     yield from (FileAddress(path=each) for each in find_videos(paths))
 
 
@@ -234,9 +241,9 @@ def _pattern(parts: SplitResult) -> PatternAddress:
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = sorted(given.keys() - {"size", "rate", "seconds", "seed"})
     if unknown or parts.netloc or parts.path.strip("/"):
-        found = ", ".join(unknown) or parts.netloc or parts.path
+        found = repr(", ".join(unknown)) if unknown else masked(parts.geturl())
         raise ConfigError(
-            f"a test pattern knows size, rate, seconds and seed, got {found!r}; give "
+            f"a test pattern knows size, rate, seconds and seed, got {found}; give "
             "test://?size=720x1280&rate=30&seconds=60&seed=1, or parts of it"
         )
     default = PatternAddress()

@@ -200,8 +200,9 @@ class _Life:
 
     def _error(self, trouble: Trouble, more: str = "") -> OpenError:
         name = self._opening.name
+        hint = self._opening.hint
         doing = "open" if not self._emitting.has_begun else "go on with"
-        message = f"cannot {doing} {name}: {trouble.words}; {trouble.advice}{more}"
+        message = f"cannot {doing} {name}: {trouble.words}; {trouble.advice}{more}{hint}"
         return OpenError(message, source=name)
 
     def _tell(self, kind: EventKind, words: str, frames: int = 0) -> None:
@@ -217,8 +218,9 @@ class _Emitting:
         self._name = name
         self._source = source
         self._tell = tell
-        self._number = self._run = self._damaged = 0
+        self._number = self._run = self._segment = self._damaged = 0
         self._is_gap = False
+        self._last_pts: int | None = None
         self._size: tuple[int, int] | None = None
         self._converter: FrameConverter | None = None
         self.has_begun = False
@@ -227,6 +229,7 @@ class _Emitting:
     def connect(self) -> None:
         """What comes next does not follow on what came before."""
         self._is_gap = True
+        self._last_pts = None
         self._converter = None
 
     def emit(self, item: Received | Dropped) -> LiveFrame | Dropped:
@@ -256,12 +259,15 @@ class _Emitting:
         self._size = height, width
         if self.has_begun and (self._is_gap or item.is_gap):
             self._run += 1
-        self._is_gap, self.has_begun = False, True
+        if self.has_begun and (self._last_pts is None or item.pts <= self._last_pts):
+            self._segment += 1
+        self._is_gap, self.has_begun, self._last_pts = False, True, item.pts
         return LiveFrame(
             pixels=pixels,
             source=self._source,
             number=self._number,
             run=self._run,
+            segment=self._segment,
             pts=item.pts,
             time_base=item.time_base,
             arrived_ns=item.arrived_ns,

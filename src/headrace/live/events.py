@@ -13,7 +13,12 @@ EventKind = Literal[
     "timestamps",
     "dropped",
     "ended",
+    "failed",
+    "overloaded",
+    "recovered",
 ]
+"""`overloaded` and `recovered` are of the run as a whole: frames come faster than they are worked
+on, or no longer do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +27,8 @@ class Event:
 
     at_ns: int
     """By the pipeline's clock."""
-    source: int
-    """Place of the source in the list that was asked for."""
+    source: int | None
+    """Place of the source in the list that was asked for; None: a sink, or the run as a whole."""
     kind: EventKind
     words: str
     """For a reader, without credentials: `joined 640 ms behind`, `no frame for 2.0 s`."""

@@ -28,6 +28,9 @@ class LiveFrame:
     arrived_ns: int
     """By the pipeline's clock: when its packet was handed over; for a file that is paced, when it
     was due. Latency counts from here."""
+    segment: int = 0
+    """Timeline that `pts` counts on, from 0: the next one begins with a reconnection, and where the
+    source's own timestamps go back. Within one, pts grow."""
     captured_seconds: float | None = None
     """Wall clock of its capture (Unix time), by the sender's own clock; None where the sender tells
     none. Never filled in by anything else."""

@@ -45,6 +45,8 @@ class Opening:
     """FFmpeg's, for the container and its protocol."""
     trust: Trust | None = None
     """How the certificate of the host is verified."""
+    hint: str = ""
+    """What may be wrong with the address itself."""
 
 
 def opening_of(address: NetworkAddress | CameraAddress, options: SourceOptions) -> Opening:
@@ -72,7 +74,12 @@ def opening_of(address: NetworkAddress | CameraAddress, options: SourceOptions) 
 
 def _opening(address: NetworkAddress, kind: str | None, told: Mapping[str, str]) -> Opening:
     return Opening(
-        name=address.name, url=address.url, format=kind, options=told, trust=address.trust
+        name=address.name,
+        url=address.url,
+        format=kind,
+        options=told,
+        trust=address.trust,
+        hint=address.hint,
     )
 
 

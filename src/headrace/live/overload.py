@@ -19,6 +19,10 @@ ones; `auto`: freshest for what comes as it comes, every frame of a file at full
 STALE: Final = "stale"
 """Why a frame is dropped that is older than it may be."""
 _DEFAULT_QUEUE: Final = {"every-frame": 2, "freshest": 1}
+_LASTS_NS: Final = 1_000_000_000
+"""Of drops that follow each other closer than this, from which they are an overload."""
+_CALM_NS: Final = 10_000_000_000
+"""Without a drop, after which an overload is over."""
 MOST_IN_FLIGHT: Final = 2
 """Batches between the first queue and the results: one in the model, one that is made ready."""
 
@@ -101,6 +105,52 @@ class AgeLimit:
             return False
         ahead_seconds = min(ahead_seconds, self.seconds / 2)
         return self.clock.now_ns() - arrived_ns > (self.seconds - ahead_seconds) * 1e9
+
+
+class OverloadWatch:
+    """Tells when frames begin to be too many, and when they no longer are.
+
+    A drop now and then, as at the start, is no overload; and one that comes and goes is told once.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was dropped yet."""
+        self._first_ns = self._last_ns = 0
+        self._is_over = True
+        self.frames = 0
+        """Frames that the latest overload cost so far."""
+
+    def drop(self, at_ns: int, where: str, frames: int) -> str | None:
+        """Take in frames that were dropped; return words where an overload begins with them.
+
+        Args:
+            at_ns: When.
+            where: Cause and stage: `overflow at decode`.
+            frames: How many.
+        """
+        if self._is_over and at_ns - self._last_ns >= _LASTS_NS:
+            self._first_ns, self.frames = at_ns, 0
+        self._last_ns = at_ns
+        self.frames += frames
+        seconds = (at_ns - self._first_ns) / 1e9
+        if not self._is_over or at_ns - self._first_ns < _LASTS_NS:
+            return None
+        self._is_over = False
+        return (
+            "overload: frames come faster than they are worked on; "
+            f"{self.frames} dropped in {seconds:.1f} s ({where})"
+        )
+
+    def end(self, now_ns: int) -> str | None:
+        """Return words where an overload is over by now."""
+        if self._is_over or now_ns - self._last_ns < _CALM_NS:
+            return None
+        self._is_over = True
+        seconds = (self._last_ns - self._first_ns) / 1e9
+        return (
+            f"overload is over: no frame dropped for {_CALM_NS / 1e9:g} s; "
+            f"{self.frames} were dropped in {seconds:.1f} s"
+        )
 
 
 class Turns:

@@ -21,7 +21,14 @@ from headrace.live.lag import LATE, Lag
 from headrace.live.opening import Opening, camera_trouble, check_device
 from headrace.live.options import SourceOptions
 from headrace.live.timeline import Arrivals, Timeline
-from headrace.live.trouble import BROKEN, NO_ANSWER, Failed, Trouble, trouble_of
+from headrace.live.trouble import (
+    BROKEN,
+    NO_ANSWER,
+    Failed,
+    Trouble,
+    playlist_trouble,
+    trouble_of,
+)
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Dropped
 from headrace.runtime.waiter import Waiter
@@ -36,6 +43,8 @@ _MOST_WITHOUT_KEYFRAME: Final = 600
 """Packets; behind these a stream is decoded in any case: some refresh by parts and have none."""
 _LATE_SECONDS: Final = 1.0
 """That decoding may fall behind before it skips to a keyframe."""
+_NO_STREAM: Final = (av.error.ArgumentError, av.error.InvalidDataError)
+"""What FFmpeg calls a format that is not allowed, or not known."""
 _MOST_HELD: Final = 64
 """Packets whose frame a decoder may hold back."""
 
@@ -126,12 +135,25 @@ def _opened(opening: Opening, options: SourceOptions, clock: Clock) -> InputCont
         )
     except (av.error.FFmpegError, OSError, ValueError) as error:
         trouble = _trouble_of(opening, error)
+        is_unknown = opening.format is None and isinstance(error, _NO_STREAM)
     # RTSP calls it invalid data when the answer does not come in time.
     if (clock.now_ns() - start_ns) / 1e9 >= options.open_timeout_seconds:
         trouble = NO_ANSWER
     elif opening.trust is not None:
         trouble = opening.trust.trouble(opening.url, options.open_timeout_seconds) or trouble
+    if is_unknown:
+        trouble = playlist_trouble(_head(opening)) or trouble
     raise Failed(trouble)
+
+
+def _head(opening: Opening) -> bytes:
+    """Return the first bytes of what a server sends, asked for once more; b"" where none come."""
+    options = {k: v for k, v in opening.options.items() if k != "format_whitelist"}
+    try:
+        with av.open(opening.url, format="data", container_options=options) as container:
+            return bytes(next(container.demux()))
+    except (av.error.FFmpegError, OSError, ValueError, StopIteration):
+        return b""
 
 
 def _trouble_of(opening: Opening, error: Exception) -> Trouble:

@@ -84,6 +84,7 @@ class Replayed:
                     source=number,
                     number=sent,
                     run=run,
+                    segment=run,
                     pts=int(index.pts[place]),
                     time_base=index.info.time_base,
                     arrived_ns=due_ns,

@@ -55,7 +55,7 @@ _KNOWN: Final = {
         is_lasting=True,
     ),
     "InvalidDataError": Trouble(
-        "what it sends is no video stream that is known here; playlists are not followed",
+        "what it sends is no video stream that is known here",
         "give the address of the stream itself",
     ),
 }
@@ -71,6 +71,23 @@ _BY_NUMBER: Final = {
         "there is no way to the host", "see whether it is up, and the network"
     ),
 }
+
+
+_PLAYLISTS: Final = {b"#EXTM3U": "an HLS playlist", b"<MPD": "a DASH manifest"}
+
+
+def playlist_trouble(head: bytes) -> Trouble | None:
+    """Return what is wrong where an answer that begins so names other addresses to be read."""
+    kind = next((kind for mark, kind in _PLAYLISTS.items() if mark in head), None)
+    if kind is None:
+        return None
+    return Trouble(
+        f"it sends {kind}, which is not read: it names further addresses, on any host, and no "
+        "option of FFmpeg keeps it to this one",
+        "give the stream's own address, such as the camera's rtsp://; or have it read by ffmpeg -i "
+        "ADDRESS -c copy -f mpegts udp://127.0.0.1:5000, and give udp://127.0.0.1:5000",
+        is_lasting=True,
+    )
 
 
 def trouble_of(error: Exception) -> Trouble:

@@ -8,6 +8,7 @@ import psutil
 import torch
 
 from headrace.errors import BackendError, first_line
+from headrace.models.compute import LARGEST
 from headrace.models.memory_peaks import KnownPeaks, bytes_per_frame, predicted_peak
 from headrace.models.model import Model
 from headrace.models.out_of_memory import is_out_of_memory
@@ -15,8 +16,6 @@ from headrace.models.precision import Device
 from headrace.models.prepare import warm_up
 from headrace.runtime.clock import Clock
 
-LARGEST: Final = 256
-"""Frames in a batch, above which none is tried: each waits for all of them."""
 _ENOUGH: Final = 0.95
 """Of the best rate: the smallest batch that reaches it is taken, since it needs less memory."""
 _TURNS: Final = 2

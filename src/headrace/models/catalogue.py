@@ -1,6 +1,7 @@
 """The models of torchvision: by task and name, with the weights there are and what they take."""
 
 import difflib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -28,6 +29,13 @@ AS_THEY_ARE: Final = InputSpec(
 came."""
 _SERVED_BY: Final = {"detection": ", for headrace annotate"}
 _SHOWN = 3
+_NEAR: Final = 0.75
+"""Likeness, by difflib, from which a name may be a slip of the hand: resnet5O, vgg12."""
+_CHECKPOINT: Final = re.compile(r"\.(pth?|ckpt|tar)$", re.I)
+_OWN: Final = (
+    "any other model, also TorchScript or ONNX, you load in Python yourself: "
+    "headrace.live(source, model), or --model module:function of headrace extract features"
+)
 _CLIP_FRAMES: Final = {"s3d": 128, "swin3d_t": 32, "swin3d_s": 32, "swin3d_b": 32}
 """Frames of the clips that torchvision's accuracy was measured with; 16 for the others."""
 
@@ -48,7 +56,7 @@ def task_of(name: str) -> Task:
         if name in names_of(task):
             return task
     known = [name for task in get_args(Task) for name in names_of(task)]
-    raise ConfigError(f"torchvision has no model {name!r}; {_close(name, known)}")
+    raise ConfigError(f"torchvision has no model {name!r}; {_advice(name, known)}")
 
 
 def check_name(name: str, task: Task) -> None:
@@ -60,7 +68,7 @@ def check_name(name: str, task: Task) -> None:
     but = f" (it is a {others[0]} model{_SERVED_BY.get(others[0], '')})" if others else ""
     module = "" if task == "classification" else f"torchvision.models.{task}"
     raise ConfigError(
-        f"torchvision has no {task} model {name!r}{but}; {_close(name, known)} "
+        f"torchvision has no {task} model {name!r}{but}; {_advice(name, known)} "
         f"({len(models.list_models(module=_MODULES[task]))} in "
         f"torchvision.models.list_models({module}))"
     )
@@ -102,6 +110,12 @@ def input_of(name: str, preset: WeightsEnum) -> InputSpec:
     )
 
 
-def _close(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=_SHOWN) or known[:_SHOWN]
-    return f"did you mean {', '.join(close)}?"
+def _advice(name: str, known: Sequence[str]) -> str:
+    typed = name.lower()
+    close = difflib.get_close_matches(typed, known, n=_SHOWN, cutoff=_NEAR)
+    close = close or [each for each in known if typed and each.startswith(typed)][:_SHOWN]
+    if close:
+        return f"did you mean {', '.join(close)}?"
+    is_file = _CHECKPOINT.search(name)
+    file = f"a state dict for one of its models goes to --weights {name}; " if is_file else ""
+    return f"{file}`headrace models` lists its models; {_OWN}"

@@ -1,14 +1,18 @@
-"""Where a model runs and how: device, precision, compilation, memory layout, warm-up."""
+"""Where a model runs and how: device, precision, compilation, memory layout, warm-up.
+
+Loads no PyTorch, so that what is wrong with options is found before that.
+"""
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import Final, get_args
 
-import torch
-
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import ConfigError
 from headrace.models.precision import Device, Precision
-from headrace.runtime.gpus import why_no_gpu
 from headrace.sizes import check_integers
+
+LARGEST: Final = 256
+"""Frames in a batch, above which none is tried where the batch size is chosen: each waits for all
+of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,24 +55,19 @@ class Compute:
         """Where batches must lie when they go in."""
         return self.device if self.split_layer is None else "cpu"
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype that autocast computes in, where it does."""
-        dtype: torch.dtype = getattr(torch, self.precision)
-        return dtype
 
+def layer_of(split_point: str, model_name: str) -> str:
+    """Return the layer that "resnet50:layer3", or "layer3" alone, names.
 
-def check_available(compute: Compute, asked: str = "device cuda") -> None:
-    """Raise BackendError where this machine has not what was asked for, in the words of `asked`."""
-    if compute.device == "cpu":
-        return
-    if not torch.cuda.is_available():
-        raise BackendError(
-            f"{asked} was asked for, and PyTorch sees no CUDA device: {why_no_gpu()}; or use "
-            "--device cpu"
+    Raises:
+        ConfigError: it is of another model, or empty.
+    """
+    name, colon, layer = split_point.rpartition(":")
+    if colon and name != model_name:
+        raise ConfigError(
+            f"the split point {split_point} is of {name or 'no model'}, and the model is "
+            f"{model_name}; give {model_name}:{layer or 'LAYER'}"
         )
-    if compute.precision == "bfloat16" and not torch.cuda.is_bf16_supported():
-        raise BackendError(
-            f"precision bfloat16 was asked for, and {torch.cuda.get_device_name()} has none; "
-            "use float16"
-        )
+    if not layer:
+        raise ConfigError(f"the split point {split_point!r} names no layer; give MODEL:LAYER")
+    return layer

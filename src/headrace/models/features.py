@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from headrace.errors import ConfigError
+from headrace.models.value_words import value_words
 
 _SHOWN = 3
 
@@ -61,7 +62,7 @@ class LayerTap(nn.Module):
             first = output[0] if isinstance(output, tuple | list) and output else output
             if not isinstance(first, torch.Tensor):
                 raise ConfigError(
-                    f"layer {layer} gives {type(first).__name__}, not a tensor; "
+                    f"layer {layer} gives {value_words(first)}, not a tensor; "
                     "choose a layer inside it"
                 )
             # What follows may work in place: ReLU does.

@@ -24,6 +24,7 @@ class FixedBatch(nn.Module):
     ) -> None:
         """Run `module` on batches of `batch_size`, along their first dimension, in a layout."""
         super().__init__()
+        self.training = module.training
         self.module = module
         self.batch_size = batch_size
         self.layout = layout

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import nn
 
+from headrace.models.available import autocast_dtype
 from headrace.models.compute import Compute
 from headrace.preprocess.spec import InputSpec
 
@@ -60,7 +61,7 @@ class Model(Generic[Result]):
             stack.enter_context(torch.inference_mode())
             if compute.precision != "float32":
                 for device in {compute.device, compute.entry_device}:
-                    stack.enter_context(torch.autocast(device, dtype=compute.dtype))
+                    stack.enter_context(torch.autocast(device, dtype=autocast_dtype(compute)))
             yield
 
 

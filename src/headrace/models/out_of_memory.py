@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import torch
 
 from headrace.decode.resting_codecs import RESTING
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import BackendError, ConfigError, in_one_line
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
@@ -38,7 +38,7 @@ def fitting_memory(name: str) -> Iterator[None]:
         causes = [each for each in (error, error.__cause__) if is_out_of_memory(each)]
         if not causes:
             raise
-        words = (str(causes[0]).strip() or "no memory is left").splitlines()[0]
+        words = in_one_line(str(causes[0])) or "no memory is left"
         raise BackendError(
             f"{name} does not fit into the memory of this machine: {words}; use a smaller model, "
             "or end other programs"

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from headrace.errors import BackendError, first_line
-from headrace.models.compute import Compute, check_available
+from headrace.models.available import check_available
+from headrace.models.compute import Compute
 from headrace.models.fixed_batch import FixedBatch
 from headrace.models.model import Model, Result, channels_last
 from headrace.models.split import SplitModule

@@ -9,6 +9,7 @@ import torchvision
 from torch import fx, nn
 
 from headrace.errors import ConfigError, first_line
+from headrace.models.evaluation_mode import evaluation_mode
 from headrace.models.precision import Device
 
 _SHOWN: Final = 3
@@ -20,9 +21,10 @@ _NO_GRAPH: Final = (RuntimeError, ValueError, TypeError, LookupError, AttributeE
 class SplitModule(nn.Module):
     """A model in two parts: up to and with one of its layers, and what follows that layer.
 
-    Its parts hold the layers of the model itself, not copies, and compute what it computes. What
-    the second part needs of the first (the layer's output, of a layer inside a residual block also
-    what goes round it) is carried over, on two devices.
+    Its parts hold the layers of the model itself, not copies, in the mode they have, and compute
+    what it computes in evaluation mode: call `eval()` on either. What the second part needs of the
+    first (the layer's output, of a layer inside a residual block also what goes round it) is
+    carried over, on two devices.
     """
 
     def __init__(self, module: nn.Module, layer: str) -> None:
@@ -33,6 +35,7 @@ class SplitModule(nn.Module):
                 be cut there.
         """
         super().__init__()
+        self.training = module.training
         graph = _graph(module)
         self.first, self.second = _cut(module, graph, layer)
         self.layer = layer
@@ -71,26 +74,10 @@ def cut_points(module: nn.Module) -> list[str]:
     return [layer for layer, found in ends.items() if isinstance(found, fx.Node)]
 
 
-def layer_of(split_point: str, model_name: str) -> str:
-    """Return the layer that "resnet50:layer3", or "layer3" alone, names.
-
-    Raises:
-        ConfigError: it is of another model, or empty.
-    """
-    name, colon, layer = split_point.rpartition(":")
-    if colon and name != model_name:
-        raise ConfigError(
-            f"the split point {split_point} is of {name or 'no model'}, and the model is "
-            f"{model_name}; give {model_name}:{layer or 'LAYER'}"
-        )
-    if not layer:
-        raise ConfigError(f"the split point {split_point!r} names no layer; give MODEL:LAYER")
-    return layer
-
-
 def _graph(module: nn.Module) -> fx.Graph:
     try:
-        return fx.Tracer(autowrap_modules=(torchvision.ops,)).trace(module)
+        with evaluation_mode(module):
+            return fx.Tracer(autowrap_modules=(torchvision.ops,)).trace(module)
     except _NO_GRAPH as error:
         raise ConfigError(
             "the model cannot be cut: what it computes depends on the values of its tensors, so "
@@ -143,7 +130,10 @@ def _cut(module: nn.Module, graph: fx.Graph, layer: str) -> tuple[nn.Module, nn.
     known = {node: second.placeholder(f"crossing_{k}") for k, node in enumerate(needed)}
     for node in [*weights, *after]:
         known[node] = second.node_copy(node, known.__getitem__)
-    parts = fx.GraphModule(module, first).eval(), fx.GraphModule(module, second).eval()
+    parts = fx.GraphModule(module, first), fx.GraphModule(module, second)
+    own = set(module.modules())
+    for made in {inner for part in parts for inner in part.modules()} - own:
+        made.training = module.training
     _check_apart(*parts, layer)
     return parts
 

@@ -20,13 +20,13 @@ class GopLengths(Record):
 
 
 class SourceSummary(Record):
-    """The video as it was found."""
+    """The video as it was found; of one that could not be opened, only its path and content."""
 
     path: Text
     codec: str
-    height: PositiveInt
-    """Of the coded picture, before rotation."""
-    width: PositiveInt
+    height: NonNegativeInt
+    """Of the coded picture, before rotation; 0 of a video that could not be opened."""
+    width: NonNegativeInt
     frame_rate: Fraction
     """Average, frames per second."""
     frames: NonNegativeInt
@@ -43,6 +43,11 @@ class SourceSummary(Record):
     content: Text | None = None
     """What is in the file: the same for two files that hold the same; see `content_digest`. None
     where it could not be read, and in records made before headrace kept it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it could be opened."""
+        return self.height > 0
 
 
 def with_content(videos: Sequence[SourceSummary]) -> tuple[SourceSummary, ...]:
@@ -77,7 +82,7 @@ class LostFrame(Record):
     """A frame that was asked for and is damaged, or a whole video: left out, or shown anyway."""
 
     input: NonNegativeInt = 0
-    """Which of the session's inputs."""
+    """Which of the session's inputs, where there are inputs; else which of the pictures."""
     index: NonNegativeInt | None
     """None: the whole video."""
     pts_seconds: float | None

@@ -9,7 +9,7 @@ from headrace.profiling.steps import Step
 from headrace.runtime.recent import Recent
 
 _NUMBERS: Final = tuple(field.name for field in fields(Step) if field.name != "work_ms")
-_WHOLE: Final = frozenset(["step", "input", "first_index", "frames"])
+_WHOLE: Final = frozenset(["step", "input", "first_index", "frames", "segment"])
 
 
 class LatestSteps:
@@ -45,6 +45,6 @@ class LatestSteps:
 
 
 def _value(name: str, number: float) -> Any:
-    if name in _WHOLE:
-        return int(number)
-    return None if math.isnan(number) else number
+    if math.isnan(number):
+        return None
+    return int(number) if name in _WHOLE else number

@@ -45,8 +45,8 @@ class EventRecord(Record):
     source: NonNegativeInt | None
     """Place in the session's sources; None: no source, but a sink."""
     kind: Text
-    """`joined`, `stalled`, `resumed`, `disconnected`, `reconnected`, `resized`, `dropped`, `ended`,
-    `failed`."""
+    """`joined`, `stalled`, `resumed`, `disconnected`, `reconnected`, `resized`, `timestamps`,
+    `dropped`, `ended`, `failed`."""
     words: Text
     """For a reader."""
     frames: NonNegativeInt = 0

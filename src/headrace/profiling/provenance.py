@@ -14,6 +14,8 @@ from pydantic import (
     PositiveInt,
 )
 
+from headrace.masking import masked
+
 Scalar = str | int | float | bool | None
 UtcTime = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
 
@@ -24,6 +26,8 @@ def _encodable(text: object) -> object:
 
 
 Text = Annotated[str, BeforeValidator(_encodable)]
+CommandLine = tuple[Annotated[Text, AfterValidator(masked)], ...]
+"""One argument each; passwords in addresses are left out, whoever makes the record."""
 
 
 class Record(BaseModel):
@@ -83,7 +87,7 @@ class Provenance(Record):
     """When it began."""
     pid: PositiveInt | None = None
     """Of the process that ran it; None in records made before headrace kept it."""
-    command: tuple[Text, ...]
+    command: CommandLine
     """The command line, one argument each."""
     configuration: dict[str, Text | int | float | bool | None]
     """Every option in force, defaults included, by its name with underscores."""

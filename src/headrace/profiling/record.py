@@ -3,21 +3,27 @@
 import csv
 import io
 import re
+from datetime import timedelta
 from typing import Final
 
 from headrace.profiling.session import Session
 from headrace.profiling.stages import ROLES, Role
+from headrace.profiling.steps import Step
+from headrace.runtime.clock import iso_text
 
 _FIRST: Final[tuple[Role, ...]] = ("decode", "preprocess", "model")
 """Roles whose columns tools look for; they are there, if empty, in every table."""
 
+_OF_LIVE: Final = ("source", "segment", "arrival_time", "capture_time")
 _LONGEST_MODEL_NAME = 100
 
 
 def metrics_columns(session: Session) -> tuple[str, ...]:
     """Return the header: first what tools look for, then the rest.
 
-    Of a training, forward, backward and optimizer, which make up `exec`, follow at the end. `Step`
+    Of a training, forward, backward and optimizer, which make up `exec`, follow at the end; of what
+    came as it came, source, segment and wall times of arrival and of capture, which are empty where
+    they are not known, and where a step holds frames of several sources. `Step`
     says what each holds; a name ends in `_latency_ms` because tools that read these files
     look for it, though a stage at full speed has a service time only.
     """
@@ -29,6 +35,7 @@ def metrics_columns(session: Session) -> tuple[str, ...]:
         *dict.fromkeys(map(_column, others)),
         *("started_ms", "input"),
         *(f"{name}_latency_ms" for name in _parts(session)),
+        *(_OF_LIVE if session.started is not None else ()),
     )
 
 
@@ -55,9 +62,24 @@ def metrics_csv(session: Session) -> str:
                 "input": row.input,
                 **{_column(role): f"{milliseconds:.3f}" for role, milliseconds in work.items()},
                 **{f"{name}_latency_ms": f"{row.work_ms[name]:.3f}" for name in parts},
+                **_arrival(session, row),
             }
         )
     return table.getvalue()
+
+
+def _arrival(session: Session, row: Step) -> dict[str, str]:
+    start, arrived_ms, late_ms = session.started, row.arrived_ms, row.capture_latency_ms
+    if start is None or arrived_ms is None or row.segment is None:
+        return {}
+    moments_ms = {"arrival_time": arrived_ms}
+    if late_ms is not None:
+        moments_ms["capture_time"] = row.ended_ms - late_ms
+    return {
+        "source": session.sources[row.input].name,
+        "segment": str(row.segment),
+        **{name: iso_text(start + timedelta(milliseconds=ms)) for name, ms in moments_ms.items()},
+    }
 
 
 def _parts(session: Session) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from headrace.profiling.flow import ItemCounts, QueueRecord, Share, StageRecord
 from headrace.profiling.inputs import DecodeCounters, LostFrame, SourceSummary
 from headrace.profiling.live import EventRecord, SourceRecord
 from headrace.profiling.loader import LoaderRecord
-from headrace.profiling.provenance import Provenance, Record, Text
+from headrace.profiling.provenance import Provenance, Record, Text, UtcTime
 from headrace.profiling.setup import Alternative, Setup, StartUpPart
 from headrace.profiling.steps import Steps
 from headrace.profiling.training import TrainingRecord
@@ -47,6 +47,9 @@ class Session(Record):
     pace: Pace = "full_speed"
     """What set the pace: the pipeline itself, the timetable of a file played in real time, a
     live source, or its capture clock. At full speed there is no latency, only service time."""
+    started: UtcTime | None = None
+    """Wall time of the start of the run; None at full speed, and in records made before headrace
+    kept it."""
     outcome: Outcome
     error: Text | None = None
     """Why it failed, in the words the user saw."""

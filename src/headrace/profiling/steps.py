@@ -42,6 +42,9 @@ class Step:
     capture_latency_ms: float | None = None
     """From the capture of its newest frame, by the sender's clock, until it came out; None where
     the sender tells none. Negative where the two clocks differ by more than the latency."""
+    segment: int | None = None
+    """Timeline of the source that the pts of its frames count on, from 0: the next one begins with
+    a reconnection. None at full speed, and where its frames are of several."""
     loss: float | None = None
     """Training loss; None at inference. May be NaN or infinite: a run that diverged is kept."""
 
@@ -67,7 +70,7 @@ _COLUMNS = (
     "arrived_ms",
     "loss",
 )
-_OPTIONAL = ("oldest_arrived_ms", "capture_latency_ms")
+_OPTIONAL = ("oldest_arrived_ms", "capture_latency_ms", "segment")
 """Columns that are empty where no step has a value."""
 
 
@@ -92,6 +95,8 @@ class Steps(BaseModel):
     """Empty where each step has one frame."""
     capture_latency_ms: tuple[float | None, ...] = ()
     """Empty where no sender told its clock."""
+    segment: tuple[NonNegativeInt | None, ...] = ()
+    """Empty at full speed, and in records made before headrace kept it."""
 
     @classmethod
     def of(cls, rows: Iterable[Step]) -> Self:

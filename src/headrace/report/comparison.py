@@ -1,12 +1,14 @@
-"""A comparison of runs as text and as a page: what differs around them first, then the figures."""
+"""A comparison of runs as text and as a page: verdict, what differs around them, figures."""
 
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 from textwrap import wrap
 from typing import Any, Final
 
 import plotly.graph_objects as go
 
+from headrace.profiling.comparison.circumstances import command_without_out
 from headrace.profiling.comparison.comparison import Comparison, Difference, RunComparison
 from headrace.profiling.comparison.figures import Unit
 from headrace.profiling.findings.finding import Finding
@@ -14,12 +16,22 @@ from headrace.profiling.provenance import Provenance
 from headrace.report.drawing import MARK, PLAIN, Chart, draw, label
 from headrace.report.numbers import counted, decimal, gibibytes, milliseconds
 from headrace.report.page import render_page
-from headrace.report.text import aligned, finding_lines, machine_rows, printable
+from headrace.report.text import (
+    aligned,
+    banner_lines,
+    finding_lines,
+    machine_rows,
+    printable,
+)
 
 _PAGE: Final = "comparison.html.j2"
 _WIDTH: Final = 80
 _WIDEST: Final = 24
 """Characters of a value beside another in text; more are on the page."""
+_WITH_OUT: Final = (("run",), ("retrain",))
+"""Commands whose results go to the folder of `--out`."""
+_THROUGHPUT: Final = "Throughput"
+_UNSHOWN: Final = ("no difference shown", "cannot be told")
 HEADS: Final = ("figure", "change", "95 % interval", "verdict")
 READING: Final = (
     "The interval holds the true change in 95 of 100 comparisons, as far as steps tell: blocks of "
@@ -30,12 +42,11 @@ READING: Final = (
 
 
 def render_comparison_text(comparison: Comparison) -> str:
-    """What differs around the runs, then their figures, for a console; ends in a newline."""
-    base = comparison.names[0]
-    lines = [f"{', '.join(comparison.names[1:])} against {base}", ""]
-    for run in comparison.runs:
+    """The verdict, what differs around the runs, their figures; ends in a newline."""
+    base, lines = comparison.names[0], list[str]()
+    for run, found in zip(comparison.runs, conclusions(comparison), strict=True):
+        lines += [*banner_lines(" ".join(run.disturbances)), *finding_lines((found,))]
         lines += [*_circumstance_lines(run, base), *_figure_lines(run, base)]
-        lines += finding_lines((conclusion(run, base),))
     lines += wrap(READING, _WIDTH)
     return "\n".join(map(printable, lines)).rstrip() + "\n"
 
@@ -48,7 +59,10 @@ def render_comparison(comparison: Comparison) -> str:
         tuple(_chart(run, base, k) for k, run in enumerate(comparison.runs)),
         comparison=comparison,
         base=base,
-        runs=[(run, conclusion(run, base), _rows(run)) for run in comparison.runs],
+        runs=[
+            (run, found, _rows(run))
+            for run, found in zip(comparison.runs, conclusions(comparison), strict=True)
+        ],
         heads=HEADS,
         reading=READING,
         provenances=[
@@ -58,10 +72,42 @@ def render_comparison(comparison: Comparison) -> str:
     )
 
 
+def conclusions(comparison: Comparison) -> list[Finding]:
+    """What the figures of each run show, in a sentence, with those that differ as evidence."""
+    base, first = comparison.names[0], comparison.provenances[0]
+    return [
+        _disturbed(run, base, (first, made)) if run.disturbances else conclusion(run, base)
+        for run, made in zip(comparison.runs, comparison.provenances[1:], strict=True)
+    ]
+
+
+def _disturbed(run: RunComparison, base: str, made: tuple[Provenance, Provenance]) -> Finding:
+    """What is left to say where other programs took the processor."""
+    measured = [each for each in run.differences if each.interval and each.name == _THROUGHPUT]
+    return Finding(
+        headline=f"Cannot be told whether {run.name} is faster or slower than {base}: other "
+        "programs took the processor.",
+        evidence=tuple(f"As measured, {_changed(each)} frames per second." for each in measured),
+        change="Repeat both when the machine is quiet, or in turns, and see whether all turns "
+        f"agree{_in_turns((base, run.name), made)}",
+    )
+
+
+def _in_turns(names: tuple[str, str], made: tuple[Provenance, Provenance]) -> str:
+    """The commands that repeat two runs in turns; nothing where they have no folder to name."""
+    if any(each.command[1:2] not in _WITH_OUT for each in made):
+        return "."
+    commands = [
+        f"{shlex.join(command_without_out(each))} --out {shlex.quote(PurePath(name).name)}_$k"
+        for name, each in zip(names, made, strict=True)
+    ]
+    return f": for k in 1 2 3; do {'; '.join(commands)}; done"
+
+
 def conclusion(run: RunComparison, base: str) -> Finding:
-    """What the figures show, in a sentence, with those that differ as evidence."""
+    """What the figures of an undisturbed run show."""
     shown = [each for each in run.differences if each.verdict in ("better", "worse")]
-    throughput = next((each for each in run.differences if each.name == "Throughput"), None)
+    throughput = next((each for each in run.differences if each.name == _THROUGHPUT), None)
     if throughput in shown and throughput is not None:
         how = "faster" if throughput.verdict == "better" else "slower"
         headline = f"{run.name} is {how} than {base}: {_changed(throughput)} frames per second."
@@ -165,7 +211,7 @@ def _chart(run: RunComparison, base: str, place: int) -> Chart:
         mode="markers",
         marker={
             "size": 9,
-            "color": [PLAIN if each.verdict == "no difference shown" else MARK for each in shown],
+            "color": [PLAIN if each.verdict in _UNSHOWN else MARK for each in shown],
         },
         error_x={
             "type": "data",

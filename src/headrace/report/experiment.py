@@ -1,7 +1,9 @@
 """An experiment as a page of HTML and as text for the console."""
 
 import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.provenance import Machine, Provenance
@@ -10,6 +12,7 @@ from headrace.report.numbers import counted, gibibytes
 from headrace.report.page import render_page
 from headrace.report.text import (
     aligned,
+    banner_lines,
     configuration_rows,
     finding_lines,
     gpu_words,
@@ -18,6 +21,17 @@ from headrace.report.text import (
 )
 
 _PAGE = "experiment.html.j2"
+
+Row = TypeVar("Row")
+Shown = TypeVar("Shown", contravariant=True)
+
+
+@dataclass(frozen=True)
+class Column(Generic[Shown]):
+    """One column of an experiment's table."""
+
+    head: str
+    cell: Callable[[Shown], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +44,15 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
+def table(columns: Sequence[Column[Row]], rows: Sequence[Row], reading: str) -> Table:
+    """Return rows as text."""
+    return Table(
+        reading=reading,
+        heads=tuple(column.head for column in columns),
+        rows=tuple(tuple(column.cell(row) for column in columns) for row in rows),
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExperimentPage:
     """What was found, and what it was found with."""
@@ -37,9 +60,13 @@ class ExperimentPage:
     name: str
     """As the command line calls it: `bench workers`."""
     title: str
-    """What was measured of what."""
+    """What was measured of what; or the verdict."""
+    is_title_verdict: bool = False
+    """Whether the title is the verdict, so that no finding stands above the others."""
     findings: tuple[Finding, ...]
     """The answer first."""
+    banner: str | None = None
+    """What stands above all else: that the machine was busy."""
     charts: tuple[Chart, ...]
     table: Table
     provenance: Provenance
@@ -66,7 +93,8 @@ def render_experiment_text(page: ExperimentPage) -> str:
     heads, rows = page.table.heads, page.table.rows
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     cells = [[c.rjust(w) for c, w in zip(row, widths, strict=True)] for row in (heads, *rows)]
-    lines = [page.title, "", *aligned(cells), "", *finding_lines(page.findings)]
+    lines = [*banner_lines(page.banner), page.title, ""]
+    lines += [*aligned(cells), "", *finding_lines(page.findings)]
     return "\n".join(map(printable, lines)).rstrip() + "\n"
 
 

@@ -16,7 +16,7 @@ SESSION = "session.json"
 REPORT = "report.html"
 _OURS: Final = re.compile(
     r"annotated[0-9.-]*\.mp4|predictions\.(jsonl|parquet)|M_[\w.-]+_P_\d+_metrics\.csv"
-    r"|boxes\.parquet|coco\.json|trace\.json\.gz"
+    r"|boxes\.parquet|coco\.json|trace\.json\.gz|report\.html"
 )
 """What a run calls its files; all else in a folder is the user's."""
 
@@ -40,6 +40,18 @@ def write_run(session: Session, folder: Path) -> Session:
     write_whole(folder / REPORT, render_html(session))
     _remove_older(folder, before, session)
     return session
+
+
+def write_checkpoint(session: Session, folder: Path) -> None:
+    """Write the record of a run that goes on into `folder`, in place of an older run's files.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    before = _written_before(folder)
+    session = session.model_copy(update={"outputs": (*session.outputs, SESSION)})
+    session.save(folder / SESSION)
+    _remove_older(folder, before, session)
 
 
 def _written_before(folder: Path) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ import shlex
 from typing import Final
 
 from headrace.profiling.findings.loads import stage_loads
+from headrace.profiling.findings.other_programs import busy_banner
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.inputs import SourceSummary
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.charts import charts
-from headrace.report.losses import lost_rows
+from headrace.report.losses import lost_rows, lost_words
 from headrace.report.numbers import counted, decimal, seconds
 from headrace.report.page import render_page
 from headrace.report.text import configuration_rows, machine_rows, title
@@ -40,6 +41,7 @@ def render_html(session: Session) -> str:
         session=session,
         metrics=metrics,
         findings=find(session),
+        banner=busy_banner(session.others_cpu_share),
         totals=totals(session, metrics),
         ratio=cost_ratio(metrics),
         loads=stage_loads(session),
@@ -51,7 +53,8 @@ def render_html(session: Session) -> str:
         machine=machine_rows(session.provenance.machine),
         configuration=configuration_rows(session.provenance.configuration),
         p95_samples=P95_SAMPLES,
-        lost=lost_rows(session.lost),
+        lost=lost_rows(session),
+        lost_words=lost_words(session),
         lost_shown=_LOST_SHOWN,
         worker_heads=HEADS,
         workers=worker_rows(session),
@@ -73,6 +76,9 @@ def _spreads(session: Session, metrics: Metrics) -> list[tuple[str, Distribution
 
 def _source_rows(source: SourceSummary) -> list[tuple[str, str]]:
     """Label and value of what is known about a video."""
+    content = [("Content", source.content)] if source.content else []
+    if not source.is_open:
+        return [("File", source.path), ("Codec", "not known: it could not be opened"), *content]
     rate = f"{float(source.frame_rate):.6g} frames/s"
     traits = [
         "B-frames" if source.has_b_frames else "no B-frames",
@@ -87,7 +93,7 @@ def _source_rows(source: SourceSummary) -> list[tuple[str, str]]:
         ("Counted by", "its packets" if source.counted_by == "packets" else "decoding it all"),
         ("Frame rate", rate),
         ("Traits", ", ".join(traits)),
-        *([("Content", source.content)] if source.content else []),
+        *content,
     ]
     if source.gop is not None:
         gop = source.gop

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.profiling.findings.finding import Finding, listing
+from headrace.profiling.findings.other_programs import busy_banner
 from headrace.profiling.stages import ROLES, Role
 from headrace.report.drawing import PLAIN, ROLE_COLORS, Chart, bar, draw, label
 from headrace.report.experiment import (
@@ -15,6 +16,7 @@ from headrace.report.experiment import (
     render_experiment,
     render_experiment_text,
 )
+from headrace.report.losses import counted_by_kind
 from headrace.report.numbers import (
     count,
     counted,
@@ -24,7 +26,7 @@ from headrace.report.numbers import (
     percent,
     seconds,
 )
-from headrace.runs.launch.record import Figures, LaunchRecord, WorkerRecord, failed
+from headrace.runs.launch.record import Figures, LaunchRecord, WorkerRecord, end_words, failed
 from headrace.text_file import write_whole
 
 RECORD: Final = "launch.json"
@@ -60,14 +62,16 @@ def launch_page(record: LaunchRecord) -> ExperimentPage:
     """Return the workers beside each other, what was found about each, and with what."""
     return ExperimentPage(
         name="launch",
-        title=f"{counted(len(record.workers), 'worker')}: "
-        f"{listing([worker.name for worker in record.workers])}",
-        findings=(_together(record), *map(_finding, record.workers)),
+        title=_verdict(record),
+        is_title_verdict=True,
+        findings=(*_together(record), *map(_finding, record.workers)),
+        banner=busy_banner(record.others_cpu_share),
         charts=tuple(_charts(record)),
         table=Table(
             reading="Frames per second, service time and latency are those of each worker's own "
             "report, warm-up left out; CPU time is of its whole run, memory the most its process "
-            "ever had.",
+            "ever had. Others are other programs, the other workers among them: their share of "
+            "the processor time that was used on its cores.",
             **_cells(record),
         ),
         provenance=record.provenance,
@@ -82,7 +86,8 @@ def workers_csv(record: LaunchRecord) -> str:
         *("worker", "outcome", "exit_code", "model", "device", "batch_size", "frames"),
         *("wall_seconds", "fps", "service_ms_p50", "latency_base", "latency_ms_p50"),
         *("latency_ms_p95", *(f"{ROLES[role].column}_ms_per_frame" for role in roles)),
-        *("cpu_seconds", "peak_memory_bytes", "peak_gpu_bytes", "dropped", "lost"),
+        *("cpu_seconds", "peak_memory_bytes", "peak_gpu_bytes", "others_cpu_share"),
+        *("dropped", "lost", "lost_videos"),
         *("ready_seconds", "began_ms", "finding", "error", "folder"),
     ]
     writer = csv.DictWriter(table, names, restval="", lineterminator="\n")
@@ -101,36 +106,40 @@ def workers_csv(record: LaunchRecord) -> str:
     return table.getvalue()
 
 
-def _together(record: LaunchRecord) -> Finding:
-    """How they went together, and who did not."""
-    bad = failed(record.workers)
-    good = sum(worker.is_good for worker in record.workers)
+def _verdict(record: LaunchRecord) -> str:
+    """Who came to the end, and who did not."""
+    bad = [worker.name for worker in failed(record.workers)]
+    good = [worker.name for worker in record.workers if worker.is_good]
     if bad:
-        headline = f"{listing([worker.name for worker in bad])} did not come to the end."
-    elif good < len(record.workers):
-        headline = "All workers were stopped; what they did is kept."
-    else:
-        headline = f"{counted(good, 'worker')} came to the end."
-    evidence = [f"{worker.name}: {worker.error}" for worker in bad]
+        return f"{listing(bad)} did not come to the end{f'; {listing(good)} did' if good else ''}."
+    if len(good) < len(record.workers):
+        return "All workers were stopped; what they did is kept."
+    return f"{counted(len(good), 'worker')} came to the end: {listing(good)}."
+
+
+def _together(record: LaunchRecord) -> Iterator[Finding]:
+    """How crowded it was; nothing where fewer than two ran."""
     spread, together = record.start_spread_ms, record.together_seconds
-    if spread is not None:
-        evidence.append(f"They began within {decimal(spread)} ms of each other.")
-    if together is not None and record.longest_seconds:
-        share = together / record.longest_seconds
-        rest = "; the rest of it was less crowded, and its figures hold both"
-        evidence.append(
-            f"All of them ran at the same time for {seconds(together)}, {percent(share)} of the "
-            f"longest run{rest if share < _NEARLY_ALL else ''}."
-        )
-    return Finding(headline=headline, evidence=tuple(evidence))
+    if spread is None or together is None or not record.longest_seconds:
+        return
+    share = together / record.longest_seconds
+    rest = "; the rest of it was less crowded, and its figures hold both"
+    yield Finding(
+        headline=f"All of them ran at the same time for {seconds(together)}, {percent(share)} of "
+        f"the longest run{rest if share < _NEARLY_ALL else ''}.",
+        evidence=(f"They began within {decimal(spread)} ms of each other.",),
+    )
 
 
 def _finding(worker: WorkerRecord) -> Finding:
-    if worker.figures is None:
-        words = worker.error or "it left no figures"
-        return Finding(headline=f"{worker.name}: {worker.outcome}", evidence=(words,))
     found = worker.figures
-    return Finding(headline=f"{worker.name}: {found.finding}", change=found.change)
+    end = f"{worker.name} {end_words(worker)}" if failed([worker]) else ""
+    if found is None:
+        return Finding(headline=end or f"{worker.name}: it left no figures")
+    evidence = (f"{end}.",) if end else ()
+    return Finding(
+        headline=f"{worker.name}: {found.finding}", evidence=evidence, change=found.change
+    )
 
 
 def _charts(record: LaunchRecord) -> Iterator[Chart]:
@@ -204,8 +213,10 @@ def _columns(record: LaunchRecord) -> list[tuple[str, Any]]:
     columns.append(("memory", lambda f: _bytes(f.usage and f.usage.peak_memory_bytes)))
     if has_gpu:
         columns.append(("GPU memory", lambda f: _bytes(f.usage and f.usage.peak_gpu_bytes)))
+    if any(found.others_cpu_share is not None for found in shown):
+        columns.append(("others", lambda f: _share(f.others_cpu_share)))
     columns.append(("dropped", lambda f: count(f.dropped)))
-    columns.append(("damaged", lambda f: count(f.lost)))
+    columns.append(("damaged", lambda f: counted_by_kind(f.lost, f.lost_videos)))
     return [*columns, ("outcome", None)]
 
 
@@ -229,6 +240,10 @@ def _row(worker: WorkerRecord, record: LaunchRecord) -> tuple[str, ...]:
 
 def _ms(value: float | None) -> str:
     return _NONE if value is None else milliseconds(value)
+
+
+def _share(value: float | None) -> str:
+    return _NONE if value is None else percent(value)
 
 
 def _bytes(value: int | None) -> str:

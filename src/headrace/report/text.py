@@ -6,11 +6,12 @@ from textwrap import wrap
 
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.loads import StageLoad, stage_loads
+from headrace.profiling.findings.other_programs import busy_banner
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Gpu, Machine, Scalar
 from headrace.profiling.session import Session
-from headrace.report.losses import lost_rows
+from headrace.report.losses import lost_rows, lost_words
 from headrace.report.numbers import gibibytes, percent
 from headrace.report.timeline import timeline
 from headrace.report.totals import cost_ratio, totals
@@ -41,13 +42,13 @@ def render_text(session: Session) -> str:
 
     At most 100 columns wide, unless a name or an error is longer.
     """
-    metrics = Metrics.of(session)
+    metrics, findings = Metrics.of(session), find(session)
     ratio = cost_ratio(metrics)
     rows = [*totals(session, metrics), *([ratio] if ratio else [])]
     lines = [
-        _title(session),
-        "",
-        *finding_lines(find(session)),
+        *banner_lines(busy_banner(session.others_cpu_share)),
+        *_verdict(session, findings[0]),
+        *finding_lines(findings[1:]),
         "Totals",
         *listed([(row.label, row.value, row.reading) for row in rows]),
         "",
@@ -109,12 +110,26 @@ def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
     """Each finding with its evidence and an empty line after it, wrapped at 100 columns."""
     for finding in findings:
         yield from wrap(finding.headline, _WIDTH)
-        for line in finding.evidence:
-            yield from wrap(line, _WIDTH, initial_indent="  - ", subsequent_indent="    ")
-        if finding.change:
-            said = f"Try next: {finding.change}"
-            yield from wrap(said, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        yield from _below(finding)
+
+
+def banner_lines(banner: str | None) -> Iterator[str]:
+    """What stands above a verdict, with an empty line after it; nothing where there is none."""
+    if banner:
+        yield from wrap(banner, _WIDTH, initial_indent="! ", subsequent_indent="  ")
         yield ""
+
+
+def _below(finding: Finding) -> Iterator[str]:
+    for line in finding.evidence:
+        yield from wrap(line, _WIDTH, initial_indent="  - ", subsequent_indent="    ")
+    if finding.change:
+        said = f"Try next: {finding.change}"
+        # An option stays whole, so that it can be copied.
+        yield from wrap(
+            said, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+        )
+    yield ""
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -156,6 +171,13 @@ def _plain(source: str) -> str:
     """The name of a file; an address or a camera as it is."""
     is_file = "://" not in source and not source.startswith("/dev/")
     return PurePath(source).name or source if is_file else source
+
+
+def _verdict(session: Session, finding: Finding) -> Iterator[str]:
+    """Yield the verdict, then what it is about; what did not come to its end says so first."""
+    headline, about = wrap(finding.headline, _WIDTH), _title(session)
+    yield from [*headline, about] if session.outcome == "complete" else [about, "", *headline]
+    yield from _below(finding)
 
 
 def _title(session: Session) -> str:
@@ -215,12 +237,12 @@ def _timeline(session: Session) -> Iterator[str]:
 def _lost(session: Session) -> Iterator[str]:
     if not session.lost:
         return
-    yield "Damaged frames"
-    rows = lost_rows(session.lost)
+    yield f"Damaged: {lost_words(session)}"
+    rows = lost_rows(session)
     yield from listed([(row.what, row.at, row.cause) for row in rows[:_LOST_SHOWN]])
-    left = sum(row.frames for row in rows[_LOST_SHOWN:])
-    if left:
-        yield f"  and {left} more, listed in the session"
+    rest = session.lost[sum(row.frames for row in rows[:_LOST_SHOWN]) :]
+    if rest:
+        yield f"  and {lost_words(session, rest)} more, listed in the session"
     yield ""
 
 

@@ -8,6 +8,7 @@ from headrace.profiling.metrics import STABILITY_SECONDS, Metrics
 from headrace.profiling.session import Session
 from headrace.profiling.stages import Role
 from headrace.report.live_totals import live_totals
+from headrace.report.losses import lost_words
 from headrace.report.numbers import (
     TOO_SMALL,
     count,
@@ -69,10 +70,11 @@ def _frames(session: Session) -> Total:
 
 
 def _of_all(session: Session) -> str:
-    if not session.inputs:
+    opened = [video for video in session.inputs if video.is_open]
+    if not opened:
         return ""
-    videos = "the video" if len(session.inputs) == 1 else counted(len(session.inputs), "video")
-    return f", of {count(sum(video.frames for video in session.inputs))} in {videos}"
+    videos = "the video" if len(opened) == 1 else counted(len(opened), "video")
+    return f", of {count(sum(video.frames for video in opened))} in {videos}"
 
 
 def _wall_time(session: Session, metrics: Metrics) -> Total:
@@ -95,7 +97,7 @@ def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
     if metrics.fps_mean is None:
         return
     played = ""
-    rates = {video.frame_rate for video in session.inputs}
+    rates = {video.frame_rate for video in session.inputs if video.is_open}
     if len(rates) == 1 and session.kind != "extract":  # which leaves frames out by any rule
         speed = metrics.fps_mean / float(rates.pop()) * session.setup.stride
         played = f"; {decimal(speed)} × the speed the video plays at"
@@ -160,7 +162,7 @@ def _decoding(session: Session, metrics: Metrics) -> Iterator[Total]:
     if session.lost:
         yield Total(
             label="Damaged",
-            value=counted(len(session.lost), "frame"),
+            value=lost_words(session),
             reading="asked for and not decodable",
         )
 

@@ -7,6 +7,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from headrace.profiling.session import Session
+from headrace.profiling.training import TrainingRecord
 from headrace.report.drawing import MARK, PLAIN, Chart, draw
 from headrace.report.numbers import count, counted, decimal, percent
 from headrace.report.total import Total
@@ -37,8 +38,15 @@ def training_totals(session: Session) -> Iterator[Total]:
         label="Trained",
         value=counted(learnt.trained_parameters, "weight"),
         reading=f"of {count(session.setup.parameters or learnt.trained_parameters)}, on "
-        f"{counted(learnt.frames, 'frame')} of {counted(learnt.videos, 'video')}",
+        f"{_frames(session, learnt)} of {counted(learnt.videos, 'video')}",
     )
+
+
+def _frames(session: Session, learnt: TrainingRecord) -> str:
+    """Return how many frames were trained on: fewer than an epoch has, where it ended early."""
+    trained = sum(session.steps.frames)
+    all_frames = counted(learnt.frames, "frame")
+    return all_frames if trained >= learnt.frames else f"{count(trained)} of {all_frames}"
 
 
 def loss_chart(session: Session) -> Chart | None:

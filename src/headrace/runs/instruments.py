@@ -13,7 +13,8 @@ from headrace.profiling.step_trace import WARMUP_STEPS, StepTrace
 from headrace.profiling.steps import Step
 from headrace.profiling.tensorboard_log import TensorBoardLog
 from headrace.profiling.trace import NAME, Journey, write_trace
-from headrace.runs.marks import TRACE_STEPS, MarkOptions, nvtx_marks, opened_log
+from headrace.runs.marks import nvtx_marks, opened_log
+from headrace.runs.options import TRACE_STEPS, MarkOptions
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import Item
 from headrace.runtime.marks import NO_MARKS, Marks, SeveralMarks

@@ -2,20 +2,50 @@
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import get_args
+from typing import Final, get_args
 
 from headrace.decode.decoding import Decoding
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
 from headrace.models.box_choice import BoxChoice
-from headrace.models.compute import Compute
+from headrace.models.compute import Compute, layer_of
 from headrace.models.precision import Device, Precision
-from headrace.models.split import layer_of
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.provenance import Scalar
-from headrace.runs.marks import MarkOptions
 from headrace.sinks.predictions import PredictionFormat
 from headrace.sizes import check_integers
+
+TRACE_STEPS: Final = 20
+"""Steps in a trace: some megabytes at most, and a look at each kind of step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkOptions:
+    """What marks a run leaves for other tools; none by default, and then they cost nothing."""
+
+    nvtx: bool = False
+    """Whether NVTX ranges are made, for `nsys profile`; they need the extra `nvtx`."""
+    trace: bool = False
+    """Whether the first steps are written as a trace for Perfetto; those steps are slower."""
+    trace_steps: int | None = None
+    """Steps after the warm-up that a trace shows PyTorch's work of; None means 20."""
+    tensorboard: Path | None = None
+    """Folder of TensorBoard's logs, one folder in it for each run; needs the extra `tensorboard`.
+    A trace is put there, too."""
+
+    def __post_init__(self) -> None:
+        if self.trace_steps is not None and not self.trace:
+            raise ConfigError(f"trace_steps={self.trace_steps} needs a trace; add --trace")
+        check_integers(1, trace_steps=self.trace_steps)
+
+    def configuration(self) -> dict[str, Scalar]:
+        """Return every option in force, as a session records it."""
+        return {
+            "nvtx": self.nvtx,
+            "trace": self.trace,
+            "trace_steps": (self.trace_steps or TRACE_STEPS) if self.trace else None,
+            "tensorboard": None if self.tensorboard is None else str(self.tensorboard),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from headrace.sinks import annotated_pictures, box_table, coco, prediction_table
 from headrace.sinks.annotated import annotated_names
 from headrace.sinks.seen import SinkOf
 from headrace.text_file import partial_of
+from headrace.video.source import refuse_address
 
 HEAD: Final = "head.pt"
 """What a run that trains keeps."""
@@ -26,6 +27,7 @@ def claim(folder: Path, *sources: Path) -> None:
     Raises:
         ConfigError: it cannot be written, or an annotated video would replace a source.
     """
+    refuse_address(folder, is_output=True)
     probe = folder / ".headrace-write-test"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,6 +54,7 @@ def _remove_begun(folder: Path) -> None:
     for path in (
         *(partial_of(folder / name) for name in _BEGUN),
         *pictures.rglob(partial_of(Path("*")).name),
+        *folder.glob(partial_of(Path("annotated*.mp4")).name),
     ):
         path.unlink(missing_ok=True)
 

@@ -13,7 +13,7 @@ from headrace.decode.pictures import (
 )
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, MediaError
-from headrace.live.masking import masked
+from headrace.masking import masked
 from headrace.video.manifest import find_videos
 
 _SHOWN: Final = 3

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic
 
 from headrace.errors import BackendError
+from headrace.models.available import check_available
 from headrace.models.batch_size import BatchChoice, choose_batch_size
-from headrace.models.compute import Compute, check_available
+from headrace.models.compute import Compute
 from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model, Result
 from headrace.models.native import emulation

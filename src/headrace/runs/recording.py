@@ -1,20 +1,53 @@
 """From what a run left behind to the parts of its session."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from headrace.models.model import Model
 from headrace.models.smaller import smaller_model
 from headrace.profiling.flow import QueueRecord, StageRecord
+from headrace.profiling.latest_steps import LatestSteps
 from headrace.profiling.provenance import Provenance
+from headrace.profiling.session import Outcome
 from headrace.profiling.setup import Setup
-from headrace.profiling.steps import Step
+from headrace.profiling.steps import Step, Steps
+from headrace.profiling.usage import ProcessorShare
+from headrace.runs.instruments import Instruments
 from headrace.runs.options import ComputeOptions
 from headrace.runs.stages import SOURCE, STAGE_ROLES, Carrier, Shown
+from headrace.runtime.clock import Clock
 from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Run
 from headrace.runtime.stage import StageStatistics
+
+_WARMUP_STEPS: Final = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Going:
+    """A run that goes on: what a record of it, at any moment, is made of."""
+
+    made: Provenance
+    start_ns: int
+    clock: Clock
+    share: ProcessorShare
+    steps: list[Step] | LatestSteps
+    """So far."""
+    instruments: Instruments
+
+    def fields(self, outcome: Outcome, error: str | None) -> dict[str, Any]:
+        """Return the fields of a session that every run has, as they are now."""
+        return {
+            "provenance": self.made,
+            "outcome": outcome,
+            "error": error,
+            "wall_seconds": (self.clock.now_ns() - self.start_ns) / 1e9,
+            "others_cpu_share": self.share.of_others(),
+            "usage": self.share.used(),
+            "warmup_steps": _WARMUP_STEPS if len(self.steps) > 2 * _WARMUP_STEPS else 0,
+            "steps": Steps.of(self.steps),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +59,7 @@ class DecodeThreads:
     """Summed over the threads."""
 
     @classmethod
-    def of(cls, steps: Sequence[Step], threads: int) -> "DecodeThreads":
+    def of(cls, steps: Iterable[Step], threads: int) -> "DecodeThreads":
         """Return what they did for these steps."""
         busy_seconds = sum(step.work_ms[SOURCE] for step in steps) / 1e3
         return cls(threads=threads, busy_seconds=busy_seconds)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any
 
 from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
@@ -25,20 +25,22 @@ from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.session import Outcome, Session
 from headrace.profiling.setup import StartUpPart
-from headrace.profiling.steps import Step, Steps
+from headrace.profiling.steps import Step
 from headrace.profiling.usage import ProcessorShare
 from headrace.runs.alternatives import with_alternatives
+from headrace.runs.checkpoints import Checkpoints, OnRecord
 from headrace.runs.decoders import check_decoder, check_media, notes_on_decoding, try_decoder
 from headrace.runs.instruments import Instruments
-from headrace.runs.marks import MarkOptions
+from headrace.runs.marks import prepare_marks
 from headrace.runs.media import Media, Reader, open_media
-from headrace.runs.options import RunOptions
+from headrace.runs.options import MarkOptions, RunOptions
 from headrace.runs.outputs import claim, finishing
 from headrace.runs.place import computing_place
 from headrace.runs.purpose import purpose_of
 from headrace.runs.ready import backing_off, check_devices, fitted_batch, notes_on, ready_model
 from headrace.runs.recording import (
     DecodeThreads,
+    Going,
     setup_of,
     stages_and_queues,
     step_of,
@@ -47,11 +49,9 @@ from headrace.runs.stages import SOURCE, Carrier, Carriers, stages_of
 from headrace.runs.start import StartWatch
 from headrace.runs.trying import changed_options
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.pipeline import Pipeline, Run
 from headrace.sinks.seen import SinkOf
 from headrace.video.stream_index import StreamIndex
-
-_WARMUP_STEPS: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +81,8 @@ class Runner:
     """Where results go besides the files of the options; closed when the run ends."""
     before_start: Callable[[], None] = field(default=lambda: None)
     """Called when all is ready, right before the clock of the run starts: to begin with others."""
+    on_record: OnRecord | None = None
+    """Called in the thread that runs with the record so far, now and then; None: never."""
     clock: Clock = SYSTEM_CLOCK
 
     @classmethod
@@ -131,7 +133,7 @@ class Runner:
         check_decoder(options)
         purpose = purpose_of(options)
         purpose.check()
-        options.marks.prepare(watch)
+        prepare_marks(options.marks, watch)
         with watch.part("index"):
             media, notes = open_media(options, store)
         check_media(media, options)
@@ -219,6 +221,8 @@ class Runner:
         """
         with computing_place(self.options.compute):
             runner, session = self._until_it_fits(on_step)
+            if self.on_record is not None:
+                self.on_record(session)
             session = with_alternatives(
                 session,
                 runner._rehearsed,
@@ -276,55 +280,78 @@ class Runner:
         error: str | None = None
         ran_out = False
         steps: list[Step] = []
-        names = self._media.names
         instruments = Instruments(self.options.marks, self.options.output.out, made, self.clock)
+        going = Going(
+            made=made,
+            start_ns=start_ns,
+            clock=self.clock,
+            share=share,
+            steps=steps,
+            instruments=instruments,
+        )
         sinks = (*purpose_of(self.options).sinks(self.model, self.indexes), *self.sinks)
         batches = self._media.reader(self.options, self.decoding, self.clock, instruments.marks)
         carriers = self._carriers()
         run = self._line(batches, carriers, sinks).run(clock=self.clock, marks=instruments.marks)
+
+        record = partial(
+            self._session, going=going, run=run, batches=batches, carriers=carriers, sinks=sinks
+        )
+        checkpoints = Checkpoints(self.on_record, self.clock)
         try:
             with finishing(sinks), instruments, run:
                 for item in run:
                     steps.append(step_of(item, len(steps), start_ns))
                     instruments.add(item, steps[-1], run, source_number=self._planned(steps[-1]))
                     on_step(steps[-1])
+                    checkpoints.look(lambda: record("interrupted", None))
         except KeyboardInterrupt:
             outcome = "interrupted"
         except HeadraceError as failure:
             outcome, error = "failed", _words(failure)
             ran_out = is_out_of_memory(failure.__cause__)
-        decoding = DecodeThreads.of(steps, batches.threads)
+        return record(outcome, error), ran_out
+
+    def _session(
+        self,
+        outcome: Outcome,
+        error: str | None,
+        *,
+        going: Going,
+        run: Run,
+        batches: Reader,
+        carriers: Carriers,
+        sinks: Sequence[SinkOf[Any]],
+    ) -> Session:
+        """Return the record of a run that is over, or as far as it is."""
+        options, names = self.options, self._media.names
+        decoding = DecodeThreads.of(going.steps, batches.threads)
         stage_records, queue_records = stages_and_queues(
             run, decoding=decoding, carriers=carriers.by_stage()
         )
-        session = Session(
-            provenance=made,
+        return Session(
+            **going.fields(outcome, error),
             setup=setup_of(
-                self.options.compute,
+                options.compute,
                 self.model,
-                made,
-                stride=self.options.input.stride,
-                draws_video=self.options.output.video,
+                going.made,
+                stride=options.input.stride,
+                draws_video=options.output.video,
             ),
             inputs=tuple(map(summarize, self.indexes)),
-            outcome=outcome,
-            error=error,
-            wall_seconds=(self.clock.now_ns() - start_ns) / 1e9,
             startup=self.startup,
-            others_cpu_share=share.of_others(),
-            usage=share.used(),
-            warmup_steps=_WARMUP_STEPS if len(steps) > 2 * _WARMUP_STEPS else 0,
-            steps=Steps.of(steps),
             stages=stage_records,
             queues=queue_records,
             items=ItemCounts.of(run.flow()),
-            events=instruments.events(),
+            events=going.instruments.events(),
             decode=DecodeCounters(**vars(batches.counters)),
             lost=tuple(lost_frame(loss, names.index(loss.source)) for loss in batches.losses),
             notes=(*self.notes, *notes_on_decoding(batches)),
-            outputs=(*(name for sink in sinks for name in sink.outputs), *instruments.outputs),
+            outputs=(
+                *(name for sink in sinks for name in sink.outputs),
+                *going.instruments.outputs,
+            ),
         )
-        return session, ran_out
 
     def _rehearsed(self, changed: Mapping[str, Scalar], steps: int) -> float | None:
         """Run some steps with options changed; milliseconds per frame, None if it did not end."""
@@ -335,6 +362,7 @@ class Runner:
                 options=replace(options, marks=MarkOptions()),
                 sinks=(),
                 before_start=lambda: None,
+                on_record=None,
             )
             with computing_place(other.options.compute):
                 session, _ = other._attempt(lambda step: None)

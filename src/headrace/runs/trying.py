@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.profiling.findings.finding import Change, times
+from headrace.profiling.findings.other_programs import is_busy
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Scalar
@@ -56,15 +57,18 @@ def measured_gain(before: Session, after: Session) -> float | None:
     return rates[1] / rates[0]
 
 
-def in_words(trial: Trial, measured: float | None) -> str:
+def in_words(trial: Trial, before: Session, after: Session) -> str:
     """`--no-video: 1.9 times as fast; 2.1 times were predicted.`"""
+    measured = measured_gain(before, after)
     change = trial.change
     what = change.words.partition(":")[0]
     came = "too short to tell what it brought" if measured is None else _times(measured)
+    if measured and any(is_busy(each.others_cpu_share) for each in (before, after)):
+        came = f"cannot be told, for other programs took the processor; as measured, {came}"
     if change.gain is not None:
         predicted = f"{times(change.gain)} were predicted"
     elif change.most is not None:
-        predicted = f"at most {times(change.most)} were predicted"
+        predicted = f"less than {times(change.most)} was the bound, and no gain predicted"
     else:
         predicted = "nothing was predicted"
     return f"{what}: {came}; {predicted}."

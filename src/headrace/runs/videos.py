@@ -17,7 +17,7 @@ def open_videos(
     *,
     rate: Rate | None = None,
 ) -> tuple[tuple[StreamIndex, ...], tuple[str, ...]]:
-    """Return the indexes of the videos, and a sentence for each that was left out.
+    """Return the indexes of the videos, and a sentence for each that was left out, or is faulty.
 
     With a rate, sources are pictures in order.
 
@@ -31,12 +31,15 @@ def open_videos(
     open_one = scan_ahead(videos, store or IndexStore(), raises=on_error == "raise")
     for video in videos:
         try:
-            indexes.append(open_one(video))
+            index = open_one(video)
         except MediaError as error:
             if on_error == "raise":
                 raise
             first = first or error
             notes.append(f"left out: {error}")
+        else:
+            indexes.append(index)
+            notes += [f"{video}: {problem}" for problem in index.problems]
     if first is not None and not indexes:
         raise first
     return tuple(indexes), tuple(notes)

@@ -66,6 +66,16 @@ def bind(cores: frozenset[int]) -> None:
         ConfigError: `cores` is empty, or the calling thread may not run on one of them.
         BackendError: This system cannot bind a process to cores.
     """
+    check_available(cores)
+    _spread(cores)
+
+
+def check_available(cores: frozenset[int]) -> None:
+    """Check that this process may run on `cores`.
+
+    Raises:
+        ConfigError, BackendError: as `bind`.
+    """
     if not can_bind():
         raise BackendError(
             f"cores {_listed(cores)} were asked for, but this system cannot bind a process to "
@@ -77,7 +87,6 @@ def bind(cores: frozenset[int]) -> None:
             f"cores {_listed(cores) or 'none'} were asked for; this process may use "
             f"{_listed(available)}"
         )
-    _spread(cores)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, last_words
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 """What goes between a child and its parent: as text, so that it cannot run anything."""
@@ -101,7 +101,7 @@ class Ending:
             return f"{self.name} failed: {self.error}"
         code = self.exit_code or 0
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        last = self.tail.rstrip().rpartition("\n")[2]
+        last = last_words(self.tail)
         return f"{self.name} ended {how}" + (f": {last}" if last else "")
 
 

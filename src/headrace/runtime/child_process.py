@@ -14,6 +14,7 @@ from headrace.runtime.child import Child, Command, Ending, Json
 from headrace.runtime.child_main import command_line
 from headrace.runtime.clock import Clock
 from headrace.runtime.interrupts import held_interrupts
+from headrace.runtime.parent_end import kill_at_hangup
 
 _TAIL_BYTES: Final = 8192
 _CHUNK: Final = 65_536
@@ -61,7 +62,7 @@ class ChildProcess:
         self._has_timed_out = False
         self._kill_at_ns: int | None = None
         self._started_ns = clock.now_ns()
-        self._process, output, results = _started(child)
+        self._process, output, results, self._lifeline = _started(child)
         self._pipes = {output: self._keep_tail}
         if results is not None:
             self._pipes[results] = self._hear
@@ -136,6 +137,7 @@ class ChildProcess:
                 self._process.wait()
                 for pipe in tuple(self._pipes):
                     self._close_pipe(pipe)
+                self._lifeline.close()
                 if self._process.stdin is not None:
                     with suppress(BrokenPipeError):
                         self._process.stdin.close()
@@ -185,14 +187,17 @@ class ChildProcess:
             os.killpg(self._process.pid, number)
 
 
-def _started(child: Child) -> tuple["subprocess.Popen[bytes]", int, int | None]:
-    """Return the process, where its output comes from, and where a function's results do."""
+def _started(child: Child) -> tuple["subprocess.Popen[bytes]", int, int | None, IO[bytes]]:
+    """Return the process, where its output comes from, where a function's results do, and what
+    is closed after its end: see `_popen`."""
     if isinstance(child, Command):
-        return *_popen(child.arguments, child.folder, child.environment), None
+        process, output, lifeline = _popen(child.arguments, child.folder, child.environment)
+        return process, output, None, lifeline
     ours, theirs = os.pipe()
     try:
         line = command_line(child, theirs)
-        return *_popen(line, pass_fds=(theirs,), is_fed=child.is_fed), ours
+        process, output, lifeline = _popen(line, pass_fds=(theirs,), is_fed=child.is_fed)
+        return process, output, ours, lifeline
     except BaseException:
         os.close(ours)
         raise
@@ -206,16 +211,26 @@ def _popen(
     environment: Mapping[str, str] | None = None,
     pass_fds: tuple[int, ...] = (),
     is_fed: bool = False,
-) -> tuple["subprocess.Popen[bytes]", int]:
-    process = subprocess.Popen(
-        arguments,
-        stdin=subprocess.PIPE if is_fed else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=folder,
-        env=environment,
-        pass_fds=pass_fds,
-        start_new_session=True,  # its own children end with it, and Ctrl-C is ours to pass on
-    )
+) -> tuple["subprocess.Popen[bytes]", int, IO[bytes]]:
+    """Return the process, its output, and an end of a pipe: closed, as by our end, it is killed."""
+    theirs, ours = os.pipe()
+    lifeline = os.fdopen(ours, "wb", 0)
+    try:
+        process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.PIPE if is_fed else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=environment,
+            pass_fds=(*pass_fds, theirs),
+            start_new_session=True,  # its own children end with it, and Ctrl-C is ours to pass on
+        )
+        kill_at_hangup(theirs, -process.pid)
+    except BaseException:
+        lifeline.close()
+        raise
+    finally:
+        os.close(theirs)
     with cast(IO[bytes], process.stdout) as output:
-        return process, os.dup(output.fileno())
+        return process, os.dup(output.fileno()), lifeline

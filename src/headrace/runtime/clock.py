@@ -2,7 +2,9 @@
 
 import threading
 import time
-from typing import Final, Protocol
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol, Self
 
 
 class Clock(Protocol):
@@ -39,6 +41,37 @@ class SystemClock:
 
 
 SYSTEM_CLOCK: Final[Clock] = SystemClock()
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class WallTime:
+    """Wall time of moments of a clock.
+
+    Both readings are taken once: times keep their distances when the machine's clock is set later.
+    """
+
+    epoch_ns: int
+    """Unix time of moment 0 of the clock, in nanoseconds."""
+
+    @classmethod
+    def of(cls, clock: Clock) -> Self:
+        """Return that of a clock, read now."""
+        return cls(round(clock.wall_seconds() * 1e9) - clock.now_ns())
+
+    def at(self, moment_ns: int) -> datetime:
+        """Return the wall time of a moment of `now_ns`, UTC, in microseconds."""
+        return _EPOCH + timedelta(microseconds=(self.epoch_ns + moment_ns) // 1000)
+
+
+def iso_text(wall: datetime) -> str:
+    """Return it by ISO 8601, of one length always: `2026-01-31T12:00:00.250000+00:00`."""
+    return wall.isoformat(timespec="microseconds")
+
+
+def wall_time(unix_seconds: float) -> datetime:
+    """Return the wall time of seconds since 1970-01-01 UTC, in microseconds."""
+    return _EPOCH + timedelta(seconds=unix_seconds)
 
 
 def processor_ns() -> int:

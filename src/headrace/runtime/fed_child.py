@@ -18,8 +18,7 @@ _LOOK_SECONDS: Final = 0.05
 class FedChild:
     """Runs a function that takes what it does from `fed_messages`; not thread-safe.
 
-    What is dear to begin with, such as a model, is made once. It ends when its parent does, after
-    the piece of work it is at.
+    What is dear to begin with, such as a model, is made once. It ends when its parent does.
     """
 
     def __init__(

@@ -1,17 +1,15 @@
 """What runs in each process of a `ProcessLine`: take a parcel, work on it, hand it on."""
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from multiprocessing import parent_process
-from multiprocessing.connection import wait
 from typing import Any
 
 from headrace.errors import HeadraceError, StageError
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.item import Span
+from headrace.runtime.parent_end import end_with_parent
 from headrace.runtime.waiter import Waiter
 
 StageWork = Callable[[memoryview, Any], Any]
@@ -71,7 +69,7 @@ def run_source(
     stage: ProcessStage, inbox: Any, outbox: Any, free: Any, memory: Any, slot_bytes: int
 ) -> None:
     """Run the first stage: for each order that comes, send its parcels and then `Done`."""
-    _end_with_the_parent()
+    end_with_parent()
     slots = _Slots(memory, slot_bytes)
     try:
         with stage.make(stage.argument) as work:
@@ -103,7 +101,7 @@ def _send_order(
 
 def run_stage(stage: ProcessStage, inbox: Any, outbox: Any, memory: Any, slot_bytes: int) -> None:
     """Run any other stage: work on each parcel, and pass on all else."""
-    _end_with_the_parent()
+    end_with_parent()
     slots = _Slots(memory, slot_bytes)
     try:
         with stage.make(stage.argument) as work:
@@ -126,15 +124,3 @@ def _fail(name: str, error: BaseException, outbox: Any) -> None:
         error = StageError(words, stage=name)
     outbox.put(Failed(error))
     threading.Event().wait()
-
-
-def _end_with_the_parent() -> None:
-    """End this process when its parent has, however that ended."""
-    parent = parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, name="headrace-parent", daemon=True).start()

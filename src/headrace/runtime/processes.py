@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from headrace.errors import StageError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.parent_end import end_with_parent
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -98,6 +99,8 @@ def _receive(end: Connection, timeout_seconds: float) -> Any:
 
 
 def _run(work: Work[Argument, Result], argument: Argument, end: Connection) -> None:
+    end_with_parent()
+
     def leave(number: int, frame: FrameType | None) -> None:
         sys.exit()  # so that what was opened is closed, and workers of its own end
 

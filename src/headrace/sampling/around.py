@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError
+from headrace.argument_names import answers_names
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import (
@@ -15,11 +15,12 @@ from headrace.sampling.sampler import (
     SamplerTraits,
     SamplerUse,
     adapted,
-    check_members,
+    check_kind,
 )
 from headrace.sampling.times import seconds_of
 
 
+@answers_names
 @dataclass(frozen=True, kw_only=True)
 class Around:
     """Clips of the frames shown `delta_seconds` from a frame, which another sampler gives.
@@ -39,12 +40,9 @@ class Around:
     def __post_init__(self) -> None:
         seconds = seconds_of("delta_seconds", self.delta_seconds)
         object.__setattr__(self, "delta_seconds", seconds)
-        check_members(self.sampling)
-        if self.sampling.traits.num_frames is not None:
-            raise ConfigError(
-                f"Around needs a sampler of single frames, and {type(self.sampling).__name__} "
-                "gives clips; give one such as Permutation()"
-            )
+        check_kind(
+            self.sampling, "single frames", taker="Around", instead="give one such as Permutation()"
+        )
 
     @property
     def traits(self) -> SamplerTraits:

@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.argument_names import answers_names
 from headrace.errors import ConfigError
 from headrace.sampling.feistel import Feistel
 from headrace.sampling.order import Order
@@ -15,6 +16,7 @@ from headrace.sampling.sampler import SamplerTraits, SamplerUse
 from headrace.sizes import check_integers
 
 
+@answers_names
 @dataclass(frozen=True, kw_only=True)
 class Bursts:
     """Each frame exactly once an epoch, in bursts that one decoding each gives.

@@ -8,6 +8,7 @@ from typing import Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.argument_names import answers_names
 from headrace.errors import ConfigError
 from headrace.sampling.clip_shape import MOST_FRAMES, ClipBoundary, ClipShape
 from headrace.sampling.feistel import Feistel
@@ -23,6 +24,7 @@ EachOnce = Literal["videos", "starts"]
 """What comes exactly once in an epoch of random clips."""
 
 
+@answers_names
 @dataclass(frozen=True, kw_only=True)
 class RandomClips:
     """Clips at random places; an order of them delivers int64 [n, num_frames] frame ids.
@@ -149,6 +151,7 @@ class RandomClips:
         return Draws(seed=self.seed, epoch=epoch, purpose=purpose)
 
 
+@answers_names
 @dataclass(frozen=True, kw_only=True)
 class UniformClips:
     """`num_clips` evenly spaced clips of each video, video after video; each epoch alike.

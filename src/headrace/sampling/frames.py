@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.argument_names import answers_names
 from headrace.sampling.feistel import Feistel
 from headrace.sampling.line import Over, checked_over, line_of, over_opened
 from headrace.sampling.order import Order
@@ -15,6 +16,7 @@ from headrace.sampling.sampler import SamplerTraits, SamplerUse
 from headrace.sizes import check_integers
 
 
+@answers_names
 @dataclass(frozen=True, kw_only=True)
 class InOrder:
     """Every `stride`-th frame of each video, video after video; each epoch alike."""
@@ -42,6 +44,7 @@ class InOrder:
         return Order(length=int(counts.sum()), frames_at=frames_at)
 
 
+@answers_names
 @dataclass(frozen=True, kw_only=True)
 class Uniform:
     """Frames drawn independently, with replacement: the reference that others are measured by.
@@ -88,6 +91,7 @@ class Uniform:
         return Order(length=frames, frames_at=lambda slots: line(draws.fractions(slots)))
 
 
+@answers_names
 @dataclass(frozen=True, kw_only=True)
 class Permutation:
     """As `Uniform`, but without replacement: over frames, each comes exactly once an epoch.

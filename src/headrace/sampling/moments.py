@@ -15,6 +15,10 @@ from headrace.sizes import check_integers, check_numbers, is_number
 _SLACK_SECONDS = 1e-6
 _ALIKE = 1.01
 """Rates that differ by less are the same: containers round times."""
+_ROUNDED = 0.05
+"""Share of a frame's duration by which its end may be late: Matroska rounds to milliseconds."""
+_GAP = 1.5
+"""Frames that are this many times the usual interval apart have a gap between them."""
 _MOST_NUMBER = 2**62
 
 _Lists = Mapping[str, NDArray[Any]] | NDArray[Any]
@@ -54,7 +58,9 @@ class Moments(ABC):
     def rate(per_second: float) -> "Moments":
         """Return the moments nearest to a grid that begins with the clip's first moment.
 
-        Where a gap leaves a point of the grid without a moment within half a step, none comes.
+        The grid ends where the last frame ends, which is shown as long as frames of the clip
+        usually are. Where a gap leaves a point of the grid without a moment within half a step,
+        none comes.
         """
         return _Rate(per_second=per_second)
 
@@ -167,20 +173,28 @@ class _Rate(Moments):
     def of(
         self, clip: str, seconds: NDArray[np.float64], *, may_lack: bool = False
     ) -> NDArray[np.int64]:
-        if len(seconds) > 1:
-            usual = 1 / float(np.median(np.diff(seconds)))
-            if self.per_second > usual * _ALIKE:
-                raise ConfigError(
-                    f"{self.per_second:g} moments a second were asked for, and clip {clip} has "
-                    f"{usual:.3g}; ask for at most as many"
-                )
+        interval = _usual_interval(seconds)
+        if interval * self.per_second > _ALIKE:
+            raise ConfigError(
+                f"{self.per_second:g} moments a second were asked for, and clip {clip} has "
+                f"{1 / interval:.3g}; ask for at most as many"
+            )
         # Of each moment the nearest point of the grid, then of each point the nearest moment.
         steps = (seconds - seconds[0]) * self.per_second
         points = np.floor(steps + 0.5)
+        end = steps[-1] + (1 - _ROUNDED) * interval * self.per_second
         apart = np.round(np.abs(steps - points) / self.per_second / _SLACK_SECONDS)
         order = np.lexsort((np.arange(len(steps)), apart, points))
-        _, firsts = np.unique(points[order], return_index=True)
-        return np.sort(order[firsts])
+        grid, firsts = np.unique(points[order], return_index=True)
+        return np.sort(order[firsts[grid <= end]])
+
+
+def _usual_interval(seconds: NDArray[np.float64]) -> float:
+    """Return the mean seconds from one moment to the next, gaps left out; 0 for a single moment."""
+    intervals = np.diff(seconds)
+    if not len(intervals):
+        return 0.0
+    return float(intervals[intervals <= _GAP * np.median(intervals)].mean())
 
 
 def _nearest(seconds: NDArray[np.float64], asked: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -26,7 +26,8 @@ def recommend(strategies: Sequence[Strategy], target: float | None = None) -> Re
 
     With a target in frames per second: the least noise of those that reach it, and where none
     does, the fastest. Without one the loader is what training waits for, so it is the least noise
-    per second: inflation ÷ throughput. Within 5 %, the one with less noise in steps taken together.
+    per second: inflation ÷ throughput. Within 5 %, the one with less noise in steps taken together,
+    and of those that are alike in this, the first.
 
     Args:
         strategies: What `compare` gave; the naive one is always sound.
@@ -36,7 +37,7 @@ def recommend(strategies: Sequence[Strategy], target: float | None = None) -> Re
     if target is None:
         least = min(map(_noise_per_second, sound))
         alike = [each for each in sound if _noise_per_second(each) <= least * _ALIKE]
-        best = min(alike, key=lambda s: (s.inflation, s.inflation_at, -s.frames_per_second))
+        best = min(alike, key=lambda s: (s.inflation, s.inflation_at))
         return Recommendation(strategy=best, reaches_target=True, why=_least_noise(best, sound))
     reaching = [each for each in sound if each.frames_per_second >= target]
     if not reaching:

@@ -55,7 +55,12 @@ class Reencode:
 
 
 def reencode(
-    gop_lengths: NDArray[np.int64], now: Strategy, *, pixels: float, target: float | None = None
+    gop_lengths: NDArray[np.int64],
+    now: Strategy,
+    *,
+    pixels: float,
+    target: float | None = None,
+    cost: DecodeCost | None = None,
 ) -> Reencode:
     """Return what it would cost and gain to encode these videos once more.
 
@@ -64,6 +69,7 @@ def reencode(
         now: The look-ahead strategy for them; says how large a frame of the copies is.
         pixels: Pixels of a frame now, on average.
         target: Frames per second that the model takes; None means as many as there are.
+        cost: What `now` would cost with the copies; None: by formula, of random frames.
     """
     speed, budget = now.speed, now.budget
     frames = int(gop_lengths.sum())
@@ -75,7 +81,7 @@ def reencode(
         seconds_per_seek=min(speed.seconds_per_seek, _ENTERING_SECONDS),
         droppable_share=0.0,
     )
-    cost = _cost_of_copies(frames, budget)
+    cost = cost or _cost_of_copies(frames, budget)
     before, after = now.frames_per_second, faster.throughput(cost)
     encoding = speed.seconds_per_decoded + speed.seconds_per_delivered + _ENCODING * decoding
     seconds = frames * encoding / speed.workers
@@ -94,10 +100,15 @@ def reencode(
     )
 
 
+def short_gops(frames: int) -> NDArray[np.int64]:
+    """Return the lengths of the GOPs of a copy of so many frames, int64."""
+    whole, rest = divmod(frames, SHORT_GOP)
+    return np.append(np.full(whole, SHORT_GOP), [rest] * (rest > 0)).astype(np.int64)
+
+
 def _cost_of_copies(frames: int, budget: Budget) -> DecodeCost:
     """Return the cost of look-ahead in the same memory; below 1 its limits hardly let it come."""
-    whole, rest = divmod(frames, SHORT_GOP)
-    lengths = np.append(np.full(whole, SHORT_GOP), [rest] * (rest > 0)).astype(np.int64)
+    lengths = short_gops(frames)
     ahead = min(lookahead_for(lengths, max(1, budget.later_frames)), 4 * frames)
     cost = lookahead_cost(lengths, ahead)
     return replace(cost, amplification=max(1.0, cost.amplification))

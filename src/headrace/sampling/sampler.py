@@ -1,7 +1,7 @@
 """Sampler: what is needed to know of a way of sampling, whoever wrote it."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from headrace.errors import ConfigError
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
 from headrace.sizes import check_integers
+
+SampleKind = Literal["single frames", "clips"]
+"""What a sampler gives: samples of one frame each, or of `SamplerTraits.num_frames`."""
 
 _ADDRESS = " at 0x"
 """In what `repr` says of an object that has none of its own."""
@@ -122,9 +125,15 @@ def adapted(sampler: Sampler, use: SamplerUse) -> Sampler:
 
     Raises:
         ConfigError: it lacks a member of `Sampler`; it is of no such use; or a seed is asked of one
-            that takes none, and is random.
+            that has another, or takes none, and is random.
     """
     check_members(sampler)
+    own = sampler.traits.seed
+    if use.seed is not None and own and own != use.seed:
+        raise ConfigError(
+            f"seed={use.seed} was asked for beside {_name(sampler)}(seed={own}); leave out one of "
+            "the two"
+        )
     if isinstance(sampler, AdaptableSampler):
         sampler = sampler.adapt(use)
         check_members(sampler)
@@ -135,6 +144,26 @@ def adapted(sampler: Sampler, use: SamplerUse) -> Sampler:
             "itself, or a method `adapt` that returns one with the seed (see AdaptableSampler)"
         )
     return sampler
+
+
+def check_kind(sampler: Sampler, kind: SampleKind, *, taker: str, instead: str) -> None:
+    """Check that a sampler gives what its taker needs.
+
+    Args:
+        sampler: What was given.
+        kind: What it must give.
+        taker: What to call the taker in the message.
+        instead: What to do, in the message.
+
+    Raises:
+        ConfigError: it gives the other kind, or lacks a member of `Sampler`.
+    """
+    check_members(sampler)
+    given: SampleKind = "single frames" if sampler.traits.num_frames is None else "clips"
+    if given != kind:
+        raise ConfigError(
+            f"{taker} needs a sampler of {kind}, and {_name(sampler)} gives {given}; {instead}"
+        )
 
 
 def check_order(order: Order, sampler: Sampler, population: Population) -> None:

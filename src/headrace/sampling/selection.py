@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.sizes import check_integers
+from headrace.video.shown import grid_bounds
 from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import to_ticks
 
@@ -33,11 +34,10 @@ class ByRate:
     def of(self, index: StreamIndex) -> NDArray[np.int64]:
         """Return the indices, int64 [N], ascending."""
         step = 1 / (self.rate * index.info.time_base)
-        first = int(index.pts[0])
         # As Python integers: ticks times the parts of an odd rate do not fit 64 bits.
-        ends = [*index.pts.tolist(), int(index.pts[-1]) + max(1, int(index.duration[-1]))]
-        moments = [-(-(pts - first) * step.denominator // step.numerator) for pts in ends]
-        return np.flatnonzero(np.diff(np.array(moments, object)) > 0).astype(np.int64)
+        first, *later = grid_bounds(index).tolist()
+        moments = [-((first - tick) * step.denominator // step.numerator) for tick in later]
+        return np.flatnonzero(np.diff(np.array([0, *moments], object)) > 0).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.argument_names import answers_names
 from headrace.errors import ConfigError
 from headrace.sampling.boundary import clip_span
 from headrace.sampling.clip_shape import MOST_FRAMES
@@ -21,6 +22,7 @@ Place = Literal["random", "middle", "ends"]
 """Where in each part of a video a frame is taken."""
 
 
+@answers_names
 @dataclass(frozen=True, kw_only=True)
 class SpreadClips:
     """`num_segments` frames that are spread over the time of each video: one clip of each.

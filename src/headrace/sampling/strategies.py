@@ -139,7 +139,7 @@ def compare(
         target: Frames per second that the model takes; None means as many as there are.
         frames_per_burst: Size of the bursts; None chooses it.
         cost_of: Asked wherever there is a look-ahead. None means formulas: of milliseconds for a
-            million GOPs, without what the limit on memory costs (`experiments.rehearsal` has it).
+            million GOPs, without what the limit on memory costs (`planner.plan_simulation` has it).
 
     Raises:
         ConfigError: a batch is larger than the set, or `target` or `frames_per_burst` below 1.

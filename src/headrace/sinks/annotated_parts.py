@@ -14,7 +14,7 @@ class _Part:
     """One file: frames of one size whose times go up."""
 
     def __init__(self, path: Path, size: tuple[int, int], start_seconds: float) -> None:
-        self.video = VideoFile(path, Fraction(0), is_recoverable=True)
+        self.video = VideoFile(path, Fraction(0), is_endless=True)
         self.overlay = Overlay(size)
         self.size = size
         self.start_seconds = self.last_seconds = start_seconds

@@ -126,7 +126,7 @@ def _image(frame: FrameRow, number: int) -> dict[str, Any]:
         "id": number,
         "file_name": f"{frame.source}#{frame.index}",
         **size,
-        "video": frame.source,
+        "source": frame.source,
         "frame_index": frame.index,
         "pts": frame.pts,
         "pts_seconds": frame.pts_seconds,

@@ -21,7 +21,8 @@ class ParquetFile:
 
         Args:
             path: Where it will lie.
-            columns: Name -> type, as pyarrow calls it; `[string]` is a list of strings.
+            columns: Name -> type, as pyarrow calls it; `[string]` is a list of strings,
+                `timestamp` a wall time in UTC, in microseconds.
 
         Raises:
             ConfigError: it cannot be written.
@@ -109,4 +110,6 @@ def _type(name: str) -> Any:
 
     if name.startswith("["):
         return pyarrow.list_(_type(name.strip("[]")))
+    if name == "timestamp":
+        return pyarrow.timestamp("us", tz="UTC")
     return pyarrow.type_for_alias(name)

@@ -18,6 +18,11 @@ _COLUMNS: Final = {
     "label": "string",
     "confidence": "float64",
 }
+_OF_LIVE: Final = {
+    "segment": "int64",
+    "arrival_time": "timestamp",
+    "capture_time": "timestamp",
+}
 _SEVERAL: Final = {"labels": "[string]", "confidences": "[float64]"}
 
 
@@ -27,20 +32,23 @@ class PredictionTable:
     The file appears when it is closed, whole: until then it cannot be read. Needs pyarrow.
     """
 
-    def __init__(self, folder: Path, sources: Sequence[str], *, top_k: int = 1) -> None:
+    def __init__(
+        self, folder: Path, sources: Sequence[str], *, top_k: int = 1, is_live: bool = False
+    ) -> None:
         """Make the file in `folder`; one that lies there is replaced when this one is closed.
 
         Args:
             folder: Where it lies.
             sources: What each is called.
             top_k: How many classes were asked for.
+            is_live: Each frame comes with its `Arrival`.
 
         Raises:
             BackendError: pyarrow is missing.
             ConfigError: it cannot be written.
         """
         check_table()
-        columns = _COLUMNS | (_SEVERAL if top_k > 1 else {})
+        columns = _COLUMNS | (_OF_LIVE if is_live else {}) | (_SEVERAL if top_k > 1 else {})
         self._file = ParquetFile(folder / NAME, columns)
         self._sources = tuple(sources)
         self._top_k = top_k
@@ -68,12 +76,18 @@ def check_table() -> None:
 
 
 def open_predictions(
-    kind: PredictionFormat, folder: Path, sources: Sequence[str], *, top_k: int
+    kind: PredictionFormat,
+    folder: Path,
+    sources: Sequence[str],
+    *,
+    top_k: int,
+    is_live: bool = False,
 ) -> Sink:
     """Return what writes predictions in the format that was asked for.
 
     Raises:
         BackendError, ConfigError: as `PredictionTable` and `PredictionLines`.
     """
-    sink = PredictionTable if kind == "parquet" else PredictionLines
-    return sink(folder, sources, top_k=top_k)
+    if kind == "parquet":
+        return PredictionTable(folder, sources, top_k=top_k, is_live=is_live)
+    return PredictionLines(folder, sources, top_k=top_k)

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from headrace.errors import ConfigError
+from headrace.runtime.clock import iso_text
 from headrace.sinks.seen import Seen
 
 PredictionFormat = Literal["jsonl", "parquet"]
@@ -19,7 +21,8 @@ def prediction_rows(seen: Seen, sources: Sequence[str], top_k: int) -> list[dict
     {"source": "a.mp4", "index": 7, "pts": 21000, "pts_seconds": 0.233333, "label": "cat",
     "confidence": 0.91}
 
-    `pts` are ticks of the video's time base, exact, to join results with. Where more than one class
+    `pts` are ticks of the video's time base, exact, to join results with. Rows of a live run also
+    hold `segment`, `arrival_time` and `capture_time`, as `Arrival` does. Where more than one class
     was asked for, `labels` and `confidences` hold them all, the likeliest first.
     """
     batch, found = seen.batch, seen.labels
@@ -31,6 +34,7 @@ def prediction_rows(seen: Seen, sources: Sequence[str], top_k: int) -> list[dict
             "index": int(batch.index[k]),
             "pts": int(batch.pts[k]),
             "pts_seconds": round(float(batch.pts_seconds[k]), 6),
+            **({} if seen.arrival is None else asdict(seen.arrival)),
             "label": names[0],
             "confidence": confidence[0],
         }
@@ -40,7 +44,10 @@ def prediction_rows(seen: Seen, sources: Sequence[str], top_k: int) -> list[dict
 
 
 class PredictionLines:
-    """Appends a line of JSON for each frame, a row of `prediction_rows`: a `Sink`."""
+    """Appends a line of JSON for each frame, a row of `prediction_rows`: a `Sink`.
+
+    Wall times are texts, as `iso_text` writes them.
+    """
 
     def __init__(self, folder: Path, sources: Sequence[str], *, top_k: int = 1) -> None:
         """Make the file in `folder`; one that lies there is replaced.
@@ -66,7 +73,7 @@ class PredictionLines:
         """Append a line for each frame: see `Sink.write`."""
         rows = prediction_rows(seen, self._sources, self._top_k)
         try:
-            self._file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+            self._file.writelines(f"{_line(row)}\n" for row in rows)
             self._file.flush()  # who follows the file sees whole batches
             self._is_empty = self._is_empty and not rows
         except OSError as error:
@@ -85,6 +92,10 @@ class PredictionLines:
     def outputs(self) -> tuple[str, ...]:
         """The file, if it holds a line."""
         return () if self._is_empty else (NAME,)
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False, default=iso_text)
 
 
 def unwritable(path: Path, error: OSError) -> ConfigError:

@@ -1,6 +1,7 @@
 """What a model saw in a batch: what sinks take."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from headrace.models.results import Boxes, Labels
@@ -9,12 +10,27 @@ from headrace.video.frames import FrameBatch
 Taken = TypeVar("Taken", contravariant=True)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """When a frame of a live source came, which its pts do not tell: they begin anew."""
+
+    segment: int
+    """Timeline of the source that its pts counts on, from 0; a reconnection begins the next one."""
+    arrival_time: datetime
+    """UTC, by this machine's clock as it was at the start of the run; of a file that is played,
+    when the frame was due."""
+    capture_time: datetime | None
+    """UTC, by the sender's clock; None where it tells none."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Seen:
     """A batch and what the model saw in it."""
 
     batch: FrameBatch
     labels: Labels
+    arrival: Arrival | None = None
+    """Of the frame, in a live run, whose batches hold one; None at full speed."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,5 +1,6 @@
 """An annotated video that browsers play."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
@@ -17,52 +18,50 @@ from numpy.typing import NDArray
 
 from headrace.errors import BackendError, ConfigError
 from headrace.sinks.fragments import keep_whole_fragments
+from headrace.text_file import partial_of
 
 _ENCODER: Final = "libx264"
 _TIME_BASE = Fraction(1, 90_000)
 _BT709 = 1
-_FLAGS: Final[dict[bool, dict[str, str]]] = {
-    False: {"movflags": "+faststart"},
-    # Flushed, since a fragment of a quiet scene is smaller than what FFmpeg holds back.
-    True: {"movflags": "+hybrid_fragmented+frag_keyframe", "flush_packets": "1"},
-}
+# Flushed, since a fragment of a quiet scene is smaller than what FFmpeg holds back.
+_FLAGS: Final = {"movflags": "+hybrid_fragmented+frag_keyframe", "flush_packets": "1"}
 _MOST_IN_FRAGMENT: Final = 60
 """Frames that are lost at most when the power is cut: two seconds of them."""
+_GROUPING: Final = {"g": str(_MOST_IN_FRAGMENT), "bf": "0"}
+"""A fragment begins at a keyframe. B-frames would come out of it later than they are."""
 
 
 class VideoFile:
-    """Writes frames to an MP4 with H.264 (yuv420p, BT.709, index in front).
+    """Writes frames to an MP4 with H.264 (yuv420p, BT.709), in fragments.
 
-    Frames keep their own times, so a video with a varying frame rate stays one. What was written
-    plays even when the run ends early, once `close` was called; a file that holds no frame or
-    cannot be finished (a full disk) plays nowhere, and is removed. One that `is_recoverable` plays
-    at any moment, up to some seconds before: also after a power cut, and on a full disk what plays
-    is kept. Not thread-safe.
+    Frames keep their own times, so a video with a varying frame rate stays one. The file plays at
+    any moment, up to some seconds before: also after a power cut, and on a full disk what plays is
+    kept. One that holds no frame is removed. Not thread-safe.
     """
 
-    def __init__(self, path: Path, frame_rate: Fraction, *, is_recoverable: bool = False) -> None:
+    def __init__(self, path: Path, frame_rate: Fraction, *, is_endless: bool = False) -> None:
         """Open the file; its first frame decides the size.
 
         Args:
             path: Where it lies; a file that lies there is replaced.
             frame_rate: Average frames per second; 0 where it is not known.
-            is_recoverable: Write it in fragments, for recordings without an end. Its index comes
-                behind the frames, and closing moves none, however long it is; else closing writes
-                the whole file again, to put the index in front.
+            is_endless: It is a recording without an end: its index comes behind the frames, and
+                closing moves none, however long it is. Else closing writes the whole file again, to
+                put the index in front, where there is room for that.
 
         Raises:
             ConfigError: the file cannot be written.
         """
         self.path = path
         self._rate = frame_rate if frame_rate > 0 else Fraction(25)
-        self._is_recoverable = is_recoverable
+        self._is_endless = is_endless
         self._stream: VideoStream | None = None
-        self._last_pts = -1
+        self._first_pts = self._last_pts = -1
         try:
             # FFmpeg opens the file with the first frame only: too late to learn that it cannot.
             path.open("wb").close()
             self._container: OutputContainer | None = av.open(
-                str(path), "w", format="mp4", options=_FLAGS[is_recoverable]
+                str(path), "w", format="mp4", options=_FLAGS
             )
         except (av.error.FFmpegError, OSError) as error:
             raise _unwritable(path, error) from error
@@ -87,6 +86,8 @@ class VideoFile:
             dst_color_range=ColorRange.MPEG,
         )
         self._last_pts = max(round(pts_seconds / _TIME_BASE), self._last_pts + 1)
+        if self._first_pts < 0:
+            self._first_pts = self._last_pts
         picture.pts, picture.time_base = self._last_pts, _TIME_BASE
         with self._writing():
             self._container.mux(stream.encode(picture))
@@ -106,6 +107,8 @@ class VideoFile:
             self._container.mux(self._stream.encode(None))
             self._container.close()
             self._container = None
+        if not self._is_endless:
+            _put_index_in_front(self.path, self._first_pts)
 
     def __enter__(self) -> "VideoFile":
         return self
@@ -128,7 +131,7 @@ class VideoFile:
             stream = container.add_stream(
                 _ENCODER,
                 rate=self._rate.limit_denominator(1001) or Fraction(1),
-                options={"preset": "veryfast", "crf": "23", **self._grouping()},
+                options={"preset": "veryfast", "crf": "23", **_GROUPING},
             )
             stream.height, stream.width, stream.pix_fmt = height, width, "yuv420p"
             stream.time_base = _TIME_BASE
@@ -145,29 +148,58 @@ class VideoFile:
             ) from error
         return stream
 
-    def _grouping(self) -> dict[str, str]:
-        """A fragment begins at a keyframe. B-frames would come out of it later than they are."""
-        return {"g": str(_MOST_IN_FRAGMENT), "bf": "0"} if self._is_recoverable else {}
-
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
             yield
         except (av.error.FFmpegError, OSError) as error:
-            self._remove()
-            raise _unwritable(self.path, error) from error
+            kept = "what was written before plays" if self._remove() else "nothing of it is kept"
+            raise _unwritable(self.path, error, f"; {kept}") from error
 
-    def _remove(self) -> None:
+    def _remove(self) -> bool:
+        """Close the file; keep what plays of it, and say whether something does."""
         # Only closed: FFmpeg crashes when a packet follows one that could not be written.
         container, self._container = self._container, None
         with suppress(av.error.FFmpegError, OSError):
             if container is not None:
                 container.close()
         with suppress(OSError):
-            if not (self._is_recoverable and keep_whole_fragments(self.path)):
-                self.path.unlink()
+            if keep_whole_fragments(self.path):
+                return True
+            self.path.unlink()
+        return False
 
 
-def _unwritable(path: Path, error: av.error.FFmpegError | OSError) -> ConfigError:
+def _put_index_in_front(path: Path, first_pts: int) -> None:
+    """Write the file again with its index in front; where there is no room, it stays as it is.
+
+    Fragments begin at 0; the second file has the first frame at `first_pts`, in ticks of 90 kHz.
+    """
+    partial = partial_of(path)
+    try:
+        if shutil.disk_usage(path.parent).free < 2 * path.stat().st_size:
+            return
+        with (
+            av.open(str(path)) as source,
+            av.open(str(partial), "w", format="mp4", options={"movflags": "+faststart"}) as copy,
+        ):
+            stream = copy.add_stream_from_template(source.streams.video[0])
+            start: int | None = None
+            for packet in source.demux(video=0):
+                if packet.pts is not None and packet.dts is not None:
+                    start = packet.pts if start is None else start
+                    shift = round(first_pts * _TIME_BASE / packet.time_base) - start
+                    packet.pts, packet.dts = packet.pts + shift, packet.dts + shift
+                    packet.stream = stream
+                    copy.mux(packet)
+        partial.replace(path)
+    except (av.error.FFmpegError, OSError):
+        return
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _unwritable(path: Path, error: av.error.FFmpegError | OSError, more: str = "") -> ConfigError:
     reason = (error.strerror or str(error)).lower()
-    return ConfigError(f"cannot write {path}: {reason}; give another folder with --out")
+    return ConfigError(f"cannot write {path}: {reason}{more}; give another folder with --out")

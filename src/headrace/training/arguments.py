@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
+from headrace.argument_names import check_names
+
 P = ParamSpec("P")
 Owner = TypeVar("Owner")
 Asked = TypeVar("Asked")
@@ -29,11 +31,14 @@ def takes(
     """
 
     def decorate(init: Callable[[Owner, Asked], None]) -> Callable[Concatenate[Owner, P], None]:
+        parameters = _parameters(cast(type, options))
+        known = [each.name for each in parameters]
+
         @wraps(init)
         def with_arguments(self: Owner, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            check_names(type(self).__name__, kwargs, known)
             init(self, options(*args, **kwargs))
 
-        parameters = _parameters(cast(type, options))
         # So that a wrong argument is said to be one of what was called.
         vars(options)["__init__"].__qualname__ = init.__qualname__
         own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -31,6 +31,12 @@ class ClipLoader(FrameLoader):
     Arguments are the fields of `ClipOptions`, which stands on `SampleOptions` and `LoaderOptions`.
     """
 
+    _SAMPLES = "clips"
+    _INSTEAD = (
+        "give it to FrameLoader, as sampling=, or take one of clips, such as "
+        "RandomClips(num_frames=16)"
+    )
+
     @takes(ClipOptions)
     def __init__(self, asked: ClipOptions) -> None:
         """Open the index of every video; 1 ms for one that was seen before. Decodes nothing yet."""

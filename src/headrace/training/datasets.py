@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.argument_names import answers_names
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import OnError
@@ -28,6 +29,7 @@ _FEW_SINGLE_FRAMES = 64
 """Frames asked for one by one, before it is said what that costs."""
 
 
+@answers_names
 class VideoDataset(ItemDataset[ClipItem]):
     """One clip of each video: `dataset[i]` is a clip of video i.
 
@@ -185,6 +187,7 @@ def _check_clip(clip_len: int, stride: int, start: object) -> None:
         raise ConfigError(f"start must be an index of a frame, or 'random', got {start!r}")
 
 
+@answers_names
 class FrameDataset(ItemDataset[FrameItem]):
     """Every frame of all videos, by its id: `dataset[n]` is frame n, counted through all videos.
 

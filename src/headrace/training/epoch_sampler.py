@@ -6,11 +6,19 @@ from collections.abc import Iterator
 import numpy as np
 from torch.utils import data
 
+from headrace.argument_names import answers_names
 from headrace.errors import ConfigError
 from headrace.sampling.frames import Permutation
 from headrace.sampling.order import Order
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import Sampler, SamplerUse, adapted, check_order, check_samples
+from headrace.sampling.sampler import (
+    Sampler,
+    SamplerUse,
+    adapted,
+    check_kind,
+    check_order,
+    check_samples,
+)
 from headrace.sizes import check_integers
 from headrace.training.datasets import FrameDataset
 from headrace.training.ranks import shard_of
@@ -20,6 +28,7 @@ from headrace.training.video_set import frames_checksum, population_for
 _AT_A_TIME = 1024
 
 
+@answers_names
 class EpochSampler(data.Sampler[int]):
     """This rank's frame ids of one epoch, in the order that `sampling` says; an epoch a pass.
 
@@ -66,18 +75,20 @@ class EpochSampler(data.Sampler[int]):
             )
         self._frames = frames if isinstance(frames, FrameDataset) else None
         self._shard = shard_of(rank, num_replicas, drop_last=drop_last)
+        sampling = Permutation() if sampling is None else sampling
+        check_kind(
+            sampling,
+            "single frames",
+            taker="EpochSampler",
+            instead="use ClipLoader, or VideoDataset for one clip of each video",
+        )
         use = _use_of(frames, batch_size=batch_size, ranks=self._shard.ranks)
-        self._sampling = adapted(Permutation() if sampling is None else sampling, use)
-        traits = self._sampling.traits
-        if traits.num_frames is not None:
-            raise ConfigError(
-                f"EpochSampler gives single frames, and {self._sampling} samples clips; "
-                "use ClipLoader, or VideoDataset for one clip of each video"
-            )
+        self._sampling = adapted(sampling, use)
         if isinstance(frames, Population):
             self._population, self._videos = frames, frames_checksum(frames)
         else:
-            self._population, self._videos = population_for(traits, frames), frames.checksum
+            self._population = population_for(self._sampling.traits, frames)
+            self._videos = frames.checksum
         check_order(self._order(0), self._sampling, self._population)
         self._start = self._began = Position()
         self._yielded = 0

@@ -1,12 +1,12 @@
 """FrameLoader: batches of exactly sampled frames, decoded by a plan."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from headrace.sampling.frames import Uniform
-from headrace.sampling.sampler import Sampler
+from headrace.sampling.sampler import SampleKind, Sampler, check_kind
 from headrace.sampling.shards import Shard
 from headrace.training.arguments import takes
 from headrace.training.batch import Batch
@@ -56,6 +56,11 @@ class FrameLoader(PlannedLoader[Batch]):
         OpenError, ScanError: a video cannot be read, and bad media is not to be skipped.
     """
 
+    _SAMPLES: ClassVar[SampleKind] = "single frames"
+    _INSTEAD: ClassVar[str] = (
+        "give it to ClipLoader, as clips=, or take one of frames, such as Permutation()"
+    )
+
     _rows: RowSet | None
     """Of the manifest that was given; None: a list of videos was."""
 
@@ -76,6 +81,8 @@ class FrameLoader(PlannedLoader[Batch]):
         return short
 
     def _opened(self, asked: SampleOptions, sampler: Sampler, shard: Shard) -> SampledFrom:
+        name = type(self).__name__
+        check_kind(sampler, self._SAMPLES, taker=name, instead=self._INSTEAD)
         sampled = SampledSet.open(
             asked.videos,
             skip_bad=asked.skips_bad,

@@ -41,7 +41,7 @@ class PlannedOptions(LoaderOptions):
             batch, so that the first comes as soon as without looking ahead; whoever reads a set
             only once has it decoded less often with a number. 1 is naive random access.
         seed: Another one gives other batches; None keeps that of the sampler, which is 0 by
-            default.
+            default. Beside a sampler with a seed of its own, above 0, it must be equal.
         drop_last: Leave out the last batch of an epoch if it is smaller; one must be left.
         on_error: What bad media does. With `skip`, a video that cannot be opened is left out,
             and a sample that cannot be decoded is replaced by another draw, by a rule that

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar, Generic, Literal, NoReturn, Self, TypeVar, get_args
 
-from headrace.errors import ConfigError
+from headrace.errors import CallError, ConfigError
 from headrace.runtime.clock import Clock
 from headrace.sizes import check_integers
 from headrace.training.running import Running, Spent, Step
@@ -39,6 +39,8 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
     """What a state calls the place in an epoch."""
     _NEEDED: ClassVar[str]
     """What must be the same to resume, in words."""
+    _DATASETS: ClassVar[str] = "FrameDataset or VideoDataset"
+    """What a stock DataLoader takes in place of this loader."""
 
     def __init__(self, *, clock: Clock, persistent: bool, left_early: LeftEarly | None) -> None:
         """Start nothing yet; `persistent` engines go on into the next epoch."""
@@ -82,6 +84,19 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         """Whether an epoch that was left early is iterated from its beginning."""
         return (
             not self._is_random if self._left_early is None else self._left_early == "begin_again"
+        )
+
+    def __getitem__(self, number: object) -> NoReturn:
+        """Refuse what asks for items by number, as a DataLoader over this loader does.
+
+        Raises:
+            CallError: always; says what to do.
+        """
+        name = type(self).__name__
+        raise CallError(
+            f"{name} gives batches one after the other, and item {number!r:.40} was asked of it: "
+            f"iterate it itself, `for batch in loader`, without a DataLoader around it; a "
+            f"DataLoader takes {self._DATASETS}"
         )
 
     def __len__(self) -> int:

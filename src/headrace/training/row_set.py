@@ -13,6 +13,7 @@ from headrace.sampling.population import Population
 from headrace.sampling.rows import Rows, RowSampler
 from headrace.sampling.sampler import Sampler, SamplerUse, adapted, check_order
 from headrace.sampling.times import FrameTimes
+from headrace.training.left_out import raise_all
 from headrace.training.manifest.manifest import Manifest
 from headrace.training.video_set import VideoSet, population_for
 from headrace.video.shown import first_at
@@ -52,9 +53,9 @@ class RowSet:
             if part.first < part.stop:
                 parts.append(part)
                 continue
-            if not skip_bad:
-                raise part.error(manifest, videos)
             bad.append(part.error(manifest, videos))
+        if not skip_bad:
+            raise_all(bad, f"{len(manifest)} rows")
         if not parts:
             raise ConfigError(
                 f"no row of {manifest.name} has a frame to sample; the first: {[*bad, '-'][0]}"

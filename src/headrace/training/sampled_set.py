@@ -13,6 +13,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import SamplerUse
+from headrace.training.left_out import warn_left_out
 from headrace.training.manifest.manifest import Manifest
 from headrace.training.row_set import RowSet
 from headrace.training.video_set import VideoSet
@@ -39,7 +40,10 @@ class SampledSet:
         rank: int = 0,
         ranks: int = 1,
     ) -> "SampledSet":
-        """Open the index of every video. Raises as `VideoSet.open` and `RowSet.open` do."""
+        """Open the index of every video; the first rank warns of what is left out.
+
+        Raises as `VideoSet.open` and `RowSet.open` do.
+        """
         videos = VideoSet.open(
             given.videos if isinstance(given, Manifest) else given,
             skip_bad=skip_bad,
@@ -47,9 +51,15 @@ class SampledSet:
             rank=rank,
             ranks=ranks,
         )
-        if not isinstance(given, Manifest):
-            return cls(videos=videos, rows=None)
-        return cls(videos=videos, rows=RowSet.open(given, videos, skip_bad=skip_bad))
+        rows = None
+        of = f"{len(videos.indexes) + len(videos.left_out)} videos"
+        if isinstance(given, Manifest):
+            rows = RowSet.open(given, videos, skip_bad=skip_bad)
+            of += f" and {len(given)} rows"
+        opened = cls(videos=videos, rows=rows)
+        if rank == 0:
+            warn_left_out(opened.left_out, of)
+        return opened
 
     @property
     def left_out(self) -> tuple[MediaError, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from headrace.errors import ConfigError
+from headrace.models.value_words import value_words
 from headrace.sampling.seeding import seeded
 
 BatchTransform = Callable[[torch.Tensor], torch.Tensor]
@@ -85,7 +86,7 @@ def stacked(made: Sequence[Any]) -> torch.Tensor:
     """
     for each in made:
         if not isinstance(each, torch.Tensor):
-            raise ConfigError(f"transform must return a tensor, got {type(each).__name__}")
+            raise ConfigError(f"transform must return a tensor, got {value_words(each)}")
     kinds = {f"{each.dtype} {[*each.shape]}": each for each in made}
     if len(kinds) > 1:
         raise ConfigError(

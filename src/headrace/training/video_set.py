@@ -18,8 +18,9 @@ from headrace.sampling.clip_shape import check_lengths
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerTraits, SamplerUse, adapted
 from headrace.sampling.times import FrameTimes
+from headrace.training.left_out import raise_all
 from headrace.video.fitting import Fit, Fitting
-from headrace.video.source import Source
+from headrace.video.source import Source, refuse_address
 from headrace.video.stream_index import StreamIndex
 
 _CODEC_FRAMES = 8
@@ -62,13 +63,14 @@ class VideoSet:
 
         Raises:
             ConfigError: there is no video, or none that can be read; or `videos` is one path.
-            OpenError, ScanError: a video cannot be read, and is not to be skipped.
+            OpenError, ScanError: videos cannot be read, and are not to be skipped: the first one's
+                error, which names the next and counts the rest. All are looked at before.
         """
         sources = _sources(videos)
         open_one = scan_ahead(
             sources,
             store or IndexStore(),
-            raises=not skip_bad,
+            raises=False,
             rank=rank,
             ranks=ranks,
             on_scanned=lambda name, done, of: on_progress(done),
@@ -78,12 +80,12 @@ class VideoSet:
             try:
                 opened[number] = open_one(source)
             except MediaError as error:
-                if not skip_bad:
-                    raise
                 bad.append(error)
                 refused.append(source)
         if len({each for each in sources if type(each) is Source}) < len(sources):
             on_progress(len(sources))  # those that are no plain files, or come twice
+        if not skip_bad:
+            raise_all(bad, f"{len(sources)} videos")
         if not opened:
             found = f"{len(bad)} that cannot be read; the first: {bad[0]}" if bad else "none"
             raise ConfigError(f"at least one video is needed to sample from, got {found}")
@@ -233,6 +235,8 @@ class Sampled(Protocol):
 
 def _sources(videos: Iterable[Source | str | os.PathLike[str]]) -> list[Source]:
     """Return the videos of a list: ConfigError if it is none."""
+    if isinstance(videos, str | os.PathLike):
+        refuse_address(videos)
     if isinstance(videos, str | bytes | os.PathLike | Source):
         raise ConfigError(
             f"videos must be a list of paths, got one path, {str(videos)!r}; put it in a list, "

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from headrace.errors import ConfigError
+from headrace.video.source import refuse_address
 from headrace.video.suffixes import is_video_name
 
 PATH_COLUMNS: Final = ("path", "video", "file", "filename")
@@ -63,6 +64,10 @@ def path_of(value: object, where: str) -> str:
         value = os.fspath(value)
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise ConfigError(f"{where} names no video, but {value!r}; give its path")
+    try:
+        refuse_address(value.strip())
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
     return value.strip()
 
 

@@ -15,7 +15,7 @@ from av.video.stream import VideoStream
 
 from headrace.errors import ConfigError, OpenError
 from headrace.video.door import at_the_door, describe
-from headrace.video.source import Source, Stream
+from headrace.video.source import NO_AUDIO, Source, Stream
 
 MAX_PIXELS = 1 << 27
 """Largest frame that is decoded: 134 megapixels, four times 7680x4320."""
@@ -122,13 +122,16 @@ def _no_video(container: InputContainer, source: Source) -> str:
             for place, s in of_video
             if not _is_cover_art(s)
         ]
+        if asked.startswith(", which is audio"):
+            asked += f"; {NO_AUDIO}"
         return (
             f"cannot open {source}: video stream {source.stream} was asked for{asked}; its video "
             f"streams are {', '.join(readable) or 'none'}, among {found}; choose one of those"
         )
     if any(_is_cover_art(s) for s in container.streams.video):
         found += ", the video being cover art"
-    return f"cannot open {source}: it has no video stream ({found}); give a file with video"
+    audio = f"; {NO_AUDIO}" if "audio" in kinds else ""
+    return f"cannot open {source}: it has no video stream ({found}); give a file with video{audio}"
 
 
 def _number_of(container: InputContainer, stream: Stream) -> int:

@@ -3,7 +3,8 @@
 import numpy as np
 
 from headrace.video.entry import Trust
-from headrace.video.packets import NO_PTS, PacketTable
+from headrace.video.packets import PacketTable
+from headrace.video.timebase import NO_PTS
 
 _ONE_FRAME_PER_PACKET = frozenset(
     [
@@ -36,7 +37,12 @@ def needs_decoding(table: PacketTable) -> bool:
     if info.codec not in _ONE_FRAME_PER_PACKET or info.is_interlaced or not len(pts):
         return True
     order = np.argsort(pts, kind="stable")
-    if table.is_set_up_anew or (table.pts == NO_PTS).any() or not np.diff(pts[order]).all():
+    if (
+        table.is_set_up_anew
+        or table.shift.any()
+        or (table.pts == NO_PTS).any()
+        or not np.diff(pts[order]).all()
+    ):
         return True
     if info.reorders and info.container in _WITHOUT_PTS:
         return True

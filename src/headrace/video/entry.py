@@ -5,8 +5,10 @@ Sources: ITU-T H.264, 7.4.1 and D.2.8 (recovery point); ITU-T H.265, table 7-1; 
 specification, 5.9.2.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
 
 from headrace.video import nal
 
@@ -23,7 +25,7 @@ class Trust(IntEnum):
     DOUBTFUL = 0
     """Nothing in its bytes says so: frames are held against a decode from a certain entry."""
     TYPED = 1
-    """The codec has no such mark; believed if the decoder calls its frame an intra keyframe."""
+    """Believed if the decoder calls its frame an intra keyframe, which it reads in the packet."""
     ANNOUNCED = 2
     """The stream says so; believed as long as the decoder finds no fault."""
     CERTAIN = 3
@@ -39,25 +41,11 @@ def trust(codec: str, packet: memoryview, nal_length_size: int, *, is_intra_only
         nal_length_size: See `nal.length_size`.
         is_intra_only: Whether the codec knows no frame that refers to another.
     """
-    if is_intra_only:
+    if is_intra_only and codec not in _KEEPS_PICTURES:
         return Trust.CERTAIN
-    if codec == "h264":
-        return _trust_h264(packet, nal_length_size)
-    if codec == "mpeg4":
-        return Trust.ANNOUNCED
-    certain = {
-        "hevc": _is_irap,
-        "mpeg1video": _has_sequence_header,
-        "mpeg2video": _has_sequence_header,
-        "vp8": _is_vp8_key,
-        "vp9": _is_vp9_key,
-        "av1": _is_av1_key,
-    }
-    if codec not in certain:
-        return Trust.TYPED
-    is_certain = certain[codec](packet, nal_length_size)
-    otherwise = Trust.ANNOUNCED if codec.startswith("mpeg") else Trust.DOUBTFUL
-    return Trust.CERTAIN if is_certain else otherwise
+    if codec not in BELIEVED:
+        return Trust.DOUBTFUL
+    return BELIEVED[codec](packet, nal_length_size)
 
 
 def _trust_h264(packet: memoryview, nal_length_size: int) -> Trust:
@@ -141,3 +129,56 @@ def _obus(packet: memoryview) -> Iterator[tuple[int, memoryview]]:
                 break
         yield header >> 3 & 15, packet[at : at + size]
         at += size
+
+
+def _certain_if(
+    is_certain: Callable[[memoryview, int], bool], otherwise: Trust
+) -> Callable[[memoryview, int], Trust]:
+    return lambda packet, length: Trust.CERTAIN if is_certain(packet, length) else otherwise
+
+
+def _announced(packet: memoryview, _: int) -> Trust:
+    return Trust.ANNOUNCED
+
+
+def _typed(packet: memoryview, _: int) -> Trust:
+    return Trust.TYPED
+
+
+BELIEVED: Final[Mapping[str, Callable[[memoryview, int], Trust]]] = MappingProxyType(
+    {
+        "h264": _trust_h264,
+        "hevc": _certain_if(_is_irap, Trust.DOUBTFUL),
+        "av1": _certain_if(_is_av1_key, Trust.DOUBTFUL),
+        "vp8": _certain_if(_is_vp8_key, Trust.DOUBTFUL),
+        "vp9": _certain_if(_is_vp9_key, Trust.DOUBTFUL),
+        "mpeg1video": _certain_if(_has_sequence_header, Trust.ANNOUNCED),
+        "mpeg2video": _certain_if(_has_sequence_header, Trust.ANNOUNCED),
+        "mpeg4": _announced,
+        "ffv1": _typed,
+        "flv1": _typed,
+        "h261": _typed,
+        "h263": _typed,
+        "msmpeg4v2": _typed,
+        "msmpeg4v3": _typed,
+        "png": _typed,
+        "rv10": _typed,
+        "rv20": _typed,
+        "snow": _typed,
+        "theora": _typed,
+        "wmv1": _typed,
+        "wmv2": _typed,
+        "zmbv": _typed,
+    }
+)
+"""Codec to how far the packet of a keyframe is believed.
+
+Decoding from each keyframe of these gives the frames of a linear decode, whatever the container
+calls a keyframe: `tests/decode/test_keyframes.py`. No other codec is believed. FFmpeg's decoders
+of MS Video 1, MS RLE, RPZA, SMC, QuickTime Animation, Sorenson Video 1, Flash Screen Video and RoQ
+mark no frame, that of Cinepak marks some, that of APNG all. VC-1, VP6, RealVideo 3 and 4, Indeo and
+the rest have no encoder in FFmpeg, so nothing was shown of them."""
+
+_KEEPS_PICTURES = frozenset(["fraps", "mscc", "mss2", "srgc"])
+"""Codecs that FFmpeg calls intra-only, though their decoders repeat the picture before or paint
+over it: libavcodec's `fraps.c`, `mscc.c` and `mss2.c`."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from headrace.errors import ConfigError, OpenError
-from headrace.video.source import Fingerprint, Source, Stream
+from headrace.video.source import Fingerprint, Source, Stream, refuse_address
 from headrace.video.timebase import exact_number
 
 _SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"])
@@ -46,6 +46,7 @@ class ImageSequence(Source):
                 f"pictures have no streams to choose from, and stream {self.stream!r} was asked "
                 f"for of {self.path}; leave it out"
             )
+        refuse_address(self.path)
         object.__setattr__(self, "path", Path(self.path))
         rate = exact_number("rate", self.rate).limit_denominator(1 << 16)
         if not 0 < rate <= _MOST_PER_SECOND:

@@ -8,6 +8,7 @@ from typing import Final
 from headrace.errors import ConfigError
 from headrace.video.columns import path_column, path_of
 from headrace.video.image_sequence import is_pattern
+from headrace.video.source import refuse_address
 from headrace.video.suffixes import VIDEO_SUFFIXES
 from headrace.video.table import read_table
 
@@ -26,10 +27,12 @@ def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     columns. Paths in a list start where the list lies.
 
     Raises:
-        ConfigError: a folder or list holds no video, or a list cannot be read.
+        ConfigError: a folder or list holds no video, a list cannot be read, or an address is named.
     """
     found: list[Path] = []
-    for path in map(Path, paths):
+    for named in paths:
+        refuse_address(named)
+        path = Path(named)
         if path.is_dir():
             found += _inside(path)
         elif path.suffix.lower() in _LISTS:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
-from typing import cast
+from typing import Final, cast
 
 import av
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import ScanError
 from headrace.video import nal
+from headrace.video.ascending import clock_shifts
 from headrace.video.codec import first_frame, frame_alone, prepare
 from headrace.video.container import open_container
 from headrace.video.door import at_the_door, describe
@@ -27,14 +28,18 @@ from headrace.video.entry import trust
 from headrace.video.glance import DROPPABLE, HIDDEN, KEYFRAME, MAY_TELL, glance_of
 from headrace.video.shape import Orientation
 from headrace.video.source import Source
+from headrace.video.timebase import NO_PTS
 
 _MOST_STATES = 256
 """Changes of parameter sets that are kept apart; a stream with more has one codec for all of it."""
 _SIGNED_BYTES = 256
 """At the beginning of a packet; with its length they tell it from its neighbours."""
 
-NO_PTS = np.iinfo(np.int64).min
-"""Stands for a time the container does not give."""
+_TURN: Final = 1 << 33
+"""Ticks of a clock of MPEG streams, by ISO/IEC 13818-1, 2.4.3.7."""
+
+PALETTE: Final = "palette"
+"""PyAV's name of the colours that a container hands over beside a packet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +84,8 @@ class PacketTable:
     """Ticks; `NO_PTS` where the container gives none."""
     dts: NDArray[np.int64]
     """Ticks; `NO_PTS` where the container gives none."""
+    shift: NDArray[np.int64]
+    """Ticks to add to both, so that they go on where the clock of the file starts again."""
     duration: NDArray[np.int64]
     """Ticks; 0 where the container gives none."""
     is_keyframe: NDArray[np.bool_]
@@ -92,7 +99,7 @@ class PacketTable:
     position: NDArray[np.int64]
     """Byte of the file where the packet begins, as the container tells it; -1 where it does not."""
     trust: NDArray[np.uint8]
-    """`Trust` in the packet of a keyframe; 0 for others."""
+    """`Trust` in the packet of a keyframe; 0 for others, and where a palette changes on the way."""
     told: bytes
     """Parameter sets in force somewhere behind the first packet and not told there, end to end."""
     told_range: NDArray[np.int64]
@@ -109,6 +116,11 @@ class PacketTable:
     def __len__(self) -> int:
         return len(self.pts)
 
+    @property
+    def shown_pts(self) -> NDArray[np.int64]:
+        """int64 [packets]: ticks of one clock; `NO_PTS` where the container gives none."""
+        return np.where(self.pts == NO_PTS, NO_PTS, self.pts + self.shift)
+
 
 _ROW = struct.Struct("=8q")
 """(pts, dts, duration, position, signature, flags, trust, what was in force before) of a packet.
@@ -124,6 +136,8 @@ class _Found:
     count: int = 0
     """Packets so far."""
     is_told_once: bool = False
+    has_new_palette: bool = False
+    """Whether a packet behind the first brings colours that later ones need."""
     setups: set[bytes] = field(default_factory=set)
     sets: dict[bytes, None] = field(default_factory=dict)
     """Parameter sets, in the order in which each was last told."""
@@ -163,19 +177,26 @@ def read_packets(source: Source) -> PacketTable:
         columns = np.frombuffer(found.rows, np.int64).reshape(found.count, -1).T.copy()
         pts, dts, duration, position, signature, flags, believed, state = columns
         info = _describe_stream(container, stream, first)
+        shift = _shift_of(dts, info)
+        if restarts := np.count_nonzero(np.diff(shift % _TURN)):
+            found.problems.append(
+                f"the clock of the file starts again ({restarts}x), as where parts were joined: "
+                "times go on there, and are not those in the file"
+            )
         if not info.orientation.is_exact:
             found.problems.append("display matrix is not a right angle: no turn is applied")
         return PacketTable(
             info=info,
             pts=pts,
             dts=dts,
+            shift=shift,
             duration=duration,
             is_keyframe=flags & KEYFRAME > 0,
             is_shown=flags & (HIDDEN | _DISCARDED) == 0,
             is_droppable=flags & DROPPABLE > 0,
             signature=signature,
             position=position,
-            trust=believed.astype(np.uint8),
+            trust=believed.astype(np.uint8) * np.uint8(not found.has_new_palette),
             told=b"".join(chain.from_iterable(found.states)),
             told_range=_told_ranges(found)[state],
             is_told_once=found.is_told_once,
@@ -183,6 +204,14 @@ def read_packets(source: Source) -> PacketTable:
             reorder_depth=reorder_depth,
             problems=tuple(dict.fromkeys(found.problems)),
         )
+
+
+def _shift_of(dts: NDArray[np.int64], info: StreamInfo) -> NDArray[np.int64]:
+    """Return the ticks to add to the times of each packet: see `PacketTable.shift`."""
+    if "mov" in info.container.split(","):
+        return np.zeros_like(dts)  # Its edit list has what is shown go on, not what is decoded.
+    turn = _TURN if info.container in ("mpegts", "mpeg") else 0
+    return clock_shifts(dts, info.time_base, turn=turn)
 
 
 def _read(container: InputContainer, stream: VideoStream, found: _Found) -> VideoFrame | None:
@@ -194,6 +223,7 @@ def _read(container: InputContainer, stream: VideoStream, found: _Found) -> Vide
     codec, is_intra_only = context.codec.canonical_name, bool(context.codec.intra_only)
     prefix = nal.length_size(codec, context.extradata)
     glance, pack = glance_of(codec, prefix), _ROW.pack
+    has_palette = context.pix_fmt == "pal8"
     first: VideoFrame | None = None
     try:
         for packet in container.demux(stream):
@@ -208,6 +238,8 @@ def _read(container: InputContainer, stream: VideoStream, found: _Found) -> Vide
                 if (setup := nal.setup(codec, data)) is not None:
                     found.setups.add(setup)
                 found.is_told_once |= packet.has_sidedata("new_extradata")
+            if has_palette and found.count and packet.has_sidedata(PALETTE):
+                found.has_new_palette = found.is_told_once = True
             if packet.is_discard:
                 flags |= _DISCARDED
             pts, dts, position = packet.pts, packet.dts, packet.pos

@@ -12,13 +12,14 @@ from av.video.frame import PictureType
 from numpy.typing import NDArray
 
 from headrace.errors import ScanError
-from headrace.video.codec import PlainCodec, Shown, VideoPacket, packets_of, prepare
+from headrace.video.codec import PlainCodec, Shown, VideoPacket, new_codec, packets_of, prepare
 from headrace.video.container import open_container
 from headrace.video.door import at_the_door
 from headrace.video.left_over import plain_codec, spoiling, told_of_packets
-from headrace.video.packets import NO_PTS, PacketTable
+from headrace.video.packets import PALETTE, PacketTable
 from headrace.video.planes import digest_of
 from headrace.video.source import Source
+from headrace.video.timebase import NO_PTS
 
 ENDS_EARLY = frozenset(["hevc", "vvc", "h261", "vp8"])
 """Codecs of which FFmpeg's decoders end a damaged picture early without a word. What is left of it
@@ -106,7 +107,8 @@ def _read(
         for shown in plain_decode(codec, sent, reported):
             kept_frames.append(shown)
             pts = shown.frame.pts
-            rows.append((shown.ordinal, NO_PTS if pts is None else pts))
+            shift = int(table.shift[shown.ordinal]) if 0 <= shown.ordinal < len(table) else 0
+            rows.append((shown.ordinal, NO_PTS if pts is None else pts + shift))
             is_b.append(is_unreferenced(codec, shown))
             digests.append(digest_of(shown.frame))
     rows_found = np.array(rows, np.int64).reshape(-1, 2)
@@ -122,6 +124,36 @@ def _read(
         reported=frozenset(reported),
         doubled=doubled,
     )
+
+
+def true_keyframes(source: Source, table: PacketTable, found: Reference) -> NDArray[np.bool_]:
+    """Return which keyframes give their picture to a decoder that begins there: bool [packets].
+
+    For codecs whose keyframes only the container marks.
+    Cost: reads the file, and decodes every keyframe once more.
+
+    Raises:
+        OpenError: it cannot be opened as video.
+        ScanError: something below fails on it.
+    """
+    digest_at = dict(zip(found.ordinal.tolist(), found.digest.tolist(), strict=True))
+    is_true = np.zeros(len(table), np.bool_)
+    container, stream = open_container(source)
+    with container, at_the_door(ScanError, source, "decode"):
+        first: VideoPacket | None = None
+        for ordinal, packet in enumerate(packets_of(container, stream, source)):
+            if packet is None or ordinal >= len(table):
+                break
+            first = first or packet
+            if table.is_keyframe[ordinal]:
+                if first.has_sidedata(PALETTE) and not packet.has_sidedata(PALETTE):
+                    packet.set_sidedata(first.get_sidedata(PALETTE))
+                codec = PlainCodec(new_codec(stream))
+                shown = plain_decode(codec, [(ordinal, packet), (ordinal, None)], set())
+                is_true[ordinal] = any(
+                    digest_of(frame) == digest_at.get(number) for number, frame in shown
+                )
+    return is_true
 
 
 def _part_doubles(table: NDArray[np.int64]) -> tuple[int, ...]:

@@ -23,6 +23,17 @@ def shown_range(index: StreamIndex) -> tuple[Fraction, Fraction]:
     return int(index.pts[0]) * index.info.time_base, end * index.info.time_base
 
 
+def grid_bounds(index: StreamIndex) -> NDArray[np.int64]:
+    """Return the ticks at which each frame begins on a grid of times, and last, where that ends.
+
+    All but the first are early, by the rule of `shown_at`, in whole ticks: a point within the
+    rounding of the container would otherwise fall to the frame before, or lie behind the last one.
+    """
+    bounds = np.append(index.pts, index.pts[-1] + max(1, int(index.duration[-1])))
+    bounds[1:] = np.maximum(bounds[1:] - int(_early(index) // index.info.time_base), bounds[0] + 1)
+    return bounds
+
+
 def first_at(index: StreamIndex, seconds: Fraction) -> int:
     """Return the first frame that does not begin before a time, by the rule of `shown_at`.
 
@@ -72,7 +83,8 @@ def shown_between(
     rate = exact_number("fps", fps)
     if rate <= 0:
         raise ConfigError(f"fps must be above 0, got {fps!r}")
-    count = -((first - end) * rate // 1)  # rounded up
+    until = min(end, int(grid_bounds(index)[-1]) * index.info.time_base)
+    count = max(1, -((first - until) * rate // 1))  # rounded up
     if count > _MOST_FRAMES:
         raise ConfigError(
             f"{float(rate):g} frames a second from {float(first):g} to {float(end):g} s are "

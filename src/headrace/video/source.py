@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 from headrace.errors import ConfigError, OpenError
+from headrace.masking import masked
 from headrace.sizes import check_integers
 
 _CONTENT_SAMPLE_BYTES = 1 << 16
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
+"""A `Path` of an address has lost a slash."""
+_HOST = re.compile(r"[\w.:\[\]-]+(?=/|$)", re.ASCII)
 _OF_VIDEOS = re.compile(r"v:(0|[1-9]\d{0,3})", re.ASCII)
 
 _MOST_DIGITS = 4
+NO_AUDIO = "headrace reads no audio; take torchcodec's AudioDecoder or torchaudio for it"
+"""For errors, where a stream of sound is asked for."""
 
 Stream = int | str
 """Which stream of a file: 2, the number among all of them; or "v:1", among its video streams."""
@@ -35,7 +41,7 @@ class Source:
     """One video file and the stream of it that is meant."""
 
     path: Path
-    """A string is one, too, whatever characters it holds."""
+    """A string is one, too; an address is none."""
     stream: Stream | None = None
     """Which stream of the file: its number among all of them, audio and data too, as FFmpeg and
     torchcodec count; or "v:1", the second of its video streams. None takes the one that FFmpeg
@@ -45,11 +51,11 @@ class Source:
     def of(
         cls, source: "Source | str | os.PathLike[str]", stream: Stream | None = None
     ) -> "Source":
-        """Return `source` as a Source; a string is a path, whatever characters it holds.
+        """Return `source` as a Source; a string is a path.
 
         Raises:
-            ConfigError: it is none of these; or `stream` is none, or another one than the source
-                says.
+            ConfigError: it is none of these, or an address (`https://`, `s3://`); or `stream` is
+                none, or another one than the source says.
         """
         if not isinstance(source, Source | str | os.PathLike):
             raise ConfigError(f"a video is named by its path, got {type(source).__name__}")
@@ -57,6 +63,7 @@ class Source:
         return found if stream is None else found.with_stream(stream)
 
     def __post_init__(self) -> None:
+        refuse_address(self.path)
         object.__setattr__(self, "path", Path(self.path))
         object.__setattr__(self, "stream", _stream(self.stream))
 
@@ -119,9 +126,11 @@ class Source:
         try:
             found = self.path.stat()
         except OSError as error:
+            # It may be an address, with a password, given where files are read.
+            shown = masked(str(self))
             raise OpenError(
-                f"cannot open {self}: {_reason(error)}; give the path of a video file",
-                source=str(self),
+                f"cannot open {shown}: {_reason(error)}; give the path of a video file",
+                source=shown,
             ) from error
         if not stat.S_ISREG(found.st_mode):
             kind = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
@@ -156,6 +165,39 @@ class Source:
         return digest.hexdigest()
 
 
+def refuse_address(path: str | os.PathLike[str], *, is_output: bool = False) -> None:
+    """Do nothing if `path` is one, and not an address such as https:// or s3://.
+
+    Args:
+        path: What was given.
+        is_output: Whether it is written to, and not read.
+
+    Raises:
+        ConfigError: it is an address. Of it no more is shown than the host, and that only where no
+            name or password can stand before it.
+    """
+    found = _ADDRESS.match(os.fsdecode(path))
+    if found is None or Path(f"{found[1]}:").is_dir():
+        return
+    scheme, rest = found[1].lower(), found[2]
+    if scheme == "file" and not is_output:
+        raise ConfigError(
+            "file:// is an address, and addresses are not read here; give the path behind it"
+        )
+    host = None if "@" in rest else _HOST.match(rest)
+    if is_output:
+        raise ConfigError(
+            f"{scheme}://{host[0] if host else '...'} is an address, and nothing is written to "
+            "addresses; give a folder of this machine, and copy it from there"
+        )
+    raise ConfigError(
+        f"{scheme}://{host[0] if host else '...'} is an address, and addresses are not read here; "
+        "copy the file to this machine, mount the folder that holds it, or give headrace.open a "
+        "file object; a camera or stream is read by headrace run and headrace.live, or recorded "
+        "first: ffmpeg -i ADDRESS -c copy video.mkv"
+    )
+
+
 def _stream(stream: Stream | None) -> Stream | None:
     """Return which stream is meant; a number may come as text, as commands and tables have it."""
     if isinstance(stream, str | bool):
@@ -163,9 +205,10 @@ def _stream(stream: Stream | None) -> Stream | None:
         if _OF_VIDEOS.fullmatch(text):
             return text
         if not (text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS):
+            audio = f"; {NO_AUDIO}" if text.startswith("a:") else ""
             raise ConfigError(
                 "stream must be the number of a stream among all of its file, such as 1, or "
-                f'"v:1", the second of its video streams, got {stream!r}'
+                f'"v:1", the second of its video streams, got {stream!r}{audio}'
             )
         return int(stream)
     check_integers(0, stream=stream)

@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError, OpenError, ScanError
 from headrace.video.ascending import ascending
 from headrace.video.counting import needs_decoding
-from headrace.video.entry import Trust
-from headrace.video.packets import NO_PTS, PacketTable, StreamInfo, read_packets
-from headrace.video.reference import Reference, read_reference
+from headrace.video.entry import BELIEVED, Trust
+from headrace.video.packets import PacketTable, StreamInfo, read_packets
+from headrace.video.reference import Reference, read_reference, true_keyframes
 from headrace.video.source import Fingerprint, Source
-from headrace.video.timebase import float_seconds
+from headrace.video.timebase import NO_PTS, float_seconds
 from headrace.video.verdicts import Verdicts, Witnessed, undamaged
 
 CountBy = Literal["packets", "decode"]
-
 
 _LOSSY = frozenset(["mpegts", "mpeg", "flv", "asf"])
 """Containers of transmission, in which packets may be missing."""
@@ -101,13 +100,16 @@ class StreamIndex:
         table = read_packets(source)
         if count_by == "packets" or (count_by is None and not needs_decoding(table)):
             shown = np.flatnonzero(table.is_shown)
-            ordinal = shown[np.argsort(table.pts[shown], kind="stable")]
-            return _build(source, fingerprint, table, ordinal, table.pts[ordinal], "packets")
+            pts = table.shown_pts
+            ordinal = shown[np.argsort(pts[shown], kind="stable")]
+            return _build(source, fingerprint, table, ordinal, pts[ordinal], "packets")
         is_doubtful = bool((table.trust[table.is_keyframe] == Trust.DOUBTFUL).any())
         reference = read_reference(source, table, twice=count_by == "decode")
         if reference.reported:
             damage = f"damage is reported at {len(reference.reported)} of {len(table)} packets"
             table = replace(table, problems=(*table.problems, damage))
+        if is_doubtful and table.info.codec not in BELIEVED:
+            table = replace(table, is_keyframe=true_keyframes(source, table, reference))
         ordinal, doubled = reference.ordinal, reference.doubled
         index = _build(source, fingerprint, table, ordinal, reference.pts, "decode", doubled)
         is_whole = not reference.reported and len(index) >= int(table.is_shown.sum())
@@ -361,7 +363,7 @@ def _gops(
     start = index_of[keyframes]
     hidden = start < 0
     if is_timed:
-        start[hidden] = np.searchsorted(pts, table.pts[keyframes[hidden]], "left")
+        start[hidden] = np.searchsorted(pts, table.shown_pts[keyframes[hidden]], "left")
     else:
         keyframes, start = keyframes[~hidden], start[~hidden]
     rows = np.stack([start, keyframes], axis=1)[start < len(ordinal)]

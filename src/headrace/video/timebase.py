@@ -2,11 +2,15 @@
 
 from contextlib import suppress
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+
+NO_PTS: Final = int(np.iinfo(np.int64).min)
+"""Stands for a time the container does not give."""
 
 _WRITTEN = Fraction(1, 10**6)
 """Seconds by which a time may be off that was written as a decimal: 1/3 as 0.333333."""

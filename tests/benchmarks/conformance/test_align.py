@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from benchmarks.conformance.align import align
 from benchmarks.conformance.reference import NO_PTS
 

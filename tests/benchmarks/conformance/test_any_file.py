@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
+
 from benchmarks.conformance.draws import judged
 from benchmarks.conformance.plain import plain_decode
 from benchmarks.conformance.ways import Task, judge_way
-
 from headrace.decode.index_store import IndexStore
-from headrace.testing.synth_recipes import RECIPES, write_recipe
+from tests.kit.synth_recipes import RECIPES, write_recipe
 
 WAYS = ("seek", "plan", "clip", "order")
 

@@ -4,16 +4,16 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
+from benchmarks.conformance import draws
 from benchmarks.conformance.draws_record import DrawCount, DrawRow, DrawsResult
 from benchmarks.conformance.draws_worker import DrawRequest, drawn, judge_draw, random_jobs, row_of
 from benchmarks.conformance.runner import Ended
 from benchmarks.conformance.verdict import HEADRACE, Verdict
 from benchmarks.record import origin
-
-from benchmarks.conformance import draws
 from conformance_fakes import reference_of
 from headrace.testing.synth import SynthClip
-from headrace.testing.synth_draw import Draw
+from tests.kit.synth_draw import Draw
 
 
 def test_jobs_enter_everywhere_and_stay_inside() -> None:

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks.conformance.judge import Judge, run_job
 from numpy.typing import NDArray
 
+from benchmarks.conformance.judge import Judge, run_job
 from conformance_fakes import grey, reference_of
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import DecodeError

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.conformance.libs import another, judge_library
 from benchmarks.conformance.reference import Reference, thumbnail
 from benchmarks.conformance.tally import Tally
-from numpy.typing import NDArray
-
 from conformance_fakes import grey, reference_of
 from headrace.video.shape import Orientation
 

@@ -4,11 +4,11 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+
+from benchmarks.conformance import __main__ as conformance
 from benchmarks.conformance.runner import Ended, Plan, ask_worker, conform
 from benchmarks.conformance.verdict import ConformanceResult
 from benchmarks.conformance.worker import Request
-
-from benchmarks.conformance import __main__ as conformance
 from conformance_fakes import write_numbers
 from headrace.testing.damage import damage_packets
 

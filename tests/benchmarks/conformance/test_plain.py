@@ -5,9 +5,9 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+
 from benchmarks.conformance.plain import NoVideoError, plain_decode
 from benchmarks.conformance.reference import digest
-
 from conformance_fakes import write_numbers
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import KINDS, SynthClip, write_clip

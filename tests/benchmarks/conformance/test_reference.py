@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.conformance.reference import NO_PTS, UNKNOWN, Reference, digest, thumbnail
 
+from benchmarks.conformance.reference import NO_PTS, UNKNOWN, Reference, digest, thumbnail
 from conformance_fakes import grey, reference_of
 from headrace.video.shape import Orientation
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from benchmarks.conformance.runner import Plan, conform
 from benchmarks.conformance.verdict import FileRow
 

@@ -1,10 +1,10 @@
 """Tests of benchmarks/conformance/table.py and verdict.py: the page, and what is counted."""
 
 import pytest
-from benchmarks.conformance.table import render
-from benchmarks.conformance.verdict import ConformanceResult, FileRow, Verdict, summarise
 
 from benchmark_fakes import origin
+from benchmarks.conformance.table import render
+from benchmarks.conformance.verdict import ConformanceResult, FileRow, Verdict, summarise
 
 FINE = FileRow(
     name="a/fine.mp4",

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from benchmarks.conformance.plain import plain_decode
 from benchmarks.conformance.reference import Reference
 from benchmarks.conformance.verdict import WAYS
 from benchmarks.conformance.ways import Task, judge_refusal, judge_way
-
 from conformance_fakes import write_numbers
 from headrace.decode.index_store import IndexStore
 from headrace.testing.damage import damage_packets

@@ -5,12 +5,12 @@ import subprocess
 import sys
 
 import pytest
+
 from benchmarks.gpu_check.check import has_no_gpu, hold
 from benchmarks.gpu_check.record import GpuCheckResult, status_of
 from benchmarks.gpu_check.step import Reading, Step
 from benchmarks.gpu_check.text import render
 from benchmarks.record import ROOT, origin
-
 from decode.gpus import needs_no_gpu
 from headrace.profiling.provenance import Provenance
 

@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+
 from benchmarks.gpu_check.execute import chosen, execute
 from benchmarks.gpu_check.step import Reading, Step, UnreadError
 

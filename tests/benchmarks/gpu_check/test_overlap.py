@@ -4,11 +4,11 @@ import gzip
 import json
 
 import pytest
-from benchmarks.gpu_check.overlap import overlap_in
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.gpu_check import overlap
+from benchmarks.gpu_check.overlap import overlap_in
 from headrace.testing.synth import SynthClip, write_clip
 
 

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from benchmarks.gpu_check.step import Ended, UnreadError
 
 from benchmarks.gpu_check import readings
+from benchmarks.gpu_check.step import Ended, UnreadError
 from headrace.profiling.trace import NAME, write_trace
 
 

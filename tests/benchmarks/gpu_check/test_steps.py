@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+
 from benchmarks.gpu_check.steps import ALWAYS, OF_A_GPU, OF_NVDEC, Plan, steps_of
 from benchmarks.record import ROOT
-
-from headrace.experiments.options import option_fields
-from headrace.experiments.registry import EXPERIMENTS
+from headrace.bench.registry import EXPERIMENTS
+from headrace.measuring.config_fields import option_fields
 
 
 def steps(*, is_rehearsal=False):

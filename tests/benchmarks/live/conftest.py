@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from benchmarks.live.clip import numbered_clip
 
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-from benchmarks.live.clip import grey_thumbnails, number_of, numbered_clip
 
+from benchmarks.live.clip import grey_thumbnails, number_of, numbered_clip
 from media import read_frames, rgb
 
 

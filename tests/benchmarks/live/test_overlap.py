@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.live.overlap import OverlapScale, measure_overlap
 
+from benchmarks.live.overlap import OverlapScale, measure_overlap
 from benchmarks.questions import live_overlap
 
 STAGES = ["decode", "preprocess", "model"]

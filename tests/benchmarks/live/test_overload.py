@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.live.overload import OverloadScale, measure_overload
-from benchmarks.runner import WorkerError
 
+from benchmarks.live.overload import OverloadScale, measure_overload
 from benchmarks.questions import live_overload
+from benchmarks.runner import WorkerError
 
 
 def ask(asked):

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.live.own_cost import OwnCostScale, judged, measure_own_cost
 
+from benchmarks.live.own_cost import OwnCostScale, judged, measure_own_cost
 from benchmarks.questions import live_own_cost
 
 

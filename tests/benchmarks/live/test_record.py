@@ -1,8 +1,8 @@
 """Tests of benchmarks/live/record.py: verdicts are computed from figures."""
 
 import pytest
-from benchmarks.live.record import Overloaded, Quantiles, Series
 
+from benchmarks.live.record import Overloaded, Quantiles, Series
 from live_benchmark_fakes import overlap_case, overloaded
 
 

@@ -1,6 +1,7 @@
 """Tests of benchmarks/live/recovering.py: what moments say of a stall and of a restart."""
 
 import pytest
+
 from benchmarks.live.recovering import Acts, judged
 from benchmarks.live.serving import FRAME_NS, Served
 

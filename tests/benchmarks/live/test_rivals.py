@@ -4,11 +4,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
 from benchmarks.live.rivals import RivalsScale, Watching, counted, measure_rivals
 from benchmarks.live.serving import FRAME_NS, Served
-from benchmarks.runner import Ask, WorkerError, ask_worker
-
 from benchmarks.questions import live_stream
+from benchmarks.runner import Ask, WorkerError, ask_worker
 from live.rtsp import needs_server
 
 ASKED = ("way", "url", "seconds", "pictures")

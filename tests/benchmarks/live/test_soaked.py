@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from benchmarks.live.record import Series
 
+from benchmarks.live.record import Series
 from live_benchmark_fakes import soaked
 
 AT = (0.0, 100.0, 200.0, 300.0, 400.0)

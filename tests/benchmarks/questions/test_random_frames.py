@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from benchmarks.questions.random_frames import task_of
 from benchmarks.random_access.way import Task
-
 from headrace.decode.open import open_index
 from headrace.sampling.frames import Uniform
 from headrace.sampling.population import Population

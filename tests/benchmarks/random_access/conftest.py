@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from benchmarks.equality import Pictures, thumbnails
 from benchmarks.libs import pyav_loop
 from benchmarks.questions.random_frames import task_of
 from benchmarks.random_access.way import Task
-
 from headrace.sampling.sampler import Sampler
 from headrace.testing.synth import SynthClip, write_clip
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from threading import Lock
 
 import numpy as np
-from benchmarks.random_access.way import GroupedByFile, Task
 from numpy.typing import NDArray
 
+from benchmarks.random_access.way import GroupedByFile, Task
 from headrace.sampling.frames import Uniform
 
 REQUESTS = np.array([[1, 9], [0, 4], [1, 2], [1, 9], [0, 4], [2, 0]])

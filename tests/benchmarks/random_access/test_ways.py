@@ -6,11 +6,11 @@ from itertools import islice
 
 import numpy as np
 import pytest
+
 from benchmarks.bench_random_clips import ENTRANTS as CLIP_ENTRANTS
 from benchmarks.bench_random_frames import ENTRANTS as FRAME_ENTRANTS
 from benchmarks.equality import Equality, Pictures, compare_picked, shrink
 from benchmarks.random_access.way import Task
-
 from headrace.sampling.bursts import Bursts
 
 LIBRARIES = {"opencv": "cv2", "decord": "decord", "spdl": "spdl.io", "torchcodec": "torchcodec"}

@@ -1,9 +1,8 @@
 """Tests of benchmarks/tables/camera_windows.py."""
 
+from benchmark_fakes import result
 from benchmarks.record import Repeat, Row
 from benchmarks.tables.camera_windows import WAYS, camera_windows
-
-from benchmark_fakes import result
 
 
 def test_each_way_is_held_against_the_naive_one_of_its_turn() -> None:

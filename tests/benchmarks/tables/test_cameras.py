@@ -1,9 +1,8 @@
 """Tests of benchmarks/tables/cameras.py: what is said of camera streams is what was measured."""
 
-from benchmarks.tables.cameras import cameras
-
 from benchmark_fakes import origin
-from headrace.experiments.cameras import CameraRun, CamerasRecord
+from benchmarks.tables.cameras import cameras
+from headrace.bench.cameras import CameraRun, CamerasRecord
 
 ONE = {"ranks": 1, "workers": 2, "delivered": 1000, "decoded": 1000, "cpu_seconds": 8.0}
 

@@ -1,9 +1,8 @@
 """Tests of benchmarks/tables/compared.py: who failed, who was wrong, what each one costs."""
 
+from benchmark_fakes import result, row
 from benchmarks.equality import Equality
 from benchmarks.tables.compared import random_access, sequential
-
-from benchmark_fakes import result, row
 
 WRONG = Equality(frames=1200, missing=2, wrong=3, max_mean_difference=0.0)
 LIBRARIES = result(

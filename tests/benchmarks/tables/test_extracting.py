@@ -1,17 +1,17 @@
 """Tests of the tables of extraction: beside ffmpeg, at scale, from a store."""
 
 import pytest
+
+from benchmark_fakes import result, row
 from benchmarks.bench_extract import kind
 from benchmarks.bench_extract_memory import MemoryResult, Sample
 from benchmarks.bench_plan import PlanResult, PlanRow
 from benchmarks.bench_remote import PATTERNS, RemoteResult, RemoteRow, Turn
 from benchmarks.extracting.cases import CASES
 from benchmarks.record import Repeat, Row
+from benchmarks.tables import sizing
 from benchmarks.tables.extracting import extracting
 from benchmarks.tables.remote import remote
-
-from benchmark_fakes import result, row
-from benchmarks.tables import sizing
 
 MIB = 2**20
 

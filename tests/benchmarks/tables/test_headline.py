@@ -1,9 +1,9 @@
 """Tests of benchmarks/tables/headline.py: the README's first figures are those measured."""
 
 import pytest
-from benchmarks.tables.headline import headline
 
 from benchmark_fakes import result, row
+from benchmarks.tables.headline import headline
 
 FRAMES = result(
     row("baseline", [10, 20, 40]),

@@ -1,5 +1,6 @@
 """Tests of benchmarks/tables/live.py and soak.py: what is lost or disturbed is said."""
 
+from benchmark_fakes import origin
 from benchmarks.live.own_cost import OwnCostScale, judged
 from benchmarks.live.record import (
     LiveResult,
@@ -14,8 +15,6 @@ from benchmarks.live.record import (
 )
 from benchmarks.tables.live import live
 from benchmarks.tables.soak import soak
-
-from benchmark_fakes import origin
 from live_benchmark_fakes import overlap_case, overloaded, soaked
 
 AGES = Quantiles(count=99, p50=5.0, p95=7.0, worst=9.0)

@@ -1,11 +1,10 @@
 """Tests of benchmarks/tables/measuring.py."""
 
+from benchmark_fakes import result
 from benchmarks.bench_overhead import WAYS, Overhead, OverheadResult, Times
-from benchmarks.bench_predictions import Prediction, PredictionsResult
+from benchmarks.bench_predictions import Planted, PlantedResult, Prediction, PredictionsResult
 from benchmarks.record import Repeat, Row
 from benchmarks.tables.measuring import measuring, predictions
-
-from benchmark_fakes import result
 
 
 def test_what_a_step_takes_more_stands_as_percent_of_it() -> None:
@@ -39,3 +38,18 @@ def test_what_was_predicted_stands_beside_what_came() -> None:
     text = predictions(PredictionsResult(provenance=result().provenance, changes=changes))
     assert "| `--no-video` | 2.00 | 2.00 | 1.90–2.10 |" in text
     assert "| `--threads 1` | nothing | 0.90 | 0.90–0.90 |" in text
+
+
+def test_planted_loops_say_what_was_named_and_what_came_beside_other_programs() -> None:
+    came = Prediction(
+        change="num_workers=0",
+        predicted=9.0,
+        measured=(10.0, 12.0, 11.0),
+        others_cpu_share=(0.02, 0.4, None),
+    )
+    loop = Planted(planted="tiny batches", named=("hand-over",), headline="?", applied=came)
+    planted = PlantedResult(provenance=result().provenance, loops=(loop,))
+    text = predictions(PredictionsResult(provenance=result().provenance, planted=planted))
+    row = "| tiny batches | hand-over | `num_workers=0` | 9.00 | 11.00 | 10.00–12.00 |"
+    assert row in text
+    assert "Other programs took up to 40% of the processor time meanwhile." in text

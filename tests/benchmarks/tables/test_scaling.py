@@ -1,9 +1,8 @@
 """Tests of benchmarks/tables/scaling.py: what more and more files cost is what was measured."""
 
+from benchmark_fakes import result
 from benchmarks.record import Repeat, Row
 from benchmarks.tables.scaling import scaling
-
-from benchmark_fakes import result
 
 SMALL = Repeat(
     scan_seconds=0.2,

@@ -1,9 +1,8 @@
 """Tests of benchmarks/tables/startup.py."""
 
+from benchmark_fakes import result
 from benchmarks.record import Repeat, Row
 from benchmarks.tables.startup import startup
-
-from benchmark_fakes import result
 
 
 def test_times_are_medians_in_milliseconds_and_a_failure_is_said() -> None:

@@ -92,6 +92,27 @@ def arithmetic(argument, send):
     do_features(argument, send, Arithmetic)
 
 
+def gives_nan(argument, send):
+    """The second feature holds NaN, the third Inf."""
+
+    class Sick(Arithmetic):
+        def read(self, chunk):
+            result = super().read(chunk)
+            for number, value in ((5, np.nan), (10, -np.inf)):
+                result.samples.features[result.samples.index == number, 1] = value
+            return result
+
+    do_features(argument, send, Sick)
+
+
+def has_another_state(argument, send):
+    def engine(needs):
+        needs.hooks.on_other_state(["k"])
+        return Arithmetic(needs)
+
+    do_features(argument, send, engine)
+
+
 def nothing_is_left_to_do(argument, send):
     raise AssertionError("a worker was started")
 

@@ -1,5 +1,7 @@
 """Models of the tests' own, small and quick; also found by children, by their names."""
 
+import threading
+
 import torch
 from torch import nn
 
@@ -35,6 +37,18 @@ def other_each_time():
 
 def plain():
     return lambda batch: batch.float().mean(dim=(2, 3))
+
+
+def with_a_lock():
+    model = Corners()
+    model.lock = threading.Lock()
+    return model
+
+
+def with_a_lock_and_version():
+    model = with_a_lock()
+    model.version = "1"
+    return model
 
 
 class _Versioned:
@@ -75,6 +89,10 @@ def fails_to_build():
     raise KeyError("no such setting")
 
 
+def loads_other_weights():
+    torch.nn.Linear(2, 2).load_state_dict({"fc.weight": torch.zeros(2, 2)})
+
+
 def number():
     return 3
 
@@ -92,6 +110,30 @@ def fewer():
 
 def listing():
     return lambda batch: [1.0] * len(batch)
+
+
+def scalar():
+    return lambda batch: batch.float().mean()
+
+
+class Learner(nn.Module):
+    """Gives other features in training mode, and keeps what it saw there."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.drop = nn.BatchNorm2d(3), nn.Dropout(0.5)
+        self.drop.eval()
+
+    def forward(self, batch):
+        return self.drop(self.norm(batch.float())).mean(dim=(2, 3))
+
+
+LEARNER = Learner()
+
+
+def learner():
+    """The same each time: a model that a program trains."""
+    return LEARNER
 
 
 class Cramped(nn.Module):

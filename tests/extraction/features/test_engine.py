@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from decode.doubles_of_gpu import Double, Fails, stands_in
+from extraction.features.own import LEARNER
 from extraction.features.running import (
     CPU,
     TOLERANCE,
@@ -122,6 +123,12 @@ def test_chunks_of_one_gop_decode_it_once(clips):
         for most in (256, 2)
     )
     assert many == few
+
+
+def test_a_module_of_ones_own_is_evaluated_and_keeps_its_mode(clips):
+    assert run(own("learner"), clips[:1], sampling())
+    assert [part.training for part in LEARNER.modules()] == [True, True, False]
+    assert int(LEARNER.norm.num_batches_tracked) == 0
 
 
 def test_batches_are_filled_across_chunks_and_videos_of_a_size(clips):

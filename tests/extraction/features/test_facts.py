@@ -127,9 +127,10 @@ def test_a_model_of_ones_own_is_told_by_code_structure_and_weights():
         measured_facts(own(name), FRAMES, CPU)[0] for name in ("corners", "plain", "versioned")
     )
     assert corners.model["weights"].startswith("sha256:")
-    assert (corners.shape, corners.uncached) == ((3,), None)
+    assert (corners.shape, corners.uncached, corners.is_training) == ((3,), None, True)
     assert (versioned.model["version"], versioned.uncached) == ("2", None)
     assert "no attribute version" in plain.uncached
+    assert not plain.is_training
 
 
 def test_weights_must_be_the_same_in_each_process(facts):
@@ -151,11 +152,23 @@ def test_weights_must_be_the_same_in_each_process(facts):
         (listed("fasterrcnn_resnet50_fpn"), FRAMES, CPU, "has no classifier whose input"),
         (own("nothing_there"), FRAMES, CPU, "cannot import extraction.features.own:nothing_there"),
         (own("fails_to_build"), FRAMES, CPU, "when it was called without arguments: KeyError"),
+        (
+            own("loads_other_weights"),
+            FRAMES,
+            CPU,
+            'for Linear: Missing key(s) in state_dict: "weight", "bias". Unexpected key(s)',
+        ),
         (own("number"), FRAMES, CPU, "must return a model, such as an nn.Module; got int"),
         (own("odd_size"), FRAMES, CPU, r"must be (height, width), got 24"),
         (own("fails"), FRAMES, CPU, "failed on uint8 [1, 3, 224, 320]: IndexError: beyond the"),
-        (own("fewer"), FRAMES, CPU, "must give a row for each of 1 samples; got [0, 3, 224, 320]"),
-        (own("listing"), FRAMES, CPU, "must give a tensor, a row for each sample; got list"),
+        (own("fewer"), FRAMES, CPU, "a tensor [1, ...]; got tensor float32 [0, 3, 224, 320]"),
+        (
+            own("scalar"),
+            FRAMES,
+            CPU,
+            "must give a tensor [1, ...], a row for each sample; got tensor",
+        ),
+        (own("listing"), FRAMES, CPU, "a row for each sample; got list of 1 x float"),
     ],
 )
 def test_what_a_model_cannot_do_is_said_before_anything_runs(spec, samples, numerics, words):

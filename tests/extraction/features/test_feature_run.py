@@ -1,11 +1,13 @@
 """An extraction of features: each chunk once, wherever a run was ended, whatever the cache does."""
 
+import hashlib
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet
@@ -13,7 +15,7 @@ import pytest
 
 from cache.redis_server import redis_server
 from extraction.features import feature_workers
-from extraction.features.feature_workers import extract
+from extraction.features.feature_workers import extract, planned
 from headrace.errors import ConfigError
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -92,10 +94,81 @@ def test_each_sample_gives_a_feature_and_what_is_lost_is_named(clips, store, tmp
     assert names == ["decode", "prepare", "transfer", "model", "write"]
 
 
+def test_features_with_nan_or_inf_are_lost_named_and_not_in_the_cache(clips, store, tmp_path):
+    cache = str(tmp_path / "cache.sqlite")
+    sick = extract(clips[:1], tmp_path / "a", store, feature_workers.gives_nan, cache=cache)
+    lost = [(loss.index, loss.cause) for loss in sick.session.lost]
+    assert lost == [
+        (5, "its feature holds NaN; look into the model, or keep it with --allow-nan"),
+        (10, "its feature holds Inf; look into the model, or keep it with --allow-nan"),
+        (25, "damaged"),
+    ]
+    assert (sick.came, sick.wanted, sick.is_all) == (7, 10, False)
+    assert [row["lost_index"] for row in rows(tmp_path / "a")] == [[5], [10], [25], [], []]
+    assert extract(clips[:1], tmp_path / "a", store, cache=cache).session.lost == sick.session.lost
+    well = extract(clips[:1], tmp_path / "b", store, cache=cache)
+    assert (well.came, well.is_all) == (9, False)
+    assert [row["cache_hit"] for row in rows(tmp_path / "b")] == [False, False, True, True, True]
+
+
+def test_features_with_nan_are_kept_where_that_is_asked_but_not_in_the_cache(
+    clips, store, tmp_path
+):
+    given = {"cache": str(tmp_path / "cache.sqlite"), "allow_nan": True}
+    sick = extract(clips[:1], tmp_path / "a", store, feature_workers.gives_nan, **given)
+    assert [loss.index for loss in sick.session.lost] == [25]
+    kept = [feature[1] for row in rows(tmp_path / "a") for feature in row["features"]]
+    assert [str(number) for number in kept[1:3]] == ["nan", "-inf"]
+    extract(clips[:1], tmp_path / "b", store, **given)
+    assert [row["cache_hit"] for row in rows(tmp_path / "b")] == [False, False, True, True, True]
+    with pytest.raises(ConfigError, match="allow_nan was True, now not set"):
+        extract(clips[:1], tmp_path / "a", store)
+
+
+def test_a_model_that_differs_from_process_to_process_is_not_cached(clips, store, tmp_path):
+    given = {"cache": str(tmp_path / "cache.sqlite")}
+    found = extract(clips[:1], tmp_path / "a", store, feature_workers.has_another_state, **given)
+    assert [note for note in found.session.notes if "differs from process" in note] == [
+        "not kept in the cache: k of the model differs from process to process; have it follow "
+        "from a file or a fixed seed, or give the model an attribute version"
+    ]
+    extract(clips[:1], tmp_path / "b", store, **given)
+    assert not any(row["cache_hit"] for row in rows(tmp_path / "b"))
+
+
+def test_a_module_in_training_mode_is_said_to_run_in_evaluation_mode(
+    clips, store, tmp_path, monkeypatch
+):
+    facts = replace(feature_workers.FACTS, is_training=True)
+    monkeypatch.setattr(feature_workers, "FACTS", facts)
+    assert planned(clips[:1], tmp_path / "out", store).plan.notes == (
+        "the tests is in training mode; it is run in evaluation mode",
+    )
+
+
+def test_a_run_names_its_phases(clips, store, tmp_path):
+    phases = []
+    planned(clips[:2], tmp_path / "out", store).run(on_phase=phases.append)
+    assert phases == ["reading files, 0 of 2 done", "reading files, 1 of 2 done", "extracting"]
+
+
 def test_three_workers_leave_the_same_as_one(clips, store, tmp_path):
     extract(clips, tmp_path / "one", store)
     extract(clips, tmp_path / "three", store, workers=3)
     assert without_times(rows(tmp_path / "one")) == without_times(rows(tmp_path / "three"))
+
+
+@pytest.mark.parametrize("cache", ["none", "sqlite"])
+def test_tables_hold_name_path_and_digest_of_each_video_from_the_first_run_on(
+    clips, store, tmp_path, cache
+):
+    extract(clips, tmp_path / "out", store, cache=cache)
+    found = {(row["video"], row["path"], row["content"]) for row in rows(tmp_path / "out")}
+    digests = [hashlib.sha256(clip.read_bytes()).hexdigest() for clip in clips]
+    assert found == {
+        (clip.stem, str(clip), f"sha256:{digest}")
+        for clip, digest in zip(clips, digests, strict=True)
+    }
 
 
 def test_what_is_done_is_not_done_again(clips, store, tmp_path):
@@ -209,12 +282,8 @@ def test_a_cached_result_is_the_fresh_one(clips, store, tmp_path):
     extract(clips, tmp_path / "fresh", store, cache=cache, workers=2)
     nobody = feature_workers.nothing_is_left_to_do
     extracted = extract(clips, tmp_path / "cached", store, nobody, cache=cache)
-    assert without_times(rows(tmp_path / "cached")) == [
-        {**row, "content": found["content"]}
-        for row, found in zip(
-            without_times(rows(tmp_path / "fresh")), rows(tmp_path / "cached"), strict=True
-        )
-    ]
+    fresh = without_times(rows(tmp_path / "fresh"))
+    assert without_times(rows(tmp_path / "cached")) == fresh
     assert {row["cache_hit"] for row in rows(tmp_path / "cached")} == {True}
     assert {row["cache_hit"] for row in rows(tmp_path / "fresh")} == {False}
     assert f"12 of 12 chunks were found in the cache {cache}" in extracted.session.notes
@@ -242,7 +311,7 @@ def test_whatever_becomes_of_the_server_the_features_are_the_same(
         extracted = extract(clips, tmp_path / "out", store, function, cache=server.url)
     assert any(words in note for note in extracted.session.notes)
     assert extracted.session.outcome == "complete"
-    found = [{**row, "content": None} for row in without_times(rows(tmp_path / "out"))]
+    found = without_times(rows(tmp_path / "out"))
     assert found == without_times(rows(tmp_path / "none"))
 
 

@@ -13,8 +13,8 @@ from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.proxy_rows import read_rows
 from headrace.testing.synth import KINDS, read_bars, read_number, write_clip
-from headrace.testing.synth_recipes import write_recipe
 from headrace.video.shape import FrameShape
+from tests.kit.synth_recipes import write_recipe
 
 STORED = [
     *("h264_one_frame", "h264_long_gop", "vp9_hidden", "mpeg4_open_gop", "ffv1", "vfr_mkv"),

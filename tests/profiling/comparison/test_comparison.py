@@ -99,7 +99,6 @@ def test_other_inputs_are_refused_unless_asked_for():
     [
         ({"warmup_steps": 3}, "The warm-up differs: 0 steps are left out of a, 3 of b."),
         ({"outcome": "interrupted"}, "b was interrupted"),
-        ({"others_cpu_share": 0.4}, "Other programs took 40 % of the processor time during b."),
         ({"pace": "schedule"}, "One was paced by full speed, the other by schedule"),
         ({"kind": "live"}, "One is a run session, the other a live session."),
         ({"inputs": video(None)}, "is not known"),
@@ -130,3 +129,19 @@ def test_what_a_paced_source_took_is_not_held_against_one_at_full_speed():
     assert any("decoding and service time are left out" in words for words in both.warnings)
     alike = compare({"a": session(1, pace="schedule"), "b": paced}).runs[0]
     assert {"Decoding", "Service time, median"} <= {each.name for each in alike.differences}
+
+
+@pytest.mark.parametrize("which", ["a", "b"])
+def test_no_difference_is_told_where_other_programs_took_the_processor(which):
+    shares = {name: 0.99 if name == which else 0.02 for name in "ab"}
+    first, other = session(1), session(3, model_ms=150.0)
+    runs = {"a": first, "b": other}
+    sessions = {
+        name: each.model_copy(update={"others_cpu_share": shares[name]})
+        for name, each in runs.items()
+    }
+    (quiet,), (busy,) = compare(runs).runs, compare(sessions).runs
+    assert quiet.disturbances == ()
+    assert {each.verdict for each in quiet.differences} >= {"worse"}
+    assert busy.disturbances == (f"Other programs took 99 % of the processor time during {which}.",)
+    assert {each.verdict for each in busy.differences} <= {"cannot be told", "not known"}

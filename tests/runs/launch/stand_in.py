@@ -1,6 +1,7 @@
 """Stands in for `headrace run` in tests of a launch: loads nothing, runs nothing, records all.
 
-Its arguments: what it does ("complete", "refuse", "die", "endless", "stray"), then `--out FOLDER`.
+Its arguments: what it does ("complete", "refuse", "die", "killed", "endless", "stray"), then
+`--out FOLDER`.
 """
 
 import os
@@ -25,7 +26,9 @@ def main(what: str, folder: Path) -> None:
     worker.tell(ready(os.getpid()))
     worker.tell(began(worker.wait()))
     worker.tell(progress(3, 0.5))
-    if what == "die":
+    if what == "killed":
+        record(steps=7, pid=os.getpid(), outcome="interrupted").save(folder / "session.json")
+    if what in ("die", "killed"):
         sys.stdout.write("step 1\nstep 2\n")
         sys.stdout.flush()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -38,7 +41,7 @@ def main(what: str, folder: Path) -> None:
         except KeyboardInterrupt:
             outcome = "interrupted"
     if what != "stray":
-        session = record(steps=40, pid=os.getpid(), outcome=outcome)
+        session = record(steps=40, pid=os.getpid(), outcome=outcome, others_cpu_share=0.44)
         session.save(folder / "session.json")
     sys.exit(143 if outcome == "interrupted" else 0)
 

@@ -8,7 +8,9 @@ import pytest
 
 from headrace.errors import BackendError, ConfigError
 from headrace.runs.launch.config import LaunchConfig, WorkerConfig
+from headrace.runs.launch.ends import killed_words
 from headrace.runs.launch.launching import Launch
+from headrace.runs.launch.record import end_words
 from report.recorded import record
 from runtime.in_time import in_time
 
@@ -47,12 +49,26 @@ def test_workers_begin_together_and_leave_one_record(tmp_path):
     assert first.command == ("headrace", "run", "complete", "--out", str(tmp_path / "out/cars"))
     assert first.figures.frames == 40 * 16
     assert first.figures.finding.startswith("Bound by the model")
+    assert first.figures.others_cpu_share == 0.44
+    assert found.others_cpu_share is None or 0 <= found.others_cpu_share <= 1
     assert first.figures.work_ms["model"] == pytest.approx(230 / 16, rel=0.1)
     assert found.start_spread_ms >= 0
     assert found.together_seconds == pytest.approx(first.figures.wall_seconds, abs=1)
     states = [each.state for each in news]
     assert set(states[:2]) == {"ready"}, "none runs before all are ready"
     assert {(each.worker, each.frames) for each in news} >= {("cars", 3), ("people", 3)}
+
+
+def test_no_password_stands_in_the_list_of_processes_or_in_the_record(tmp_path):
+    """A stand-in whose whole command line is what it prints."""
+    shows = (sys.executable, "-c", "import sys; print(open(sys.argv[1]).read(), sys.argv)")
+    made = launch(tmp_path, cam="rtsp://bob:p@ss/w@host/cam")
+    (found,) = ran(with_callbacks(made, program=(*shows,))).workers
+    given, listed = found.last_lines
+    assert given == "rtsp://bob:p@ss/w@host/cam"
+    assert "cam-0.streams" in listed
+    assert "ss/w" not in listed + found.model_dump_json(exclude={"last_lines"})
+    assert found.command[2] == "rtsp://***@host/cam"
 
 
 def test_where_one_cannot_begin_none_does_and_all_that_is_wrong_is_told(tmp_path):
@@ -72,8 +88,29 @@ def test_one_that_dies_is_named_with_its_last_lines_and_the_other_finishes(tmp_p
     good, bad = ran(launch(tmp_path, good="complete", bad="die")).workers
     assert good.outcome == "complete"
     assert (bad.outcome, bad.exit_code) == ("died", -9)
-    assert bad.error == "bad ended by signal 9: step 2"
+    assert bad.error == "killed (signal 9, SIGKILL) before its first record"
     assert bad.last_lines == ("step 1", "step 2")
+    assert end_words(bad) == f"was {bad.error}"
+
+
+def test_what_a_killed_worker_recorded_until_then_is_read_and_said(tmp_path):
+    good, bad = ran(launch(tmp_path, good="complete", bad="killed")).workers
+    assert good.outcome == "complete"
+    assert (bad.outcome, bad.figures.frames) == ("died", 7 * 16)
+    folder = tmp_path / "out/bad"
+    assert bad.error == f"killed (signal 9, SIGKILL) after 7 steps; what it wrote is in {folder}"
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "words"),
+    [
+        (-9, "killed (signal 9, SIGKILL)"),
+        (-11, "killed (signal 11, SIGSEGV)"),
+        (-60, "(signal 60)"),
+    ],
+)
+def test_a_signal_is_named(exit_code, words):
+    assert words in killed_words(exit_code)
 
 
 def test_an_interrupt_stops_all_and_each_keeps_what_it_did(tmp_path):

@@ -26,6 +26,8 @@ class FakeSource:
     """Numbers of frames that come as dropped."""
     error: HeadraceError | None = None
     captured: bool = False
+    reconnects: Sequence[int] = ()
+    """Numbers of frames with which another connection begins."""
     on_frame: Callable[[int], None] = lambda number: None
     """Called before each."""
 
@@ -42,7 +44,8 @@ class FakeSource:
                 run += 1
                 yield Dropped("damaged")
                 continue
-            made = frame(k, source=number, run=run, arrived_ns=due_ns)
+            segment = sum(first <= k for first in self.reconnects)
+            made = frame(k, source=number, run=run, arrived_ns=due_ns, segment=segment)
             wall = waiter.clock.wall_seconds() if self.captured else None
             yield replace(made, captured_seconds=wall)
         if self.error is not None:

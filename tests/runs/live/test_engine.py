@@ -50,6 +50,11 @@ def test_another_number_of_entries_is_refused(output):
         answers_of(output, 2)
 
 
+def test_what_a_model_gave_is_named_by_type_dtype_and_shape():
+    with pytest.raises(ConfigError, match=r"gave tensor float32 \[3, 5\]; .* a tensor \[2, ...\]"):
+        answers_of(torch.zeros(3, 5), 2)
+
+
 def test_a_model_of_ones_own_gets_the_frames_themselves_channels_first():
     engine = Engine.of_callable(len)
     pictures = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)

@@ -284,3 +284,24 @@ def test_batches_hold_one_size_and_say_the_source_of_each_frame():
     shown = [(f.source, f.number) for i in items for v in i.value.gathered.views for f in v]
     assert sorted(shown) == [(s, k) for s in range(3) for k in range(8)]
     assert all(torch.is_tensor(out) for i in items for out in i.value.outputs)
+
+
+def test_an_overload_is_told_of_once_with_what_it_cost():
+    clock, told = FakeClock(), []
+
+    def slow(batch):
+        clock.advance(0.05)
+        return means(batch)
+
+    made = plan(FakeSource(count=400), run=slow, staleness=0.02)
+    flow = LiveFlow(made, clock, on_event=told.append)
+
+    def run():
+        with flow:
+            return list(flow)
+
+    in_time(run)
+    [event] = [event for event in told if event.kind == "overloaded"]
+    assert event.source is None
+    assert event.words.startswith("overload: frames come faster than they are worked on; ")
+    assert 0 < event.frames <= flow.conserved().arrived

@@ -1,19 +1,35 @@
 """`for result in headrace.live(source, model)`: what a loop of one's own gets."""
 
+import re
 import threading
+from dataclasses import fields, replace
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 import headrace
 from decode.gpus import needs_no_gpu
 from headrace.errors import BackendError, ConfigError, OpenError, StageError
+from headrace.live.joining import BACKLOG
+from headrace.live.lag import LATE
+from headrace.live.overload import STALE
+from headrace.live.received import DAMAGED, NO_KEYFRAME
+from headrace.runs.live.flow import STRIDE
+from headrace.runs.live.loop import LiveResult
+from headrace.runtime.clock import iso_text
+from headrace.runtime.desk import OVERFLOW, SOURCE_FAILED
+from headrace.runtime.fan_out import SINK_FAILED, UNFINISHED
+from headrace.runtime.grouping import INCOMPLETE
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from runs.live.fake_sources import Endless, FakeSource
 from runs.tiny import tiny_classifier
 from runtime.in_time import in_time
+
+PAGE = Path(__file__).parents[3] / "docs" / "live.md"
 
 
 def results(source, model, **options):
@@ -34,7 +50,16 @@ def test_a_file_comes_frame_by_frame_with_its_times_and_answers(tmp_path):
     for r in found:
         assert float(r.output) == pytest.approx(r.frames.mean(), rel=1e-4)
         assert r.latency_ms >= 0
-        assert r.captured_seconds is None
+        assert r.captured_seconds is None is r.capture_time
+
+
+def test_a_result_says_when_its_frame_came_and_by_which_connection():
+    """The clock of these tests stands at 2023-11-14T22:13:20Z when the loop begins."""
+    found = results(FakeSource(count=3, interval_ms=250, captured=True, reconnects=(2,)), means)
+    assert [(r.segment, iso_text(r.arrival_time)[17:26]) for r in found] == [
+        *((0, "20.000000"), (0, "20.250000"), (1, "20.500000")),
+    ]
+    assert [r.capture_time for r in found] == [r.arrival_time for r in found]
 
 
 def test_at_full_speed_there_is_no_latency(tmp_path):
@@ -92,6 +117,92 @@ def test_a_name_is_a_model_of_torchvision():
     assert [len(r.output.names) for r in found] == [1, 1]
 
 
+class Learner(nn.Module):
+    """As most models: gives other results in training mode, and keeps what it saw there."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.drop = nn.BatchNorm2d(3), nn.Dropout(0.5)
+
+    def forward(self, batch):
+        return self.drop(self.norm(batch.float())).mean(dim=(1, 2, 3))
+
+
+def in_training():
+    """Return a model in training mode, one layer of which is frozen in evaluation mode."""
+    model = Learner()
+    model.drop.eval()
+    return model
+
+
+def modes(model):
+    return [part.training for part in model.modules()]
+
+
+def wrapped(model):
+    """Return a model of headrace around one's own."""
+    return replace(tiny_classifier(), module=model, output=list)
+
+
+@pytest.mark.parametrize("given", [lambda model: model, wrapped])
+def test_a_module_in_training_mode_is_evaluated_and_comes_back_as_it_was(given):
+    model, expected = in_training(), Learner().eval()
+    with pytest.warns(UserWarning, match="the model is in training mode") as told:
+        found = results(FakeSource(count=6), given(model), batch_size=2)
+    assert len(told) == 1
+    other = results(FakeSource(count=6), given(expected), batch_size=2)
+    assert [float(r.output) for r in found] == [float(r.output) for r in other]
+    assert modes(model) == [True, True, False]
+    assert int(model.norm.num_batches_tracked) == 0
+
+
+@pytest.mark.filterwarnings("ignore:the model is in training mode")
+def test_a_module_has_its_mode_back_when_the_loop_is_left():
+    def leave():
+        for _ in headrace.live(Endless(count=10), model, clock=FakeClock()):
+            seen.append(modes(model))
+            break
+
+    model, seen = in_training(), []
+    in_time(leave)
+    assert seen == [[False] * 3]
+    assert modes(model) == [True, True, False]
+
+
+@pytest.mark.filterwarnings("ignore:the model is in training mode")
+def test_a_module_has_its_mode_back_after_an_error():
+    model = in_training()
+    model.register_forward_pre_hook(lambda *_: 1 / 0)
+    with pytest.raises(StageError):
+        results(FakeSource(count=3), model)
+    assert modes(model) == [True, True, False]
+
+
+@pytest.mark.filterwarnings("ignore:the model is in training mode")
+def test_a_loop_that_never_began_changes_no_mode():
+    model = in_training()
+    headrace.live(FakeSource(count=3), model).close()
+    assert modes(model) == [True, True, False]
+
+
+@pytest.mark.parametrize("call", [lambda model: model, lambda model: model.forward])
+def test_models_run_without_gradients(call):
+    found = results(FakeSource(count=2), call(Learner().eval()))
+    assert all(r.output.is_inference() for r in found)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_torchscript_is_a_model_as_any():
+    scripted = torch.jit.script(Learner().eval())
+    assert len(results(FakeSource(count=2), scripted)) == 2
+
+
+def test_the_mode_of_what_a_function_calls_is_its_own():
+    model = in_training()
+    results(FakeSource(count=2), lambda batch: model(batch))
+    assert int(model.norm.num_batches_tracked) == 2
+
+
 def test_leaving_the_loop_ends_the_threads():
     def leave():
         for result in headrace.live(Endless(count=10), means, clock=FakeClock()):
@@ -134,6 +245,20 @@ def test_what_cannot_be_is_refused_before_anything_starts(options, message):
     given = {"source": FakeSource(count=1), "model": means, **options}
     with pytest.raises(ConfigError, match=message):
         headrace.live(**given)
+
+
+def test_the_page_names_the_fields_of_a_result_and_no_others():
+    text = PAGE.read_text("utf-8").partition("A result has ")[2].partition("Leaving the loop")[0]
+    properties = (name for name, value in vars(LiveResult).items() if isinstance(value, property))
+    names = {field.name for field in fields(LiveResult)}.union(properties)
+    assert sorted(re.findall(r"`(\w+)`", text)) == sorted(names)
+
+
+def test_the_page_names_every_cause_of_a_drop():
+    causes = {STALE, INCOMPLETE, STRIDE, DAMAGED, NO_KEYFRAME, LATE, BACKLOG, SOURCE_FAILED}
+    causes |= {OVERFLOW, SINK_FAILED, UNFINISHED}
+    text = PAGE.read_text("utf-8").partition("## What is counted")[2].partition("\n\nLatency")[0]
+    assert set(re.findall(r"\*([\w\s]+)\*", text)) == causes
 
 
 @needs_no_gpu

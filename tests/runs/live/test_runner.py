@@ -1,9 +1,11 @@
 """A live run, from sources to the recorded session."""
 
+import csv
 import json
 from dataclasses import replace
 
 import av
+import pyarrow.parquet
 import pytest
 import torch
 
@@ -15,6 +17,7 @@ from headrace.report.text import render_text
 from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
 from headrace.runs.live.runner import LiveRunner
 from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions
+from headrace.runtime.clock import iso_text
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.content import content_digest
@@ -25,13 +28,22 @@ from runtime.in_time import in_time
 GONE = OpenError("cannot go on: the camera is gone", source="fake")
 
 
-def runner_of(folder, *sources, model=None, video=True, max_steps=None, **flow):
+def runner_of(
+    folder,
+    *sources,
+    model=None,
+    video=True,
+    max_steps=None,
+    predictions="jsonl",
+    batch_size=4,
+    **flow,
+):
     """A runner of fake sources whose model costs nothing."""
     options = LiveOptions(
         input=InputOptions(sources=tuple(source.name for source in sources), max_steps=max_steps),
         flow=FlowOptions(**{"overload": "every-frame", **flow}),
-        compute=ComputeOptions(batch_size=4),
-        output=OutputOptions(out=folder, video=video),
+        compute=ComputeOptions(batch_size=batch_size),
+        output=OutputOptions(out=folder, video=video, predictions=predictions),
     )
     model = model or tiny_classifier()
     return LiveRunner(options=options, sources=sources, model=model, clock=FakeClock())
@@ -113,6 +125,38 @@ def test_predictions_say_which_source_a_line_is_from(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_every_row_says_when_its_frame_came_and_by_which_connection(tmp_path, kind):
+    """The clock of these tests stands at 2023-11-14T22:13:20Z when the run begins."""
+    yard = FakeSource(count=3, interval_ms=250, name="yard", captured=True, reconnects=(2,))
+    runner = runner_of(tmp_path, yard, video=False, predictions=kind, batch_size=1)
+    session = write_run(run(runner), tmp_path)
+    rows = rows_of(tmp_path / f"predictions.{kind}")
+    times = [f"2023-11-14T22:13:20.{part}000+00:00" for part in ("000", "250", "500")]
+    expected = [("yard", 0, times[0]), ("yard", 0, times[1]), ("yard", 1, times[2])]
+    assert [(row["source"], row["segment"], row["arrival_time"]) for row in rows] == expected
+    assert [row["capture_time"] for row in rows] == times
+    [metrics] = tmp_path.glob("M_*_metrics.csv")
+    steps = list(csv.DictReader(metrics.read_text().splitlines()))
+    assert [(row["source"], int(row["segment"]), row["arrival_time"]) for row in steps] == expected
+    assert [row["capture_time"] for row in steps] == times
+    assert Session.load(tmp_path / "session.json") == session
+
+
+def rows_of(path):
+    """Rows of predictions, times as text, whatever the format."""
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    rows = pyarrow.parquet.read_table(path).to_pylist()
+    times = ("arrival_time", "capture_time")
+    return [row | {name: iso_text(row[name]) for name in times} for row in rows]
+
+
+def test_rows_of_files_at_full_speed_have_no_time_of_arrival(tmp_path):
+    run(runner_of(tmp_path, FakeSource(count=2, base="full_speed"), video=False))
+    assert not {"segment", "arrival_time"} & rows_of(tmp_path / "predictions.jsonl")[0].keys()
+
+
 def test_each_source_has_a_video_of_its_own_that_plays(tmp_path):
     session = run(runner_of(tmp_path, sizeable(5, name="a"), sizeable(3, name="b")))
     assert set(session.outputs) == {"annotated-0.mp4", "annotated-1.mp4", "predictions.jsonl"}
@@ -147,10 +191,32 @@ def test_a_sink_that_fails_ends_alone_and_is_told_of(tmp_path):
     assert session.outcome == "complete"
     assert session.items.delivered == 40
     assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == 40
-    assert told == ["cannot write x: no space left on device; give another folder"]
+    words = "cannot write x: no space left on device; give another folder"
+    assert [(n.event, n.source, n.reason) for n in told] == [("failed", None, words)]
     failed = [event for event in session.events if event.kind == "failed"]
-    assert [(event.source, event.words) for event in failed] == [(None, told[0])]
+    assert [(event.source, event.words) for event in failed] == [(None, words)]
     assert session.stages[-1].dropped["sink failed"] > 0
+
+
+def test_a_source_that_fails_is_told_of_at_once_with_its_time(tmp_path):
+    """The clock of these tests stands at 2023-11-14T22:13:20Z when the run begins, and moves on."""
+    told = []
+    sources = (
+        FakeSource(count=3, interval_ms=1000, name="door", error=GONE, base="arrival"),
+        FakeSource(count=8, interval_ms=1000, name="yard", base="arrival"),
+    )
+    run(replace(runner_of(tmp_path, *sources, video=False), on_notice=told.append))
+    assert {notice.text()[:17] for notice in told} == {"2023-11-14T22:13:"}
+    assert {notice.text()[19:] for notice in told} == {
+        "Z door: joined 5 ms behind",
+        "Z door: cannot go on: the camera is gone",
+        "Z yard: joined 5 ms behind",
+    }
+    [failed] = [notice for notice in told if notice.event == "failed"]
+    assert json.loads(failed.json()) == {
+        **{"time": iso_text(failed.time), "event": "failed", "source": "door", "frames": 0},
+        "reason": "cannot go on: the camera is gone",
+    }
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OpenError("gone", source="x")])
@@ -272,7 +338,19 @@ def test_a_disk_that_runs_full_ends_that_sink_alone_and_is_told_at_once(tmp_path
     session = run(runner)
     assert (session.outcome, session.items.delivered) == ("complete", 200)
     assert len(told) == 1
-    assert "predictions.jsonl: no space left on device; give another folder with --out" in told[0]
-    assert [event.words for event in session.events if event.kind == "failed"] == told
+    words = told[0].reason
+    assert "predictions.jsonl: no space left on device; give another folder with --out" in words
+    assert [event.words for event in session.events if event.kind == "failed"] == [words]
     with av.open(str(tmp_path / "annotated.mp4")) as video:
         assert sum(1 for _ in video.decode(video=0)) == 200
+
+
+def test_the_record_is_handed_out_as_it_goes_for_a_process_that_is_killed(tmp_path):
+    found = []
+    runner = replace(runner_of(tmp_path, FakeSource(count=20), video=False), on_record=found.append)
+    session = run(runner, lambda step: runner.clock.advance(1))
+    assert (found[1].outcome, len(found[0].steps)) == ("interrupted", 1)
+    assert 1 < len(found[1].steps) < len(session.steps)
+    assert found[1].steps.frames[0] == session.steps.frames[0]
+    assert found[1].stages[0].name == session.stages[0].name
+    assert found[1].outputs == session.outputs

@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from headrace.profiling.findings.verdict import find
 from headrace.profiling.record import metrics_csv
 from headrace.profiling.session import Session
 from headrace.report.folder import write_run
+from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
 from runs.retrain.toy import FRAMES, toy_runner, write_labels, write_toys
 from weights import mobilenet
@@ -194,8 +196,9 @@ def test_bad_media_is_left_out_and_listed_where_that_is_asked_for(tmp_path):
     (folder / "bars1.mp4").write_bytes(b"no video at all")
     session = toy_runner(folder, tmp_path / "out", on_error="skip", max_steps=2).run()
     assert session.outcome == "complete"
-    assert len(session.inputs) == 5
+    assert sum(video.is_open for video in session.inputs) == 5
     assert "bars1.mp4" in session.lost[0].cause
+    assert session.inputs[session.lost[0].input].path.endswith("bars1.mp4")
 
 
 def test_a_head_is_not_trained_on_a_head_nor_written_over_its_weights(toys, tmp_path):
@@ -230,3 +233,17 @@ def test_what_cannot_be_trained_is_refused_in_one_line(toys, tmp_path, options, 
     with pytest.raises(ConfigError, match=message) as caught:
         toy_runner(toys, tmp_path, **options)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_the_record_is_handed_out_as_it_goes_for_a_process_that_is_killed(toys, tmp_path):
+    found = []
+    runner = replace(
+        toy_runner(toys, tmp_path, max_steps=4), clock=FakeClock(), on_record=found.append
+    )
+    session = runner.run(lambda step: runner.clock.advance(1))
+    assert (found[1].outcome, len(found[0].steps)) == ("interrupted", 1)
+    assert 1 < len(found[1].steps) < len(session.steps)
+    assert found[1].steps.frames[0] == session.steps.frames[0]
+    assert found[1].stages[0].name == session.stages[0].name
+    assert found[1].inputs[0].content is None
+    assert session.inputs[0].content is not None

@@ -1,19 +1,31 @@
-"""A small camera layout, and all its frames decoded plainly."""
+"""A small camera layout, all its frames decoded plainly, and what is asked of windows of it."""
 
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from decode.linear import linear_frames
+from headrace.sampling.moments import Moments
 from headrace.testing.synth import SynthClip, write_clip
+from headrace.training.cameras.augment import ClipAugment
+from headrace.training.cameras.view import CameraView
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 
 SIZE = (32, 48)
 CAMERAS = ("back", "front", "left")
 LENGTHS = {"a": 20, "b": 13, "c": 29, "d": 8, "e": 17}
+EVERY = {(clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length)}
+"""(clip, moment) of the layout."""
+
+WINDOW = {"num_moments": 3, "stride": 2, "keys": Moments.every(3)}
+"""Three moments, two apart, before every third one."""
+KEYS = {(clip, key) for clip, key in EVERY if key % 3 == 0}
+VIEW = CameraView(resize=0.5, crop=(20, 40), anchor="bottom")
+CHANCE = ClipAugment(scale=(0.8, 1.3), slides=True, flip=0.5, rotate_degrees=(-9, 9), alike=False)
+FLIPS = ClipAugment(flip=0.5)
 
 
 def write_layout(folder: Path, lengths=LENGTHS) -> CameraLayout:
@@ -37,6 +49,21 @@ def copy_layout(folder: Path, to: Path) -> CameraLayout:
     """Copy a layout, to damage the copy."""
     shutil.copytree(folder, to)
     return layout_of(to)
+
+
+def replace_camera(path: Path, **options) -> None:
+    """Put another camera where one was, or none is."""
+    path.unlink(missing_ok=True)
+    write_clip(path.with_suffix(""), SynthClip(**options))
+
+
+def write_two_rates(folder: Path) -> CameraLayout:
+    """A second of a camera at 30 frames/s, and of another at 10."""
+    (folder / "clip").mkdir()
+    for camera, rate in {"a_fast": 30, "b_slow": 10}.items():
+        clip = SynthClip(num_frames=rate, frame_rate=Fraction(rate), size=(64, 96))
+        write_clip(folder / "clip" / camera, clip)
+    return CameraLayout.of_folders([folder], lambda file: 30)
 
 
 def layout_of(folder: Path) -> CameraLayout:
@@ -72,12 +99,23 @@ def cells(batches) -> list[tuple[int, int, int]]:
     ]
 
 
-def contents(batches) -> list[tuple]:
-    """Return what must be equal for batches to be equal."""
+def facts(clip, moment):
+    return {"of": (clip, moment.number), "frames": dict(moment.frames)}
+
+
+WAYS = {
+    "plain": {},
+    "view": {"view": VIEW},
+    "chance": {"view": VIEW, "augment": CHANCE},
+    "flips": {"augment": FLIPS},
+    "metadata": {"metadata": facts, "on_error": "mask"},
+}
+
+
+def keys(batches) -> list[tuple[int, int]]:
+    """Return (clip, key moment) of each window, where the key is the last moment."""
     return [
-        tuple(
-            value.numpy().tobytes() if isinstance(value, torch.Tensor) else value
-            for value in batch.values()
-        )
+        (clip, moments[-1])
         for batch in batches
+        for clip, moments in zip(batch.clip.tolist(), batch.index.tolist(), strict=True)
     ]

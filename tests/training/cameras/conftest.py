@@ -1,21 +1,9 @@
-"""A layout of five clips that nobody changes, made once, and what its frames must look like."""
+"""What frames of the layout of five clips must look like, and a dataset of it."""
 
 import pytest
 
 from headrace.training.cameras.datasets import CameraStreamDataset
-from training.cameras.clips import SIZE, PlainCameras, layout_of, write_layout
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cameras") / "videos"
-    write_layout(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def layout(folder):
-    return layout_of(folder)
+from training.cameras.clips import SIZE, PlainCameras
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +12,5 @@ def plain(layout):
 
 
 @pytest.fixture
-def dataset(layout, store):
-    with CameraStreamDataset(layout, num_of_set=2, size=SIZE, store=store) as dataset:
-        yield dataset
+def dataset(opens, layout, store):
+    return opens(CameraStreamDataset, layout, num_of_set=2, size=SIZE, store=store)

@@ -17,6 +17,8 @@ from headrace.training.cameras.loader import CameraLoader
 from headrace.training.cameras.moment_table import MomentTable
 from headrace.video.camera_layout import CameraLayout
 
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
+
 SIZE = (32, 48)
 
 

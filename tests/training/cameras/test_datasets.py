@@ -18,7 +18,7 @@ from headrace.training.cameras.loader import CameraLoader
 from headrace.training.cameras.stream_sampler import CameraStreamSampler
 from headrace.video.camera_layout import CameraLayout
 from training.cameras.clips import CAMERAS, LENGTHS, SIZE
-from training.in_workers import with_counters
+from training.videos import with_counters
 
 ALL = sorted((clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length))
 

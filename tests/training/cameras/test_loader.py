@@ -26,10 +26,12 @@ from training.cameras.clips import (
     SIZE,
     PlainCameras,
     cells,
-    contents,
     copy_layout,
     layout_of,
 )
+from training.videos import contents
+
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
 
 OTHERS = [
     *({"group_num": 3}, {"seed": 1}, {"seq_split": 2}),
@@ -39,17 +41,9 @@ ALL = {(clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(
 
 
 @pytest.fixture
-def loader(store, layout):
-    opened = []
-
-    def open_loader(layout=layout, **options):
-        options = {"group_num": 2, "size": SIZE, "store": store, "workers": 2, **options}
-        opened.append(CameraLoader(layout, **options))
-        return opened[-1]
-
-    yield open_loader
-    for each in opened:
-        each.close()
+def loader(opens, store, layout):
+    asked = {"group_num": 2, "size": SIZE, "store": store, "workers": 2}
+    return lambda layout=layout, **more: opens(CameraLoader, layout, **{**asked, **more})
 
 
 def ranks(loader, count, **options):
@@ -223,7 +217,8 @@ SCRIPT = """
 import json, os, signal, sys
 from headrace.decode.index_store import IndexStore
 from headrace.training.cameras.loader import CameraLoader
-from training.cameras.clips import contents, layout_of
+from training.cameras.clips import layout_of
+from training.videos import contents
 from pathlib import Path
 from hashlib import blake2b
 

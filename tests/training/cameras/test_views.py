@@ -1,6 +1,7 @@
 """Views of cameras: resized, cropped, and by chance scaled, flipped and turned, with the matrix."""
 
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -20,7 +21,8 @@ from headrace.training.cameras.view import CameraView
 from headrace.training.transforms import WithSample
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import Crop
-from training.cameras.clips import CAMERAS, contents, layout_of, write_layout
+from training.cameras.clips import CAMERAS, layout_of, write_layout
+from training.videos import contents
 
 CHANCE = ClipAugment(scale=(0.8, 1.3), slides=True, flip=0.5, rotate_degrees=(-20, 20), alike=False)
 VIEW = CameraView(resize=0.5, crop=(20, 40), anchor="bottom")
@@ -50,17 +52,8 @@ def dotted(tmp_path_factory):
 
 
 @pytest.fixture
-def loader(store):
-    opened = []
-
-    def open_loader(layout, **options):
-        options = {"group_num": 2, "store": store, "workers": 2, **options}
-        opened.append(CameraLoader(layout, **options))
-        return opened[-1]
-
-    yield open_loader
-    for each in opened:
-        each.close()
+def loader(opens, store):
+    return partial(opens, CameraLoader, group_num=2, store=store, workers=2)
 
 
 @pytest.mark.parametrize("interpolation", ["area", "bilinear", "bicubic"])

@@ -16,7 +16,8 @@ from headrace.training.cameras.loader import CameraLoader
 from headrace.training.cameras.stream_sampler import CameraStreamSampler
 from headrace.training.cameras.view import CameraView
 from headrace.video.camera_layout import CameraLayout
-from training.cameras.clips import CAMERAS, LENGTHS, SIZE, contents
+from training.cameras.clips import CAMERAS, LENGTHS, SIZE
+from training.videos import contents
 
 EVERY = {(clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length)}
 LATE = 0.004

@@ -1,5 +1,7 @@
 """Loaders of 113 frames in 12 batches, for a trainer."""
 
+from functools import partial
+
 import pytest
 
 from headrace.sampling.frames import Permutation
@@ -9,18 +11,10 @@ from training.videos import SIZE
 
 
 @pytest.fixture
-def loader(videos, store):
-    """Return a function that opens loaders, and closes them at the end."""
-    opened = []
-
-    def open_loader(**options):
-        options = {"batch_size": 10, "sampling": Permutation(), "workers": 1, **options}
-        opened.append(FrameLoader(videos, size=SIZE, store=store, **options))
-        return opened[-1]
-
-    yield open_loader
-    for each in opened:
-        each.close()
+def loader(opens, videos, store):
+    """Return a function that opens loaders."""
+    asked = {"batch_size": 10, "sampling": Permutation(), "workers": 1}
+    return partial(opens, FrameLoader, videos, size=SIZE, store=store, **asked)
 
 
 @pytest.fixture

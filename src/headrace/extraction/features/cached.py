@@ -1,6 +1,7 @@
 """Results that the cache has, found before any worker is started."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -29,14 +30,12 @@ class Lookup:
     keys: KeyMaker
     cache: Cache
     sample_bytes: int
-
-    def __post_init__(self) -> None:
-        self.contents: dict[int, str] = {}
-        """Number of a video → digest of its content, where results are kept."""
+    contents: dict[int, str]
+    """Number of a video → digest of its content, as far as it is known; filled here."""
 
     @property
     def is_needed(self) -> bool:
-        """Whether results are kept at all, so that files are read for their digest."""
+        """Whether results are kept at all."""
         return self.plan.facts.uncached is None and not self.cache.is_none
 
     def found(self, chunks: Sequence[ChunkSpec]) -> Iterator[ChunkResult]:
@@ -53,6 +52,17 @@ class Lookup:
         """Return how many are there; reads them all."""
         return sum(1 for _ in self.found(chunks))
 
+    def content(self, video: int) -> str | None:
+        """Return the digest of a video; None where it cannot be read, or is pictures in a folder.
+
+        Cost: reads the whole file, if this version of it was not seen before.
+        """
+        if video not in self.contents:
+            with suppress(MediaError), ContentDigests() as digests:
+                source = Source(self.plan.indexes[video].source.path)
+                self.contents[video] = digests.of(source)
+        return self.contents.get(video)
+
     def _found(self, video: int, chunks: Sequence[ChunkSpec]) -> Iterator[ChunkResult]:
         keys = self._keys(video, chunks)
         entries = self.cache.get(keys.values())
@@ -66,14 +76,10 @@ class Lookup:
                     continue  # of another layout: computed, and kept anew
 
     def _keys(self, video: int, chunks: Sequence[ChunkSpec]) -> dict[str, ChunkKey]:
-        if video not in self.contents:
-            try:
-                with ContentDigests() as digests:
-                    source = Source(self.plan.indexes[video].source.path)
-                    self.contents[video] = digests.of(source)
-            except MediaError:
-                return {}  # whoever decodes it says what is wrong with it
-        return self.keys.keys_of(chunks, self.plan.indexes[video], self.contents[video])
+        content = self.content(video)
+        if content is None:
+            return {}  # the worker that decodes the video names what is wrong with it
+        return self.keys.keys_of(chunks, self.plan.indexes[video], content)
 
     def _groups(self, chunks: list[ChunkSpec]) -> Iterator[list[ChunkSpec]]:
         group: list[ChunkSpec] = []

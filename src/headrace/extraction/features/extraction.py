@@ -56,10 +56,15 @@ class FeatureExtraction(Extraction[FeatureOptions, FeaturePlan]):
 
     @classmethod
     def _planned(
-        cls, options: FeatureOptions, videos: Videos, clock: Clock
+        cls,
+        options: FeatureOptions,
+        videos: Videos,
+        clock: Clock,
+        on_phase: Callable[[str], None],
     ) -> tuple[FeaturePlan, Mapping[str, float]]:
         if options.ray is None:
             check_decoder(options.decode, videos.indexes.values())
+        on_phase("loading the model")
         began_ns = clock.now_ns()
         with KnownFacts() as known:
             facts = feature_facts(options.model, options.sampling, options.numerics, known)

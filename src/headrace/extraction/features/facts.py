@@ -13,7 +13,7 @@ from headrace.extraction.features.chunks import ChunkSpec
 from headrace.extraction.features.sampling import Sampling
 from headrace.video.stream_index import StreamIndex
 
-_KIND = "features 1"
+_KIND = "features 2"
 """Raised when features of the same key come out different."""
 
 
@@ -33,6 +33,8 @@ class FeatureFacts:
     """Groups of the key of a result: see `ChunkKey`."""
     uncached: str | None = None
     """Why results have no key, and are not kept; None: they have."""
+    is_training: bool = False
+    """A module of the user's own came in training mode; it is run in evaluation mode."""
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON has it."""

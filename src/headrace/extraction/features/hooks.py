@@ -18,7 +18,8 @@ class Hooks:
     """So many frames were decoded, or batches run: it does not hang."""
     on_note: Callable[[str], None] = lambda note: None
     """Something was decided that the user should know, in words; each once."""
-
+    on_other_state: Callable[[list[str]], None] = lambda attributes: None
+    """Attributes of the model differ from those in keys: its results go under none."""
     on_ways: Callable[[Mapping[str, int]], None] = lambda ways: None
     """So many frames more were decoded on each way: see `Decoders.frames`."""
 

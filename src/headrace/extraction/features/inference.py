@@ -11,7 +11,8 @@ from headrace.errors import BackendError, first_line
 from headrace.extraction.features.model import PROBED_SIZE, FeatureModel
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import Effort
-from headrace.models.batch_size import LARGEST, choose_for
+from headrace.models.batch_size import choose_for
+from headrace.models.compute import LARGEST
 from headrace.models.out_of_memory import is_out_of_memory, release_memory
 from headrace.runtime.clock import Clock
 

@@ -1,7 +1,7 @@
 """What is particular to an extraction of features: the cache first, then workers, then tables."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import ClassVar
 
 from headrace.cache.cache import Cache
@@ -42,6 +42,8 @@ class FeatureJob:
     extraction: Extraction[FeatureOptions, FeaturePlan]
     cache: Cache
     tables: Tables
+    contents: dict[int, str] = field(default_factory=dict)
+    """Number of a video → digest of its content, as far as it was read."""
 
     def lookup(self) -> Lookup:
         """Return what looks chunks of the plan up in the cache; it has read no video yet."""
@@ -52,7 +54,7 @@ class FeatureJob:
             on_error=options.on_error,
             decoding=Decoding.named(options.decode),
         )
-        return Lookup(plan, keys, self.cache, sample_bytes(options, plan.facts))
+        return Lookup(plan, keys, self.cache, sample_bytes(options, plan.facts), self.contents)
 
     @property
     def told(self) -> dict[str, Json]:
@@ -82,11 +84,16 @@ class FeatureJob:
         todo = list(plan.without({**self.settle(ledger, {}).done, **settled.fallen}))
         lookup = self.lookup()
         found = set[str]()
-        for name in self.tables.write(lookup.found(todo), self._video(lookup)):
+        numbers = list(dict.fromkeys(chunk.video for chunk in todo))
+        for done, video in enumerate(numbers):
+            recorder.listening.on_phase(f"reading files, {done} of {len(numbers)} done")
+            lookup.content(video)
+        recorder.listening.on_phase("extracting")
+        for name in self.tables.write(lookup.found(todo), self._video):
             found.add(name)
             recorder.listening.on_frames(plan.by_name[name].samples)
         missing = {
-            chunk.name: told_of(chunk, lookup.contents.get(chunk.video))
+            chunk.name: told_of(chunk, lookup.content(chunk.video) if lookup.is_needed else None)
             for chunk in todo
             if chunk.name not in found
         }
@@ -99,7 +106,7 @@ class FeatureJob:
         parts = Parts(ledger)
         parts.forget_all(settled.tabled)
         done = [chunk for chunk in self.extraction.plan.chunks if chunk.name in settled.parted]
-        gather(self.tables, parts, done, self._video(None))
+        gather(self.tables, parts, done, self._video)
 
     def remarks(self, recorder: Recorder, outcome: Outcome) -> Remarks:
         """Return how the model was run, the tables, and what there is to say of them and of it."""
@@ -122,14 +129,9 @@ class FeatureJob:
             ),
         )
 
-    def _video(self, lookup: Lookup | None) -> Callable[[int], VideoName]:
-        contents = {} if lookup is None else lookup.contents
-
-        def name(number: int) -> VideoName:
-            asked = self.extraction.plan.request.videos[number]
-            return VideoName(name=asked.name, path=asked.path, content=contents.get(number))
-
-        return name
+    def _video(self, number: int) -> VideoName:
+        asked = self.extraction.plan.request.videos[number]
+        return VideoName(name=asked.name, path=asked.path, content=self.lookup().content(number))
 
 
 def _cluster_notes(options: FeatureOptions) -> tuple[str, ...]:

@@ -31,6 +31,10 @@ def _engine(device: str, needs: EngineNeeds) -> FeatureEngine:
     sampling = Sampling.of_asked(asked)
     numerics = replace(numerics_of_asked(asked), device=device)
     model = load_feature_model(model_of_asked(asked), sampling, numerics, needs.facts)
+    if model.state is not None and model.version is None:
+        differing = model.state.differences(needs.facts.model["attributes"])
+        if differing:
+            needs.hooks.on_other_state(differing)
     return FeatureEngine(
         model,
         sampling,

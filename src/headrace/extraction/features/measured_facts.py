@@ -1,22 +1,20 @@
 """Finding out what must be known of a model before it runs: loads it, and runs it once."""
 
-import sys
 from pathlib import Path
 from typing import Any
-
-from torch import nn
 
 from headrace.cache.model_facts import model_facts, numerics_facts, preprocess_facts
 from headrace.extraction.features.facts import FeatureFacts
 from headrace.extraction.features.model import FeatureModel, load_feature_model
+from headrace.extraction.features.own_state import imported_code
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import FeatureModelSpec, Numerics, OwnModel
+from headrace.models.evaluation_mode import is_training
 from headrace.models.weights import weight_files
 from headrace.models.weights_digest import weights_digest
-from headrace.video.content import content_digest
 
-_OF_OTHERS = ("torch", "torchvision")
-"""Packages whose modules go by the version of PyTorch, not by what is in their files."""
+_NAMED = 3
+"""Attributes that a message names."""
 
 
 def measured_facts(
@@ -52,13 +50,9 @@ def measured_facts(
 def _of_own(
     spec: OwnModel, loaded: FeatureModel, shape: tuple[int, ...], compute: dict[str, Any]
 ) -> FeatureFacts:
-    module, uncached = loaded.weighted, None
-    if module is None and loaded.version is None:
-        uncached = (
-            f"{spec.build} gives no nn.Module and has no attribute version, so its results cannot "
-            "be told from those of another; give it one, a text that you change when it changes"
-        )
-    files = _files_of(spec, module)
+    module, state = loaded.weighted, loaded.state
+    kinds = [] if module is None else map(type, module.modules())
+    written = {spec.build.partition(":")[0], *(kind.__module__ for kind in kinds)}
     return FeatureFacts(
         shape=shape,
         layer="",
@@ -68,18 +62,28 @@ def _of_own(
             "name": spec.build,
             "version": loaded.version,
             "weights": None if module is None else weights_digest(module),
-            "layers": None if module is None else repr(module),
-            "code": sorted(content_digest(file) or "" for file in files),
+            "attributes": None if state is None else state.attributes,
+            "code": imported_code({name.partition(".")[0] for name in written}),
         },
         numerics=compute,
-        uncached=uncached,
+        uncached=_uncached(spec, loaded),
+        is_training=is_training(module),
     )
 
 
-def _files_of(spec: OwnModel, module: nn.Module | None) -> set[Path]:
-    """Return the files in which the function, and the classes of what it built, are written."""
-    names = set() if module is None else {type(each).__module__ for each in module.modules()}
-    own = {name for name in names if name.partition(".")[0] not in _OF_OTHERS}
-    written = (sys.modules.get(name) for name in own | {spec.build.partition(":")[0]})
-    files = (getattr(each, "__file__", None) for each in written)
-    return {Path(file) for file in files if file is not None}
+def _uncached(spec: OwnModel, loaded: FeatureModel) -> str | None:
+    """Return why results of a model have no key; None: they have."""
+    if loaded.version is not None or (loaded.state is not None and not loaded.state.unstable):
+        return None
+    what = "gives no nn.Module and has no attribute version"
+    if loaded.state is not None:
+        names = loaded.state.unstable
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        what = (
+            f"has no attribute version, and what it keeps in {', '.join(names[:_NAMED])}{more} "
+            "cannot be compared between runs"
+        )
+    return (
+        f"{spec.build} {what}, so its results cannot be told from those of another; give it "
+        "one, a text that you change when it changes"
+    )

@@ -11,16 +11,20 @@ from torch import nn
 from headrace.errors import BackendError, ConfigError, first_line, in_words
 from headrace.extraction.features.facts import FeatureFacts
 from headrace.extraction.features.own_model import Own, own_model
+from headrace.extraction.features.own_state import OwnState, own_state
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import FeatureModelSpec, ListedModel, Numerics, OwnModel
+from headrace.models.available import check_available
 from headrace.models.catalogue import task_of
 from headrace.models.clip_length import with_clip_length
-from headrace.models.compute import Compute, check_available
+from headrace.models.compute import Compute
+from headrace.models.evaluation_mode import evaluation_mode
 from headrace.models.features import LayerTap
 from headrace.models.model import Model
 from headrace.models.out_of_memory import is_out_of_memory
 from headrace.models.pooled import HeadTap
 from headrace.models.prepare import placed
+from headrace.models.value_words import value_words
 from headrace.models.weights import with_weights
 from headrace.models.weights_digest import weights_digest
 from headrace.preprocess.levels import Preprocess, build_preprocess
@@ -50,6 +54,8 @@ class FeatureModel:
     """What holds the weights, without what was put around it; None: it is no module."""
     version: str | None = None
     """What a callable of the user's own says of itself."""
+    state: OwnState | None = None
+    """Attributes of a module of the user's own, before it ran; None: it is none."""
 
     def probe(self, num_frames: int | None) -> tuple[int, ...]:
         """Return the shape of one feature: run on zeros, which also pays for setting up.
@@ -91,16 +97,17 @@ class FeatureModel:
         Raises:
             ConfigError: the model gives something else than a feature for each sample.
         """
-        features = self.model.run(batch)
+        with evaluation_mode(self.weighted):
+            features = self.model.run(batch)
         if not isinstance(features, torch.Tensor) or features.ndim < 1:
             raise ConfigError(
-                f"{self.model.name} must give a tensor, a row for each sample; "
-                f"got {type(features).__name__}"
+                f"{self.model.name} must give a tensor [{len(batch)}, ...], a row for each sample; "
+                f"got {value_words(features)}"
             )
         if len(features) != len(batch):
             raise ConfigError(
-                f"{self.model.name} must give a row for each of {len(batch)} samples; "
-                f"got {list(features.shape)}"
+                f"{self.model.name} must give a row for each of {len(batch)} samples, a tensor "
+                f"[{len(batch)}, ...]; got {value_words(features)}"
             )
         dtype = torch.float16 if self.numerics.dtype == "float16" else torch.float32
         found: NDArray[Any] = features.to(dtype).cpu().numpy()
@@ -193,8 +200,6 @@ def _only(found: Any) -> torch.Tensor:
 def _own(spec: OwnModel, numerics: Numerics, compute: Compute) -> FeatureModel:
     own = own_model(spec)
     module = own.call if isinstance(own.call, nn.Module) else None
-    if module is not None:
-        module = module.eval()
     loaded: Model[torch.Tensor] = Model(
         name=spec.build,
         module=_Guarded(own),
@@ -210,6 +215,7 @@ def _own(spec: OwnModel, numerics: Numerics, compute: Compute) -> FeatureModel:
         numerics=numerics,
         weighted=module,
         version=own.version,
+        state=own_state(own.call) if isinstance(own.call, nn.Module) else None,
     )
 
 

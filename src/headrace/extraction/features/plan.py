@@ -44,6 +44,7 @@ class FeaturePlan(ExtractionPlan):
         if len(short) == len(chunks):
             raise ConfigError(_no_sample(options, videos.indexes[short[0]]))
         uncached = f"not kept in the cache: {facts.uncached}"
+        training = f"{facts.origin} is in training mode; it is run in evaluation mode"
         return cls(
             request=options.request(videos.asked, weights_digest=weights_digest_of(facts)),
             facts=facts,
@@ -51,7 +52,11 @@ class FeaturePlan(ExtractionPlan):
             indexes=videos.indexes,
             chunks=tuple(chunk for each in chunks.values() for chunk in each),
             left_out=(*videos.left_out, *(_too_short(options, videos, each) for each in short)),
-            notes=(*videos.notes, *([uncached] if facts.uncached else [])),
+            notes=(
+                *videos.notes,
+                *([uncached] if facts.uncached else []),
+                *([training] if facts.is_training else []),
+            ),
         )
 
     @cached_property

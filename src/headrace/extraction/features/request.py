@@ -23,6 +23,8 @@ from headrace.extraction.request import Request
 from headrace.profiling.provenance import Scalar
 from headrace.runtime.affinity import available_cores
 
+ALLOW_NAN: Final = "allow_nan"
+"""Name of the option in a request; a request without it leaves NaN and Inf out."""
 _GPUS: Final = Path("/proc/driver/nvidia/gpus")
 
 
@@ -42,6 +44,9 @@ class FeatureOptions(ExtractionOptions):
     """Of one worker. Features are the same with any, but for rounding."""
     ray: RaySettings | None = None
     """The cluster whose machines work, in place of processes here: see `sized`."""
+    allow_nan: bool = False
+    """Whether features that hold NaN or Inf are kept; else their samples are lost, and named. The
+    cache takes no chunk that has one."""
     cache: str = DEFAULT
     """Where results are kept for other runs: see `open_cache`."""
     rate: str | None = None
@@ -87,7 +92,8 @@ class FeatureOptions(ExtractionOptions):
 
     def _asked(self) -> dict[str, Scalar]:
         facts = asked_of(self.model, self.numerics)
-        return {**self.sampling.asked(), **facts, **backend_facts(self.decode)}
+        kept: dict[str, Scalar] = {ALLOW_NAN: True} if self.allow_nan else {}
+        return {**self.sampling.asked(), **facts, **backend_facts(self.decode), **kept}
 
     def _means(self) -> dict[str, Scalar]:
         return {

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from headrace.errors import CacheError, ConfigError
 from headrace.extraction.features.chunks import ChunkSpec
 
 _FACTS = "facts"
+ALLOW: Final = "--allow-nan"
+"""The option that keeps such features."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,6 +37,18 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    @property
+    def is_finite(self) -> NDArray[np.bool_]:
+        """bool [n]: whether the feature holds neither NaN nor Inf."""
+        finite: NDArray[np.bool_] = np.isfinite(self.features).all(
+            axis=tuple(range(1, self.features.ndim))
+        )
+        return finite
+
+    def where(self, chosen: NDArray[np.bool_]) -> "Samples":
+        """Return the samples that `chosen`, bool [n], is true of; copies them."""
+        return Samples(**{name: array[chosen] for name, array in vars(self).items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +149,19 @@ class ChunkResult:
         """Whether it was done, whatever was lost."""
         return "done" if self.error is None else "failed"
 
+    def without_nan(self) -> "ChunkResult":
+        """Return the result with each sample among the lost whose feature holds NaN or Inf."""
+        finite = self.samples.is_finite
+        if finite.all():
+            return self
+        bad = self.samples.where(~finite)
+        lost = [
+            Lost(index=int(index), cause=_not_finite(feature))
+            for index, feature in zip(bad.index, bad.features, strict=True)
+        ]
+        every = sorted((*self.lost, *lost), key=lambda each: each.index)
+        return replace(self, samples=self.samples.where(finite), lost=tuple(every))
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all but `chunk` and `made` as arrays, for an entry: see `of_arrays`."""
         facts = {
@@ -174,6 +201,15 @@ class ChunkResult:
                 f"{len(result.samples) + len(result.lost)} samples, not of {chunk.samples}"
             )
         return result
+
+
+def _not_finite(feature: NDArray[Any]) -> str:
+    """Return why a feature with NaN or Inf does not come, and what to do."""
+    what = "NaN" if np.isnan(feature).any() else "Inf"
+    how = "look into the model"
+    if what == "Inf" and feature.dtype == np.float16:
+        how = "float16 ends at 65504, take --dtype float32"
+    return f"its feature holds {what}; {how}, or keep it with {ALLOW}"
 
 
 def other_shape(found: tuple[int, ...], expected: tuple[int, ...]) -> ConfigError:

@@ -52,7 +52,8 @@ class OwnModel:
     """A model of the user's own: what the function `build` returns, called without arguments.
 
     It may return any callable: given uint8 [N, 3, H, W], RGB, on the device (clips: [N, 3, T, H,
-    W]), it gives a tensor [N, ...]. An `nn.Module` is taken to the device and to evaluation mode.
+    W]), it gives a tensor [N, ...]. An `nn.Module` is taken to the device and run in evaluation
+    mode; each layer has its own mode back after each batch.
     Attributes it may have: `size`, (height, width) of the frames it wants, else they come in each
     video's own; `version`, text that changes with its results, without which those of a callable
     that is no module are not kept in the cache.

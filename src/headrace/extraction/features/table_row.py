@@ -19,7 +19,8 @@ class VideoName:
     path: str
     """Where it lay."""
     content: str | None
-    """`sha256:…` of the file; None: not known."""
+    """`sha256:…` of the file, as `sha256sum` has it; None: pictures in a folder, or it could not be
+    read."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

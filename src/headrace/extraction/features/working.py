@@ -20,6 +20,7 @@ from headrace.extraction.features.chunks import ChunkSpec
 from headrace.extraction.features.facts import FeatureFacts, KeyMaker
 from headrace.extraction.features.hooks import Hooks
 from headrace.extraction.features.parts import Parts
+from headrace.extraction.features.request import ALLOW_NAN
 from headrace.extraction.features.result import ChunkResult
 from headrace.extraction.features.sampling import Sampling
 from headrace.extraction.features.spec import Effort
@@ -103,6 +104,8 @@ class _FeatureWork:
         self._indexes: dict[int, StreamIndex] = {}
         self._at: dict[str, Speaker] = {}
         self._warned: set[str] = set()
+        self._unkept: str | None = None
+        """Why results go under no key, as the model is not the one that keys tell of."""
 
     @property
     def _decode(self) -> str:
@@ -130,6 +133,7 @@ class _FeatureWork:
                     on_read=lambda chunk: self._at[chunk.name].has_read(),
                     on_frames=lambda frames: self._show_life(),
                     on_note=self._note,
+                    on_other_state=self._unkeep,
                     on_ways=self._tell_ways,
                 ),
             )
@@ -159,8 +163,12 @@ class _FeatureWork:
         if result.error is not None:
             speaker.say({"unreadable": result.error})
         else:
+            is_finite = bool(result.samples.is_finite.all())
+            if not self._request.asked.get(ALLOW_NAN):
+                result = result.without_nan()
             result = self._parts.write(result)
-            self._keep(result, speaker)
+            if is_finite:
+                self._keep(result, speaker)
             if len(result.samples):
                 speaker.say({"step": _step(result)})
             speaker.say({"chunk": {"decode": self._decoding(result), "lost": len(result.lost)}})
@@ -173,10 +181,12 @@ class _FeatureWork:
     def _keep(self, result: ChunkResult, speaker: Speaker) -> None:
         """Keep a result for other runs."""
         chunk, content = told_by(speaker)
-        if content is not None:
+        if content is None:
+            return
+        if self._unkept is None:
             keys = self._keys.keys_of([chunk], self._index_of(chunk.video), content)
             self._cache.put({keys[chunk.name]: result.arrays()})
-        for warning in self._cache.warnings:
+        for warning in (*self._cache.warnings, *filter(None, [self._unkept])):
             if warning not in self._warned:
                 self._warned.add(warning)
                 speaker.say({"note": warning})
@@ -188,6 +198,13 @@ class _FeatureWork:
     def _note(self, note: str) -> None:
         for speaker in list(self._at.values())[:1]:
             speaker.say({"note": note})
+
+    def _unkeep(self, attributes: list[str]) -> None:
+        self._unkept = (
+            f"not kept in the cache: {', '.join(attributes)} of the model differs from process to "
+            "process; have it follow from a file or a fixed seed, or give the model an attribute "
+            "version"
+        )
 
     def _tell_ways(self, ways: Mapping[str, int]) -> None:
         for speaker in list(self._at.values())[:1]:

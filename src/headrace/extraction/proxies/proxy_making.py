@@ -44,7 +44,11 @@ class ProxyMaking(Extraction[ProxyOptions, ProxyPlan]):
 
     @classmethod
     def _planned(
-        cls, options: ProxyOptions, videos: Videos, clock: Clock
+        cls,
+        options: ProxyOptions,
+        videos: Videos,
+        clock: Clock,
+        on_phase: Callable[[str], None],
     ) -> tuple[ProxyPlan, Mapping[str, float]]:
         return ProxyPlan.of(options, videos), {}
 

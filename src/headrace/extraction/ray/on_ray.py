@@ -17,7 +17,7 @@ import ray.data
 from ray.exceptions import RayError
 from ray.util.annotations import RayDeprecationWarning
 
-from headrace.errors import StageError
+from headrace.errors import StageError, last_words
 from headrace.extraction.ray.actor import ChunkActor, Order
 from headrace.extraction.ray.cluster import fitting, joined
 from headrace.extraction.ray.rows import ChunkRow, asked, rows_of
@@ -104,8 +104,7 @@ def _rows(settings: RaySettings, order: Order, chunks: Mapping[str, Json]) -> It
                 for table in done.iter_batches(batch_size=None, batch_format="pyarrow"):
                     yield from rows_of(table.to_pydict())
             except (RayError, OSError, RuntimeError, ValueError) as error:
-                reason = str(error).strip().rpartition("\n")[2]
-                raise StageError(f"Ray failed: {reason}", stage="ray") from error
+                raise StageError(f"Ray failed: {last_words(str(error))}", stage="ray") from error
 
 
 def _context() -> Any:

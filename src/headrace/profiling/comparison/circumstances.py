@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from headrace.profiling.findings.other_programs import is_busy
 from headrace.profiling.provenance import Machine, Provenance, Record, Text
 from headrace.profiling.session import Session
 
 _ABSENT: Final = "–"
 _OUT: Final = "out"
 """The folder of the results: always another one."""
-_OTHERS: Final = 0.1
-"""Of all processor time, from which the share of other programs is worth a warning."""
 _FEW_STEPS: Final = 100
+_DIGITS: Final = 32
+"""Of a digest of a video: records made before headrace kept all 64 have the first half."""
 
 
 class Circumstance(Record):
@@ -87,15 +88,25 @@ def warnings(first: Session, other: Session, names: tuple[str, str]) -> Iterator
     for name, session in zip(names, (first, other), strict=True):
         if session.outcome != "complete":
             yield f"{name} was {session.outcome}: its figures are those of the steps before."
-        share = session.others_cpu_share
-        if share is not None and share > _OTHERS:
-            yield f"Other programs took {100 * share:.0f} % of the processor time during {name}."
         steps = len(session.steps) - session.warmup_steps
         if steps < _FEW_STEPS:
             yield (
                 f"{name} has {steps} steps: below {_FEW_STEPS}, intervals can be too narrow where "
                 "steps resemble their neighbours."
             )
+
+
+def disturbances(first: Session, other: Session, names: tuple[str, str]) -> Iterator[str]:
+    """Yield during which of them other programs took the processor: their figures tell nothing."""
+    for name, session in zip(names, (first, other), strict=True):
+        share = session.others_cpu_share
+        if share is not None and is_busy(share):
+            yield f"Other programs took {100 * share:.0f} % of the processor time during {name}."
+
+
+def command_without_out(made: Provenance) -> list[str]:
+    """Return the command line of a run, but for the folder of its results."""
+    return _without_out(made.command)
 
 
 def _versions(made: Provenance) -> dict[str, str]:
@@ -109,7 +120,7 @@ def _machine(found: Machine) -> dict[str, str]:
 
 
 def _command(made: Provenance) -> dict[str, str]:
-    return {"command": " ".join(_without_out(made.command))}
+    return {"command": " ".join(command_without_out(made))}
 
 
 def _without_out(words: Sequence[str]) -> list[str]:
@@ -129,11 +140,11 @@ def _options(made: Provenance) -> dict[str, str]:
 def _inputs(session: Session) -> dict[str, str]:
     found: dict[str, str] = {}
     for k, video in enumerate(session.inputs):
-        values = video.model_dump(exclude={"gop"})
+        values = video.model_dump(exclude={"gop"}) | {"content": _content(video.content)}
         found |= {_numbered(k, name): _text(value) for name, value in values.items()}
     for k, source in enumerate(session.sources):
         found |= {_numbered(k, "name"): source.name}
-        found |= {_numbered(k, "content"): _text(source.content)}
+        found |= {_numbered(k, "content"): _text(_content(source.content))}
     return found
 
 
@@ -151,8 +162,16 @@ def _run(session: Session) -> dict[str, str]:
 
 
 def _contents(session: Session) -> list[str | None]:
-    videos = [video.content for video in session.inputs]
-    return [*videos, *(source.content for source in session.sources)]
+    contents = [video.content for video in session.inputs]
+    return [_content(each) for each in (*contents, *(s.content for s in session.sources))]
+
+
+def _content(content: str | None) -> str | None:
+    """Return a digest in the length that records of before kept of it."""
+    if content is None:
+        return None
+    kind, colon, digits = content.partition(":")
+    return f"{kind}{colon}{digits[:_DIGITS]}"
 
 
 def _text(value: object) -> str:

@@ -11,6 +11,7 @@ from headrace.errors import ConfigError
 from headrace.profiling.comparison.circumstances import (
     Circumstance,
     circumstances,
+    disturbances,
     has_same_input,
     warnings,
 )
@@ -19,7 +20,7 @@ from headrace.profiling.comparison.figures import Figure, Unit, figures
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.session import Session
 
-Verdict = Literal["better", "worse", "no difference shown", "not known"]
+Verdict = Literal["better", "worse", "no difference shown", "cannot be told", "not known"]
 
 
 class Difference(Record):
@@ -35,7 +36,8 @@ class Difference(Record):
     """Holds the true change in 95 of 100 comparisons; None where a figure is one number for a whole
     run, or there are too few steps."""
     verdict: Verdict
-    """`no difference shown`: the interval holds 0; `not known`: there is none."""
+    """`no difference shown`: the interval holds 0; `cannot be told`: other programs took the
+    processor; `not known`: there is no interval."""
     is_of_run: bool = False
     """Whether it is one number for a whole run; where it is not and has no interval, there are too
     few steps."""
@@ -48,6 +50,9 @@ class RunComparison(Record):
     circumstances: tuple[Circumstance, ...]
     """What else differs; read it first."""
     warnings: tuple[Text, ...]
+    disturbances: tuple[Text, ...] = ()
+    """During which of them other programs took the processor, a sentence each: no difference of
+    their figures can be told then."""
     differences: tuple[Difference, ...]
 
 
@@ -102,16 +107,33 @@ def compare(
         names=names,
         provenances=tuple(session.provenance for session in sessions.values()),
         runs=tuple(
-            RunComparison(
-                name=name,
-                circumstances=circumstances(first, other),
-                warnings=tuple(warnings(first, other, (names[0], name))),
-                differences=differences(base, figures(other, seed + k), with_source=is_alike),
+            _compared(
+                (names[0], name),
+                (first, other),
+                differences(base, figures(other, seed + k), with_source=is_alike),
             )
             for k, (name, other, is_alike) in enumerate(
                 zip(names[1:], others, are_alike, strict=True), 1
             )
         ),
+    )
+
+
+def _compared(
+    names: tuple[str, str], sessions: tuple[Session, Session], found: tuple[Difference, ...]
+) -> RunComparison:
+    disturbed = tuple(disturbances(*sessions, names))
+    if disturbed:
+        found = tuple(
+            each.model_copy(update={"verdict": "cannot be told"}) if each.interval else each
+            for each in found
+        )
+    return RunComparison(
+        name=names[1],
+        circumstances=circumstances(*sessions),
+        warnings=tuple(warnings(*sessions, names)),
+        disturbances=disturbed,
+        differences=found,
     )
 
 

@@ -7,12 +7,13 @@ from typing import Literal
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.stages import Role
 
-Bound = (
-    Role
-    | Literal["start-up", "source", "Python overhead", "loading", "loader workers", "hand-over"]
-)
-"""What can set the pace. Of a training loop: *loading* is done by the loop itself, when it asks;
-*loader workers* do it for the loop; *hand-over* is a batch on its way from them."""
+LoopBound = Literal["step", "loading", "loader workers", "hand-over"]
+Bound = Role | LoopBound | Literal["start-up", "source", "Python overhead"]
+"""What can set the pace. Of a training loop: *step* is all that the loop does between its batches;
+*loading* is done by the loop itself, when it asks; *loader workers* do it for the loop; *hand-over*
+is a batch on its way from them."""
+
+_BOUND = ", and less than {} as fast, the bound of this part taking no time at all"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class Change:
         """Say it, with what it is predicted to bring or that this is not known."""
         reason = f" ({self.rests_on})" if self.rests_on else ""
         if self.gain is None:
-            most = "" if self.most is None else f", at most {times(self.most)} as fast"
+            most = "" if self.most is None else _BOUND.format(times(self.most))
             return f"{self.words}; what it brings is not known before it is tried{most}{reason}."
         return f"{self.words}: about {times(self.gain)} as fast{reason}."
 

@@ -19,6 +19,15 @@ _PER_CORE: Final = 4
 """Workers a core that may be worth it where they mostly wait."""
 _UINT8: Final = 4.0
 """float32 takes so many times the bytes."""
+_SATURATED: Final = 0.8
+"""Share of the time at work from which workers set the pace."""
+_MOSTLY: Final = 0.5
+
+
+def is_of_handover(load: LoopLoad) -> bool:
+    """Return whether a loop waits for batches to be handed over, more than for them to be made."""
+    busy = load.workers_busy
+    return busy is not None and busy < _SATURATED and load.handover_ms >= _MOSTLY * load.wait_ms
 
 
 def best_loader_change(load: LoopLoad) -> Change:
@@ -33,37 +42,61 @@ def best_loader_change(load: LoopLoad) -> Change:
 
 
 def _switches(load: LoopLoad) -> Iterator[Change]:
-    loader = load.loader
-    own, prefetch = loader.workers or 0, loader.prefetch_factor or 2
     if not load.batches:
         return
-    gains = {n: load.gain(workers=n, prefetch=prefetch) or 0.0 for n in _possible(load)}
-    if gains:
-        best = max(gains.values())
-        number = next(n for n, gain in gains.items() if gain >= _ALIKE * best)
-        if own:
-            reason = (
-                f"a batch takes {load.batch_ms:.3g} ms of a worker, and the "
-                f"rest of a step {_rest(load):.3g} ms"
-            )
-        else:
-            reason = (
-                f"a batch takes {load.batch_ms:.3g} ms and the rest of a step {_rest(load):.3g} "
-                "ms, one after the other now"
-            )
-        yield Change(words=f"num_workers={number}", gain=gains[number], rests_on=reason)
-    if own:
-        deeper = {n: load.gain(workers=own, prefetch=n) or 0.0 for n in _PREFETCH if n > prefetch}
-        if deeper:
-            best = max(deeper.values())
-            number = next(n for n, gain in deeper.items() if gain >= _ALIKE * best)
-            yield Change(
-                words=f"prefetch_factor={number}",
-                gain=deeper[number],
-                rests_on=f"batches take {min(load.batches):.3g} to {max(load.batches):.3g} ms, "
-                "and more of them ahead would even that out",
-            )
+    if load.loader.workers:
+        yield _no_workers(load)
         yield from _smaller(load)
+    if not is_of_handover(load):
+        yield from _more_workers(load)
+        yield from _deeper(load)
+
+
+def _no_workers(load: LoopLoad) -> Change:
+    return Change(
+        words="num_workers=0",
+        gain=load.gain(workers=0),
+        rests_on=f"a batch takes {load.batch_ms:.3g} ms to make, and the loop waits "
+        f"{load.handover_ms:.3g} ms for one to be handed over; more may come, since collating "
+        "without shared memory is cheaper",
+    )
+
+
+def _more_workers(load: LoopLoad) -> Iterator[Change]:
+    loader = load.loader
+    prefetch = loader.prefetch_factor or 2
+    gains = {n: load.gain(workers=n, prefetch=prefetch) or 0.0 for n in _possible(load)}
+    if not gains:
+        return
+    best = max(gains.values())
+    number = next(n for n, gain in gains.items() if gain >= _ALIKE * best)
+    if loader.workers:
+        reason = (
+            f"a batch takes {load.batch_ms:.3g} ms of a worker, and the "
+            f"rest of a step {_rest(load):.3g} ms"
+        )
+    else:
+        reason = (
+            f"a batch takes {load.batch_ms:.3g} ms and the rest of a step {_rest(load):.3g} "
+            "ms, one after the other now"
+        )
+    yield Change(words=f"num_workers={number}", gain=gains[number], rests_on=reason)
+
+
+def _deeper(load: LoopLoad) -> Iterator[Change]:
+    own, prefetch = load.loader.workers, load.loader.prefetch_factor or 2
+    deeper = [n for n in _PREFETCH if n > prefetch] if own else []
+    if not own or not deeper:
+        return
+    gains = {n: load.gain(workers=own, prefetch=n) or 0.0 for n in deeper}
+    best = max(gains.values())
+    number = next(n for n, gain in gains.items() if gain >= _ALIKE * best)
+    yield Change(
+        words=f"prefetch_factor={number}",
+        gain=gains[number],
+        rests_on=f"batches take {min(load.batches):.3g} to {max(load.batches):.3g} ms, "
+        "and more of them ahead would even that out",
+    )
 
 
 def _possible(load: LoopLoad) -> list[int]:
@@ -78,19 +111,22 @@ def _possible(load: LoopLoad) -> list[int]:
 def _smaller(load: LoopLoad) -> Iterator[Change]:
     """Fewer bytes, where a good part of a step is a batch on its way from its worker."""
     loader = load.loader
-    if not loader.handover_ms or not loader.batch_bytes or not loader.has_float32:
+    if not loader.handover_wait_ms or not loader.batch_bytes or not loader.has_float32:
         return
-    saved = min(loader.handover_ms, loader.batch_bytes * COPY_MS_PER_BYTE) * (1 - 1 / _UINT8)
+    copied_ms = loader.batch_bytes * COPY_MS_PER_BYTE
+    whole, collate = load.batch_ms or 0.0, load.collate_ms or 0.0
+    fewer = 1 - 1 / _UINT8
     yield Change(
         words="Let the workers give uint8 and convert on the device of the model: a quarter of "
         "the bytes",
         gain=load.gain(
             workers=loader.workers or 0,
             prefetch=loader.prefetch_factor or 2,
-            handover_ms=loader.handover_ms - saved,
+            cheaper=whole / (whole - fewer * min(copied_ms, collate)) if whole else 1.0,
+            handover_saved_ms=fewer * min(copied_ms, loader.handover_wait_ms),
         ),
-        rests_on=f"{loader.batch_bytes / 1e6:.3g} MB take {loader.handover_ms:.3g} ms from a "
-        "worker to the loop",
+        rests_on=f"a batch of {loader.batch_bytes / 1e6:.3g} MB is on its way for "
+        f"{loader.handover_wait_ms:.3g} ms",
     )
 
 
@@ -109,10 +145,10 @@ def _cheaper(load: LoopLoad) -> Change:
     found = load.gain(
         workers=loader.workers or 0, prefetch=loader.prefetch_factor or 2, cheaper=half
     )
-    if not found or found < WORTHWHILE:
+    if not found or found < WORTHWHILE or is_of_handover(load):
         return Change(
             words="A larger batch_size: fewer batches go from worker to loop",
-            most=load.total_ms / max(1e-6, _rest(load)),
+            most=load.total_ms / max(1e-6, load.total_ms - load.handover_ms),
         )
     return Change(
         words=f"Half of the work in {costly}",

@@ -9,9 +9,9 @@ from headrace.profiling.loader import LoaderRecord
 from headrace.profiling.session import Session
 
 COPY_MS_PER_BYTE: Final = 2e-6
-"""Of a batch from a worker to the loop: 0.5 GB/s, into shared memory and out of it."""
+"""Of a worker, to put a batch into shared memory: 0.5 GB/s."""
 _HANDOVER_MS: Final = 0.5
-"""Of the smallest batch."""
+"""Of the loop, to take the smallest batch over from a worker."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,50 +91,67 @@ class LoopLoad:
             return None
         return (self.loader.loop_cpu_ms + (self.loader.batch_cpu_ms or 0.0)) / self.total_ms
 
+    @property
+    def handover_ms(self) -> float:
+        """Of the wait for a batch, what the making of batches does not explain.
+
+        With workers that is handing batches over. The loop takes them one at a time, so that it is
+        no shorter with more workers, or with more batches ahead.
+        """
+        if not self.batches or not self.loader.workers:
+            return 0.0
+        return self._taking_ms + self._unexplained_ms
+
     def gain(
         self,
         *,
         workers: int,
         prefetch: int = 2,
         cheaper: float = 1.0,
-        handover_ms: float | None = None,
+        handover_saved_ms: float = 0.0,
     ) -> float | None:
         """Return how many times as fast the loop would be; None where batches are not seen.
 
-        What a step waits besides the making of batches stays as it is. No step is shorter than
-        the processor time it takes, shared by all cores.
+        What a step waits besides the making of batches stays as it is, but for handing them over,
+        which there is none of without workers. No step is shorter than the processor time it
+        takes, shared by all cores.
 
         Args:
             workers: Of the DataLoader.
             prefetch: Its `prefetch_factor`.
             cheaper: Times as fast as now that batches are made.
-            handover_ms: What a batch is on its way; None: as long as now.
+            handover_saved_ms: What the loop needs less to take a batch over.
         """
         if not self.batches or not self.total_ms:
             return None
-        own = self.loader.workers or 0
-        if handover_ms is None:
-            handover_ms = self._handover_ms if workers else 0.0
-        extra = self.total_ms - replay_ms(
-            self.batches,
-            self.rest,
-            workers=own,
-            prefetch=self.loader.prefetch_factor or 2,
-            handover_ms=self.loader.handover_ms or 0.0,
-        )
-        cpu_ms, batch_ms = self.loader.batch_cpu_ms or 0.0, self.batch_ms or 0.0
-        # A worker has one thread for what the loop itself did on several.
-        slower = max(1.0, cpu_ms / batch_ms) if workers and not own and batch_ms else 1.0
-        batches = [each * slower / cheaper for each in self.batches]
-        ideal = replay_ms(
-            batches, self.rest, workers=workers, prefetch=prefetch, handover_ms=handover_ms
-        )
+        own, cpu_ms, batch_ms = self.loader.workers, self.loader.batch_cpu_ms or 0.0, self.batch_ms
+        batches = [each / cheaper for each in self.batches]
+        if own and not workers:
+            return self.total_ms / replay_ms(batches, self.rest, workers=0, prefetch=prefetch)
+        taking = self._taking_ms - handover_saved_ms
+        if workers and not own:
+            # A worker has one thread for what the loop itself did on several.
+            slower = max(1.0, cpu_ms / batch_ms) if batch_ms else 1.0
+            shared = (self.loader.batch_bytes or 0) * COPY_MS_PER_BYTE
+            batches = [each * slower + shared for each in batches]
+            taking = _HANDOVER_MS
+        steps = [each + max(0.0, taking) for each in self.rest]
+        ideal = replay_ms(batches, steps, workers=workers, prefetch=prefetch)
         least = ((self.loader.loop_cpu_ms or 0.0) + cpu_ms / cheaper) / self.cores
-        return self.total_ms / max(ideal + max(0.0, extra), least)
+        return self.total_ms / max(ideal + self._unexplained_ms, least)
 
     @property
-    def _handover_ms(self) -> float:
-        """As it was, or what it takes to begin with where there was none."""
-        if self.loader.handover_ms is not None:
-            return self.loader.handover_ms
-        return _HANDOVER_MS + (self.loader.batch_bytes or 0) * COPY_MS_PER_BYTE
+    def _unexplained_ms(self) -> float:
+        """What a step takes beyond its batch, its taking over and the rest, as it is now."""
+        now_ms = replay_ms(
+            self.batches,
+            [each + self._taking_ms for each in self.rest],
+            workers=self.loader.workers or 0,
+            prefetch=self.loader.prefetch_factor or 2,
+        )
+        return max(0.0, self.total_ms - now_ms)
+
+    @property
+    def _taking_ms(self) -> float:
+        """What the loop needs to take a batch over; no more than it waits, or its GPU does."""
+        return min(self.loader.handover_wait_ms or 0.0, self.wait_ms)

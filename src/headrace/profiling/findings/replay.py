@@ -16,7 +16,6 @@ def replay_ms(
     *,
     workers: int,
     prefetch: int,
-    handover_ms: float = 0.0,
 ) -> float:
     """Return how long a step takes on average, its wait included; about 1 ms.
 
@@ -25,10 +24,9 @@ def replay_ms(
 
     Args:
         batch_ms: What making each batch takes.
-        step_ms: What the loop does with each, as many.
+        step_ms: What the loop does with each, as many; taking it over from its worker among it.
         workers: Of the DataLoader; 0: the loop makes its batches itself.
         prefetch: Batches each worker may be ahead.
-        handover_ms: A batch is on its way from its worker to the loop.
     """
     batch_ms, step_ms = batch_ms[-_MOST:], step_ms[-_MOST:]
     if not workers:
@@ -42,6 +40,6 @@ def replay_ms(
         asked = taken[number - ahead] if number >= ahead else 0.0
         worker = number % workers
         free[worker] = max(free[worker], asked) + batch
-        taken[number] = max(now, free[worker] + handover_ms)
+        taken[number] = max(now, free[worker])
         now = taken[number] + step
     return (now - taken[2 * ahead]) / (count - 2 * ahead)

@@ -44,7 +44,7 @@ def training(session: Session) -> Finding | None:
 def _change(session: Session, top: Role, share: float) -> Change:
     """Return what would shorten the part that takes most; no more than all of it can be won."""
     best = 1 / (1 - share) if share < 1 else float("inf")
-    rests_on = f"at most {best:.2g} times as fast, if it took no time at all"
+    rests_on = f"less than {best:.2g} times as fast, the bound of it taking no time at all"
     options, gpus = session.provenance.configuration, session.provenance.machine.gpus
     if top in ("decode", "preprocess"):
         words = "--size with fewer pixels: frames are decoded to it, and less is left to resize"

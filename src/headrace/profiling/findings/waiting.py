@@ -1,69 +1,115 @@
-"""Does a training loop wait for its data, or the data for the loop?"""
+"""What does a training loop spend its steps on: waiting for its data, or the step itself?"""
 
 from collections.abc import Iterator
 from typing import Final
 
 from headrace.profiling.findings.finding import Bound, Change, Finding, counted, percent
-from headrace.profiling.findings.loader_changes import best_loader_change
+from headrace.profiling.findings.loader_changes import best_loader_change, is_of_handover
 from headrace.profiling.findings.loop_load import LoopLoad
 from headrace.profiling.findings.pace import ENOUGH_STEPS
 from headrace.profiling.session import Session
 
 WAITING: Final = 0.1
 """Share of the time from which a loop waits for its data."""
-_SATURATED: Final = 0.8
-"""Share of the time at work from which workers set the pace."""
 _MOSTLY: Final = 0.5
+_LONGEST: Final = 0.1
+"""Of the steps, those that an evaluation, or logging every few steps, makes long."""
+_COMPUTES: Final = 0.9
+_IDLES: Final = 0.5
+"""Cores that the loop's process keeps busy: from the first on it computes, up to the second it
+mostly waits."""
 _ALL: Final = 0.9
 """Of the cores, from which none is left."""
 
 
-def waiting(session: Session) -> Finding | None:
-    """Return which of them waits, and for how long; None where no step was measured."""
+def waiting(session: Session) -> tuple[Finding, ...]:
+    """Return what the time of a step goes into, the largest part first; none without a step.
+
+    Waiting for data comes as a finding of its own where it takes a tenth of the time.
+    """
     load = LoopLoad.of(session)
     if load is None:
-        return None
-    who = "The GPU" if load.loader.waits_of == "device" else "The loop"
-    figures = f"{load.wait_ms:.3g} of the {load.total_ms:.3g} ms of a step"
+        return ()
+    if load.waiting >= _MOSTLY:
+        return (_of_wait(load),)
+    if load.waiting >= WAITING:
+        return (_of_step(load), _of_wait(load))
+    return (_of_step(load),)
+
+
+def _of_step(load: LoopLoad) -> Finding:
+    rest = load.total_ms - load.wait_ms
+    most = load.total_ms / max(1e-6, rest)
+    # Handing batches over slows the step, too: without workers more than the wait may go.
+    is_known = load.waiting < WAITING or not is_of_handover(load)
+    change = Change(
+        words="A cheaper step (model, optimizer, logging, evaluation)",
+        rests_on=f"no setting of the loader brings more than {most:.2f} times"
+        if is_known
+        else None,
+    )
+    evidence = [*_step_evidence(load)]
     if load.waiting < WAITING:
-        headline = f"The data waits for the loop: {who.lower().replace('gpu', 'GPU')} waits for "
-        headline += f"data {percent(load.waiting)} of the time, {figures}."
-        change = _of_step(load)
-    else:
-        headline = f"{who} waits for data {percent(load.waiting)} of the time: {figures}."
-        change = best_loader_change(load)
+        evidence += [
+            f"{_who(load)} waits for data {percent(load.waiting)} of the time.",
+            *_loading_evidence(load),
+            *_length_evidence(load),
+        ]
     return Finding(
-        headline=headline,
-        bound_by=_bound_by(load),
-        evidence=tuple(_evidence(load)),
+        headline=f"The step itself takes {percent(1 - load.waiting)} of the time: {rest:.3g} of "
+        f"the {load.total_ms:.3g} ms of a step lie outside loading.",
+        bound_by=("step",),
+        evidence=tuple(evidence),
         change=str(change),
         advice=change,
     )
 
 
-def _bound_by(load: LoopLoad) -> tuple[Bound, ...]:
-    if load.waiting < WAITING:
-        return ("model",)
-    if load.loader.kind == "headrace":
-        return ("decode",)
-    if not load.loader.workers:
-        makes: Bound = "loading" if load.loader.kind == "DataLoader" else "source"
-        return (makes,) if load.waiting >= _MOSTLY else ("model", makes)
-    busy, handover = load.workers_busy, load.loader.handover_wait_ms
-    if busy is not None and busy < _SATURATED and (handover or 0.0) >= _MOSTLY * load.wait_ms:
-        return ("hand-over",)
-    return ("loader workers",)
-
-
-def _of_step(load: LoopLoad) -> Change:
-    return Change(
-        words="The step itself (model, optimizer, logging)",
-        rests_on=f"without any wait for data the loop would be "
-        f"{load.total_ms / max(1e-6, load.total_ms - load.wait_ms):.2f} times as fast",
+def _of_wait(load: LoopLoad) -> Finding:
+    change = best_loader_change(load)
+    return Finding(
+        headline=f"{_who(load)} waits for data {percent(load.waiting)} of the time: "
+        f"{load.wait_ms:.3g} of the {load.total_ms:.3g} ms of a step.",
+        bound_by=(_bound_by(load),) if load.waiting >= _MOSTLY else (),
+        evidence=(*_loading_evidence(load), *_length_evidence(load)),
+        change=str(change),
+        advice=change,
     )
 
 
-def _evidence(load: LoopLoad) -> Iterator[str]:
+def _who(load: LoopLoad) -> str:
+    return "The GPU" if load.loader.waits_of == "device" else "The loop"
+
+
+def _bound_by(load: LoopLoad) -> Bound:
+    if load.loader.kind == "headrace":
+        return "decode"
+    if not load.loader.workers:
+        return "loading" if load.loader.kind == "DataLoader" else "source"
+    return "hand-over" if is_of_handover(load) else "loader workers"
+
+
+def _step_evidence(load: LoopLoad) -> Iterator[str]:
+    """What is known of the time outside loading: whether it computes, and whether it is even."""
+    rest = load.total_ms - load.wait_ms
+    if load.loader.loop_cpu_ms is not None and rest:
+        cores = load.loader.loop_cpu_ms / rest
+        how = ""
+        if cores >= _COMPUTES:
+            how = ": it computes"
+        elif cores <= _IDLES:
+            how = ": it mostly waits, as for a GPU, a disk or a network"
+        yield f"The loop's process keeps {cores:.1f} cores busy meanwhile{how}."
+    longest = sorted(load.rest, reverse=True)[: max(1, round(_LONGEST * load.steps))]
+    share = sum(longest) / max(1e-6, sum(load.rest))
+    if share >= _MOSTLY:
+        yield (
+            f"The longest tenth of the steps takes {percent(share)} of it: something is done every "
+            "few steps, as logging or an evaluation."
+        )
+
+
+def _loading_evidence(load: LoopLoad) -> Iterator[str]:
     loader = load.loader
     if load.batch_ms is not None:
         parts = f"fetch {load.fetch_ms:.3g}, collate {load.collate_ms:.3g}"
@@ -87,6 +133,9 @@ def _evidence(load: LoopLoad) -> Iterator[str]:
             f"Of the wait, {loader.handover_wait_ms:.3g} ms were for a batch that was made, and on "
             "its way from its worker."
         )
+
+
+def _length_evidence(load: LoopLoad) -> Iterator[str]:
     yield from _start_evidence(load)
     cores = load.cores_busy
     if cores is not None and cores >= _ALL * load.cores:
@@ -96,7 +145,7 @@ def _evidence(load: LoopLoad) -> Iterator[str]:
         )
     if load.steps < ENOUGH_STEPS:
         yield f"Only {counted(load.steps, 'step')} were measured: a hint, not a measurement."
-    if loader.is_cut:
+    if load.loader.is_cut:
         yield f"There were more steps; the first {load.steps:,} were kept."
 
 

@@ -1,9 +1,12 @@
 """How a worker of a launch ended, told from what it left behind."""
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from headrace.profiling.findings.finding import counted
 from headrace.profiling.session import Session
 from headrace.runs.launch.record import WorkerOutcome
 from headrace.runtime.child import Ending
@@ -29,6 +32,7 @@ def end_of(
     has_begun: bool,
     is_interrupted: bool,
     broken: Sequence[str],
+    folder: Path,
     is_dry: bool = False,
 ) -> End:
     """Return how a worker ended.
@@ -39,9 +43,19 @@ def end_of(
         has_begun: Whether it was past the start.
         is_interrupted: Whether all were asked to end.
         broken: The workers that ended before the start.
+        folder: Of its results.
         is_dry: Whether it was only to check what it would do.
     """
     is_good = ending is not None and ending.exit_code == 0
+    if ending is not None and _is_killed(ending) and not is_interrupted:
+        steps = 0 if session is None else len(session.steps)
+        kept = f"{counted(steps, 'step')}; what it wrote is in {folder}"
+        words = killed_words(ending.exit_code)
+        return End(
+            outcome="died" if has_begun and not is_dry else "failed",
+            error=f"{words} after {kept}" if steps else f"{words} before its first record",
+            last_lines=_lines(ending),
+        )
     if session is not None:
         if session.outcome != "complete" or is_good:
             shown = _lines(ending) if session.outcome == "failed" else ()
@@ -55,6 +69,20 @@ def end_of(
         others = ", ".join(broken) or "another worker"
         return End(outcome="not begun", error=f"it waited for {others}, which could not begin")
     return _badly("died" if has_begun and not is_dry else "failed", ending)
+
+
+def killed_words(exit_code: int | None) -> str:
+    """Return `killed (signal 9, SIGKILL)` for the exit code of a process that a signal ended."""
+    number = -(exit_code or 0)
+    try:
+        name = f", {signal.Signals(number).name}"
+    except ValueError:
+        name = ""
+    return f"killed (signal {number}{name})"
+
+
+def _is_killed(ending: Ending) -> bool:
+    return ending.exit_code is not None and ending.exit_code < 0
 
 
 def _badly(outcome: WorkerOutcome, ending: Ending | None) -> End:

@@ -1,17 +1,19 @@
 """Several runs at once: each in a process of its own, all begun at one moment."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from shutil import which
 from typing import Final
 
 from headrace.errors import BackendError, ConfigError
-from headrace.live.masking import masked
+from headrace.masking import masked
 from headrace.profiling.machine import provenance
 from headrace.profiling.session import Session
+from headrace.profiling.usage import ProcessorShare
 from headrace.runs.launch.config import LaunchConfig, WorkerConfig
 from headrace.runs.launch.ends import end_of
 from headrace.runs.launch.news import ADDRESS, News
@@ -78,11 +80,14 @@ class Launch:
             KeyboardInterrupt: a second one; all have been ended.
         """
         made = provenance({"out": str(self.out)}, self.command, self.clock)
+        share = ProcessorShare()
         with tempfile.TemporaryDirectory(prefix="headrace-launch-") as folder:
             place = Rendezvous(Path(folder), self.clock)
             names = [worker.name for worker in self.config.workers]
             watch = Watch(names, place, self.clock, self.on_news, self.on_begin, self.on_end)
-            children = [self._child(worker, place, is_dry) for worker in self.config.workers]
+            children = [
+                self._child(worker, place, Path(folder), is_dry) for worker in self.config.workers
+            ]
             # Called off: the record says who could not begin, and that the others did not.
             with suppress(CalledOff):
                 run_children(
@@ -93,24 +98,47 @@ class Launch:
                     grace_seconds=_GRACE_SECONDS,
                     clock=self.clock,
                 )
-        workers = tuple(self._record(worker, watch, is_dry) for worker in self.config.workers)
-        return LaunchRecord(provenance=made, workers=workers)
+        others = share.of_others()
+        workers = tuple(
+            self._record(worker, watch, others, is_dry=is_dry) for worker in self.config.workers
+        )
+        return LaunchRecord(provenance=made, workers=workers, others_cpu_share=others)
 
     def _arguments(self, worker: WorkerConfig) -> tuple[str, ...]:
         return (*worker.arguments, "--out", str(self.out / worker.name))
 
-    def _child(self, worker: WorkerConfig, place: Rendezvous, is_dry: bool) -> Command:
+    def _child(
+        self, worker: WorkerConfig, place: Rendezvous, folder: Path, is_dry: bool
+    ) -> Command:
         dry = ("--dry-run",) if is_dry else ()
         under: tuple[str, ...] = ()
         if worker.nsys and not is_dry:
             under = (*_NSYS, f"--output={self.out / worker.name / 'nsys'}")
         return Command(
             name=worker.name,
-            arguments=(*under, *self.program, *self._arguments(worker), *dry),
+            arguments=(*under, *self.program, *self._unseen(worker, folder), *dry),
             environment={**self.environment, ADDRESS: place.address(worker.name)},
         )
 
-    def _record(self, worker: WorkerConfig, watch: Watch, is_dry: bool) -> WorkerRecord:
+    def _unseen(self, worker: WorkerConfig, folder: Path) -> Iterator[str]:
+        """Yield the arguments of a worker, which everybody on the machine can list.
+
+        Sources with secrets go into lists in `folder`, which only this user can read.
+        """
+        arguments = self._arguments(worker)
+        sources = list(takewhile(lambda each: not each.startswith("-"), arguments))
+        for number, source in enumerate(sources):
+            if source == masked(source):
+                yield source
+            else:
+                file = folder / f"{worker.name}-{number}.streams"
+                file.write_text(f"{source}\n", encoding="utf-8")
+                yield str(file)
+        yield from arguments[len(sources) :]
+
+    def _record(
+        self, worker: WorkerConfig, watch: Watch, others: float | None, *, is_dry: bool
+    ) -> WorkerRecord:
         name, folder = worker.name, self.out / worker.name
         ending = watch.endings.get(name)
         session = None if is_dry else _session(folder, watch.pids.get(name))
@@ -120,19 +148,20 @@ class Launch:
             has_begun=is_dry or name in watch.began_ns,
             is_interrupted=watch.is_interrupted,
             broken=watch.broken,
+            folder=folder,
             is_dry=is_dry,
         )
         return WorkerRecord(
             name=name,
             folder=str(folder),
-            command=("headrace", "run", *map(masked, self._arguments(worker))),
+            command=("headrace", "run", *self._arguments(worker)),
             outcome=end.outcome,
             error=end.error,
             last_lines=end.last_lines,
             exit_code=ending.exit_code if ending else None,
             ready_seconds=watch.ready_seconds.get(name),
             began_ms=watch.began_ms(name),
-            figures=Figures.of(session) if session else None,
+            figures=Figures.of(session, others) if session else None,
         )
 
 

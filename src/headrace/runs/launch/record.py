@@ -6,8 +6,9 @@ from typing import Literal, Self
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.profiling.findings.verdict import find
+from headrace.profiling.flow import Share
 from headrace.profiling.metrics import Metrics
-from headrace.profiling.provenance import Provenance, Record, Text
+from headrace.profiling.provenance import CommandLine, Provenance, Record, Text
 from headrace.profiling.session import Session
 from headrace.profiling.stages import Role
 from headrace.profiling.usage import Usage
@@ -36,19 +37,30 @@ class Figures(Record):
     work_ms: dict[Role, NonNegativeFloat]
     """Role → mean milliseconds of work per frame, in the order the frames take."""
     usage: Usage | None
+    others_cpu_share: Share | None = None
+    """Of all processor time that was used on its cores, that of other programs, the other workers
+    among them; None where the system does not tell."""
     dropped: NonNegativeInt
     """Items that were dropped on their way."""
     lost: NonNegativeInt
     """Frames that were damaged."""
+    lost_videos: NonNegativeInt = 0
+    """Videos that were left out as a whole."""
     finding: Text
     """What set the pace, in a sentence."""
     change: Text | None
     """What to try next."""
 
     @classmethod
-    def of(cls, session: Session) -> Self:
-        """Compute them from a session."""
-        metrics, findings = Metrics.of(session), find(session)
+    def of(cls, session: Session, others_cpu_share: float | None) -> Self:
+        """Compute them from a session; the finding is worded by what no worker took.
+
+        Args:
+            session: Of the worker, where the other workers are other programs.
+            others_cpu_share: That of programs that are none of the workers.
+        """
+        metrics = Metrics.of(session)
+        findings = find(session.model_copy(update={"others_cpu_share": others_cpu_share}))
         telling = [each for each in findings if each.bound_by]
         paces = [each for each in telling if each.bound_by != ("start-up",)]
         shown = [*paces, *telling, *findings][0]
@@ -67,8 +79,10 @@ class Figures(Record):
             latency_ms_p95=latency.ms.p95 if latency else None,
             work_ms={role: ms * metrics.steps / metrics.frames for role, ms in roles.items()},
             usage=session.usage,
+            others_cpu_share=session.others_cpu_share,
             dropped=session.items.dropped if session.items else 0,
-            lost=len(session.lost),
+            lost=sum(each.index is not None for each in session.lost),
+            lost_videos=sum(each.index is None for each in session.lost),
             finding=shown.headline,
             change=shown.change,
         )
@@ -80,8 +94,8 @@ class WorkerRecord(Record):
     name: str
     folder: Text
     """Of its run."""
-    command: tuple[Text, ...]
-    """What runs it alone; without credentials."""
+    command: CommandLine
+    """What runs it alone."""
     outcome: WorkerOutcome
     error: Text | None = None
     """Why it failed, died or did not begin, in a line."""
@@ -109,6 +123,9 @@ class LaunchRecord(Record):
     """Of this layout."""
     provenance: Provenance
     workers: tuple[WorkerRecord, ...]
+    others_cpu_share: Share | None = None
+    """Of all processor time that was used while it ran, that of programs that are none of its
+    workers; None where the system does not tell."""
 
     @property
     def start_spread_ms(self) -> float | None:
@@ -137,6 +154,17 @@ class LaunchRecord(Record):
 
     def _began(self) -> list[float]:
         return [each.began_ms for each in self.workers if each.began_ms is not None]
+
+
+def end_words(worker: WorkerRecord) -> str:
+    """Return how a worker ended badly, to stand behind its name."""
+    match worker.outcome:
+        case "died":
+            return f"was {worker.error}" if (worker.exit_code or 0) < 0 else f"died: {worker.error}"
+        case "not begun":
+            return f"did not begin: {worker.error}"
+        case _:
+            return f"{worker.outcome}: {worker.error}"
 
 
 def failed(workers: Iterable[WorkerRecord]) -> list[WorkerRecord]:

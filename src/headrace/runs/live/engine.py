@@ -12,6 +12,7 @@ from headrace.errors import ConfigError
 from headrace.models.model import Model
 from headrace.models.precision import Device
 from headrace.models.results import Boxes, Features, Labels
+from headrace.models.value_words import value_words
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import PrepLevel
 
@@ -34,11 +35,12 @@ class Engine:
 
     @classmethod
     def of_callable(cls, run: Callable[[torch.Tensor], Any], device: Device = "cpu") -> "Engine":
-        """Return that of any callable; it takes the frames themselves.
+        """Return that of any callable; it takes the frames themselves, without gradients.
 
         Args:
             run: Takes pictures uint8 [N, 3, H, W], or clips uint8 [N, T, 3, H, W], RGB, in
-                [0, 255]; gives anything that has one entry for each of them.
+                [0, 255]; gives anything that has one entry for each of them. Called in
+                `torch.inference_mode`.
             device: Where the tensor lies.
         """
 
@@ -46,12 +48,14 @@ class Engine:
             return torch.from_numpy(pixels).movedim(-1, -3)
 
         def run_and_wait(batch: torch.Tensor) -> Any:
-            output = run(batch)
-            # What is asked of a GPU is done later; latency counts until it is.
-            torch.cuda.current_stream().synchronize()
+            with torch.inference_mode():
+                output = run(batch)
+            if device != "cpu":
+                # What is asked of a GPU is done later; latency counts until it is.
+                torch.cuda.current_stream().synchronize()
             return output
 
-        return cls(prepare=prepare, run=run if device == "cpu" else run_and_wait, device=device)
+        return cls(prepare=prepare, run=run_and_wait, device=device)
 
 
 def answers_of(output: Any, count: int) -> tuple[Any, ...]:
@@ -82,10 +86,9 @@ def answers_of(output: Any, count: int) -> tuple[Any, ...]:
         return tuple(output[k] for k in range(count))
     if count == 1:
         return (output,)
-    found = f"{type(output).__name__} of {len(output)}" if _has_entries(output) else repr(output)
     raise ConfigError(
-        f"the model was given {count} pictures and gave {found}; return one entry for each of "
-        "them, or ask for batch_size=1"
+        f"the model was given {count} pictures and gave {value_words(output)}; return one entry "
+        f"for each of them, such as a tensor [{count}, ...], or ask for batch_size=1"
     )
 
 

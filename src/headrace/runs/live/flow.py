@@ -7,12 +7,13 @@ from functools import partial
 from statistics import median
 from typing import Any, Final
 
-from headrace.errors import HeadraceError, OpenError, StageError
+from headrace.errors import HeadraceError, OpenError, StageError, first_line
 from headrace.live.clips import ClipShape
 from headrace.live.drops import DropLog
 from headrace.live.events import Event, EventKind
 from headrace.live.frame import LiveFrame
-from headrace.live.overload import MOST_IN_FLIGHT, AgeLimit, Overload
+from headrace.live.lag import LATE
+from headrace.live.overload import MOST_IN_FLIGHT, STALE, AgeLimit, Overload, OverloadWatch
 from headrace.live.source import LiveSource
 from headrace.runs.live.engine import Engine
 from headrace.runs.live.stages import Line
@@ -31,6 +32,8 @@ from headrace.runtime.waiter import Waiter
 
 STRIDE: Final = "stride"
 """Why frames are dropped that nobody asked for."""
+_TOO_MANY: Final = frozenset([OVERFLOW, STALE, LATE])
+"""Why frames are dropped that come faster than they are worked on."""
 _RECENT: Final = 9
 """Batches whose work tells what the next one costs."""
 _EVENTS_KEPT: Final = 20_000
@@ -103,6 +106,8 @@ class LiveFlow:
     """Read it when the run is over."""
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS_KEPT))
     """What the sources told last, in the order they did."""
+    on_event: Callable[[Event], None] = field(default=lambda event: None)
+    """Hears at once of all that happens, overload and failed sources too; in any thread."""
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -113,6 +118,7 @@ class LiveFlow:
         self._room = None if plan.overload.keeps_all else Room(MOST_IN_FLIGHT, clock=self.clock)
         self._deadline: Waiter | None = None
         self._is_past_it = False
+        self._overload = OverloadWatch()
         line = Line(
             engine=plan.engine,
             limit=AgeLimit(seconds=plan.overload.max_staleness_seconds, clock=self.clock),
@@ -155,6 +161,8 @@ class LiveFlow:
             else:
                 self._delivered += item.parts
                 yield item
+            words = self._overload.end(self.clock.now_ns())
+            self._tell(None, "recovered", words, self._overload.frames)
         self._check_end()
 
     def conserved(self) -> FlowStatistics:
@@ -209,8 +217,17 @@ class LiveFlow:
                 self._deadline.wake()
 
     def _note(self, event: Event) -> None:
+        assert event.source is not None
         self.readings[event.source].told[event.kind] += 1
         self.events.append(event)
+        self.on_event(event)
+
+    def _tell(
+        self, source: int | None, kind: EventKind, words: str | None, frames: int = 0
+    ) -> None:
+        if words is not None:
+            at_ns = self.clock.now_ns()
+            self.on_event(Event(at_ns=at_ns, source=source, kind=kind, words=words, frames=frames))
 
     def _stop_after(self, seconds: float, waiter: Waiter) -> Iterator[Any]:
         self._deadline = waiter
@@ -234,6 +251,10 @@ class LiveFlow:
     def _note_drop(self, item: Item[Any], dropped: Dropped) -> None:
         if dropped.cause != SOURCE_FAILED or item.source is None or dropped.error is None:
             stage = item.spans[-1].stage
+            if dropped.cause in _TOO_MANY:
+                where, now_ns = f"{dropped.cause} at {stage}", self.clock.now_ns()
+                words = self._overload.drop(now_ns, where, item.parts)
+                self._tell(None, "overloaded", words, self._overload.frames)
             # Of what a source drops itself it tells itself, in its own words.
             if stage != SOURCE or dropped.cause == OVERFLOW:
                 self.drops.add(
@@ -248,6 +269,7 @@ class LiveFlow:
         reading.error, reading.failed_ns = dropped.error, self.clock.now_ns()
         if not reading.has_frames:
             raise dropped.error
+        self._tell(item.source, "failed", first_line(dropped.error))
 
     def _check_end(self) -> None:
         errors = [reading.error for reading in self.readings]

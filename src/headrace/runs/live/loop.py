@@ -1,10 +1,12 @@
 """The loop of one's own over what comes live: `for result in headrace.live(source, model): ...`."""
 
 import os
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import torch
@@ -16,9 +18,11 @@ from headrace.live.address import FileAddress, addresses_of
 from headrace.live.clips import clip_shape
 from headrace.live.overload import Overload, OverloadName
 from headrace.live.source import LiveSource
+from headrace.models.available import check_available
 from headrace.models.catalogue import task_of
 from headrace.models.clip_length import with_clip_length
-from headrace.models.compute import Compute, check_available
+from headrace.models.compute import Compute
+from headrace.models.evaluation_mode import evaluation_mode, is_training
 from headrace.models.load import load_classifier, load_clip_classifier
 from headrace.models.model import Model
 from headrace.models.precision import Device
@@ -29,12 +33,17 @@ from headrace.runs.live.flow import LiveFlow, LivePlan
 from headrace.runs.live.options import FlowOptions, PaceName
 from headrace.runs.live.values import View
 from headrace.runs.stages import Carrier
-from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime, wall_time
 from headrace.sizes import check_integers
 
 AnyModel = str | Model[Any] | Callable[[torch.Tensor], Any]
 AnySource = str | int | os.PathLike[str] | LiveSource
 """An address, a path, the number of a camera, or a source of one's own."""
+_TRAINING: Final = (
+    "the model is in training mode, in which Dropout and BatchNorm give other results; it is run "
+    "in evaluation mode, and has its own mode back when the loop ends; call model.eval() before "
+    "headrace.live, or give a function that calls the model to run it in the mode it has"
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +51,8 @@ class LiveResult:
     """What a model gave for one frame or clip. Of a clip, all but `frames` is of its newest one."""
 
     output: Any
-    """What the model gave for it: `Labels` of one picture; of a model of your own, its entry."""
+    """What the model gave for it: `Labels` of one picture; of a model of your own, its entry. Its
+    tensors are made in `torch.inference_mode`: `.clone()` them to change or train on them."""
     frames: NDArray[np.uint8]
     """The picture, uint8 [H, W, 3], or the clip, uint8 [T, H, W, 3], RGB. Yours to keep."""
     source: int
@@ -55,6 +65,11 @@ class LiveResult:
     """Presentation time in ticks of `time_base`, as the source gives it."""
     time_base: Fraction
     """Seconds per tick."""
+    segment: int
+    """Timeline that `pts` counts on, from 0: a reconnection begins the next one."""
+    arrival_time: datetime
+    """When it came, or was due: wall time, UTC, by this machine's clock as it was when the loop
+    began."""
     arrived_ns: int
     """By `time.perf_counter_ns`: when it came, or was due; for differences only."""
     latency_ms: float | None
@@ -66,6 +81,11 @@ class LiveResult:
     def pts_seconds(self) -> float:
         """Presentation time in seconds."""
         return float(self.pts * self.time_base)
+
+    @property
+    def capture_time(self) -> datetime | None:
+        """`captured_seconds` as a wall time, UTC."""
+        return None if self.captured_seconds is None else wall_time(self.captured_seconds)
 
 
 def live(
@@ -86,14 +106,14 @@ def live(
 ) -> Generator[LiveResult, None, None]:
     """Yield what a model says of frames as they come: `for result in live("rtsp://...", model)`.
 
-    Reading, preprocessing and the model have a thread each. Frames that come faster than your loop
-    takes them make room for newer ones. Leaving the loop ends all threads.
+    Reading, preprocessing and the model have a thread each; leaving the loop ends them. Frames
+    that come faster than your loop takes them make room for newer ones.
 
     Args:
         source: An address, a path, a camera's number, a source of your own; or several.
-        model: A name of torchvision; a model of headrace; or any callable: it gets pictures
-            uint8 [N, 3, H, W], or, with `clip_len`, clips uint8 [N, T, 3, H, W], RGB, on
-            `device`; gives anything with one entry for each.
+        model: A name of torchvision; a model of headrace; or any callable, given pictures uint8
+            [N, 3, H, W], or, with `clip_len`, clips uint8 [N, T, 3, H, W], RGB, on `device`; it
+            gives one entry for each. A module runs in evaluation mode, a function as it is.
         weights: Of a name: DEFAULT, none, or the path of a checkpoint.
         device: Where a named model runs; where a callable finds its batches.
         batch_size: Frames that go through the model together, at most.
@@ -127,13 +147,15 @@ def live(
         clips=clip_shape(length, stride=clip_stride, hop=clip_hop),
         carrier=None if engine.device == "cpu" else Carrier(engine.device),
     )
-    return _results(plan, clock)
+    return _results(plan, _module_of(model), clock)
 
 
 def _engine_of(
     model: Model[Any] | Callable[[torch.Tensor], Any], device: Device, clip_len: int | None
 ) -> tuple[Engine, int | None]:
     """Return what runs the model, and the frames of its clips, if it takes clips."""
+    if is_training(_module_of(model)):
+        warnings.warn(_TRAINING, stacklevel=3)
     if isinstance(model, Model):
         fitted = with_clip_length(model, clip_len)
         return Engine.of_model(fitted), fitted.input.num_frames
@@ -145,17 +167,22 @@ def _engine_of(
     return Engine.of_callable(model, device), clip_len
 
 
-def _results(plan: LivePlan, clock: Clock) -> Generator[LiveResult, None, None]:
-    with LiveFlow(plan, clock) as flow:
+def _module_of(model: AnyModel) -> Any:
+    return model.module if isinstance(model, Model) else model
+
+
+def _results(plan: LivePlan, module: Any, clock: Clock) -> Generator[LiveResult, None, None]:
+    wall = WallTime.of(clock)
+    with evaluation_mode(module), LiveFlow(plan, clock) as flow:
         for item in flow:
             done_ns = item.spans[-1].end_ns
             answered = item.value
             for view, output in zip(answered.gathered.views, answered.outputs, strict=True):
-                yield _result(plan, view, output, done_ns)
+                yield _result(plan, view, output, done_ns, wall)
         flow.conserved()
 
 
-def _result(plan: LivePlan, view: View, output: Any, done_ns: int) -> LiveResult:
+def _result(plan: LivePlan, view: View, output: Any, done_ns: int, wall: WallTime) -> LiveResult:
     newest, source = view[-1], plan.sources[view[-1].source]
     is_clip = plan.clips is not None
     return LiveResult(
@@ -166,6 +193,8 @@ def _result(plan: LivePlan, view: View, output: Any, done_ns: int) -> LiveResult
         number=newest.number,
         pts=newest.pts,
         time_base=newest.time_base,
+        segment=newest.segment,
+        arrival_time=wall.at(newest.arrived_ns),
         arrived_ns=newest.arrived_ns,
         latency_ms=None if source.base == "full_speed" else (done_ns - newest.arrived_ns) / 1e6,
         captured_seconds=newest.captured_seconds,

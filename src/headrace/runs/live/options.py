@@ -9,10 +9,10 @@ from headrace.errors import ConfigError
 from headrace.live.clips import ClipShape, clip_shape
 from headrace.live.overload import OverloadName
 from headrace.profiling.provenance import Scalar
-from headrace.runs.marks import MarkOptions
 from headrace.runs.options import (
     ComputeOptions,
     InputOptions,
+    MarkOptions,
     OutputOptions,
     RunOptions,
     computing,

@@ -13,7 +13,7 @@ from headrace.runs.live.flow import LiveFlow
 from headrace.runs.live.full_speed import FileSource
 from headrace.runs.live.showing import Results
 from headrace.runs.live.stages import STAGE_ROLES
-from headrace.runs.live.values import Answered
+from headrace.runs.live.values import Answered, Gathered
 from headrace.runtime.clock import Clock
 from headrace.runtime.fan_out import FanOut
 from headrace.runtime.item import Item
@@ -30,6 +30,7 @@ def step_of(
     return Step(
         step=number,
         input=item.source or 0,
+        segment=_segment_of(gathered) if is_live else None,
         first_index=gathered.views[0][0].number,
         frames=item.parts,
         started_ms=(started_ns - start_ns) / 1e6,
@@ -43,6 +44,12 @@ def step_of(
         if captured is None
         else (clock.wall_seconds() - captured) * 1e3 - since_ms,
     )
+
+
+def _segment_of(gathered: Gathered) -> int | None:
+    """Return the segment of the frames; None where they are of several, or of several sources."""
+    found = {(frame.source, frame.segment) for view in gathered.views for frame in view}
+    return found.pop()[1] if len(found) == 1 else None
 
 
 def stage_records(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -23,13 +24,15 @@ from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Outcome, Pace, Session
 from headrace.profiling.setup import Setup, StartUpPart
-from headrace.profiling.steps import Step, Steps
+from headrace.profiling.steps import Step
 from headrace.profiling.usage import ProcessorShare
+from headrace.runs.checkpoints import Checkpoints, OnRecord
 from headrace.runs.instruments import Instruments
 from headrace.runs.live.addresses import open_sources
 from headrace.runs.live.engine import Engine
 from headrace.runs.live.flow import LiveFlow, LivePlan
 from headrace.runs.live.full_speed import FileSource
+from headrace.runs.live.notices import Notice, Notices
 from headrace.runs.live.options import LiveOptions, check_live, clips_of
 from headrace.runs.live.recording import (
     event_records,
@@ -41,20 +44,21 @@ from headrace.runs.live.recording import (
 from headrace.runs.live.showing import Results, SinkEnds, fan_out, results_of
 from headrace.runs.live.values import Answered
 from headrace.runs.live.watching import StatusBoard
+from headrace.runs.marks import prepare_marks
 from headrace.runs.outputs import claim
 from headrace.runs.place import computing_place
 from headrace.runs.ready import check_devices, notes_on, ready_model
-from headrace.runs.recording import setup_of
+from headrace.runs.recording import Going, setup_of
 from headrace.runs.stages import Carrier
 from headrace.runs.start import StartWatch
-from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime
 from headrace.runtime.fan_out import FanOut
+from headrace.runtime.flow import FlowStatistics
 from headrace.runtime.marks import Marks
 from headrace.sinks.annotated_parts import AnnotatedParts
 from headrace.sinks.prediction_table import check_table, open_predictions
 from headrace.sinks.seen import Sink
 
-_WARMUP_STEPS: Final = 1
 _STEPS_KEPT: Final = 100_000
 """The last ones, about an hour at 30 a second in 15 MB: a run without end fits into memory."""
 
@@ -74,10 +78,12 @@ class LiveRunner:
     """Where results go besides the files of the options; closed when the run ends."""
     board: StatusBoard | None = None
     """Told of the run as it goes, for those who watch it."""
-    on_notice: Callable[[str], None] = field(default=lambda words: None)
-    """Told at once, in the thread that runs, of what a user should know: a sink that failed."""
+    on_notice: Callable[[Notice], None] = field(default=lambda notice: None)
+    """Hears at once of what happens to sources and sinks, and of overload; in any thread."""
     before_start: Callable[[], None] = field(default=lambda: None)
     """Called when all is ready, right before the clock of the run starts: to begin with others."""
+    on_record: OnRecord | None = None
+    """Called in the thread that runs with the record so far, now and then; None: never."""
     clock: Clock = SYSTEM_CLOCK
 
     @classmethod
@@ -117,7 +123,7 @@ class LiveRunner:
         if options.output.predictions == "parquet":
             check_table()
         compute = options.compute
-        options.marks.prepare(watch)
+        prepare_marks(options.marks, watch)
         flow = options.flow
         reading = SourceOptions(wait_for_source=flow.wait_for_source)
         sources = open_sources(
@@ -169,27 +175,41 @@ class LiveRunner:
         names = tuple(source.name for source in self.sources)
         made = provenance(self.options.configuration(names), self.command, self.clock)
         self.before_start()
-        start_ns, share = self.clock.now_ns(), ProcessorShare()
+        start_ns, share, wall = self.clock.now_ns(), ProcessorShare(), WallTime.of(self.clock)
         outcome: Outcome = "complete"
         error: str | None = None
         steps = LatestSteps(_STEPS_KEPT)
         instruments = Instruments(self.options.marks, self.options.output.out, made, self.clock)
-        plan, ends = self.plan(), SinkEnds(self._sinks(), self.clock, self.on_notice)
+        notices = Notices(sources=self.sources, wall=wall, hear=self.on_notice)
+        going = Going(
+            made=made,
+            start_ns=start_ns,
+            clock=self.clock,
+            share=share,
+            steps=steps,
+            instruments=instruments,
+        )
+        plan = self.plan()
+        ends = SinkEnds(self._sinks(), self.clock, notices.sink_failed)
         fan = self._fan(plan, ends.sinks, instruments.marks)
-        flow = LiveFlow(replace(plan, show=partial(_show, fan)), self.clock, instruments.marks)
+        flow = self._flow(plan, fan, notices, instruments.marks)
+        record = partial(
+            self._session, going=going, started=wall.at(start_ns), flow=flow, fan=fan, ends=ends
+        )
+        checkpoints = Checkpoints(self.on_record, self.clock)
         try:
             with ends, instruments, ends.noting(fan), flow:
                 if self.board is not None:
                     self.board.begin(flow, fan)
                 for number, item in enumerate(flow):
-                    is_live = plan.is_live
-                    step = step_of(item, number, start_ns, is_live=is_live, clock=self.clock)
+                    step = step_of(item, number, start_ns, is_live=plan.is_live, clock=self.clock)
                     steps.append(step)
                     instruments.add(item, step, flow.run)
                     on_step(step)
                     if self.board is not None:
                         self.board.add(step)
                     ends.look(fan)
+                    checkpoints.look(lambda: record("interrupted", None, flow.run.flow()))
                     if number + 1 == self.options.input.max_steps:
                         break
         except KeyboardInterrupt:
@@ -198,26 +218,35 @@ class LiveRunner:
             outcome, error = "failed", first_line(failure)
         if self.board is not None:
             self.board.end()
+        return record(outcome, error, flow.conserved())
+
+    def _session(
+        self,
+        outcome: Outcome,
+        error: str | None,
+        counts: FlowStatistics,
+        *,
+        going: Going,
+        started: datetime,
+        flow: LiveFlow,
+        fan: FanOut[Results],
+        ends: SinkEnds,
+    ) -> Session:
+        """Return the record of a run that is over, or as far as it is."""
         stage_parts, queue_parts = stage_records(flow, fan)
-        base = _base_of(self.sources)
+        base, instruments = _base_of(self.sources), going.instruments
         return Session(
+            **going.fields(outcome, error),
             kind="run" if base == "full_speed" else "live",
-            provenance=made,
-            setup=self._setup(made),
+            setup=self._setup(going.made),
             pace=base,
-            outcome=outcome,
-            error=error,
-            wall_seconds=(self.clock.now_ns() - start_ns) / 1e9,
+            started=None if base == "full_speed" else started,
             startup=self.startup,
-            others_cpu_share=share.of_others(),
-            usage=share.used(),
-            warmup_steps=_WARMUP_STEPS if len(steps) > 2 * _WARMUP_STEPS else 0,
-            steps=Steps.of(steps),
             stages=stage_parts,
             queues=queue_parts,
-            items=ItemCounts.of(flow.conserved()),
+            items=ItemCounts.of(counts),
             sources=source_records(flow),
-            events=event_records(flow, ends.failures, start_ns, instruments.events()),
+            events=event_records(flow, ends.failures, going.start_ns, instruments.events()),
             decode=NOT_COUNTED,
             lost=losses_of(self.sources),
             notes=notes_on(self.options.compute),
@@ -243,10 +272,22 @@ class LiveRunner:
             most_frames=plan.batch_size if plan.clips is None else 1,
         )
 
+    def _flow(
+        self, plan: LivePlan, fan: FanOut[Results], notices: Notices, marks: Marks
+    ) -> LiveFlow:
+        show = partial(_show, fan, notices.wall if plan.is_live else None)
+        return LiveFlow(replace(plan, show=show), self.clock, marks, on_event=notices.event)
+
     def _sinks(self) -> tuple[Sink, ...]:
         output = self.options.output
         names = [source.name for source in self.sources]
-        rows = open_predictions(output.predictions, output.out, names, top_k=output.top_k)
+        rows = open_predictions(
+            output.predictions,
+            output.out,
+            names,
+            top_k=output.top_k,
+            is_live=_base_of(self.sources) != "full_speed",
+        )
         if not output.video:
             return (rows, *self.sinks)
         return (AnnotatedParts(output.out, len(self.sources)), rows, *self.sinks)
@@ -272,8 +313,8 @@ class LiveRunner:
         )
 
 
-def _show(fan: FanOut[Results], answered: Answered) -> None:
-    fan.put(results_of(answered))
+def _show(fan: FanOut[Results], wall: WallTime | None, answered: Answered) -> None:
+    fan.put(results_of(answered, wall))
 
 
 def chosen_overload(options: LiveOptions, *, is_live: bool) -> Overload:

@@ -8,12 +8,13 @@ from typing import Final
 import numpy as np
 
 from headrace.errors import HeadraceError, first_line
+from headrace.live.frame import LiveFrame
 from headrace.runs.live.values import Answered
-from headrace.runtime.clock import Clock
+from headrace.runtime.clock import Clock, WallTime, wall_time
 from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.runtime.marks import NO_MARKS, Marks
 from headrace.runtime.queue import Overflow
-from headrace.sinks.seen import Seen, Sink
+from headrace.sinks.seen import Arrival, Seen, Sink
 from headrace.video.frames import FrameBatch
 
 Results = tuple[Seen, ...]
@@ -71,14 +72,14 @@ class SinkEnds:
     """The sinks of a run until all are closed: each that fails ends alone, and is noted."""
 
     def __init__(
-        self, sinks: Sequence[Sink], clock: Clock, on_notice: Callable[[str], None]
+        self, sinks: Sequence[Sink], clock: Clock, on_failure: Callable[[int, str], None]
     ) -> None:
-        """All is well yet; `on_notice` hears of each failure at once."""
+        """All is well yet; `on_failure` hears of each failure at once: when, and what it said."""
         self.sinks = tuple(sinks)
         self.failures: list[tuple[int, str]] = []
         """When each one failed, and what it said."""
         self._clock = clock
-        self._on_notice = on_notice
+        self._on_failure = on_failure
         self._noted: set[str] = set()
 
     def look(self, fan: FanOut[Results]) -> None:
@@ -113,8 +114,9 @@ class SinkEnds:
     def _note(self, error: HeadraceError) -> None:
         words = first_line(error)
         if words not in {said for _, said in self.failures}:
-            self.failures.append((self._clock.now_ns(), words))
-            self._on_notice(words)
+            now_ns = self._clock.now_ns()
+            self.failures.append((now_ns, words))
+            self._on_failure(now_ns, words)
 
 
 def sink_names(sinks: Sequence[Sink]) -> list[str]:
@@ -125,12 +127,27 @@ def sink_names(sinks: Sequence[Sink]) -> list[str]:
     ]
 
 
-def results_of(answered: Answered) -> Results:
-    """Return what sinks take: each frame, or the newest frame of each clip, with its labels."""
-    return tuple(_seen_of(answered))
+def results_of(answered: Answered, wall: WallTime | None = None) -> Results:
+    """Return what sinks take: each frame, or the newest frame of each clip, with its labels.
+
+    Args:
+        answered: The frames or clips of one step.
+        wall: Gives the times of arrival; None: frames of files at full speed, which have none.
+    """
+    return tuple(_seen_of(answered, wall))
 
 
-def _seen_of(answered: Answered) -> Iterator[Seen]:
+def arrival_of(frame: LiveFrame, wall: WallTime) -> Arrival:
+    """Return when a frame came."""
+    captured = frame.captured_seconds
+    return Arrival(
+        segment=frame.segment,
+        arrival_time=wall.at(frame.arrived_ns),
+        capture_time=None if captured is None else wall_time(captured),
+    )
+
+
+def _seen_of(answered: Answered, wall: WallTime | None) -> Iterator[Seen]:
     for view, labels in zip(answered.gathered.views, answered.outputs, strict=True):
         frame = view[-1]
         yield Seen(
@@ -142,6 +159,7 @@ def _seen_of(answered: Answered) -> Iterator[Seen]:
                 time_base=frame.time_base,
             ),
             labels=labels,
+            arrival=None if wall is None else arrival_of(frame, wall),
         )
 
 

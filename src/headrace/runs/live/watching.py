@@ -144,7 +144,7 @@ class StatusBoard:
         return tuple(
             EventStatus(
                 wall_seconds=wall - (now_ns - event.at_ns) / 1e9,
-                source=flow.plan.sources[event.source].name,
+                source="" if event.source is None else flow.plan.sources[event.source].name,
                 kind=event.kind,
                 words=event.words,
             )

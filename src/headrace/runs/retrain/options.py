@@ -7,7 +7,7 @@ from typing import Final
 
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
-from headrace.live.masking import masked
+from headrace.masking import masked
 from headrace.profiling.provenance import Scalar, plain
 from headrace.runs.options import ComputeOptions, computing
 from headrace.sizes import check_integers

@@ -1,12 +1,12 @@
 """From what a training left behind to its session."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from headrace.profiling.flow import StageRecord
-from headrace.profiling.inputs import DecodeCounters, LostFrame, with_content
-from headrace.profiling.media import lost_frame, summarize
+from headrace.profiling.inputs import DecodeCounters, LostFrame
+from headrace.profiling.media import lost_frame, summarize_all
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Outcome, Session
 from headrace.profiling.setup import StartUpPart
@@ -49,14 +49,18 @@ def session_of(
     made: Provenance,
     startup: tuple[StartUpPart, ...],
 ) -> Session:
-    """Return the session of a training; `loader` gave its batches and is closed."""
+    """Return the session of a training; `loader` gave its batches.
+
+    Content digests of the inputs, which cost reading them, are left out.
+    """
+    inputs, places = summarize_all(material.indexes, (error.source for error in material.left_out))
     return Session(
         kind="retrain",
         provenance=made,
         setup=setup_of(
             options.compute, learner.model, made, stride=options.input.stride, draws_video=False
         ),
-        inputs=with_content(tuple(map(summarize, material.indexes))),
+        inputs=inputs,
         outcome=ended.outcome,
         error=ended.error,
         wall_seconds=ended.wall_seconds,
@@ -67,7 +71,7 @@ def session_of(
         steps=Steps.of(steps),
         stages=tuple(_stages(steps, learner.trainer.moved_bytes)),
         decode=DecodeCounters(**vars(loader.decoding)),
-        lost=tuple(_lost(material, loader)),
+        lost=tuple(_lost(material, loader, places)),
         notes=notes_on(options.compute),
         training=_training(options, material, learner, ended),
         outputs=(ended.head,) if ended.head else (),
@@ -90,10 +94,12 @@ def _stages(steps: Sequence[Step], moved_bytes: int) -> Iterator[StageRecord]:
         )
 
 
-def _lost(material: Material, loader: FrameLoader) -> Iterator[LostFrame]:
-    places = {str(index.source): place for place, index in enumerate(material.indexes)}
+def _lost(
+    material: Material, loader: FrameLoader, places: Mapping[str, int]
+) -> Iterator[LostFrame]:
     for error in material.left_out:
-        yield LostFrame(index=None, pts_seconds=None, cause=str(error))
+        place = places[error.source]
+        yield LostFrame(input=place, index=None, pts_seconds=None, cause=str(error))
     for loss in loader.quarantined:
         yield lost_frame(loss, places[loss.source])
 

@@ -11,12 +11,14 @@ import torch
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, HeadraceError, first_line
+from headrace.profiling.inputs import with_content
 from headrace.profiling.machine import provenance
 from headrace.profiling.session import Outcome, Session
 from headrace.profiling.setup import StartUpPart
 from headrace.profiling.steps import Step
 from headrace.profiling.training import Accuracy
 from headrace.profiling.usage import ProcessorShare
+from headrace.runs.checkpoints import Checkpoints, OnRecord
 from headrace.runs.outputs import HEAD, claim
 from headrace.runs.place import computing_place
 from headrace.runs.retrain.evaluation import accuracy
@@ -43,6 +45,8 @@ class RetrainRunner:
     """What was done until here."""
     before_start: Callable[[], None] = field(default=lambda: None)
     """Called right before the first step is timed."""
+    on_record: OnRecord | None = None
+    """Called in the thread that runs with the record so far, now and then; None: never."""
     clock: Clock = SYSTEM_CLOCK
 
     @classmethod
@@ -125,8 +129,29 @@ class RetrainRunner:
         loader = self.material.training_loader(
             batch_size, epochs=self.options.training.epochs, clock=self.clock
         )
+
+        def record() -> Session:
+            ended = Ended(
+                outcome=ending.outcome,
+                error=ending.error,
+                wall_seconds=(self.clock.now_ns() - start_ns) / 1e9,
+                others_cpu_share=share.of_others(),
+                usage=share.used(),
+                head=head,
+                accuracy=found,
+            )
+            return session_of(
+                self.options, self.material, self.learner, loader, steps, ended, made, self.startup
+            )
+
+        checkpoints = Checkpoints(self.on_record, self.clock)
+
+        def stepped(step: Step) -> None:
+            on_step(step)
+            checkpoints.look(record)
+
         with ending.noted(), loader:
-            self._train(loader, steps, start_ns, on_step)
+            self._train(loader, steps, start_ns, stepped)
         with ending.noted():
             head = self._save(steps)
         if ending.outcome == "complete" and self.material.held_out:
@@ -134,18 +159,8 @@ class RetrainRunner:
                 found = accuracy(
                     self.learner, self.material, batch_size=batch_size, clock=self.clock
                 )
-        ended = Ended(
-            outcome=ending.outcome,
-            error=ending.error,
-            wall_seconds=(self.clock.now_ns() - start_ns) / 1e9,
-            others_cpu_share=share.of_others(),
-            usage=share.used(),
-            head=head,
-            accuracy=found,
-        )
-        return session_of(
-            self.options, self.material, self.learner, loader, steps, ended, made, self.startup
-        )
+        session = record()
+        return session.model_copy(update={"inputs": with_content(session.inputs)})
 
     def _train(
         self,

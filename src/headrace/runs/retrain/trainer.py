@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from headrace.errors import BackendError, first_line
+from headrace.models.available import autocast_dtype
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.models.transfer import transfer
@@ -122,7 +123,7 @@ class Trainer:
         compute = self._model.compute
         if compute.precision == "float32":
             return nullcontext()
-        return torch.autocast(compute.device, dtype=compute.dtype)
+        return torch.autocast(compute.device, dtype=autocast_dtype(compute))
 
     def _settle(self) -> None:
         if self._model.compute.device == "cuda":

@@ -62,7 +62,9 @@ class Guard:
             return Refusal(403, "not served to pages of other sites")
         if self.token is not None and not self._is_shown(asking, self.token):
             return Refusal(
-                401, "open the address that the run printed, or send it as a bearer token"
+                401,
+                "open the address with ?token= and the token behind it, or send it as a bearer "
+                "token",
             )
         return None
 

@@ -68,12 +68,15 @@ class WebView:
 
     @property
     def url(self) -> str:
-        """What to open, or to ask: with the token, so print it, and record it nowhere."""
+        """What to open, or to ask. Holds the token that was made for this start, if one was:
+        print it, and record it nowhere. A token of the user's own is shown nowhere at all.
+        """
         address = self._options.bind_address
         host = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(address, address)
         host = f"[{host}]" if ":" in host else host
         path = "" if self._options.with_page else "metrics"
-        token = "" if self._token is None else f"?token={self._token}"
+        is_made = self._token is not None and self._options.token is None
+        token = f"?token={self._token}" if is_made else ""
         return f"http://{host}:{self.port}/{path}{token}"
 
     def write(self, seen: Seen) -> None:

@@ -18,6 +18,7 @@ from headrace.training.cameras.aligned import AlignedClip, align
 from headrace.training.cameras.alignment import Alignment, OpenedClip, check_alignment
 from headrace.training.cameras.mismatch import no_moment_left
 from headrace.training.cameras.problems import disagreement, unread
+from headrace.training.left_out import raise_all, warn_left_out
 from headrace.video.camera_layout import CameraClip, CameraLayout
 from headrace.video.stream_index import StreamIndex
 
@@ -48,6 +49,8 @@ class CameraSet:
     ) -> "CameraSet":
         """Open every camera of every clip and align them; a file seen before is not read.
 
+        The first rank warns of clips that are left out.
+
         Args:
             layout: What there is.
             alignment: None means frames of the same index, all of which must be there.
@@ -67,32 +70,29 @@ class CameraSet:
         """
         alignment = alignment or Alignment()
         check_alignment(alignment, layout)
-        is_strict = not skip_bad and alignment.on_missing != "mask"
         store = store or IndexStore()
-        open_one = scan_ahead(layout.sources, store, raises=is_strict, rank=rank, ranks=ranks)
+        open_one = scan_ahead(layout.sources, store, raises=False, rank=rank, ranks=ranks)
         clips, bad, dropped = list[AlignedClip](), list[MediaError](), 0
-        for number, clip in _asked_for(layout, moments):
+        unusable: list[MediaError] = []
+        asked = _asked_for(layout, moments)
+        for number, clip in asked:
             try:
                 opened = _opened(number, clip, layout.cameras, alignment, skip_bad, open_one)
                 found = align(opened, alignment, moments)
             except MediaError as error:
-                if not skip_bad:
-                    raise
-                bad.append(error)
+                (bad if skip_bad else unusable).append(error)
                 continue
             dropped += found.dropped
             if len(found):
                 clips.append(found)
             else:
                 bad.append(no_moment_left(found.indexes[0], found.dropped))
+        raise_all(unusable, f"{len(asked)} clips")
         if not clips:
             raise ConfigError(f"no clip of {len(bad)} has a frame to deliver; the first: {bad[0]}")
-        return cls(
-            layout=layout,
-            clips=tuple(clips),
-            left_out=tuple(bad),
-            moments_dropped=dropped,
-        )
+        if rank == 0:
+            warn_left_out(bad, f"{len(asked)} clips")
+        return cls(layout=layout, clips=tuple(clips), left_out=tuple(bad), moments_dropped=dropped)
 
     @property
     def cameras(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.argument_names import answers_names
 from headrace.decode.decoding import Decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pool import DecoderPool
@@ -37,6 +38,7 @@ from headrace.video.shape import FrameShape, Interpolation
 from headrace.video.stream_index import StreamIndex
 
 
+@answers_names
 class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
     """Moments of synchronized cameras; batches come from a `CameraStreamSampler`.
 

@@ -65,6 +65,7 @@ class CameraLoader(ResumableLoader[CameraStep[Any], CameraBatch]):
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
 
+    _DATASETS = "a CameraStreamDataset"
     _PLACE = "step"
     _NEEDED = "clips, order, group_num and number of ranks (slots are group_num times ranks)"
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.utils import data
 
+from headrace.argument_names import answers_names
 from headrace.errors import ConfigError, NoLengthError
 from headrace.sampling.slots import SlotSchedule
 from headrace.sampling.tail import NO_LENGTH, Tail
@@ -18,6 +19,7 @@ from headrace.training.cameras.lanes import cell_at
 from headrace.training.ranks import agreement, shard_of
 
 
+@answers_names
 class CameraStreamSampler(data.Sampler[list[Cell]]):
     """Batches of `group_num` clips at one moment each, so that workers decode each frame once.
 

@@ -7,15 +7,10 @@ from training.cameras.clips import SIZE
 
 
 @pytest.fixture
-def loader(store, layout):
-    opened = []
-
+def loader(opens, store, layout):
     def open_loader(layout=layout, **options):
         size = {} if "view" in options else {"size": SIZE}
-        options = {"batch_size": 4, "store": store, "workers": 2, **size, **options}
-        opened.append(CameraWindowLoader(layout, **options))
-        return opened[-1]
+        asked = {"batch_size": 4, "store": store, "workers": 2, **size, **options}
+        return opens(CameraWindowLoader, layout, **asked)
 
-    yield open_loader
-    for each in opened:
-        each.close()
+    return open_loader

@@ -7,8 +7,10 @@ from headrace.errors import ConfigError
 from headrace.testing.damage import damage_packets
 from headrace.training.cameras.alignment import Alignment
 from headrace.training.loader import FrameLoader
-from training.cameras.clips import CAMERAS, LENGTHS, contents, copy_layout
-from training.cameras.windows.asked import ALL, WAYS, WINDOW, keys
+from training.cameras.clips import CAMERAS, KEYS, LENGTHS, WAYS, WINDOW, copy_layout, keys
+from training.videos import contents
+
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +42,10 @@ def test_what_cannot_be_decoded_is_black_and_masked_and_the_rest_as_ever(loader,
             assert (int(batch.clip[window]), camera) == (2, 1)
         lost += int(is_lost.sum())
     assert lost
-    assert set(keys(masking)) == ALL
+    assert set(keys(masking)) == KEYS
     statistics = masking.statistics
     assert (statistics.frames_lost, statistics.frames_missing) == (2 * lost, 0)
-    assert statistics.frames_delivered == 2 * (len(ALL) * 9 - lost)
+    assert statistics.frames_delivered == 2 * (len(KEYS) * 9 - lost)
     assert statistics.samples_substituted == 0
     assert {loss.index for loss in masking.quarantined} <= {*range(LENGTHS["c"])}
     assert all(f"{CAMERAS[1]}.mp4" in loss.source for loss in masking.quarantined)
@@ -79,7 +81,7 @@ def test_a_camera_that_cannot_be_opened_is_masked_or_its_clip_left_out(loader, f
     masking = loader(layout, on_error="mask", alignment=Alignment(on_missing="mask"), **WINDOW)
     for batch in masking:
         assert torch.equal((batch.frame[:, :, 2] >= 0).all(1), batch.clip != 1)
-    assert set(keys(masking)) == ALL
+    assert set(keys(masking)) == KEYS
     assert masking.statistics.frames_missing == 2 * 3 * 5
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from headrace.errors import ConfigError, MediaError
+from headrace.sampling.clips import RandomClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.sampling.moments import Moments
 from headrace.testing.damage import damage_packets
@@ -16,14 +17,21 @@ from headrace.training.cameras.view import CameraView
 from headrace.training.transforms import WithSample
 from training.cameras.clips import (
     CAMERAS,
+    CHANCE,
+    KEYS,
     LENGTHS,
     SIZE,
+    VIEW,
+    WAYS,
+    WINDOW,
     PlainCameras,
-    contents,
     copy_layout,
+    keys,
     layout_of,
 )
-from training.cameras.windows.asked import ALL, CHANCE, VIEW, WAYS, WINDOW, keys
+from training.videos import contents
+
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
 
 EVEN = dict.fromkeys(LENGTHS, 1.0)
 CARS = {clip: ["car"] for clip in LENGTHS}
@@ -54,13 +62,13 @@ def test_each_window_comes_once_an_epoch_with_the_right_frames(loader, plain, nu
                 for key, again in zip(keys([batch]), batch.is_repeated, strict=True)
                 if not again
             ]
-    assert Counter(seen) == Counter(ALL)
+    assert Counter(seen) == Counter(KEYS)
 
 
 def test_fewer_windows_than_a_batch_are_one(loader, plain):
     [batch] = loader(batch_size=1000, **WINDOW)
     check_frames(batch, plain)
-    assert sorted(keys([batch])) == sorted(ALL)
+    assert sorted(keys([batch])) == sorted(KEYS)
 
 
 def test_a_window_is_its_key_and_what_was_before_padded_at_the_beginning(loader):
@@ -77,8 +85,8 @@ def test_skip_leaves_out_windows_that_reach_beyond_their_clip(loader):
     skipping = loader(boundary="skip", **WINDOW)
     batches = [*skipping]
     assert not any(batch.is_pad.any() for batch in batches)
-    assert set(keys(batches)) == {(clip, key) for clip, key in ALL if key >= 4}
-    assert skipping.num_windows == len([key for _, key in ALL if key >= 4])
+    assert set(keys(batches)) == {(clip, key) for clip, key in KEYS if key >= 4}
+    assert skipping.num_windows == len([key for _, key in KEYS if key >= 4])
 
 
 def test_windows_of_chosen_moments_have_no_others(loader, plain):
@@ -88,7 +96,7 @@ def test_windows_of_chosen_moments_have_no_others(loader, plain):
     for batch in batches:
         check_frames(batch, plain)
     assert batches[0].index.tolist() == [[0, 0], [3, 6]]
-    assert set(keys(batches)) == {(clip, key) for clip, key in ALL if key % 6 == 0}
+    assert set(keys(batches)) == {(clip, key) for clip, key in KEYS if key % 6 == 0}
     listed = loader(moments=Moments.frames({"b": [2, 5, 11]}), num_moments=2, batch_size=2)
     assert set(keys(listed)) == {(1, 2), (1, 5), (1, 11)}
 
@@ -185,7 +193,7 @@ def test_cameras_that_lack_frames_are_black_and_masked(store, loader, folder, tm
                     np.testing.assert_array_equal(picture, plain.of(clip, camera, moment))
         assert len(is_c) == len(batch)
     assert lacking
-    assert masking.statistics.frames_delivered == len(ALL) * 9 - lacking
+    assert masking.statistics.frames_delivered == len(KEYS) * 9 - lacking
 
 
 @pytest.mark.parametrize("way", ["plain", "chance"])
@@ -214,7 +222,7 @@ def test_weights_by_clip_and_by_moment_say_how_often_windows_come(loader):
     drawn = Counter(clip for clip, _ in keys(loader(weights=weights, **WINDOW)))
     assert set(drawn) == {0, 1}
     # 7 keys of weight 3 and 5 of weight 1 share as many slots as there are windows.
-    assert abs(drawn[0] - len(ALL) * 21 / 26) <= 7
+    assert abs(drawn[0] - len(KEYS) * 21 / 26) <= 7
     weights["c"] = [float(moment == 9) for moment in range(LENGTHS["c"])]
     chosen = {key for clip, key in keys(loader(weights=weights, **WINDOW)) if clip == 2}
     assert chosen == {9}
@@ -236,7 +244,7 @@ def test_classes_come_equally_often_as_by_cbgs(loader):
     labels["d"] = [["bus"] if moment == 3 else [] for moment in range(LENGTHS["d"])]
     balanced = loader(class_balance=labels, **WINDOW)
     drawn = Counter(keys(balanced))
-    cars = {(clip, key) for clip, key in ALL if clip != 3}
+    cars = {(clip, key) for clip, key in KEYS if clip != 3}
     assert set(drawn) <= cars | {(3, 3)}
     assert abs(drawn[3, 3] - (len(cars) + 1) / 2) <= 1
 
@@ -304,7 +312,15 @@ def test_a_transform_is_given_a_window_and_what_belongs_to_it(loader):
         ({"class_balance": dict.fromkeys(LENGTHS, "car")}, "names of classes"),
         ({"class_balance": dict.fromkeys(LENGTHS, 3)}, "class_balance"),
         ({"weights": {}, "class_balance": {}}, "exclude each other"),
-        ({"sampling": Uniform(over="seconds")}, "not over seconds"),
+        ({"sampling": Uniform(over="seconds")}, "cannot be sampled over seconds"),
+        (
+            {"sampling": RandomClips(num_frames=4)},
+            "CameraWindowLoader needs a sampler of single frames, and RandomClips gives clips",
+        ),
+        (
+            {"sampling": Permutation(seed=3), "seed": 4},
+            r"seed=4 was asked for beside Permutation\(seed=3\)",
+        ),
         ({"sampling": Permutation}, "a class; call it"),
         ({"batch_size": 1000, "drop_last": True}, "a batch of 1000 .* or leave out drop_last"),
         ({"memory_budget": "10KiB"}, "memory budget"),

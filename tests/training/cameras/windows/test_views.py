@@ -17,8 +17,7 @@ from headrace.training.cameras.view import CameraView
 from headrace.training.cameras.views import CameraViews
 from headrace.training.cameras.windows.framings import WindowFramings
 from headrace.video.shape import Crop
-from training.cameras.clips import CAMERAS, SIZE
-from training.cameras.windows.asked import CHANCE, FLIPS, VIEW, WAYS, WINDOW, facts
+from training.cameras.clips import CAMERAS, CHANCE, FLIPS, SIZE, VIEW, WAYS, WINDOW, facts
 
 OTHER = CameraView(resize=(20, 40))
 

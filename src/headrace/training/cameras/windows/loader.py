@@ -7,7 +7,7 @@ import numpy as np
 from headrace.errors import ConfigError
 from headrace.sampling.alignment import MISSING
 from headrace.sampling.frames import Permutation
-from headrace.sampling.sampler import Sampler, SamplerUse, adapted
+from headrace.sampling.sampler import Sampler, SamplerUse, adapted, check_kind
 from headrace.sampling.shards import Shard
 from headrace.sampling.windows import WindowSampler
 from headrace.training.arguments import takes
@@ -57,6 +57,7 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
     """
 
     _NEEDED = "clips and cameras in the same order, alignment, windows, sampling and seed"
+    _DATASETS = "a CameraStreamDataset"
 
     @takes(CameraWindowOptions)
     def __init__(self, asked: CameraWindowOptions) -> None:
@@ -172,10 +173,10 @@ def _sampler(asked: CameraWindowOptions, plan: WindowPlan, shard: Shard) -> Samp
         chosen = by_class(plan, asked.class_balance, asked.seed or 0)
     else:
         chosen = Permutation() if asked.sampling is None else asked.sampling
-    found = adapted(chosen, use)
-    if found.traits.num_frames is not None or found.traits.needs_durations:
+    instead = "give one such as Permutation() or Uniform(over='videos')"
+    check_kind(chosen, "single frames", taker="CameraWindowLoader", instead=instead)
+    if chosen.traits.needs_durations:
         raise ConfigError(
-            f"windows are sampled by a sampler of single frames, such as Permutation() or "
-            f"Uniform(over='videos'), and not over seconds; got {found.traits.identity}"
+            f"windows cannot be sampled over seconds, got {chosen.traits.identity}; {instead}"
         )
-    return found
+    return adapted(chosen, use)

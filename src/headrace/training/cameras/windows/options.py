@@ -64,7 +64,7 @@ class CameraWindowOptions(PlannedOptions):
         cameras: Names of the cameras to read, in this order, of an index file; None: all, by name.
         alignment: Which frames belong together; None means those of the same index.
         seed: Another one gives other batches; None keeps that of the sampler, which is 0 by
-            default.
+            default. Beside a sampler with a seed of its own, above 0, it must be equal.
         on_error: What bad media does. With `skip`, a clip with a camera that cannot be opened is
             left out (or the camera is masked, if the alignment masks what is missing), and a
             window with a frame that cannot be decoded is replaced by another draw, by a rule that

@@ -1,0 +1,131 @@
+"""Training loops with a bottleneck that was planted, which run for real.
+
+What is planted waits as a disk or a GPU makes one wait, and takes no core: so a loop is the same
+beside other programs. Handing batches over is work, whatever they hold.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import sleep
+from typing import Final
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+import headrace
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.findings.verdict import find
+from headrace.profiling.session import Session
+
+BATCH_SIZE: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """A training loop; times in milliseconds."""
+
+    name: str
+    """What is planted."""
+    fetch: float = 0.0
+    """Of a batch, in `__getitem__`; of each tenth sample `uneven` more."""
+    uneven: float = 0.0
+    collate: float = 0.0
+    step: float = 0.0
+    log: float = 0.0
+    """Of a step, besides it."""
+    batches: int = 100
+    epochs: int = 1
+    batch_size: int = BATCH_SIZE
+    workers: int = 0
+    prefetch: int = 2
+    lives_on: bool = False
+
+
+class Waiting(Dataset[torch.Tensor]):
+    """Samples that keep one waiting."""
+
+    def __init__(self, loop: Loop) -> None:
+        """Of the planted `loop`."""
+        self._loop = loop
+
+    def __len__(self) -> int:
+        return self._loop.batches * self._loop.batch_size
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        loop = self._loop
+        wait = loop.fetch / loop.batch_size + (0.0 if index % 80 else loop.uneven)
+        if wait:
+            sleep(wait / 1e3)
+        return torch.zeros(4)
+
+
+LOOPS: Final = (
+    Loop(name="slow decoding, no workers", fetch=40, step=20),
+    Loop(name="too few workers", fetch=60, step=15, workers=1),
+    Loop(name="workers that start again", fetch=4, step=4, workers=2, batches=12, epochs=8),
+    Loop(name="tiny batches", batch_size=2, batches=1500, workers=2),
+    Loop(name="a slow model", fetch=13, step=72, batches=60),
+    Loop(name="logging at every step", fetch=9, step=4, log=40, batches=60),
+    Loop(name="uneven samples", fetch=10, uneven=300, step=20, batches=150, workers=1),
+    Loop(name="slow collating", fetch=5, collate=50, step=15, workers=1),
+)
+
+
+def run_loop(loop: Loop) -> Session:
+    """Return the session of a loop, observed as `headrace.observe` does."""
+    torch.set_num_threads(1)
+
+    def collate(samples: Sequence[torch.Tensor]) -> torch.Tensor:
+        if loop.collate:
+            sleep(loop.collate / 1e3)
+        return torch.stack(list(samples))
+
+    loader = DataLoader(
+        Waiting(loop),
+        batch_size=loop.batch_size,
+        num_workers=loop.workers,
+        prefetch_factor=loop.prefetch if loop.workers else None,
+        persistent_workers=loop.lives_on,
+        collate_fn=collate,
+    )
+    with headrace.observe(loader, tell=None) as seen:
+        for _ in range(loop.epochs):
+            for _ in seen:
+                if loop.step or loop.log:
+                    sleep((loop.step + loop.log) / 1e3)
+    return seen.session
+
+
+def wall_seconds(session: Session) -> float:
+    """Return how long a loop took, the starts of its epochs among it."""
+    assert session.loader is not None
+    firsts = session.loader.first_steps
+    steps = [ms for step, ms in enumerate(session.steps.total_ms) if step not in firsts]
+    afterwards = sum(session.steps.work_ms["step"][step] for step in firsts)
+    return (sum(steps) + afterwards) / 1e3 + sum(session.loader.start_seconds)
+
+
+def advised(session: Session) -> tuple[Finding, Change | None]:
+    """Return the verdict on a loop, and the first change that is advised and can be made here."""
+    first, *others = find(session)
+    for finding in (first, *others):
+        if finding.advice is not None and finding.advice.gain:
+            return first, finding.advice
+    return first, None
+
+
+def with_change(loop: Loop, change: Change) -> Loop | None:
+    """Return a loop with a change made; None where it cannot be made here."""
+    name, _, value = change.words.partition("=")
+    match name:
+        case "num_workers":
+            return replace(loop, workers=int(value))
+        case "prefetch_factor":
+            return replace(loop, prefetch=int(value))
+        case "persistent_workers":
+            return replace(loop, lives_on=True)
+        case "Half of the work in __getitem__":
+            return replace(loop, fetch=loop.fetch / 2, uneven=loop.uneven / 2)
+        case "Half of the work in collate_fn":
+            return replace(loop, collate=loop.collate / 2)
+    return None

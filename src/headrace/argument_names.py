@@ -1,0 +1,127 @@
+"""Arguments by the names that other libraries have for them: answered with the name here."""
+
+import inspect
+from collections.abc import Callable, Collection, Iterable
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypeVar
+
+from headrace.errors import CallError
+
+Called = TypeVar("Called", bound=Callable[..., Any])
+
+_ANSWERS: tuple[tuple[str, dict[str, str]], ...] = (
+    (
+        "clip_duration clip_len clip_length clip_length_in_frames frames_per_clip num_frames "
+        "sequence_length",
+        {
+            "num_frames": "num_frames",
+            "clip_len": "clip_len",
+            "num_moments": "num_moments",
+            "num_segments": "num_segments",
+            "clips": "clips=RandomClips(num_frames=16)",
+            "sampling": "ClipLoader with clips=RandomClips(num_frames=16)",
+        },
+    ),
+    (
+        "frame_interval frame_step sampling_rate step step_between_clips stride",
+        {
+            "stride": "stride",
+            "clips": "clips=RandomClips(num_frames=16, stride=2)",
+            "sampling": "sampling=InOrder(stride=2)",
+        },
+    ),
+    (
+        "fps frame_rate target_fps",
+        {
+            "fps": "fps",
+            "moments": "moments=Moments.rate(2.0)",
+            "clips": "clips=RandomClips(num_frames=16, fps=8)",
+            "sampling": "ClipLoader with clips=RandomClips(num_frames=16, fps=8)",
+        },
+    ),
+    (
+        "delta_frames delta_seconds delta_timestamps",
+        {
+            "delta_seconds": "delta_seconds",
+            "clips": "clips=Around(delta_seconds=(-0.2, 0.0), sampling=Permutation())",
+            "sampling": "ClipLoader with "
+            "clips=Around(delta_seconds=(-0.2, 0.0), sampling=Permutation())",
+        },
+    ),
+    (
+        "shuffle",
+        {
+            "sampling": "sampling=Permutation(), or InOrder() for frames in order",
+            "clips": "clips=RandomClips(num_frames=16), or UniformClips for clips in order",
+        },
+    ),
+    ("batch_sampler sampler", {"sampling": "sampling", "clips": "clips"}),
+    ("clips_per_video num_clips_per_video", {"num_clips": "num_clips"}),
+    (
+        "height image_size img_size output_size resize target_size width",
+        {"size": "size=(height, width)"},
+    ),
+    ("num_ffmpeg_threads num_threads num_workers", {"workers": "workers"}),
+    ("frame_transform image_transforms transforms video_transform", {"transform": "transform"}),
+    ("collate_fn", {"batch_transform": "batch_transform"}),
+    ("prefetch_factor", {"lookahead": "lookahead"}),
+    ("persistent_workers", {"persistent": "persistent"}),
+    ("timeout", {"stall_seconds": "stall_seconds"}),
+    ("world_size", {"num_replicas": "num_replicas"}),
+    ("generator random_seed random_state", {"seed": "seed"}),
+    (
+        "dataset files paths root video_paths",
+        {"videos": "videos", "files": "files", "layout": "layout"},
+    ),
+    ("device_id num_gpus", {"gpu": "gpu", "decoding": "decoding=Decoding.on_gpu(0)"}),
+)
+"""Names in PyTorch, torchvision, PyTorchVideo, decord, DALI or LeRobot, and for each argument here
+how it is written; the first that what was called has is the answer."""
+
+_HERE = {name: here for names, here in _ANSWERS for name in names.split()}
+
+
+def answers_names(called: Called) -> Called:
+    """Return a function, or a class, that answers arguments it does not have with those it has.
+
+        @answers_names
+        def read_frames(videos, *, workers=None): ...
+
+    `read_frames(videos, num_workers=2)` raises CallError: "did you mean workers?". The signature
+    stays as it is, for `help`, editors and type checkers.
+    """
+    if isinstance(called, type):
+        called.__init__ = _answering(called.__init__, called.__name__)  # type: ignore[misc]
+        return called
+    return _answering(called, called.__name__)
+
+
+def check_names(called: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Check that arguments are known to what was called.
+
+    Args:
+        called: The name of what was called.
+        given: The names of the arguments.
+        known: The names that it takes.
+
+    Raises:
+        CallError: one is not; names the argument that was probably meant, or all there are.
+    """
+    for name in given:
+        if name not in known:
+            here = [text for each, text in _HERE.get(name, {}).items() if each in known]
+            near = here or get_close_matches(name, known, n=1)
+            answer = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
+            raise CallError(f"{called} has no argument {name!r}; {answer}")
+
+
+def _answering(function: Called, name: str) -> Called:
+    known = [each for each in inspect.signature(function).parameters if each != "self"]
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        check_names(name, kwargs, known)
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]

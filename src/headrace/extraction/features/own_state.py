@@ -1,0 +1,292 @@
+"""State of a model of the user's own that no checkpoint holds: attributes, and imported files."""
+
+import copyreg
+import hashlib
+import json
+import sys
+import sysconfig
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from operator import attrgetter
+from pathlib import Path
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import fx, nn
+
+from headrace.video.content import content_digest
+
+_INSTALLED: Final = {"site-packages", "dist-packages"}
+"""Folders that installers write packages to."""
+_OTHERS: Final = ("headrace", "torch", "torchvision")
+"""Packages that are in a key by their versions, or by the version of the key."""
+_OF_MODULE: Final = frozenset(vars(nn.Module()))
+"""Attributes that PyTorch gives every module."""
+_HOOKS: Final = ("_forward_pre_hooks", "_forward_hooks")
+"""Attributes of PyTorch's own that change results."""
+_SCALARS: Final = (bool, int, float, complex, str, bytes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnState:
+    """What a module computes with, beside the weights in its `state_dict`."""
+
+    attributes: Mapping[str, str]
+    """Name of each attribute and submodule → digest of all it holds."""
+    unstable: tuple[str, ...] = ()
+    """Attributes without a form that is the same in each process, with their types."""
+
+    def differences(self, attributes: Mapping[str, str]) -> list[str]:
+        """Return the names of attributes that are not as in `attributes`."""
+        names = sorted({*self.attributes, *attributes})
+        return [name for name in names if self.attributes.get(name) != attributes.get(name)]
+
+
+def own_state(module: nn.Module) -> OwnState:
+    """Return digests of all attributes of a module, equal for equal values in any process.
+
+    Tensors and arrays count by their numbers, functions by where they are written, their defaults
+    and what they close over, other objects by the parts that `copy` makes them of. Take it before
+    the module runs: some keep results of a run in an attribute.
+    """
+    weights = module.state_dict(keep_vars=True)  # held, so that no other takes an identity
+    forms = _Forms({id(each): name for name, each in weights.items()})
+    found: dict[str, str] = {}
+    try:
+        for name, form in forms.of_module(module, ""):
+            found[name] = _digest([found.get(name), form])  # hooks of one kind have one name
+    except RecursionError:
+        return OwnState(attributes={}, unstable=("objects that are nested too deeply",))
+    return OwnState(attributes=found, unstable=tuple(dict.fromkeys(forms.unstable)))
+
+
+def imported_code(packages: Collection[str]) -> dict[str, str]:
+    """Return name → digest of each imported package outside installed packages and Python.
+
+    A digest is of the files of all modules of the package that are imported, and of their plain
+    global values, which may come from the environment. Call it in a process of the model's own,
+    after the model ran, so that what is imported late is there.
+
+    Args:
+        packages: Installed packages whose files count all the same.
+    """
+    found: dict[str, str] = {}
+    for name, module in sorted(sys.modules.items()):
+        file, package = getattr(module, "__file__", None), name.partition(".")[0]
+        if file is None or package in _OTHERS:
+            continue
+        is_project = _is_of_project(Path(file))
+        if is_project or package in packages:
+            values = _constants(module) if is_project else []
+            content = content_digest(Path(file))
+            found[package] = _digest([found.get(package), name, content, values])
+    return found
+
+
+def _digest(form: Any) -> str:
+    return hashlib.blake2b(json.dumps(form).encode(), digest_size=16).hexdigest()
+
+
+def _is_of_project(file: Path) -> bool:
+    """Whether code is the user's own, not that of an installed package or of Python."""
+    if _INSTALLED & set(file.parts):
+        return False
+    python = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    return not any(file.is_relative_to(folder) for folder in python)
+
+
+def _constants(module: ModuleType) -> list[Any]:
+    forms = _Forms({})
+    return [
+        [name, forms.of(value, name)]
+        for name, value in sorted(vars(module).items())
+        if not name.startswith("__") and _is_plain(value)
+    ]
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple | list | set | frozenset):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(_is_plain(each) for pair in value.items() for each in pair)
+    return value is None or isinstance(value, (*_SCALARS, Path))
+
+
+class _Forms:
+    """Forms of values: JSON that is equal for equal values."""
+
+    def __init__(self, weights: Mapping[int, str]) -> None:
+        """Take the identities of tensors that a `state_dict` holds, with their names there."""
+        self.unstable: list[str] = []
+        self._weights = weights
+        self._seen: dict[int, tuple[int, Any]] = {}
+        """Identity of a value → its number, and the value, so that no other takes its identity."""
+
+    def of(self, value: Any, name: str) -> Any:
+        """Return the form of a value; `name`: of the attribute that holds it."""
+        if value is None or isinstance(value, _SCALARS):
+            return [type(value).__qualname__, repr(value)]
+        if id(value) in self._seen:
+            return ["seen", self._seen[id(value)][0]]
+        if not isinstance(value, tuple):  # equal ones may be one, or not
+            self._seen[id(value)] = len(self._seen), value
+        return [_path_of(type(value)), *self._parts(value, name)]
+
+    def of_module(self, module: nn.Module, name: str) -> Iterator[tuple[str, Any]]:
+        """Yield name and form of each thing that a module holds; `name`: its own."""
+        self._seen.setdefault(id(module), (len(self._seen), module))
+        yield "class", self.of(type(module), name)
+        prefix = f"{name}." if name else ""
+        own = {key: value for key, value in vars(module).items() if key not in _OF_MODULE}
+        for values in (own, module._parameters, module._buffers, module._modules):
+            for key, value in sorted(values.items()) if values is own else values.items():
+                yield key, self.of(value, f"{prefix}{key}")
+        for key in _HOOKS:
+            for hook in vars(module)[key].values():
+                yield key, self.of(hook, f"{prefix}{key}")
+
+    def _parts(self, value: Any, name: str) -> Iterator[Any]:
+        match value:
+            case nn.Module():
+                yield from self.of_module(value, name)
+            case torch.Tensor():
+                yield from self._of_tensor(value, name)
+            case np.ndarray() if not value.dtype.hasobject:
+                flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+                digest = hashlib.sha256(flat.data).hexdigest()
+                yield from (str(value.dtype), list(value.shape), digest)
+            case Enum():
+                yield value.name
+            case tuple() | list():
+                yield from (self.of(each, name) for each in value)
+            case set() | frozenset():
+                yield from sorted(map(json.dumps, self._of_set(value, name)))
+            case dict():
+                for key, inner in value.items():
+                    yield [self.of(key, name), self.of(inner, f"{name}[{key!r}]")]
+            case type():
+                yield from self._of_class(value)
+            case FunctionType():
+                yield from self._of_function(value, name)
+            case MethodType():
+                yield from (self.of(value.__func__, name), self.of(value.__self__, name))
+            case BuiltinFunctionType() if isinstance(value.__self__, ModuleType):
+                yield f"{value.__module__}.{value.__qualname__}"
+            case fx.Graph():
+                yield str(value)  # its nodes are a chain, too long to follow
+            case torch.device():
+                yield value.type  # which GPU of several is no part of a key
+            case Path() | torch.dtype() | torch.layout() | torch.memory_format():
+                yield str(value)
+            case ModuleType():
+                yield value.__name__
+            case CodeType() | GetSetDescriptorType() | MemberDescriptorType():
+                self._note_unstable(value, name)
+            case _:
+                yield from self._of_object(value, name)
+
+    def _note_unstable(self, value: Any, name: str) -> None:
+        self.unstable.append(f"{name or 'the module'} ({type(value).__name__})")
+
+    def _of_tensor(self, tensor: torch.Tensor, name: str) -> Iterator[Any]:
+        if id(tensor) in self._weights:
+            yield self._weights[id(tensor)]
+        elif tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
+            self._note_unstable(tensor, name)
+        else:
+            plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+            flat = plain.reshape(-1).view(torch.uint8)
+            digest = hashlib.sha256(flat.numpy().data).hexdigest()
+            yield from (str(tensor.dtype), list(tensor.shape), digest)
+
+    def _of_set(self, values: Collection[Any], name: str) -> Iterator[Any]:
+        for value in values:
+            forms = _Forms(self._weights)  # numbers of what was seen would follow the set's order
+            yield forms.of(value, name)
+            self.unstable += forms.unstable
+
+    def _of_class(self, kind: type) -> Iterator[Any]:
+        yield _path_of(kind)
+        for base in kind.__mro__:
+            file = getattr(sys.modules.get(base.__module__), "__file__", None)
+            if base.__module__.partition(".")[0] in _OTHERS or file is None:
+                continue
+            if not _is_of_project(Path(file)):
+                continue
+            for name, value in sorted(vars(base).items()):
+                found = _function_of(value)
+                is_set = not name.startswith(("__", "_abc_"))
+                if isinstance(found, FunctionType) or (is_set and not _is_slot(found)):
+                    yield [name, self.of(found, f"{base.__qualname__}.{name}")]
+
+    def _of_function(self, function: FunctionType, name: str) -> Iterator[Any]:
+        yield _path_of(function)
+        if _is_installed_by_name(function):
+            return
+        yield [list(each) for each in function.__code__.co_positions()]
+        yield [self.of(function.__defaults__, name), self.of(function.__kwdefaults__, name)]
+        for variable, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
+            try:
+                held = cell.cell_contents
+            except ValueError:  # it has no value yet
+                continue
+            yield [variable, self.of(held, f"{name}: {variable}")]
+
+    def _of_object(self, value: Any, name: str) -> Iterator[Any]:
+        """The parts that `copy` would make another of, where it can."""
+        reduce = copyreg.dispatch_table.get(type(value))
+        try:
+            parts = value.__reduce_ex__(4) if reduce is None else reduce(value)
+        except Exception:  # noqa: BLE001 - the user's code, or a type that cannot be copied
+            self._note_unstable(value, name)
+            return
+        if isinstance(parts, str):
+            yield parts
+            return
+        make, arguments, state, items, pairs = (*parts, None, None, None)[:5]
+        yield from (self.of(make, name), self.of(arguments, name), self.of(state, name))
+        yield from (self.of(each, name) for each in (*(items or ()), *(pairs or ())))
+
+
+def _path_of(named: Any) -> str:
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _function_of(value: Any) -> Any:
+    """Return the function behind a method of a class, as its body has it; else the value."""
+    if isinstance(value, staticmethod | classmethod):
+        return value.__func__
+    if isinstance(value, property):
+        return value.fget
+    return value.func if isinstance(value, cached_property) else value
+
+
+def _is_slot(value: Any) -> bool:
+    return isinstance(value, GetSetDescriptorType | MemberDescriptorType)
+
+
+def _is_installed_by_name(function: FunctionType) -> bool:
+    """Whether the function is what an installed module has under its name."""
+    module = sys.modules.get(function.__module__)
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return False
+    try:
+        is_named = attrgetter(function.__qualname__)(module) is function
+    except AttributeError:
+        return False
+    return is_named and not _is_of_project(Path(file))

@@ -1,0 +1,29 @@
+"""Values of models in words, for errors: type, dtype and shape."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+_SHOWN: Final = 4
+"""Entries of a mapping that are named."""
+
+
+def value_words(value: Any) -> str:
+    """Return what a value is, such as "tensor float32 [8, 512]" or "list of 3 x tensor int64 []".
+
+    Of lists and tuples the first entry is described, and nothing of what a tensor holds.
+    """
+    if isinstance(value, torch.Tensor):
+        where = "" if value.device.type == "cpu" else f" on {value.device}"
+        return f"tensor {str(value.dtype).removeprefix('torch.')} {[*value.shape]}{where}"
+    if isinstance(value, np.ndarray):
+        return f"numpy array {value.dtype} {[*value.shape]}"
+    kind = type(value).__name__
+    if isinstance(value, Mapping):
+        named = [f"{name!r}: {value_words(each)}" for name, each in list(value.items())[:_SHOWN]]
+        return f"{kind} of {', '.join(named)}" if named else f"empty {kind}"
+    if isinstance(value, list | tuple):
+        return f"{kind} of {len(value)} x {value_words(value[0])}" if value else f"empty {kind}"
+    return kind

@@ -1,0 +1,93 @@
+"""Nothing that a command prints or writes holds a part of a password."""
+
+import string
+
+import pytest
+
+from test_masking import SECRET, addresses
+
+FAST = ("--model-name", "squeezenet1_1", "--weights", "none", "--no-video")
+DOORS = [
+    ("{0}",),
+    ("run", "{0}", "--no-such-option"),
+    ("run", "--view", "{0}", "0"),
+    ("run", "0", "--max-staleness", "{0}"),
+    ("run", "{0}", "--rate", "3"),
+    ("run", "{0}", "--mode", "retrain", "--labels", "x.csv"),
+    ("annotate", "{0}"),
+    ("index", "{0}"),
+    ("index", "{0}", "--json"),
+    ("clip", "{0}"),
+    ("plan", "{0}"),
+    ("proxy", "{0}", "-o", "proxies"),
+    ("extract", "frames", "{0}", "-o", "frames", "--fps", "1"),
+    ("doctor", "--parity", "{0}"),
+    ("doctor", "--parity", "{0}", "--json"),
+    ("watch", "--", "{0}"),
+    ("report", "{0}"),
+    ("compare", "{0}", "elsewhere"),
+    ("models", "{0}"),
+    ("launch", "{0}"),
+    ("run", "{0}", "--rate", "3", "--debug"),
+    ("plan", "{0}", "--debug"),
+]
+
+
+def shown(text):
+    """Return the letters of passwords that are in a text."""
+    return set(text) & set(SECRET) - set(string.ascii_letters + string.digits)
+
+
+def secrets(count):
+    """Yield addresses with a mark, that no other word here has, between any two of a password."""
+    for address, password in addresses(count):
+        yield address.replace(password, "λ".join(["", *password, ""]))
+
+
+@pytest.mark.parametrize("door", DOORS, ids=" ".join)
+def test_no_message_holds_a_part_of_a_password(call, tmp_path, monkeypatch, door):
+    monkeypatch.chdir(tmp_path)
+    for address in secrets(10):
+        code, out, err = call(*(word.format(address) for word in door))
+        assert code
+        assert not shown(out + err), (address, out, err)
+
+
+@pytest.mark.parametrize("line", ["{0}", "rtsp:/x/{0}", "foo://{0}"])
+def test_no_message_on_a_list_holds_a_part_of_a_password(call, tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    for address in secrets(10):
+        rest = address.partition("://")[2] if line != "{0}" else address
+        (tmp_path / "cams.streams").write_text(line.format(rest.replace("\n", "")) + "\n")
+        _, out, err = call("run", "cams.streams", "--dry-run", *FAST)
+        assert not shown(out + err), (address, out, err)
+
+
+def test_no_record_and_no_page_holds_a_part_of_a_password(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    address = "rtsp://bob:Ä@λ/ЖЖ@127.0.0.1:9/cam"
+    arguments = ("run", address, "--wait-for-source", "--max-seconds", "0.2", *FAST)
+    monkeypatch.setattr("sys.argv", ["headrace", *arguments])
+    _, out, err = call(*arguments, "--out", tmp_path / "out")
+    files = ("session.json", "report.html")
+    texts = [(tmp_path / "out" / name).read_text("utf-8") for name in files]
+    assert all("rtsp://***@127.0.0.1:9/cam" in text for text in (out, *texts))
+    for text in (out, err, *texts):
+        assert not set(text) & set("ÄλЖ")
+
+
+def test_an_address_that_cannot_be_reached_says_how_passwords_are_written(call, tmp_path):
+    address = "rtsp://bob:p@ss/w@127.0.0.1:9/cam"
+    code, _, err = call("run", address, *FAST, "--out", tmp_path / "out")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "cannot open rtsp://***@127.0.0.1:9/cam" in err
+    assert "@ as %40, / as %2F" in err
+
+
+def test_no_message_on_a_launch_file_holds_a_part_of_a_password(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "l.yaml").write_text("workers:\n  a: {source: x.mp4, view: 'rtsp://b:Ä@λ/Ж@h/c'}\n")
+    code, _, err = call("launch", "l.yaml", "--dry-run")
+    assert code == 2
+    assert "rtsp://***@h/c" in err
+    assert not set(err) & set("ÄλЖ")

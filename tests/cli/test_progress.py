@@ -1,0 +1,135 @@
+"""Progress where stderr is no terminal: plain lines, seldom, with what it takes yet."""
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+
+from headrace.cli.plain_progress import PlainProgress, ProgressLines
+from headrace.cli.progress import is_silenced, progress, progress_line, silenced, waiting
+from headrace.testing.fake_clock import FakeClock
+
+
+class Written:
+    """Lines that were written, by a clock that is set by hand."""
+
+    def __init__(self):
+        self.clock, self.lines = FakeClock(), []
+        self.progress = ProgressLines(self.lines.append, self.clock)
+
+    def after(self, seconds, *update):
+        """Go on, and say how far it is, or only look."""
+        self.clock.advance(seconds)
+        if update:
+            self.progress.update(*update)
+        else:
+            self.progress.look()
+
+
+@pytest.fixture
+def no_lines():
+    """Lines are written here, unlike in other tests of this folder."""
+
+
+@pytest.fixture
+def written():
+    return Written()
+
+
+def test_work_that_takes_less_than_ten_seconds_writes_nothing(written):
+    for done in range(10):
+        written.after(0.99, "decoding", done, 10)
+    assert written.lines == []
+
+
+def test_a_line_comes_at_most_every_ten_seconds_with_an_estimate(written):
+    for done in range(1, 41):
+        written.after(1, f"decoding {done} of 40", done, 40)
+    assert written.lines == [
+        "decoding 10 of 40, 10.0 s, about 30.0 s left",
+        "decoding 20 of 40, 20.0 s, about 20.0 s left",
+        "decoding 30 of 40, 30.0 s, about 10.0 s left",
+        "decoding 40 of 40, 40.0 s",
+    ]
+
+
+def test_a_long_turn_is_written_of_while_nothing_new_is_done(written):
+    written.after(0, "2 workers", 0, 4)
+    written.after(10)
+    written.after(20, "4 workers", 1, 4)
+    written.after(9)
+    written.after(1)
+    assert written.lines == [
+        "2 workers, 10.0 s",
+        "4 workers, 30.0 s, about 90.0 s left",
+        "4 workers, 40.0 s, about 80.0 s left",
+    ]
+
+
+def test_an_estimate_that_was_too_short_does_not_go_below_a_second(written):
+    written.after(0, "decoding", 0, 2)
+    written.after(1, "decoding", 1, 2)
+    written.after(60)
+    assert written.lines == ["decoding, 61.0 s, about 1.0 s left"]
+
+
+def test_another_phase_is_estimated_by_itself(written):
+    written.after(100, "indexing", 50, 50)
+    written.after(10, "planning", 0, 0)
+    written.after(0, "timing", 0, 10)
+    written.after(10, "timing", 5, 10)
+    assert written.lines == [
+        "indexing, 100.0 s",
+        "planning, 110.0 s",
+        "timing, 2 min 00 s, about 10.0 s left",
+    ]
+
+
+def test_what_was_done_before_does_not_make_the_estimate_short(written):
+    written.after(0, "extracting", 90, 100)
+    written.after(10, "extracting", 91, 100)
+    assert written.lines == ["extracting, 10.0 s, about 90.0 s left"]
+
+
+def test_the_columns_of_a_bar_are_written_without_the_bar(written):
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), "frames")
+    more = ("{task.fields[rate]} frames/s", TimeRemainingColumn())
+    console = Console(file=io.StringIO())
+    bar = PlainProgress(*columns, *more, console=console, lines=written.progress)
+    task = bar.add_task("running", total=6000, rate="?")
+    written.clock.advance(10)
+    bar.update(task, completed=2000, rate="200")
+    assert written.lines == [
+        "running 2,000 of 6,000 frames 200 frames/s, 10.0 s, about 20.0 s left"
+    ]
+    assert console.file.getvalue() == ""
+
+
+def test_without_columns_the_description_and_the_count_are_written(written):
+    bar = PlainProgress(console=Console(file=io.StringIO()), lines=written.progress)
+    task = bar.add_task("starting", total=None)
+    written.after(10)
+    bar.update(task, description="8 workers", completed=3, total=13)
+    written.after(10)
+    assert written.lines == ["starting, 10.0 s", "8 workers, 3 of 13, 20.0 s"]
+
+
+def test_quiet_and_json_write_nothing_and_start_no_thread(capsys):
+    for is_quiet in (True, False):
+        with silenced(), progress(is_quiet=is_quiet) as show, waiting("x", is_quiet=is_quiet):
+            assert is_silenced()
+            show("timing", 1, 2)
+    assert not is_silenced()
+    with progress_line(is_quiet=False) as bar:
+        assert isinstance(bar, PlainProgress)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_quiet_works_anywhere_on_the_command_line(call, place):
+    arguments = ["models", "resnet18"]
+    plain = call(*arguments)
+    arguments.insert(place, "--quiet")
+    assert call(*arguments) == plain
+    assert plain[0] == 0
