@@ -79,7 +79,7 @@ def test_pictures_are_those_that_the_device_decoder_leaves_there(
         *((door, {}) for door in ("frames", "clips", "cameras")),
         *(("windows", w) for w in WAYS.values()),
     ],
-    ids=repr,
+    ids=["frames", "clips", "cameras", *(f"windows-{name}" for name in WAYS)],
 )
 def test_batches_differ_from_arrays_by_a_few_grey_levels_and_in_nothing_else(
     kept_loader, door, options
