@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import headrace
 from headrace.bench.record import make_folder
 from headrace.errors import ConfigError
 from headrace.extraction.ledger import Ledger
@@ -65,6 +66,15 @@ def test_an_address_is_no_path(address, shown):
             assert not re.search("secret|ss/w|pass|bob", str(found.value))
     with pytest.raises(ConfigError, match="addresses are not read here"):
         ImageSequence(address, rate=10)
+
+
+@pytest.mark.parametrize(
+    "path", ["a.mp4", Path("a.mp4"), Source("a.mp4")], ids=["str", "Path", "Source"]
+)
+@pytest.mark.parametrize("takes_videos", [find_videos, headrace.read_frames, headrace.FrameLoader])
+def test_one_path_is_no_list_of_letters(takes_videos, path):
+    with pytest.raises(ConfigError, match=r"got one path, 'a\.mp4'; put it in a list"):
+        takes_videos(path)
 
 
 @pytest.mark.parametrize("name", ["a:b.mp4", "C:/a.mp4", "x/https://a.mp4", "://a.mp4", "1:/a.mp4"])

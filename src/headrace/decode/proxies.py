@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from headrace.decode.proxy_rows import ProxyRow, read_rows
 from headrace.errors import ConfigError, OpenError
 from headrace.video.proxy_source import ProxySource
-from headrace.video.source import Fingerprint, Source, refuse_address
+from headrace.video.source import Fingerprint, Source, check_is_list, refuse_address
 
 _NAMED = 3
 """Videos without a proxy that a message names."""
@@ -80,13 +80,7 @@ class Proxies:
             ConfigError: some have no proxy here: says how many, and names the first.
             OpenError: an original has changed since.
         """
-        if isinstance(videos, str | bytes | os.PathLike | Source):
-            raise ConfigError(
-                f"videos must be a list of paths, got one path, {str(videos)!r}; "
-                "of(video) gives the proxy of one"
-            )
-        if not isinstance(videos, Iterable):
-            raise ConfigError(f"videos must be a list of paths, got {type(videos).__name__}")
+        check_is_list(videos, "of(video) gives the proxy of one")
         given = [Source.of(video) for video in videos]
         rows = [self._row(source) for source in given]
         without = [str(source) for source, row in zip(given, rows, strict=True) if row is None]

@@ -35,7 +35,7 @@ from headrace.video.fitting import Fit
 from headrace.video.frames import FrameBatch
 from headrace.video.loss import Loss
 from headrace.video.shape import FrameShape, Interpolation
-from headrace.video.source import Source, Stream
+from headrace.video.source import Source, Stream, check_is_list
 from headrace.video.stream_index import StreamIndex
 
 _BATCHES_KEPT = 64
@@ -121,6 +121,7 @@ class FrameReader:
         )
         if max_batches is not None and batch_size is None:
             raise ConfigError(f"max_batches={max_batches} needs a batch_size; give both")
+        check_is_list(videos)
         self._videos = [
             video if isinstance(video, StreamIndex) else Source.of(video) for video in videos
         ]

@@ -20,7 +20,7 @@ from headrace.sampling.sampler import Sampler, SamplerTraits, SamplerUse, adapte
 from headrace.sampling.times import FrameTimes
 from headrace.training.left_out import raise_all
 from headrace.video.fitting import Fit, Fitting
-from headrace.video.source import Source, refuse_address
+from headrace.video.source import Source, check_is_list
 from headrace.video.stream_index import StreamIndex
 
 _CODEC_FRAMES = 8
@@ -235,15 +235,7 @@ class Sampled(Protocol):
 
 def _sources(videos: Iterable[Source | str | os.PathLike[str]]) -> list[Source]:
     """Return the videos of a list: ConfigError if it is none."""
-    if isinstance(videos, str | os.PathLike):
-        refuse_address(videos)
-    if isinstance(videos, str | bytes | os.PathLike | Source):
-        raise ConfigError(
-            f"videos must be a list of paths, got one path, {str(videos)!r}; put it in a list, "
-            "or give headrace.find_videos([it]), which looks into folders and lists"
-        )
-    if not isinstance(videos, Iterable):
-        raise ConfigError(f"videos must be a list of paths, got {type(videos).__name__}")
+    check_is_list(videos)
     return [Source.of(video) for video in videos]
 
 

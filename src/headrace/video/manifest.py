@@ -8,7 +8,7 @@ from typing import Final
 from headrace.errors import ConfigError
 from headrace.video.columns import path_column, path_of
 from headrace.video.image_sequence import is_pattern
-from headrace.video.source import refuse_address
+from headrace.video.source import check_is_list, refuse_address
 from headrace.video.suffixes import VIDEO_SUFFIXES
 from headrace.video.table import read_table
 
@@ -27,8 +27,10 @@ def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     columns. Paths in a list start where the list lies.
 
     Raises:
-        ConfigError: a folder or list holds no video, a list cannot be read, or an address is named.
+        ConfigError: `paths` is one path, a folder or list holds no video, a list cannot be read, or
+            an address is named.
     """
+    check_is_list(paths, "put it in a list")
     found: list[Path] = []
     for named in paths:
         refuse_address(named)

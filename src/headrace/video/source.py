@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -163,6 +164,29 @@ class Source:
         except OSError as error:
             raise OpenError(f"cannot read {self}: {_reason(error)}", source=str(self)) from error
         return digest.hexdigest()
+
+
+def check_is_list(
+    videos: object,
+    hint: str = "put it in a list, or give headrace.find_videos([it]), which looks into folders "
+    "and lists",
+) -> None:
+    """Do nothing if `videos` is a list of paths, or another iterable of them.
+
+    Args:
+        videos: What was given.
+        hint: What to do with one path, a clause: `put it in a list`.
+
+    Raises:
+        ConfigError: it is one path, whose letters would be taken for paths, an address, or no
+            iterable.
+    """
+    if isinstance(videos, str | os.PathLike):
+        refuse_address(videos)
+    if isinstance(videos, str | bytes | os.PathLike | Source):
+        raise ConfigError(f"videos must be a list of paths, got one path, {str(videos)!r}; {hint}")
+    if not isinstance(videos, Iterable):
+        raise ConfigError(f"videos must be a list of paths, got {type(videos).__name__}")
 
 
 def refuse_address(path: str | os.PathLike[str], *, is_output: bool = False) -> None:
