@@ -1,4 +1,4 @@
-"""A small set of unlike videos, and all their frames decoded plainly."""
+"""A small set of unlike videos, all their frames decoded plainly, and the doors to them."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -8,11 +8,26 @@ import psutil
 import torch
 from torch.utils.data import default_collate, get_worker_info
 
+import headrace
 from headrace.decode.index_store import IndexStore
 from headrace.extraction.frames import FrameReader
+from headrace.sampling.clips import RandomClips
 from headrace.testing.synth import SynthClip, write_clip
+from training.cameras.clips import SIZE
 
-SIZE = (32, 48)
+FRAME_BYTES = SIZE[0] * SIZE[1] * 3
+CLIP = RandomClips(num_frames=4, stride=2)
+DOORS = {
+    "frames": (headrace.FrameLoader, {"batch_size": 10, "workers": 2}),
+    "clips": (headrace.ClipLoader, {"batch_size": 2, "clips": CLIP, "workers": 2}),
+    "cameras": (headrace.CameraLoader, {"group_num": 2, "workers": 2}),
+    "windows": (headrace.CameraWindowLoader, {"batch_size": 4, "workers": 2}),
+    "frame items": (headrace.FrameDataset, {}),
+    "clip items": (headrace.VideoDataset, {"clip_len": 4, "stride": 3}),
+    "camera items": (headrace.CameraStreamDataset, {"num_of_set": 2}),
+}
+"""What opens files for training, and what is asked of it unless a test says something else."""
+OF_CAMERAS = ("cameras", "windows", "camera items")
 CLIPS = [
     SynthClip(num_frames=40, size=(64, 96), gop=7, b_frames=2),
     SynthClip(num_frames=25, size=(48, 64), gop=25, frame_rate=Fraction(30)),
@@ -33,6 +48,11 @@ class PlainFrames:
         self.frames: list[np.ndarray] = [np.empty((0, *size, 3), np.uint8) for _ in videos]
         for batch in FrameReader(videos, size=size, workers=1, store=store):
             self.frames[batch.video] = np.concatenate([self.frames[batch.video], batch.frames])
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """(video, index) of all frames."""
+        return [(v, i) for v, frames in enumerate(self.frames) for i in range(len(frames))]
 
     def of(self, batch) -> torch.Tensor:
         """Return the frames that a batch claims to hold."""
@@ -56,6 +76,18 @@ def open_videos(folder: Path) -> list[str]:
 
 def _listed(folder: Path) -> list[str]:
     return [file.path for file in psutil.Process().open_files() if Path(file.path).parent == folder]
+
+
+def samples(batches, *names):
+    """Yield what each sample of batches has by these names; tensors of one or no number as such."""
+    for batch in [batches] if isinstance(batches, dict) else batches:
+        columns = [batch[name] for name in names]
+        lists = (c.tolist() if torch.is_tensor(c) and c.ndim < 3 else c for c in columns)
+        yield from zip(*lists, strict=True)
+
+
+def epochs(loader, count=2):
+    return [batch for _ in range(count) for batch in loader]
 
 
 def contents(batches) -> list[tuple]:

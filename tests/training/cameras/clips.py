@@ -86,6 +86,14 @@ class PlainCameras:
         """Return one frame, uint8 [3, H, W]."""
         return np.moveaxis(self.frames[clip][camera][frame], -1, 0)
 
+    def check(self, batch) -> None:
+        """Hold every picture of a batch of slots or windows against these; others are black."""
+        for place in np.ndindex(tuple(batch["frame"].shape)):
+            frame = int(batch["frame"][place])
+            found = batch["frames"][place[0]][place[1:]].numpy()
+            right = self.of(int(batch["clip"][place[0]]), place[-1], frame) if frame >= 0 else 0
+            assert np.array_equal(found, np.broadcast_to(right, found.shape))
+
 
 def cells(batches) -> list[tuple[int, int, int]]:
     """Return (slot, clip, index) of everything that batches show."""
