@@ -57,13 +57,23 @@ def replace_camera(path: Path, **options) -> None:
     write_clip(path.with_suffix(""), SynthClip(**options))
 
 
+def write_cameras(folder: Path, clips, num_frames: int) -> CameraLayout:
+    """Write {clip: {camera: options of SynthClip}}, of which the first cameras have so many."""
+    for clip, cameras in clips.items():
+        (folder / clip).mkdir(parents=True, exist_ok=True)
+        for camera, options in cameras.items():
+            write_clip(folder / clip / camera, SynthClip(**{"size": (64, 96), **options}))
+    return CameraLayout.of_folders([folder], lambda file: num_frames)
+
+
+def at_rate(rate: int, **options):
+    """Return the options of a camera of so many frames a second, a second long."""
+    return {"num_frames": rate, "frame_rate": Fraction(rate), **options}
+
+
 def write_two_rates(folder: Path) -> CameraLayout:
     """A second of a camera at 30 frames/s, and of another at 10."""
-    (folder / "clip").mkdir()
-    for camera, rate in {"a_fast": 30, "b_slow": 10}.items():
-        clip = SynthClip(num_frames=rate, frame_rate=Fraction(rate), size=(64, 96))
-        write_clip(folder / "clip" / camera, clip)
-    return CameraLayout.of_folders([folder], lambda file: 30)
+    return write_cameras(folder, {"clip": {"a_fast": at_rate(30), "b_slow": at_rate(10)}}, 30)
 
 
 def layout_of(folder: Path) -> CameraLayout:
