@@ -39,7 +39,9 @@ def ways_of(videos, loader, how):
         lambda: loader("clip items", decoding=how, stride=1)[3]["frames"],
         lambda: loader("frame items", decoding=how)[70]["frame"],
         lambda: headrace.read_clip(videos[0], num_frames=4, stride=1, decoding=how),
-        lambda: next(iter(headrace.read_frames(videos[:1], size=SIZE, decoding=how))).frames,
+        lambda: np.concatenate(
+            [b.frames for b in headrace.read_frames(videos[:1], size=SIZE, decoding=how)]
+        ),
         lambda: headrace.open(videos[3], decoding=how)[[7, 2]],
     )
 

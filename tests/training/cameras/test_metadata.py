@@ -61,13 +61,14 @@ def test_a_stock_dataloader_carries_it_also_through_workers(by_stock, workers):
 @pytest.mark.parametrize("by_time", [False, True])
 def test_each_moment_of_a_window_has_what_belongs_to_it(windows, small, by_time):
     """From a table, which has nothing of moment 3; a pad has what belongs to its stand-in."""
-    table = MomentTable.of_rows(
+    rows = [
         {"clip": clip, "is": f"{clip}{number}"}
         | ({"seconds": number / 30} if by_time else {"frame": number})
         for clip, length in LENGTHS.items()
         for number in range(length)
         if number != 3
-    )
+    ]
+    table = MomentTable.of_rows(rows)
     seen = []
 
     def look(frames, sample):

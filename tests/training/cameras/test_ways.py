@@ -87,16 +87,16 @@ def by_moment(batches):
     """Return (clip, moment) → all that is told of it but where it stood."""
     found = {}
     for batch in batches:
+        names = [name for name in batch if name != "slot"]
         columns = [
             value if isinstance(value, list) else [each.numpy().tobytes() for each in value]
-            for name, value in batch.items()
-            if name != "slot"
+            for value in map(batch.get, names)
         ]
         rows = zip(*columns, strict=True)
         for place, row in zip(samples(batch, "clip", "index"), rows, strict=True):
             assert place not in found
             if place[0] >= 0:
-                found[place] = row
+                found[place] = dict(zip(names, row, strict=True))
     return found
 
 

@@ -13,7 +13,7 @@ from headrace import Batch, InOrder, RandomClips
 from headrace.decode.video_reader import open as open_video
 from headrace.training.sheet.look import HEIGHT, WIDTH
 from training.cameras.clips import CAMERAS
-from training.videos import SIZE
+from training.videos import SEGMENTS, SIZE
 
 RED, WHITE = (255, 0, 0), (255, 255, 255)
 
@@ -81,11 +81,10 @@ def test_each_frame_says_its_video_place_and_time(frames, videos):
 
 def test_a_clip_is_a_row_of_frames_in_time_with_its_label(clips, videos):
     sheet = clips.show()
-    shown = zip(clips.video.tolist(), clips.label.tolist(), strict=True)
-    labels, sizes = ("blink", "jump", "run", "sit"), ("96 x 64", "64 x 48", "64 x 64", "96 x 64")
+    sizes = {1: "64 x 48", 2: "64 x 64"}
     assert headings(sheet) == [
-        f"{videos[video].parent.name}/video-{video}.mp4, {labels[label]}, from {sizes[video]}"
-        for video, label in shown
+        f"{videos[video].parent.name}/video-{video}.mp4, {label}, from {sizes[video]}"
+        for video, _, _, label, *_ in (SEGMENTS[(3, 2)[row]] for row in clips.row)
     ]
     assert sheet.title == (f"2 of 2 clips, 8 of 50 frames of each; uint8 {[*clips.frames.shape]}",)
     steps = [0, 7, 14, 21, 28, 35, 42, 49]
@@ -203,7 +202,8 @@ def test_clips_of_3d_networks_and_colour_last_are_understood(clips):
 def test_cameras_are_rows_and_slots_stand_side_by_side(slots):
     sheet = slots[1].show()
     assert headings(sheet) == [*CAMERAS]
-    assert [[cell.lines[0] for cell in strip.cells] for strip in sheet.strips] == [["a", "b"]] * 3
+    names = [[cell.lines[0] for cell in strip.cells] for strip in sheet.strips]
+    assert names == [slots[1].clip_name] * 3
     assert sheet.title == ("2 of 2 slots, 3 of 3 cameras",)
     assert torch.equal(unscaled(sheet.strips[2].cells[1]), slots[1].frames[1, 2])
     [empty] = (slots[-1].clip < 0).nonzero().flatten().tolist()
