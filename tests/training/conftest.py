@@ -175,7 +175,8 @@ def page(request, tmp_path_factory):
     `pytest tests/training --update-refusals` writes it anew. Folders of tests are left out, and
     what depends on the encoder or on the version of another library.
     """
-    folders = re.compile(rf"{re.escape(str(tmp_path_factory.getbasetemp()))}/[\w-]+(/\.\./[\w-]+)?")
+    base = re.escape(str(tmp_path_factory.getbasetemp()))
+    folders = re.compile(rf"{base}/[\w-]+(/\.\./[\w-]+)?")
 
     def check(name, text):
         path = PAGES / f"{name}.txt"
