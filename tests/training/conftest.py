@@ -25,7 +25,7 @@ from training.videos import DOORS, KEPT, OF_CAMERAS, SEGMENTS, SIZE, PlainFrames
 PAGES = Path(__file__).parent / "pages"
 CHECKSUMS = re.compile(r"checksum \d+ \(here \d+\)")
 OF_OTHERS = re.compile(
-    r"((?:Parquet file|bool for each|is no CSV|table of nuScenes|\.\.\.\]\}\}): |recognised in it ).*"
+    r"((?:Parquet file|bool for each|is no CSV|of nuScenes|\.\.\.\]\}\}): |recognised in it ).*"
 )
 
 
