@@ -1,11 +1,6 @@
 """Batches of frames and clips: the right pixels in the planned order, whatever decodes them."""
 
-import gc
 import inspect
-import os
-import subprocess
-import sys
-import threading
 import time
 from collections import Counter
 from itertools import islice
@@ -13,14 +8,12 @@ from itertools import islice
 import pytest
 import torch
 
-from headrace.errors import StageError
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.clips import RandomClips, UniformClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
-from headrace.training import frame_memory
 from headrace.training.loader import FrameLoader
 from headrace.video.source import Source
-from runtime.in_time import in_time
+from training.cameras.clips import WAYS
 from training.videos import DOORS, FRAME_BYTES, SIZE, contents, epochs, samples
 
 pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
@@ -88,6 +81,25 @@ def test_batches_are_those_of_naive_decoding_whatever_the_plan(loader, door, opt
         {"memory_budget": 8 * batch_frames * FRAME_BYTES, "workers": 3},
     ]:
         assert two_epochs(**more) == naive, more
+
+
+@pytest.mark.parametrize(
+    ("door", "options", "budget", "count"),
+    [
+        ("cameras", {"shuffle": True}, 3 * 6 * FRAME_BYTES, 2),
+        *(("windows", WAYS[way], 2**21, 1) for way in WAYS),
+    ],
+    ids=repr,
+)
+def test_batches_of_cameras_are_the_same_with_any_memory_and_workers(
+    loader, door, options, budget, count
+):
+    def batches(**more):
+        return contents(epochs(loader(door, **{**options, **more}), count))
+
+    naive = batches(lookahead=1, workers=1)
+    for more in [{"workers": 3}, {"lookahead": 7}, {"memory_budget": budget}]:
+        assert batches(**more) == naive, more
 
 
 @pytest.mark.parametrize("sampling", [Uniform(), BURSTS], ids=repr)
@@ -251,32 +263,6 @@ def test_own_size_is_kept_where_it_is_one(loader, videos):
     assert next(iter(loader(files=videos[:1], size=None))).frames.shape == (10, 3, 64, 96)
 
 
-def test_threads_end_with_the_loader(loader, videos, store):
-    before = threading.active_count()
-    each = FrameLoader(videos, batch_size=10, size=SIZE, store=store)
-    next(iter(each))
-    assert threading.active_count() > before
-    del each
-    gc.collect()
-    assert threading.active_count() == before
-
-
-def test_threads_end_with_the_epoch_where_nothing_persists(loader):
-    before = threading.active_count()
-    each = loader(persistent=False)
-    list(each)
-    assert threading.active_count() == before
-    assert contents(each)
-
-
-def test_a_loader_that_was_closed_may_be_iterated_again(loader):
-    each = loader()
-    whole = contents(each)
-    each.close()
-    each.set_epoch(0)
-    assert contents(each) == whole
-
-
 def test_the_default_clips_are_16_frames_two_apart(loader, videos):
     (batch,) = loader("clips", videos[:1], batch_size=1, clips=None)
     assert batch.index.diff().tolist() == [[2] * 15]
@@ -376,70 +362,3 @@ def test_help_says_what_each_argument_is_and_others_are_told_by_the_name_of_the_
 def test_a_loader_says_its_own_of_what_others_say_too():
     for door, words in (("cameras", "Frames of each camera"), ("clips", "Requests for single fra")):
         assert words in inspect.getdoc(DOORS[door][0].__init__)
-
-
-def test_a_forgotten_loader_does_not_keep_the_program_from_ending(videos, store):
-    """Its thread of jobs waits for room; nobody takes another batch."""
-    script = f"""
-import sys, time
-from pathlib import Path
-from headrace import FrameLoader, IndexStore, InOrder
-loader = FrameLoader(
-    [Path({str(videos[0])!r})], batch_size=4, size=(32, 48), memory_budget=20 * 32 * 48 * 3,
-    sampling=InOrder(), store=IndexStore(Path({str(store.folder)!r})), workers=1,
-)
-batches = iter(loader)
-next(batches)
-while not loader._running.engine.room._changed._waiters:
-    pass
-1 / 0
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert "ZeroDivisionError" in done.stderr
-
-
-def test_a_process_that_was_forked_has_threads_of_its_own(loader, plain):
-    each = loader(workers=1)
-    expected = contents(each)
-    if (child := os.fork()) == 0:
-        each.set_epoch(0)
-        os._exit(contents(each) != expected)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-class Hanging:
-    """A decoder whose every job waits until it is released."""
-
-    def __init__(self, decoder, release):
-        self._decoder = decoder
-        self._release = release
-        self.index, self.counters = decoder.index, decoder.counters
-        self.close = decoder.close
-        self.rest = decoder.rest
-        self.concealed = frozenset()
-
-    def run(self, job, out=None):
-        self._release.wait()
-        return self._decoder.run(job, out)
-
-
-def test_a_worker_that_hangs_is_named_with_its_file_and_left_behind(videos, store, monkeypatch):
-    release, open_decoder = threading.Event(), frame_memory.open_decoder
-    monkeypatch.setattr(
-        frame_memory,
-        "open_decoder",
-        lambda *each, **options: Hanging(open_decoder(*each, **options), release),
-    )
-    options = {"batch_size": 4, "size": SIZE, "store": store, "workers": 1}
-    before = set(threading.enumerate())
-    with FrameLoader(videos[:1], stall_seconds=0.05, **options) as loader:
-        with pytest.raises(StageError, match=rf"frames of .*{videos[0].name}.* without a result"):
-            in_time(lambda: next(iter(loader)))
-        left = set(threading.enumerate()) - before
-        assert [each.name for each in left] == ["headrace-loader-0"]
-        release.set()
-        for each in left:
-            each.join()
-        assert len(next(iter(loader)).frames) == 4
