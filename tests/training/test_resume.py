@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from functools import partial
-from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from headrace.errors import ConfigError
 from headrace.sampling.clips import UniformClips
 from headrace.testing.synth import write_clip
 from training.cameras.clips import CAMERAS, WAYS
-from training.videos import CLIPS, KEPT, contents, epochs, samples, write_videos
+from training.videos import CLIPS, KEPT, contents, epochs, places, write_videos
 
 TESTS = Path(__file__).parents[1]
 TWELVE = {"batch_size": 12}
@@ -125,13 +124,6 @@ def test_the_default_workers_need_nothing_of_linux(each, monkeypatch):
     for name in ("sched_getaffinity", "sched_setaffinity"):
         monkeypatch.delattr(os, name, raising=False)
     assert contents(each(workers=None)) == expected
-
-
-def places(batch):
-    """Return the place and the pixels of each sample."""
-    name = "clip" if "clip" in batch else "video"
-    pixels = [blake2b(frame.numpy().tobytes()).hexdigest() for frame in batch.frames]
-    return [[*place, was] for place, was in zip(samples(batch, name, "index"), pixels, strict=True)]
 
 
 def in_order(ranks):
@@ -299,8 +291,7 @@ import json, os, sys
 from pathlib import Path
 from headrace.decode.index_store import IndexStore
 from training.cameras.clips import layout_of
-from training.test_resume import places
-from training.videos import DOORS, SIZE
+from training.videos import DOORS, SIZE, places
 
 door, folder, store, log, options, kill_after = sys.argv[1:]
 kind, usual = DOORS[door]
@@ -333,7 +324,7 @@ def run(tmp_path):
             subprocess.Popen([sys.executable, "-c", SCRIPT, *command, str(kill_after)], cwd=TESTS)
             for command in commands
         ]
-        return {each.wait(timeout=120) for each in processes}
+        return {each.wait(timeout=300) for each in processes}
 
     return started
 

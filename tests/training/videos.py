@@ -3,6 +3,7 @@
 from contextlib import closing
 from fractions import Fraction
 from functools import cache, reduce
+from hashlib import blake2b
 from operator import getitem
 from pathlib import Path
 
@@ -157,6 +158,13 @@ def samples(batches, *names):
         columns = [batch[name] for name in names]
         lists = (c.tolist() if torch.is_tensor(c) and c.ndim < 3 else c for c in columns)
         yield from zip(*lists, strict=True)
+
+
+def places(batch):
+    """Return the place and the pixels of each sample."""
+    name = "clip" if "clip" in batch else "video"
+    pixels = [blake2b(frame.numpy().tobytes()).hexdigest() for frame in batch.frames]
+    return [[*place, was] for place, was in zip(samples(batch, name, "index"), pixels, strict=True)]
 
 
 def epochs(loader, count=2):
