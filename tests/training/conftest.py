@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from headrace import Manifest
-from headrace.decode.index_store import IndexStore
-from headrace.errors import HeadraceError
+from headrace import HeadraceError, IndexStore, Manifest
 from training.cameras.clips import (
     WINDOW,
     PlainCameras,

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from torch import distributed
 
-from headrace.errors import ConfigError
-from headrace.training.cameras.datasets import CameraStreamDataset
+from headrace import CameraStreamDataset, ConfigError
 from headrace.training.ranks import agreement, shard_of
 
 

@@ -9,13 +9,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from headrace import Bursts, EpochSampler, InOrder, Permutation, RandomClips, Uniform
 from headrace.errors import DecodeError, MediaError
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.clips import RandomClips
-from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.testing.damage import damage_packets, truncate
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.epoch_sampler import EpochSampler
 from headrace.training.ranks import Opened
 from training.videos import FRAME_BYTES, PlainFrames, contents, epochs, samples
 

@@ -13,8 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from decode.gpus import needs_gpu
-from headrace.errors import BackendError
-from headrace.training.batch import Batch
+from headrace import BackendError, Batch
 from headrace.training.collate import Collate
 from headrace.training.copying import BesideTheWork
 from headrace.training.devices import check_device

@@ -9,12 +9,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from headrace.decode.clips import load_clip, read_clip
-from headrace.decode.index_store import IndexStore
-from headrace.decode.protocol import DecodeCounters
-from headrace.errors import OpenError
+from headrace import DecodeCounters, IndexStore, OpenError, Source, load_clip, read_clip
 from headrace.testing.synth import write_clip
-from headrace.video.source import Source
 from training.videos import CLIPS, SIZE, open_videos, with_counters
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

@@ -19,9 +19,8 @@ from decode.backends import TORCHCODEC, needs_torchcodec
 from decode.doubles_of_gpu import GPU, Fails, stands_in
 from decode.gpus import needs_gpu, needs_no_gpu
 from forked import in_a_fork
-from headrace import Decoding
+from headrace import BackendError, ConfigError, Decoding
 from headrace.decode.tolerance import Apart
-from headrace.errors import BackendError, ConfigError
 from headrace.runtime import forks
 from headrace.training.collate import Collate
 from training.videos import SIZE, contents

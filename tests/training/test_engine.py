@@ -8,9 +8,8 @@ import threading
 
 import pytest
 
-from headrace.errors import StageError
+from headrace import FrameLoader, StageError
 from headrace.training import frame_memory
-from headrace.training.loader import FrameLoader
 from runtime.in_time import in_time
 from training.videos import SIZE, contents
 

@@ -10,12 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from headrace import Manifest, Population
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.clips import RandomClips
+from headrace import Bursts, EpochSampler, Manifest, Population, RandomClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.testing.synth import write_clip
-from headrace.training.epoch_sampler import EpochSampler
 from training.videos import CLIPS
 
 POPULATION = Population.of([np.array([5, 9, 2]), np.array([30]), np.array([4, 4, 3])])

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
+from headrace import ConfigError, Permutation, Population
 from headrace.sampling.costs import lookahead_for
-from headrace.sampling.frames import Permutation
-from headrace.sampling.population import Population
 from headrace.sampling.shards import Shard
 from headrace.training.epochs import Epochs
 from headrace.training.open_files import max_open_files

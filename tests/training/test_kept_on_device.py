@@ -7,14 +7,12 @@ import pytest
 import torch
 from PIL import Image
 
-from headrace import Alignment, Bursts, ClipAugment, Decoding, RandomClips
+from headrace import Alignment, Bursts, ClipAugment, Decoding, FrameShape, RandomClips, UniformClips
 from headrace.errors import DecodeError
 from headrace.runtime import memory
-from headrace.sampling.clips import UniformClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.shape import FrameShape
 from training.cameras.clips import (
     CAMERAS,
     EVERY,

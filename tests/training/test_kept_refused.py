@@ -7,8 +7,7 @@ from PIL import Image
 
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_gpu
-from headrace import CameraLayout, CameraView, ClipAugment, Decoding, ImageSequence
-from headrace.errors import BackendError
+from headrace import BackendError, CameraLayout, CameraView, ClipAugment, Decoding, ImageSequence
 from headrace.testing.synth import KINDS, write_clip
 from training.cameras.clips import CAMERAS, WAYS
 from training.videos import KEPT, ON_GPU, SIZE, apart, pictures

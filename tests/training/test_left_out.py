@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace import CameraLayout, Manifest, read_frames
-from headrace.errors import LeftOutWarning, OpenError
+from headrace import CameraLayout, LeftOutWarning, Manifest, OpenError, read_frames
 from training.videos import SIZE
 
 VIDEOS = ["frames", "clips", "frame items", "clip items"]

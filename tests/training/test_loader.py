@@ -8,11 +8,8 @@ from itertools import islice
 import pytest
 import torch
 
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.clips import RandomClips, UniformClips
+from headrace import Bursts, FrameLoader, RandomClips, Source, UniformClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
-from headrace.training.loader import FrameLoader
-from headrace.video.source import Source
 from training.cameras.clips import WAYS
 from training.videos import DOORS, FRAME_BYTES, SIZE, contents, epochs, samples
 

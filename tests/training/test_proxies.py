@@ -12,17 +12,12 @@ from torch.utils.data import DataLoader
 import headrace
 from decode.linear import linear_frames
 from decode.proxied import made_proxies
-from headrace import Manifest, Proxies
-from headrace.decode.open import open_decoder
-from headrace.decode.protocol import DecodeJob
+from headrace import Bursts, DecodeJob, FrameShape, Manifest, Proxies, RandomClips, open_decoder
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import DecodeError
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.clips import RandomClips
 from headrace.sampling.frames import Permutation, Uniform
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import write_clip
-from headrace.video.shape import FrameShape
 from training.videos import CLIPS, SIZE, epochs, write_videos
 
 pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")

@@ -15,9 +15,7 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace import Bursts, ClipAugment, Moments, Permutation, Uniform
-from headrace.errors import ConfigError
-from headrace.sampling.clips import UniformClips
+from headrace import Bursts, ClipAugment, ConfigError, Moments, Permutation, Uniform, UniformClips
 from headrace.testing.synth import write_clip
 from training.cameras.clips import CAMERAS, WAYS
 from training.videos import CLIPS, KEPT, contents, epochs, places, write_videos

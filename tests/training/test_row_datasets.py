@@ -8,10 +8,8 @@ import torch
 from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
-from headrace import EpochSampler, Manifest, WithSample
+from headrace import EpochSampler, InOrder, Manifest, Permutation, Uniform, UniformClips, WithSample
 from headrace.errors import MediaError
-from headrace.sampling.clips import UniformClips
-from headrace.sampling.frames import InOrder, Permutation, Uniform
 from training.videos import SEGMENTS, epochs
 
 pytestmark = [

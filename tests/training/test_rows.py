@@ -9,9 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from headrace import Around, ImageSequence, Manifest, RandomClips, SpreadClips
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.clips import UniformClips
+from headrace import Around, Bursts, ImageSequence, Manifest, RandomClips, SpreadClips, UniformClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.row_set import RowSet

@@ -7,10 +7,8 @@ from dataclasses import fields
 import av
 import pytest
 
-from headrace.decode.open import open_index
-from headrace.sampling.frames import InOrder
+from headrace import InOrder, LoaderStatistics, open_index
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.statistics import LoaderStatistics
 from training.videos import CLIPS, open_videos
 
 H264 = slice(2)

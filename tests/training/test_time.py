@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from headrace import Around, InOrder, RandomClips, SpreadClips, UniformClips
+from headrace import Around, InOrder, RandomClips, SpreadClips, StreamIndex, UniformClips
 from headrace.testing.synth import SynthClip, Timing, write_clip
-from headrace.video.stream_index import StreamIndex
 from training.videos import PlainFrames, samples
 
 RATES = ["15", "24000/1001", "25", "30000/1001", "50", "60"]

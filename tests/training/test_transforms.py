@@ -9,10 +9,7 @@ import torch
 from torch.utils.data import DataLoader, Subset
 from torchvision.transforms import v2
 
-from headrace.errors import ConfigError
-from headrace.sampling.frames import Permutation, Uniform
-from headrace.training.epoch_sampler import EpochSampler
-from headrace.training.transforms import WithSample
+from headrace import ConfigError, EpochSampler, Permutation, Uniform, WithSample
 from training.videos import SIZE, contents
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

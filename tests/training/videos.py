@@ -13,14 +13,9 @@ import torch
 from torch.utils.data import default_collate, get_worker_info
 
 import headrace
-from headrace.decode.index_store import IndexStore
+from headrace import DecodeJob, FrameReader, FrameShape, IndexStore, RandomClips, StreamIndex
 from headrace.decode.open import open_device_decoder
-from headrace.decode.protocol import DecodeJob
-from headrace.extraction.frames import FrameReader
-from headrace.sampling.clips import RandomClips
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.shape import FrameShape
-from headrace.video.stream_index import StreamIndex
 from training.cameras.clips import SIZE
 
 FRAME_BYTES = SIZE[0] * SIZE[1] * 3

@@ -7,12 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from decode.linear import linear_frames
-from headrace.sampling.moments import Moments
+from headrace import CameraLayout, CameraView, ClipAugment, FrameShape, Moments
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.cameras.augment import ClipAugment
-from headrace.training.cameras.view import CameraView
-from headrace.video.camera_layout import CameraLayout
-from headrace.video.shape import FrameShape
 
 SIZE = (32, 48)
 CAMERAS = ("back", "front", "left")

@@ -7,9 +7,7 @@ from functools import partial
 
 import pytest
 
-from headrace import Alignment, CameraClock, camera_problems
-from headrace.decode.open import open_index
-from headrace.video.camera_layout import CameraLayout
+from headrace import Alignment, CameraClock, CameraLayout, camera_problems, open_index
 from training.cameras.clips import CAMERAS, replace_camera, write_cameras
 
 FAST, SLOW = (Fraction(rate) for rate in (60, 30))

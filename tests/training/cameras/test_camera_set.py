@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from headrace import Alignment, CameraClock, CameraLayout, MomentTable
-from headrace.errors import OpenError
+from headrace import Alignment, CameraClock, CameraLayout, MomentTable, OpenError
 from headrace.sampling.alignment import MISSING
 from headrace.testing.synth_clip import Timing
 from headrace.training.cameras.camera_set import CameraSet

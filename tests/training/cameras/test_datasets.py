@@ -9,10 +9,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from decode.gpus import needs_gpu, needs_no_gpu
-from headrace import Alignment, SlotMemory
-from headrace.errors import BackendError, ConfigError
+from headrace import Alignment, BackendError, CameraStreamSampler, ConfigError, SlotMemory
 from headrace.runtime import forks
-from headrace.training.cameras.stream_sampler import CameraStreamSampler
 from training.cameras.clips import CAMERAS, EVERY, LENGTHS, SIZE, write_two_rates
 from training.videos import samples, with_counters
 

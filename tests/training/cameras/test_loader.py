@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from decode.gpus import needs_gpu, needs_no_gpu
-from headrace import Alignment, CameraClock
-from headrace.decode.open import open_decoder
+from headrace import Alignment, CameraClock, open_decoder
 from headrace.errors import BackendError, ConfigError, DecodeError, MediaError, OpenError
 from headrace.testing.damage import damage_packets
 from headrace.training.cameras import picture_memory

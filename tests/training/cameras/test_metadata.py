@@ -4,10 +4,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from headrace import CameraStreamSampler, MomentTable
-from headrace.errors import ConfigError
-from headrace.training.cameras.metadata import ClipMoment
-from headrace.training.transforms import WithSample
+from headrace import CameraStreamSampler, ClipMoment, ConfigError, MomentTable, WithSample
 from training.cameras.clips import CAMERAS, facts
 from training.videos import samples
 

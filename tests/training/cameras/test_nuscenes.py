@@ -12,11 +12,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from headrace import Alignment, CameraClock, CameraLayout, CameraTimes, NuScenes
+from headrace import Alignment, CameraClock, CameraLayout, CameraTimes, ClipMoment, NuScenes
 from headrace.testing.nuscenes import NuScenesSet, write_nuscenes
 from headrace.testing.synth import read_number
 from headrace.training.cameras.camera_set import CameraSet
-from headrace.training.cameras.metadata import ClipMoment
 from headrace.training.cameras.stream_sampler import CameraStreamSampler
 
 CAMERAS = ("CAM_FRONT", "CAM_FRONT_RIGHT", "CAM_BACK")

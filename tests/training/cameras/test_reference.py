@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
-from headrace import Alignment, CameraLayout, CameraStreamSampler, Moments
-from headrace.decode.open import open_index
-from headrace.errors import ConfigError
+from headrace import Alignment, CameraLayout, CameraStreamSampler, ConfigError, Moments, open_index
 from headrace.sampling.alignment import MISSING
 from headrace.training.cameras.camera_set import CameraSet
 from training.cameras.clips import PlainCameras, at_rate, write_cameras

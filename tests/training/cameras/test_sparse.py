@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
-from headrace import CameraStreamSampler, Moments
+from headrace import CameraLayout, CameraStreamSampler, Moments
 from headrace.testing.damage import damage_packets
-from headrace.video.camera_layout import CameraLayout
 from training.cameras.clips import write_cameras
 from training.videos import open_videos
 

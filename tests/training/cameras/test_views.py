@@ -8,11 +8,10 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from headrace import Alignment, CameraLayout, CameraStreamSampler, CameraView, ClipAugment, Crop
+from headrace import Alignment, CameraLayout, CameraView, ClipAugment, Crop, FrameShape, WithSample
 from headrace.training.cameras.framing import Framing
+from headrace.training.cameras.stream_sampler import CameraStreamSampler
 from headrace.training.cameras.turning import flipped, rotated
-from headrace.training.transforms import WithSample
-from headrace.video.shape import FrameShape
 from training.cameras.clips import CAMERAS, VIEW, write_two_rates
 from training.videos import contents, samples
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import Manifest
-from headrace.errors import ConfigError
+from headrace import ConfigError, Manifest
 
 ROWS = [
     {"path": "a.mp4", "label": "cats", "start_seconds": 0.1, "end_seconds": "2.5", "weight": 3},

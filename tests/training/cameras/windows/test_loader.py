@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from headrace import Alignment, CameraView, InOrder, Moments, Permutation, RandomClips, Uniform
-from headrace.errors import MediaError
+from headrace import Alignment, CameraView, MediaError, Moments, RandomClips, WithSample
+from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.testing.damage import damage_packets
-from headrace.training.transforms import WithSample
 from training.cameras.clips import (
     CAMERAS,
     CHANCE,
