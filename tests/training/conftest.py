@@ -24,7 +24,7 @@ PAGES = Path(__file__).parent / "pages"
 OF_THE_MACHINE = [
     (r"checksum \d+ \(here \d+\)", "checksum"),
     (r"torch \S+ finds .*(?=; or leave)", "torch finds ..."),
-    (r"((?:Parquet file|for each|is no CSV|of nuScenes|\.\.\.\]\}\}): ).*", r"\1..."),
+    (r"((?:Parquet file|for each|is no CSV|of nuScenes|ValueError|\.\.\.\]\}\}): ).*", r"\1..."),
 ]
 """What depends on the encoder, on GPUs, or on the version of another library, and what stands for
 it on a page."""

@@ -322,24 +322,15 @@ REFUSED = {
 }
 
 
-def test_what_cannot_be_is_refused(
-    loader, layout, folder, copied, first_early, tmp_path, monkeypatch, refused
-):
+def test_what_cannot_be_is_refused(loader, folder, first_early, tmp_path, refused):
     cases = [{name: value} for name, values in REFUSED.items() for value in values]
     cases.append({"tail": "drop", "group_num": 6})
     index = tmp_path / "index.json"
     index.write_text(json.dumps({str(folder): {"a": 21}}))
-    each, closed = loader(on_error="mask"), loader()
+    closed = loader()
     iteration = iter(closed)
     next(iteration)
     closed.close()
-
-    def too_many_files():
-        monkeypatch.setattr("headrace.video.container.av.open", refuse)
-        list(each)
-
-    def refuse(*_, **__):
-        raise OSError(errno.EMFILE, "Too many open files")
 
     calls = {str(case): lambda case=case: loader(**case) for case in cases}
     calls |= {
@@ -348,11 +339,17 @@ def test_what_cannot_be_is_refused(
         "a sync that there is not": lambda: Alignment(sync="next"),
         "a rule for missing frames that there is not": lambda: Alignment(on_missing="skip"),
         "a loader that was closed": lambda: next(iteration),
-        "more open files than the system allows, while reading": too_many_files,
     }
     refused("camera_loader", calls)
 
 
-def test_more_open_files_than_the_system_allows_are_refused(loader):
+def test_more_open_files_than_the_system_allows_are_refused_and_no_bad_media(loader, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
     with pytest.raises(ConfigError, match=r"num_of_file=2000000 .*ulimit -n"):
         loader(num_of_file=2_000_000)
+    each = loader(on_error="mask")
+    monkeypatch.setattr("headrace.video.container.av.open", refuse)
+    with pytest.raises(ConfigError, match="as many files are open as the system allows"):
+        list(each)
