@@ -11,12 +11,9 @@ from pathlib import Path
 import torch
 
 from decode import stand_in
+from headrace import Decoding, FrameLoader, IndexStore, StreamIndex
 from headrace.decode import nvdec
-from headrace.decode.decoding import Decoding
-from headrace.decode.index_store import IndexStore
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.loader import FrameLoader
-from headrace.video.stream_index import StreamIndex
 from training.videos import SIZE, contents
 
 # CUDA itself has no stand-in.

@@ -1,14 +1,39 @@
-"""Videos and cameras that nobody changes, written once, and what opens them."""
+"""What tests of training share: media that nobody changes, doors that open them, and pages."""
 
+import csv
+import re
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
 
-from headrace.decode.index_store import IndexStore
-from training.cameras.clips import copy_layout, layout_of, replace_camera, write_layout
-from training.kept import DOORS, KEPT
-from training.videos import SIZE, PlainFrames, write_videos
+from headrace import HeadraceError, IndexStore, Manifest
+from training.cameras.clips import (
+    WINDOW,
+    PlainCameras,
+    copy_layout,
+    layout_of,
+    replace_camera,
+    write_layout,
+)
+from training.videos import DOORS, KEPT, OF_CAMERAS, SEGMENTS, SIZE, PlainFrames, write_videos
+
+PAGES = Path(__file__).parent / "pages"
+OF_THE_MACHINE = [
+    (r"checksum \d+ \(here \d+\)", "checksum"),
+    (r"torch \S+ finds .*(?=; or leave)", "torch finds ..."),
+    (r"((?:Parquet file|for each|is no CSV|of nuScenes|ValueError|\.\.\.\]\}\}): ).*", r"\1..."),
+]
+"""What depends on the encoder, on GPUs, or on the version of another library, and what stands for
+it on a page."""
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--update-refusals", action="store_true", help="Write the pages of tests/training anew."
+    )
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +52,17 @@ def plain(videos, store):
 
 
 @pytest.fixture(scope="session")
+def manifest(videos, tmp_path_factory):
+    """The rows of `SEGMENTS`, as read from a CSV."""
+    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["path", "start_seconds", "end_seconds", "label", "weight", "group"])
+        out.writerows([videos[video], *rest] for video, *rest in SEGMENTS)
+    return Manifest.read(path)
+
+
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """Five clips of three cameras."""
     folder = tmp_path_factory.mktemp("cameras") / "videos"
@@ -39,10 +75,26 @@ def layout(folder):
     return layout_of(folder)
 
 
+@pytest.fixture(scope="session")
+def small(tmp_path_factory):
+    """Three short clips of three cameras."""
+    return write_layout(tmp_path_factory.mktemp("small"), {"a": 6, "b": 4, "c": 9})
+
+
+@pytest.fixture(scope="session")
+def plain_cameras(layout):
+    return PlainCameras(layout)
+
+
 @pytest.fixture
-def early(folder, tmp_path):
+def copied(folder, tmp_path):
+    """A copy of the layout, to damage it."""
+    return copy_layout(folder, tmp_path / "copied")
+
+
+@pytest.fixture
+def early(copied):
     """The same, but that camera `left` of clip a ends early."""
-    copied = copy_layout(folder, tmp_path / "early")
     replace_camera(copied.clips[0].file("left"), num_frames=12, size=(64, 96), gop=5)
     return copied
 
@@ -55,20 +107,105 @@ def opens():
 
 
 @pytest.fixture
+def opener(request, opens, store):
+    """Return `opener(door="frames", files=None, **options)`, which opens one of `DOORS`."""
+
+    def open_door(door="frames", files=None, **options):
+        kind, usual = DOORS[door]
+        asked = {"store": store, **usual, **options}
+        if "view" not in options:
+            asked = {"size": SIZE, **asked}
+        if door == "windows" and not {"num_moments", "delta_seconds"} & options.keys():
+            asked = {**WINDOW, **asked}
+        if files is None:
+            files = request.getfixturevalue("layout" if door in OF_CAMERAS else "videos")
+        return opens(kind, files, **asked)
+
+    return open_door
+
+
+@pytest.fixture
+def loader(opener):
+    """The same; a file whose tests are about one door may narrow it."""
+    return opener
+
+
+@pytest.fixture
+def kept_loader(opener):
+    """The same, of frames that stay where they were decoded, on the CPU."""
+    usual = {"frames": {"batch_size": 9}, "cameras": {"group_num": 4}}
+
+    def open_door(door="frames", files=None, **options):
+        return opener(door, files, **{"decoding": KEPT, **usual.get(door, {}), **options})
+
+    return open_door
+
+
+@pytest.fixture
+def cameras(opener):
+    """Return `cameras(layout=None, **options)`, which opens a `CameraLoader`."""
+    return partial(opener, "cameras")
+
+
+@pytest.fixture
+def windows(opener):
+    return partial(opener, "windows")
+
+
+@pytest.fixture
+def dataset(opener):
+    """The cameras as items for a stock DataLoader."""
+    return opener("camera items")
+
+
+@pytest.fixture
 def one_gpu(monkeypatch):
     """PyTorch says that there is one; nothing is asked of it."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
 
 
 @pytest.fixture
-def kept_loader(opens, videos, layout, store):
-    """Return `kept_loader(door, files=None, **options)`: loaders of `kept.DOORS`."""
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
-    def open_loader(door="frames", files=None, **options):
-        kind, usual = DOORS[door]
-        usual = {"store": store, "workers": 2, "decoding": KEPT, **usual}
-        size = {} if "view" in options else {"size": SIZE}
-        given = videos if door in ("frames", "clips") else layout
-        return opens(kind, files or given, **{**usual, **size, **options})
 
-    return open_loader
+@pytest.fixture
+def page(request, tmp_path_factory):
+    """Return `page(name, text)`, which holds a text against the stored one.
+
+    `pytest tests/training --update-refusals` writes it anew. Folders of tests are left out.
+    """
+    base = re.escape(str(tmp_path_factory.getbasetemp()))
+    folders = re.compile(rf"{base}/[\w-]+(/\.\./[\w-]+)?")
+
+    def check(name, text):
+        path = PAGES / f"{name}.txt"
+        text = folders.sub("<folder>", text)
+        for found, stands_for_it in OF_THE_MACHINE:
+            text = re.sub(found, stands_for_it, text)
+        if request.config.getoption("--update-refusals"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, "utf-8")
+        assert text.splitlines() == path.read_text("utf-8").splitlines()
+
+    return check
+
+
+@pytest.fixture
+def refused(page):
+    """Return `refused(name, cases, call)`: holds all that is refused against a stored page.
+
+    Each of `cases` is given to `call`, or called itself; the page has a line for each, with the
+    kind of error and its whole message.
+    """
+
+    def check(name, cases, call=None):
+        lines = []
+        for what, case in cases.items():
+            with pytest.raises(HeadraceError) as raised:
+                case() if call is None else call(case)
+            assert "\n" not in str(raised.value)
+            lines.append(f"{what}\n    {type(raised.value).__name__}: {raised.value}\n")
+        page(name, "".join(lines))
+
+    return check

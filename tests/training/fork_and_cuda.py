@@ -13,9 +13,7 @@ import torch
 from av.codec.hwaccel import HWAccel
 from torch.utils.data import DataLoader, Dataset
 
-from headrace.decode.decoding import Decoding
-from headrace.errors import HeadraceError
-from headrace.training.datasets import FrameDataset
+from headrace import Decoding, FrameDataset, HeadraceError
 from headrace.video.codec import new_codec
 
 SIZE = (32, 48)

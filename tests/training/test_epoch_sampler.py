@@ -10,20 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from headrace.errors import ConfigError
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.clips import RandomClips
+from headrace import Bursts, EpochSampler, Manifest, Population, RandomClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
-from headrace.sampling.population import Population
 from headrace.testing.synth import write_clip
-from headrace.training.datasets import FrameDataset
-from headrace.training.epoch_sampler import EpochSampler
-from headrace.training.loader import FrameLoader
-from headrace.training.manifest.manifest import Manifest
-from training.videos import CLIPS, SIZE
+from training.videos import CLIPS
 
 POPULATION = Population.of([np.array([5, 9, 2]), np.array([30]), np.array([4, 4, 3])])
 FRAMES = POPULATION.num_frames
+
+
+@pytest.fixture
+def frames(loader):
+    return loader("frame items")
 
 
 def ranks(number, sampling, **options):
@@ -88,45 +86,42 @@ def test_training_goes_on_where_it_stood_with_any_number_of_ranks(before, after,
     assert {sampler.epoch for sampler in resumed} == {epoch + 1}
 
 
-def test_without_workers_the_sampler_knows_what_was_taken(videos, store):
-    with FrameDataset(videos, SIZE, store=store) as frames:
-        sampler = EpochSampler(frames, Permutation())
-        batches = iter(DataLoader(frames, batch_size=10, sampler=sampler))
-        for _ in range(3):
-            next(batches)
-        state = sampler.state_dict()
-        assert (state["epoch"], state["slot"]) == (0, 30)
-        resumed = EpochSampler(frames, Permutation())
-        resumed.load_state_dict(state)
-        assert list(resumed) == Permutation().order(frames.population, 0)[30:].tolist()
+def rest(frames, state):
+    """Return what a new sampler gives from a state on."""
+    resumed = EpochSampler(frames, Permutation())
+    resumed.load_state_dict(state)
+    return list(resumed)
 
 
-def test_with_workers_the_loop_says_what_was_taken(videos, store):
-    with FrameDataset(videos, SIZE, store=store) as frames:
-        sampler = EpochSampler(frames, Permutation())
-        loader = DataLoader(frames, batch_size=10, sampler=sampler, num_workers=2)
-        batches = iter(loader)
-        found = next(batches)
-        state = sampler.state_dict(taken=10)
-        del batches
-        resumed = EpochSampler(frames, Permutation())
-        resumed.load_state_dict(state)
-        first = frames.population.frame_ids(found["video"].numpy(), found["index"].numpy()).tolist()
-        assert first + list(resumed) == Permutation().order(frames.population, 0)[:].tolist()
-
-
-def test_an_epoch_that_was_taken_to_its_end_is_followed_by_the_next():
-    sampler = EpochSampler(POPULATION, Permutation())
-    list(sampler)
+def test_without_workers_the_sampler_knows_what_was_taken(frames):
+    sampler = EpochSampler(frames, Permutation())
+    batches = iter(DataLoader(frames, batch_size=10, sampler=sampler))
+    for _ in range(3):
+        next(batches)
     state = sampler.state_dict()
-    assert (state["epoch"], state["slot"], sampler.epoch) == (1, 0, 1)
+    assert (state["epoch"], state["slot"]) == (0, 30)
+    assert rest(frames, state) == Permutation().order(frames.population, 0)[30:].tolist()
 
 
-def test_a_pass_that_was_left_early_is_followed_by_the_next_epoch():
-    sampler = EpochSampler(POPULATION, Permutation())
-    next(iter(sampler))
-    assert sampler.epoch == 1
-    assert list(sampler) == Permutation().order(POPULATION, 1)[:].tolist()
+def test_with_workers_the_loop_says_what_was_taken(frames):
+    sampler = EpochSampler(frames, Permutation())
+    batches = iter(DataLoader(frames, batch_size=10, sampler=sampler, num_workers=2))
+    found = next(batches)
+    state = sampler.state_dict(taken=10)
+    del batches
+    first = frames.population.frame_ids(found["video"].numpy(), found["index"].numpy()).tolist()
+    whole = Permutation().order(frames.population, 0)[:].tolist()
+    assert first + rest(frames, state) == whole
+
+
+def test_a_pass_that_was_taken_or_left_is_followed_by_the_next_epoch():
+    taken, left = (EpochSampler(POPULATION, Permutation()) for _ in range(2))
+    list(taken)
+    state = taken.state_dict()
+    assert (state["epoch"], state["slot"], taken.epoch) == (1, 0, 1)
+    next(iter(left))
+    assert left.epoch == 1
+    assert list(left) == Permutation().order(POPULATION, 1)[:].tolist()
 
 
 def test_a_place_in_an_epoch_that_was_loaded_is_taken_once():
@@ -137,78 +132,53 @@ def test_a_place_in_an_epoch_that_was_loaded_is_taken_once():
     assert len(list(sampler)) == FRAMES
 
 
-def test_an_epoch_over_seconds_needs_no_more_than_the_dataset(videos, store):
-    with FrameDataset(videos, SIZE, store=store) as frames:
-        assert len(set(EpochSampler(frames, Uniform(over="seconds")))) > 50
+def test_an_epoch_over_seconds_needs_no_more_than_the_dataset(frames):
+    assert len(set(EpochSampler(frames, Uniform(over="seconds")))) > 50
 
 
-def test_samplers_of_clips_are_refused():
-    with pytest.raises(ConfigError, match="needs a sampler of single frames, and RandomClips"):
-        EpochSampler(POPULATION, RandomClips(num_frames=2))
+NO_FRAMES = [None, Manifest.of_rows([{"path": "a.mp4"}]), ["a.mp4"]]
+NO_STATES = [None, "slot", [("epoch", 1)]]
+OF_BURSTS = [
+    {},
+    {"batch_size": 9},
+    {"batch_size": 8, "rank": 1, "num_replicas": 2},
+    {"batch_size": 1, "rank": 1, "num_replicas": 9},
+]
 
 
-@pytest.mark.parametrize("frames", [None, Manifest.of_rows([{"path": "a.mp4"}]), ["a.mp4"]])
-def test_what_holds_no_frames_is_refused(frames):
-    with pytest.raises(ConfigError, match="samples a FrameDataset, or a Population, got"):
-        EpochSampler(frames)
-
-
-@pytest.mark.parametrize("state", [None, "slot", [("epoch", 1)]])
-def test_what_is_no_state_is_refused(state):
-    with pytest.raises(ConfigError, match="a state is a dict, as state_dict"):
-        EpochSampler(POPULATION).load_state_dict(state)
-    nowhere = {**EpochSampler(POPULATION).state_dict(), "epoch": None}
-    with pytest.raises(ConfigError, match="epoch must be an integer >= 0, got None"):
-        EpochSampler(POPULATION).load_state_dict(nowhere)
-
-
-@pytest.mark.parametrize("other", [Permutation(seed=1), Uniform()])
-def test_a_state_of_another_sampling_is_refused(other):
-    state = EpochSampler(POPULATION, Permutation()).state_dict()
-    with pytest.raises(ConfigError, match=r"does not belong to this .* the same videos"):
-        EpochSampler(POPULATION, other).load_state_dict(state)
-
-
-def test_a_state_of_other_videos_is_refused():
-    state = EpochSampler(POPULATION).state_dict()
-    other = EpochSampler(Population.of([np.array([57])]))
-    with pytest.raises(ConfigError, match=r"does not belong .* videos 3 \(here 1\)"):
-        other.load_state_dict(state)
-
-
-def test_a_state_of_videos_that_changed_places_is_refused(tmp_path, store):
+def test_what_cannot_be_sampled_and_states_of_something_else_are_refused(loader, tmp_path, refused):
+    """States say the same videos, in the same places; bursts might meet in a batch."""
+    bursts = Bursts(frames_per_burst=3, lanes=8)
     first = write_clip(tmp_path / "a", CLIPS[1])
     second = shutil.copy(first, tmp_path / "b.mp4")
-    with (
-        FrameDataset([first, second], SIZE, store=store) as frames,
-        FrameDataset([second, first], SIZE, store=store) as swapped,
-    ):
-        state = EpochSampler(frames).state_dict()
-        with pytest.raises(ConfigError, match="does not belong to this loader: checksum"):
-            EpochSampler(swapped).load_state_dict(state)
-
-
-@pytest.mark.parametrize("left", [(), ("videos", "frames", "checksum", "epoch")], ids=len)
-def test_a_state_that_says_nothing_is_refused(left):
+    here, swapped = (loader("frame items", each) for each in ([first, second], [second, first]))
     sampler = EpochSampler(POPULATION)
-    state = {name: sampler.state_dict()[name] for name in left}
-    with pytest.raises(ConfigError, match="state"):
-        sampler.load_state_dict(state)
+    state = EpochSampler(POPULATION, Permutation()).state_dict()
+    some = {name: state[name] for name in ("videos", "frames", "checksum", "epoch")}
 
+    def load(state, frames=POPULATION, *sampling):
+        return lambda: EpochSampler(frames, *sampling).load_state_dict(state)
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "say batch_size, that of the DataLoader"),
-        ({"batch_size": 9}, "9 frames on each of 1 ranks .* 9 lanes or more, or .* at most 8$"),
-        ({"batch_size": 8, "rank": 1, "num_replicas": 2}, "ask for 16 lanes .* at most 4$"),
-        ({"batch_size": 1, "rank": 1, "num_replicas": 9}, "ask for 9 lanes or more$"),
-    ],
-    ids=str,
-)
-def test_bursts_whose_frames_could_meet_in_a_batch_are_refused(options, message):
-    with pytest.raises(ConfigError, match=message):
-        EpochSampler(POPULATION, Bursts(frames_per_burst=3, lanes=8), **options)
+    calls = {
+        "clips": lambda: EpochSampler(POPULATION, RandomClips(num_frames=2)),
+        **{f"frames of {each}": lambda each=each: EpochSampler(each) for each in NO_FRAMES},
+        **{f"a state of {each}": load(each) for each in NO_STATES},
+        "an epoch of none": load({**sampler.state_dict(), "epoch": None}),
+        **{
+            f"a state of another order than {each}": load(state, POPULATION, each)
+            for each in (Permutation(seed=1), Uniform())
+        },
+        "a state of other videos": load(sampler.state_dict(), Population.of([np.array([57])])),
+        "a state of videos that changed places": load(EpochSampler(here).state_dict(), swapped),
+        "a state of nothing": load({}),
+        "a state of no slot": load(some),
+        **{
+            f"bursts, {each}": lambda each=each: EpochSampler(POPULATION, bursts, **each)
+            for each in OF_BURSTS
+        },
+        "more than there is": lambda: sampler.state_dict(taken=58),
+    }
+    refused("epoch_sampler", calls)
 
 
 def test_a_batch_size_means_nothing_where_no_frames_are_mates():
@@ -219,27 +189,14 @@ def test_a_batch_size_means_nothing_where_no_frames_are_mates():
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.parametrize("sampling", [Uniform(seed=2), Bursts(frames_per_burst=3, lanes=10)])
-def test_a_dataloader_gives_the_batches_of_the_loader(videos, store, sampling, method):
-    with (
-        FrameDataset(videos, SIZE, store=store) as frames,
-        FrameLoader(videos, batch_size=10, size=SIZE, sampling=sampling, store=store) as loader,
-    ):
-        stock = DataLoader(
-            frames,
-            batch_size=10,
-            sampler=EpochSampler(frames, sampling, batch_size=10),
-            num_workers=2,
-            multiprocessing_context=method,
-        )
-        for epoch in range(2 if method == "fork" else 1):
-            loader.set_epoch(epoch)
-            for mine, theirs in zip(loader, stock, strict=True):
-                assert torch.equal(mine.frames, theirs["frame"])
-                assert torch.equal(mine.video, theirs["video"])
-                assert torch.equal(mine.index, theirs["index"])
-                assert torch.equal(mine.pts_seconds, theirs["pts_seconds"])
-
-
-def test_more_cannot_be_taken_than_there_is():
-    with pytest.raises(ConfigError, match="58 samples cannot be taken from a pass of 57"):
-        EpochSampler(POPULATION).state_dict(taken=58)
+def test_a_dataloader_gives_the_batches_of_the_loader(loader, frames, sampling, method):
+    each = loader(sampling=sampling)
+    sampler = EpochSampler(frames, sampling, batch_size=10)
+    workers = {"num_workers": 2, "multiprocessing_context": method}
+    stock = DataLoader(frames, batch_size=10, sampler=sampler, **workers)
+    for epoch in range(2 if method == "fork" else 1):
+        each.set_epoch(epoch)
+        for mine, theirs in zip(each, stock, strict=True):
+            assert torch.equal(mine.frames, theirs["frame"])
+            for name in ("video", "index", "pts_seconds"):
+                assert torch.equal(mine[name], theirs[name])

@@ -1,5 +1,7 @@
-"""The steps of a rank."""
+"""The steps of a rank, and how far a loader looks ahead inside a budget."""
 
+import re
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -7,12 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
-from headrace.sampling.frames import Permutation
-from headrace.sampling.population import Population
+from headrace import ConfigError, Permutation, Population
+from headrace.sampling.costs import lookahead_for
 from headrace.sampling.shards import Shard
 from headrace.training.epochs import Epochs
+from headrace.training.open_files import max_open_files
 from headrace.training.state import Position
+from headrace.training.window import Window
 
 POPULATION = Population.of([np.array([5, 5]), np.array([7])])
 
@@ -99,11 +102,6 @@ def test_substitutes_are_uniform_over_good_frames():
     assert np.abs(counts[[2, 6, 11, 16]] - 4250).max() < 5 * np.sqrt(17_000 * 3 / 16)
 
 
-def test_only_bad_frames_are_an_error():
-    with pytest.raises(ConfigError, match="17 of 17 frames are bad"):
-        epochs(bad=tuple(range(17))).samples(0, np.arange(3))
-
-
 @pytest.mark.parametrize("ranks", [1, 2, 20])
 def test_a_batch_that_no_epoch_fills_holds_all_of_it(ranks):
     """Each rank has one batch, equally large, and each sample counts once."""
@@ -123,10 +121,66 @@ def test_what_is_left_of_an_epoch_is_one_batch_of_a_larger_size():
     assert following.slots.tolist() == list(range(17))
 
 
-@pytest.mark.parametrize(
-    ("ranks", "do"), [(2, "ask for a batch_size of at most 8"), (18, "ask for fewer ranks")]
+GOPS = np.full(400, 30)
+WINDOW = partial(Window.of, GOPS, frame_bytes=196_608, batch_frames=128)
+
+
+@given(
+    batches=st.integers(3, 10_000),
+    batch_frames=st.integers(1, 300),
+    frame_bytes=st.integers(1, 10**6),
+    gops=st.lists(st.integers(1, 300), min_size=1, max_size=50),
 )
-def test_dropping_smaller_batches_leaves_one_or_is_refused(ranks, do):
-    with pytest.raises(ConfigError, match=f"17 samples .* none is left; {do}, or leave out drop"):
-        epochs(10, ranks=ranks, drop_last=True).num_steps()
+def test_a_window_and_two_batches_stay_inside_the_budget(batches, batch_frames, frame_bytes, gops):
+    budget = batches * batch_frames * frame_bytes
+    window = Window.of(
+        np.array(gops), memory_budget=budget, frame_bytes=frame_bytes, batch_frames=batch_frames
+    )
+    assert (window.frames + 2 * batch_frames) * frame_bytes <= budget
+    assert 0 <= window.later_frames + batch_frames <= window.frames
+    assert window.lookahead >= batch_frames
+
+
+def test_the_look_ahead_is_the_widest_that_is_expected_to_fit():
+    window = WINDOW(memory_budget=2**30)
+    assert window.lookahead == lookahead_for(GOPS, int(0.95 * window.later_frames))
+    assert window.frames == 2**30 // 196_608 - 256
+    # Where everything fits, four epochs are enough.
+    assert WINDOW(memory_budget=2**40).lookahead == 4 * 12_000
+
+
+def test_what_leaves_nothing_is_refused(refused):
+    calls = {
+        "only bad frames": lambda: epochs(bad=tuple(range(17))).samples(0, np.arange(3)),
+        "less than three batches": lambda: WINDOW(memory_budget=70 * 2**20),
+    }
+    for ranks in (2, 18):
+        dropping = epochs(10, ranks=ranks, drop_last=True)
+        calls[f"smaller batches of {ranks} ranks"] = dropping.num_steps
+    refused("epochs", calls)
     assert epochs(8, ranks=2, drop_last=True).num_steps() == 1
+
+
+def test_codecs_are_set_aside_up_to_a_quarter_of_the_budget():
+    of = partial(Window.of, GOPS, memory_budget=1000 * 100, frame_bytes=100, batch_frames=10)
+    windows = [of(codec_bytes=codec_bytes).frames for codec_bytes in (0, 2_000, 10**9)]
+    assert windows == [980, 960, 730]
+
+
+@pytest.mark.parametrize("codec_bytes", [0, 5_000, 10**9])
+def test_what_is_said_to_be_needed_is_enough(codec_bytes):
+    """Three batches of 2 frames of half a MiB take 3 MiB."""
+    of = partial(Window.of, GOPS, frame_bytes=2**19, codec_bytes=codec_bytes, batch_frames=2)
+    with pytest.raises(ConfigError, match="MiB are needed") as refused:
+        of(memory_budget=2**20)
+    needed = float(re.search(r"codecs: ([\d.]+) MiB", str(refused.value))[1])
+    of(memory_budget=int(needed * 2**20) + 600)
+    with pytest.raises(ConfigError):
+        of(memory_budget=int(needed * 2**20) - 2_000)
+
+
+@pytest.mark.parametrize(
+    ("budget", "files"), [(1, 1), (2**20, 1), (2**28, 22), (2**30, 89), (2**31, 128), (2**40, 128)]
+)
+def test_open_files_take_up_to_a_sixteenth_of_the_budget(budget, files):
+    assert max_open_files(budget) == files

@@ -1,6 +1,5 @@
 """Frames that stay where they were decoded: those of `open_device_decoder`, in every batch."""
 
-import json
 from itertools import islice
 
 import numpy as np
@@ -8,36 +7,36 @@ import pytest
 import torch
 from PIL import Image
 
-from headrace import Alignment, Bursts, ClipAugment
-from headrace.decode.decoding import Decoding
+from headrace import Alignment, Bursts, ClipAugment, Decoding, FrameShape, RandomClips, UniformClips
 from headrace.errors import DecodeError
 from headrace.runtime import memory
 from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.shape import FrameShape
 from training.cameras.clips import (
     CAMERAS,
     EVERY,
     VIEW,
     WAYS,
     cells,
-    copy_layout,
     replace_camera,
     write_two_rates,
 )
-from training.kept import (
-    CLIPS,
+from training.videos import (
+    FRAME_BYTES,
     KEPT,
     SHAPE,
-    VIEWED,
     check_near,
     check_pictures,
+    contents,
+    epochs,
     frames_of,
     pictures,
 )
-from training.videos import SIZE, contents
 
+CLIPS = [RandomClips(num_frames=9, stride=2), UniformClips(num_frames=6, stride=3, num_clips=2)]
+FITTING = VIEW.fitting((64, 96))
+VIEWED = FrameShape(size=FITTING.size, fit=FITTING)
 SAMPLINGS = [InOrder(), Uniform(), Permutation(over="seconds"), Bursts(frames_per_burst=4, lanes=9)]
 
 
@@ -91,33 +90,11 @@ def test_batches_differ_from_arrays_by_a_few_grey_levels_and_in_nothing_else(
 
 def test_they_are_the_same_whatever_the_plan(kept_loader):
     def two_epochs(**options):
-        each = kept_loader(sampling=Permutation(), seed=5, **options)
-        return contents(each) + contents(each)
+        return contents(epochs(kept_loader(sampling=Permutation(), seed=5, **options)))
 
     naive = two_epochs(lookahead=1, workers=1)
-    for options in ({"lookahead": 20, "workers": 3}, {"memory_budget": 40 * 3 * SIZE[0] * SIZE[1]}):
+    for options in ({"lookahead": 20, "workers": 3}, {"memory_budget": 40 * FRAME_BYTES}):
         assert two_epochs(**options) == naive, options
-
-
-STREAMED = {"shuffle": True, "augment": ClipAugment(flip=0.5)}
-
-
-@pytest.mark.parametrize(
-    ("door", "options", "step", "lookahead"),
-    [
-        *(("frames", {}, step, 30) for step in (0, 1, 7)),
-        *(("cameras", STREAMED, step, 2) for step in (1, 9)),
-        *(("windows", WAYS[way], 3, 1) for way in ("plain", "chance")),
-    ],
-    ids=repr,
-)
-def test_the_rest_equals_that_of_an_uninterrupted_run(kept_loader, door, options, step, lookahead):
-    uninterrupted = contents(kept_loader(door, **options))
-    begun = kept_loader(door, **options)
-    seen = contents(islice(begun, step))
-    resumed = kept_loader(door, workers=1, lookahead=lookahead, **options)
-    resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
-    assert seen + contents(resumed) == uninterrupted
 
 
 def test_a_state_goes_on_with_frames_that_come_down(kept_loader):
@@ -139,9 +116,8 @@ def damaged(tmp_path_factory):
 
 
 @pytest.fixture
-def damaged_layout(folder, tmp_path):
+def damaged_layout(folder, copied):
     """A layout of which camera `front` of clip c is damaged from frame 13 on."""
-    copied = copy_layout(folder, tmp_path / "damaged")
     damage_packets(folder / "c/front.mp4", copied.clips[2].file("front"), ordinals=[13])
     return copied
 
@@ -224,9 +200,9 @@ def test_transforms_are_given_them(kept_loader, door):
 
 
 def test_the_budget_counts_them(kept_loader):
-    each = kept_loader(memory_budget=60 * 3 * SIZE[0] * SIZE[1])
+    each = kept_loader(memory_budget=60 * FRAME_BYTES)
     list(each)
-    assert 0 < each.statistics.most_held_bytes <= 60 * 3 * SIZE[0] * SIZE[1]
+    assert 0 < each.statistics.most_held_bytes <= 60 * FRAME_BYTES
 
 
 def test_chance_flips_and_turns_them_where_they_lie(kept_loader, layout):
@@ -267,14 +243,12 @@ def test_what_a_camera_lacks_is_black_repeated_or_left_out(kept_loader, early, o
     assert (lacking > 0) == (on_missing == "mask")
 
 
-def test_a_camera_that_a_window_lacks_is_black(kept_loader, folder, tmp_path):
-    layout = copy_layout(folder, tmp_path / "videos")
-    layout.clips[1].file(CAMERAS[2]).write_bytes(b"nothing")
+def test_a_camera_that_a_window_lacks_is_black(kept_loader, copied):
+    copied.clips[1].file(CAMERAS[2]).write_bytes(b"nothing")
+    masked = {"on_error": "mask", "alignment": Alignment(on_missing="mask")}
     lacking = 0
-    for batch in kept_loader(
-        "windows", layout, on_error="mask", alignment=Alignment(on_missing="mask")
-    ):
-        check_pictures(batch, layout)
+    for batch in kept_loader("windows", copied, **masked):
+        check_pictures(batch, copied)
         assert batch.frames[batch.frame >= 0].flatten(1).any(1).all()
         lacking += int((batch.frame < 0).sum())
     assert lacking > 0
@@ -290,8 +264,7 @@ def test_a_frame_that_a_slow_camera_shows_again_is_copied_there(kept_loader, tmp
     assert each.statistics.frames_decoded == 40
 
 
-def test_cameras_of_different_sizes_are_padded_or_listed(kept_loader, folder, tmp_path):
-    copied = copy_layout(folder, tmp_path / "ragged")
+def test_cameras_of_different_sizes_are_padded_or_listed(kept_loader, copied):
     replace_camera(copied.clips[0].file("left"), num_frames=20, size=(96, 64), gop=6)
     ways = [kept_loader("cameras", copied, size=None, ragged=ragged) for ragged in ("pad", "list")]
     for padded, listed in zip(*ways, strict=True):

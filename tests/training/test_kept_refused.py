@@ -7,20 +7,10 @@ from PIL import Image
 
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_gpu
-from headrace import CameraView, ClipAugment
-from headrace.decode.decoding import Decoding
-from headrace.errors import BackendError, ConfigError
+from headrace import BackendError, CameraLayout, CameraView, ClipAugment, Decoding, ImageSequence
 from headrace.testing.synth import KINDS, write_clip
-from headrace.training.cameras.datasets import CameraStreamDataset
-from headrace.training.datasets import FrameDataset, VideoDataset
-from headrace.video.camera_layout import CameraLayout
-from headrace.video.image_sequence import ImageSequence
-from training.cameras.clips import (
-    CAMERAS,
-    WAYS,
-)
-from training.kept import KEPT, ON_GPU, apart, pictures
-from training.videos import SIZE
+from training.cameras.clips import CAMERAS, WAYS
+from training.videos import KEPT, ON_GPU, SIZE, apart, pictures
 
 
 def pictured(folder, suffix):
@@ -33,44 +23,6 @@ def pictured(folder, suffix):
     return CameraLayout.of_folders([folder], len, picture_rate=10)
 
 
-def test_what_does_not_become_rgb_there_is_refused_when_a_loader_opens(kept_loader, tmp_path):
-    path = write_clip(tmp_path / "clip", KINDS["odd_size_444"])
-    for on_error in ("raise", "skip"):
-        with pytest.raises(BackendError, match=r"stored as yuv444p; .* leave keeps_on_device out"):
-            kept_loader(files=[path], on_error=on_error)
-    words = r"front.* are stored as rgb24; .* leave keeps_on_device out"
-    with pytest.raises(BackendError, match=words):
-        kept_loader("cameras", pictured(tmp_path / "pictures", ".png"), on_error="mask")
-
-
-def test_what_gpus_do_not_decode_is_refused_when_a_loader_opens(kept_loader, tmp_path, one_gpu):
-    path = write_clip(tmp_path / "clip", KINDS["mjpeg"])
-    with pytest.raises(BackendError, match=r"GPU 0 was asked for to decode .* mjpeg"):
-        kept_loader(files=[path], decoding=ON_GPU)
-    words = r"GPU 0 was asked .*front.* pictures in order .mjpeg., .* leave gpu out"
-    with pytest.raises(BackendError, match=words):
-        kept_loader("cameras", pictured(tmp_path / "pictures", ".jpg"), decoding=ON_GPU)
-
-
-@pytest.mark.parametrize("keeps", [True, False], ids=["kept", "brought down"])
-def test_what_no_gpu_decodes_is_refused_when_a_loader_opens_wherever_frames_go(
-    kept_loader, tmp_path, one_gpu, keeps
-):
-    """Before anything is decoded; also the pictures that the CPU makes into tensors."""
-    decoding = Decoding(device="cuda:0", keeps_on_device=keeps)
-    odd = write_clip(tmp_path / "odd", KINDS["odd_size"])
-    with pytest.raises(BackendError, match=r"vp9 in yuv420p, 75x53; .* of even sides"):
-        kept_loader(files=[odd], decoding=decoding)
-    (tmp_path / "pictures").mkdir()
-    for number in range(3):
-        Image.new("RGB", (64, 48)).save(tmp_path / "pictures" / f"{number}.jpg", subsampling=2)
-    files = [ImageSequence(tmp_path / "pictures", rate=10)]
-    with pytest.raises(BackendError, match=r"pictures in order .mjpeg., not video: .* on the CPU"):
-        kept_loader(files=files, decoding=decoding)
-    batch = next(iter(kept_loader(files=files, batch_size=3)))
-    assert tuple(batch.frames.shape) == (3, 3, *SIZE)
-
-
 def test_frames_of_odd_sides_are_near_those_of_the_cpu(kept_loader, tmp_path):
     """On the CPU, where no row or column of colour is missing."""
     odd = [write_clip(tmp_path / "odd", KINDS["odd_size"])]
@@ -81,64 +33,62 @@ def test_frames_of_odd_sides_are_near_those_of_the_cpu(kept_loader, tmp_path):
     assert apart(kept.frames, arrays.frames) <= 5
 
 
-AWAY = Decoding(device="cuda:99", keeps_on_device=True)
+BROUGHT_DOWN, AWAY = Decoding(device="cuda:0"), Decoding(device="cuda:99", keeps_on_device=True)
 BY_TORCHCODEC = Decoding(backend="torchcodec", keeps_on_device=True)
 TO_CPU = {"decoding": ON_GPU, "device": "cpu"}
 PINNED = {"decoding": ON_GPU, "pin_memory": True}
+REFUSED = [
+    ("frames", {"dtype": "uint16"}),
+    *((door, {"hold": "yuv420"}) for door in ("frames", "windows")),
+    *((door, PINNED) for door in ("frames", "cameras")),
+    *((door, TO_CPU) for door in ("frames", "cameras", "windows")),
+    ("frames", {"device": "cuda"}),
+    *((door, {"decoding": AWAY}) for door in ("frames", "cameras")),
+    *(
+        (door, {"decoding": decoding})
+        for door in ("frame items", "clip items", "camera items")
+        for decoding in (KEPT, ON_GPU)
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("door", "options", "error", "words"),
-    [
-        ("frames", {"dtype": "uint16"}, BackendError, "as uint16; there they come as uint8: leave"),
-        ("frames", {"hold": "yuv420"}, BackendError, "as yuv420; there they come as rgb: leave ke"),
-        ("windows", {"hold": "yuv420"}, BackendError, "as yuv420; .* leave keeps_on_device out"),
-        ("frames", PINNED, ConfigError, "pin_memory=True .* stay on cuda:0.* leave pin_memory out"),
-        ("cameras", PINNED, ConfigError, "pin_memory=True .* stay on cuda:0.* leave pin_mem"),
-        ("frames", TO_CPU, ConfigError, "device='cpu' .* stay on cuda:0; leave device out"),
-        ("cameras", TO_CPU, ConfigError, "device='cpu' .* stay on cuda:0.* leave keeps_on_dev"),
-        ("windows", TO_CPU, ConfigError, "device='cpu' .* stay on cuda:0"),
-        ("frames", {"device": "cuda"}, ConfigError, "device='cuda' .* stay on cpu; leave device o"),
-        ("frames", {"decoding": AWAY}, BackendError, "decoding on GPU 99 "),
-        ("cameras", {"decoding": AWAY}, BackendError, "decoding on GPU 99 "),
-        pytest.param(
-            *("frames", {"decoding": BY_TORCHCODEC}, BackendError),
-            "torchcodec gives arrays; leave the backend out",
-            marks=needs_torchcodec,
-        ),
-    ],
-    ids=repr,
-)
 def test_what_cannot_be_kept_is_refused_when_a_loader_opens(
-    kept_loader, one_gpu, door, options, error, words
+    kept_loader, tmp_path, one_gpu, refused
 ):
-    with pytest.raises(error, match=words):
-        kept_loader(door, **options)
+    """Before anything is decoded; also the pictures that the CPU makes into tensors."""
+    full, mjpeg, odd = (
+        [write_clip(tmp_path / kind, KINDS[kind])] for kind in ("odd_size_444", "mjpeg", "odd_size")
+    )
+    png, jpg = (pictured(tmp_path / suffix, f".{suffix}") for suffix in ("png", "jpg"))
+    (tmp_path / "sequence").mkdir()
+    for number in range(3):
+        Image.new("RGB", (64, 48)).save(tmp_path / "sequence" / f"{number}.jpg", subsampling=2)
+    sequence = [ImageSequence(tmp_path / "sequence", rate=10)]
+    cases = {f"{door} {options}": (door, None, options) for door, options in REFUSED}
+    cases |= {
+        **{f"{on} 4:4:4": ("frames", full, {"on_error": on}) for on in ("raise", "skip")},
+        "PNG": ("cameras", png, {"on_error": "mask"}),
+        "MJPEG": ("frames", mjpeg, {"decoding": ON_GPU}),
+        "JPEG": ("cameras", jpg, {"decoding": ON_GPU}),
+        **{
+            f"{name}, {decoding}": ("frames", files, {"decoding": decoding})
+            for name, files in (("odd sides", odd), ("pictures", sequence))
+            for decoding in (ON_GPU, BROUGHT_DOWN)
+        },
+    }
+    refused("kept", cases, lambda case: kept_loader(case[0], case[1], **case[2]))
+    batch = next(iter(kept_loader(files=sequence, batch_size=3)))
+    assert tuple(batch.frames.shape) == (3, 3, *SIZE)
+
+
+@needs_torchcodec
+def test_frames_by_torchcodec_cannot_be_kept(kept_loader):
+    with pytest.raises(BackendError, match="torchcodec gives arrays; leave the backend out"):
+        kept_loader(decoding=BY_TORCHCODEC)
 
 
 def test_batches_of_the_cpu_may_be_asked_for_there(kept_loader, one_gpu):
     assert next(iter(kept_loader(device="cpu"))).frames.device.type == "cpu"
-
-
-@pytest.mark.parametrize("decoding", [KEPT, ON_GPU], ids=["cpu", "cuda"])
-def test_datasets_whose_items_go_through_workers_refuse_them(
-    videos, layout, store, one_gpu, decoding
-):
-    words = r"dataset were to stay on \S+ .* take FrameLoader or ClipLoader"
-    with pytest.raises(BackendError, match=words):
-        FrameDataset(videos, SIZE, decoding=decoding, store=store)
-    with pytest.raises(BackendError, match=words):
-        VideoDataset(videos, 4, decoding=decoding, store=store)
-    words = rf"were to stay on {decoding.device}, .* CameraLoader .* leave keeps_on_device out"
-    with pytest.raises(BackendError, match=words):
-        CameraStreamDataset(layout, size=SIZE, decoding=decoding, store=store)
-
-
-def test_a_dataset_is_told_what_decodes_once_and_in_full_or_by_a_number(layout, store):
-    with pytest.raises(ConfigError, match="give decoding or gpu, got both"):
-        CameraStreamDataset(layout, size=SIZE, decoding=Decoding(), gpu=99, store=store)
-    with pytest.raises(BackendError, match="decoding on GPU 99 "):
-        CameraStreamDataset(layout, size=SIZE, decoding=Decoding.on_gpu(99), store=store)
 
 
 CROPS = {camera: CameraView(resize=0.5, crop=(20, 40 - 4 * k)) for k, camera in enumerate(CAMERAS)}

@@ -1,42 +1,18 @@
 """What cannot be used is told once: one warning of what is left out, or one error of all of it."""
 
 import warnings
+from pathlib import Path
 
 import pytest
 
-from headrace import read_frames
-from headrace.errors import LeftOutWarning, MediaError, OpenError
-from headrace.sampling.clips import RandomClips
-from headrace.training.cameras.datasets import CameraStreamDataset
-from headrace.training.cameras.loader import CameraLoader
-from headrace.training.cameras.windows.loader import CameraWindowLoader
-from headrace.training.clip_loader import ClipLoader
-from headrace.training.datasets import FrameDataset, VideoDataset
-from headrace.training.loader import FrameLoader
-from headrace.training.manifest.manifest import Manifest
-from headrace.video.camera_layout import CameraLayout
+from headrace import CameraLayout, LeftOutWarning, Manifest, OpenError, read_frames
 from training.videos import SIZE
 
-OPENS = {
-    "FrameLoader": lambda given, store, **policy: FrameLoader(given, store=store, **policy),
-    "ClipLoader": lambda given, store, **policy: ClipLoader(
-        given, clips=RandomClips(num_frames=4), store=store, **policy
-    ),
-    "FrameDataset": lambda given, store, **policy: FrameDataset(given, store=store, **policy),
-    "VideoDataset": lambda given, store, **policy: VideoDataset(
-        given, clip_len=4, store=store, **policy
-    ),
-}
-OPENS_CAMERAS = {
-    "CameraLoader": lambda layout, store, bad: CameraLoader(
-        layout, store=store, on_error="mask" if bad else "raise"
-    ),
-    "CameraWindowLoader": lambda layout, store, bad: CameraWindowLoader(
-        layout, store=store, on_error="skip" if bad else "raise"
-    ),
-    "CameraStreamDataset": lambda layout, store, bad: CameraStreamDataset(
-        layout, store=store, skip_bad=bad
-    ),
+VIDEOS = ["frames", "clips", "frame items", "clip items"]
+CLIPS = {
+    "cameras": {"on_error": "mask"},
+    "windows": {"on_error": "skip"},
+    "camera items": {"skip_bad": True},
 }
 
 
@@ -59,22 +35,19 @@ def layout(videos, tmp_path):
     return CameraLayout.of_folders([tmp_path], lambda file: 40)
 
 
-@pytest.mark.parametrize("opens", OPENS.values(), ids=OPENS)
-def test_one_warning_counts_and_names_what_is_left_out(mixed, store, opens):
-    with pytest.warns(LeftOutWarning) as given, opens(mixed, store, on_error="skip") as opened:
-        assert len(opened.left_out) == 4
+@pytest.mark.parametrize("door", VIDEOS)
+def test_one_warning_counts_and_names_what_is_left_out_or_one_error(mixed, loader, door):
+    with pytest.warns(LeftOutWarning) as given:
+        opened = loader(door, mixed, on_error="skip")
+    assert len(opened.left_out) == 4
     [warning] = given
     assert str(warning.message) == (
         f"4 of 11 videos cannot be used and are left out: {mixed[0]}, {mixed[3]}, {mixed[4]} and "
         "1 more; `left_out` lists all of them, and why"
     )
-    assert warning.filename == __file__
-
-
-@pytest.mark.parametrize("opens", OPENS.values(), ids=OPENS)
-def test_one_error_names_the_first_and_counts_the_rest(mixed, store, opens):
+    assert Path(warning.filename).name == "conftest.py"  # which called the loader
     with pytest.raises(OpenError) as raised:
-        opens(mixed, store)
+        loader(door, mixed)
     assert raised.value.source == str(mixed[0])
     assert str(raised.value).startswith(f"cannot open {mixed[0]}")
     assert str(raised.value).endswith(
@@ -82,25 +55,24 @@ def test_one_error_names_the_first_and_counts_the_rest(mixed, store, opens):
     )
 
 
-def test_rows_of_a_manifest_are_counted_too(mixed, store):
+def test_rows_of_a_manifest_are_counted_too(mixed, loader, refused):
     rows = [{"path": str(path)} for path in mixed[:3]]
     rows += [{"path": str(mixed[1]), "start_seconds": 900 + k, "label": "a"} for k in range(2)]
-    manifest = Manifest.of_rows([{"label": "b", "start_seconds": 0, **row} for row in rows])
+    rows = [{"label": "b", "start_seconds": 0, **row} for row in rows]
     said = rf"3 of 3 videos and 5 rows cannot be used .*: {mixed[0]}, {mixed[1]}, {mixed[1]}; "
     with pytest.warns(LeftOutWarning, match=said):
-        FrameLoader(manifest, size=SIZE, store=store, on_error="skip").close()
-    good = Manifest.of_rows([{"label": "b", "start_seconds": 0, **row} for row in rows[1:]])
-    with pytest.raises(MediaError, match="; and 1 more of 4 rows cannot be used: "):
-        FrameLoader(good, size=SIZE, store=store)
+        loader(files=Manifest.of_rows(rows), on_error="skip")
+    good = Manifest.of_rows(rows[1:])
+    refused("left_out", {"two rows of four": good}, lambda files: loader(files=files))
 
 
-@pytest.mark.parametrize("opens", OPENS_CAMERAS.values(), ids=OPENS_CAMERAS)
-def test_clips_of_cameras_are_counted_and_named(layout, store, opens):
+@pytest.mark.parametrize("door", CLIPS)
+def test_clips_of_cameras_are_counted_and_named(layout, loader, door):
     with pytest.warns(LeftOutWarning, match=r"^4 of 5 clips .* and 1 more; `left_out`") as given:
-        opens(layout, store, True).close()
+        loader(door, layout, **CLIPS[door])
     assert len(given) == 1
     with pytest.raises(OpenError, match=r"; and 3 more of 5 clips cannot be used: [^ ]+clip_1"):
-        opens(layout, store, False)
+        loader(door, layout)
 
 
 def test_a_reader_warns_once_it_has_read(mixed, store):
@@ -112,16 +84,14 @@ def test_a_reader_warns_once_it_has_read(mixed, store):
         assert len(given) == 1
 
 
-def test_what_leaves_nothing_out_warns_of_nothing(videos, store):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        FrameLoader(videos, store=store, on_error="skip").close()
-        assert list(read_frames(videos[:1], size=SIZE, on_error="skip"))
-
-
-@pytest.mark.parametrize(("rank", "warned"), [(0, 1), (1, 0)])
-def test_of_many_ranks_the_first_one_warns(mixed, store, rank, warned):
+def test_what_leaves_nothing_out_warns_of_nothing_and_of_many_ranks_the_first_one_warns(
+    videos, loader, mixed
+):
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")
-        FrameLoader(mixed, store=store, on_error="skip", rank=rank, num_replicas=2).close()
-    assert len(given) == warned
+        loader(on_error="skip")
+        assert list(read_frames(videos[:1], size=SIZE, on_error="skip"))
+        loader(files=mixed, on_error="skip", rank=1, num_replicas=2)
+        assert len(given) == 0
+        loader(files=mixed, on_error="skip", rank=0, num_replicas=2)
+        assert len(given) == 1

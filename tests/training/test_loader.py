@@ -1,26 +1,22 @@
-"""Batches of frames: the right pixels in the planned order, whatever decodes them."""
+"""Batches of frames and clips: the right pixels in the planned order, whatever decodes them."""
 
-import gc
-import os
-import subprocess
-import sys
-import threading
+import inspect
 import time
-from functools import partial
+from collections import Counter
 from itertools import islice
 
 import pytest
 import torch
 
-from headrace.errors import ConfigError
-from headrace.sampling.bursts import Bursts
+from headrace import Bursts, FrameLoader, RandomClips, Source, UniformClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
-from headrace.training.loader import FrameLoader
-from headrace.video.source import Source
-from training.videos import SIZE, contents
+from training.cameras.clips import WAYS
+from training.videos import DOORS, FRAME_BYTES, SIZE, contents, epochs, samples
+
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
 
 BURSTS = Bursts(frames_per_burst=4, lanes=10)
-SAMPLINGS = [
+FRAMES = [
     InOrder(),
     InOrder(stride=3),
     Uniform(),
@@ -31,41 +27,76 @@ SAMPLINGS = [
     Permutation(over="seconds"),
     BURSTS,
 ]
+CLIPS = [
+    RandomClips(num_frames=4, stride=2),
+    RandomClips(num_frames=3, stride=4, temporal_jitter=3, each_once="starts"),
+    RandomClips(num_frames=16, stride=2, boundary="repeat_last"),
+    UniformClips(num_clips=3, num_frames=5),
+    UniformClips(num_clips=2, num_frames=30, boundary="wrap"),
+]
+OF_CLIPS = [("clips", {"clips": each}) for each in CLIPS]
 
 
-@pytest.fixture
-def loader(opens, videos, store):
-    asked = {"batch_size": 10, "size": SIZE, "store": store, "workers": 2}
-    return partial(opens, FrameLoader, videos=videos, **asked)
-
-
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=repr)
-def test_every_frame_equals_a_plain_linear_decode(loader, plain, sampling):
-    batches = list(loader(sampling=sampling))
+@pytest.mark.parametrize(
+    ("door", "options"), [*(("frames", {"sampling": each}) for each in FRAMES), *OF_CLIPS], ids=repr
+)
+def test_every_frame_equals_a_plain_linear_decode(loader, plain, door, options):
+    of_clip = (options["clips"].num_frames,) if door == "clips" else ()
+    batches = list(loader(door, **options))
     for batch in batches:
         assert torch.equal(batch.frames, plain.of(batch))
-        assert batch.frames.shape == (len(batch), 3, *SIZE)
+        assert batch.frames.shape == (len(batch), *of_clip, 3, *SIZE)
+        assert batch.index.shape == batch.pts_seconds.shape == (len(batch), *of_clip)
+        assert batch.video.shape == (len(batch),)
         assert batch.frames.dtype == torch.uint8
-        assert batch.frames.is_contiguous(memory_format=torch.channels_last)
-    assert [len(batch) for batch in batches[:-1]] == [10] * (len(batches) - 1)
+        flat = batch.frames.flatten(0, -4)
+        assert flat.is_contiguous(memory_format=torch.channels_last)
+    size = DOORS[door][1]["batch_size"]
+    assert {len(batch) for batch in batches[:-1]} <= {size}
 
 
-@pytest.mark.parametrize("sampling", [Uniform(), Permutation(over="seconds"), BURSTS], ids=repr)
-def test_batches_are_those_of_naive_decoding_whatever_the_plan(loader, sampling):
-    def two_epochs(**options):
-        each = loader(sampling=sampling, seed=5, **options)
+@pytest.mark.parametrize(
+    ("door", "options"),
+    [
+        *(("frames", {"sampling": s, "seed": 5}) for s in (FRAMES[2], FRAMES[7], BURSTS)),
+        *OF_CLIPS,
+    ],
+    ids=repr,
+)
+def test_batches_are_those_of_naive_decoding_whatever_the_plan(loader, door, options):
+    def two_epochs(**more):
+        each = loader(door, **{**options, **more})
         return contents(each) + contents(each)
 
     naive = two_epochs(lookahead=1, workers=1)
-    frame_bytes = SIZE[0] * SIZE[1] * 3
-    for options in [
+    batch_frames = 2 * options["clips"].num_frames if door == "clips" else 10
+    for more in [
         {"workers": 1},
-        {"workers": 3, "lookahead": 7},
+        {"workers": 3, "lookahead": 9},
         {"lookahead": 2000},
-        {"memory_budget": 40 * frame_bytes},
-        {"memory_budget": 80 * frame_bytes, "workers": 3},
+        {"memory_budget": 4 * batch_frames * FRAME_BYTES},
+        {"memory_budget": 8 * batch_frames * FRAME_BYTES, "workers": 3},
     ]:
-        assert two_epochs(**options) == naive, options
+        assert two_epochs(**more) == naive, more
+
+
+@pytest.mark.parametrize(
+    ("door", "options", "budget", "count"),
+    [
+        ("cameras", {"shuffle": True}, 3 * 6 * FRAME_BYTES, 2),
+        *(("windows", WAYS[way], 2**21, 1) for way in WAYS),
+    ],
+    ids=repr,
+)
+def test_batches_of_cameras_are_the_same_with_any_memory_and_workers(
+    loader, door, options, budget, count
+):
+    def batches(**more):
+        return contents(epochs(loader(door, **{**options, **more}), count))
+
+    naive = batches(lookahead=1, workers=1)
+    for more in [{"workers": 3}, {"lookahead": 7}, {"memory_budget": budget}]:
+        assert batches(**more) == naive, more
 
 
 @pytest.mark.parametrize("sampling", [Uniform(), BURSTS], ids=repr)
@@ -73,54 +104,46 @@ def test_frames_held_as_yuv420_are_the_same_whatever_the_plan_and_near_the_exact
     loader, plain, sampling
 ):
     def epoch(**options):
-        each = loader(sampling=sampling, hold="yuv420", **options)
-        return list(each), each.statistics
+        return list(loader(sampling=sampling, hold="yuv420", **options))
 
-    naive, _ = epoch(lookahead=1, workers=1)
-    budget = 40 * SIZE[0] * SIZE[1] * 3
-    for options in [{"workers": 3}, {"memory_budget": budget}]:
-        assert contents(epoch(**options)[0]) == contents(naive), options
+    naive = epoch(lookahead=1, workers=1)
+    for options in [{"workers": 3}, {"memory_budget": 40 * FRAME_BYTES}]:
+        assert contents(epoch(**options)) == contents(naive), options
     for batch in naive:
         assert (batch.frames.float() - plain.of(batch).float()).abs().mean() < 4
 
 
 def test_yuv420_holds_twice_as_many_frames(loader):
-    budget = 60 * SIZE[0] * SIZE[1] * 3
-    assert loader(memory_budget=budget, hold="yuv420").lookahead > 1.7 * (
-        loader(memory_budget=budget).lookahead
-    )
+    rgb, yuv = (loader(memory_budget=60 * FRAME_BYTES, hold=hold) for hold in ("rgb", "yuv420"))
+    assert yuv.lookahead > 1.7 * rgb.lookahead
 
 
 def test_times_are_those_of_the_videos(loader, videos, store):
     indexes = [store.load(each) for each in map(Source, videos)]
-    for batch in loader():
-        expected = [
-            indexes[video].seconds(index)
-            for video, index in zip(batch.video.tolist(), batch.index.tolist(), strict=True)
-        ]
-        assert batch.pts_seconds.tolist() == pytest.approx(expected)
+    for video, index, seconds in samples(loader(), "video", "index", "pts_seconds"):
+        assert seconds == pytest.approx(indexes[video].seconds(index))
 
 
 def test_an_epoch_of_a_permutation_holds_each_frame_once(loader, plain):
     each = loader(sampling=Permutation())
     assert len(each) == 12
     for _ in range(2):
-        seen = [
-            frame
-            for batch in each
-            for frame in zip(batch.video.tolist(), batch.index.tolist(), strict=True)
-        ]
-        assert sorted(seen) == [(v, i) for v, f in enumerate(plain.frames) for i in range(len(f))]
+        assert sorted(samples(each, "video", "index")) == plain.places
+
+
+def test_an_epoch_of_random_clips_takes_each_video_once(loader):
+    each = loader("clips", batch_size=3)
+    assert len(each) == 2
+    assert sorted(samples(each, "video")) == [(0,), (1,), (2,), (3,)]
 
 
 def test_each_epoch_has_an_order_of_its_own_and_the_same_in_every_run(loader):
     one, other = loader(), loader()
-    epochs = [contents(one) for _ in range(3)]
-    assert epochs[0] != epochs[1] != epochs[2]
-    other.set_epoch(2)
-    assert contents(other) == epochs[2]
-    other.set_epoch(1)
-    assert contents(other) == epochs[1]
+    found = [contents(one) for _ in range(3)]
+    assert found[0] != found[1] != found[2]
+    for epoch in (2, 1):
+        other.set_epoch(epoch)
+        assert contents(other) == found[epoch]
 
 
 def test_another_seed_gives_other_batches(loader):
@@ -130,14 +153,9 @@ def test_another_seed_gives_other_batches(loader):
 
 def test_weights_may_be_said_by_path(loader, videos):
     weights = {videos[2]: 3.0, str(videos[0]): 1, videos[1]: 0, videos[3]: 0, "other.mp4": 5}
-    each = loader(sampling=Uniform(over=weights))
-    batches = list(each)
+    batches = list(loader(sampling=Uniform(over=weights)))
     assert contents(batches) == contents(loader(sampling=Uniform(over=(1.0, 0.0, 3.0, 0.0))))
-    assert {int(video) for batch in batches for video in batch.video} == {0, 2}
-    with pytest.raises(ConfigError, match=r"have none for .*video-1\.mp4 \(and 1 more videos\)"):
-        loader(sampling=Permutation(over={videos[0]: 1.0, videos[2]: 1.0}))
-    with pytest.raises(ConfigError, match="weights must be finite"):
-        Uniform(over={videos[0]: -1.0})
+    assert {video for (video,) in samples(batches, "video")} == {0, 2}
 
 
 @pytest.mark.parametrize("left_early", [None, "go_on"])
@@ -200,11 +218,9 @@ def test_the_next_epoch_finds_its_first_frames_decoded(loader):
 
 
 def test_what_is_held_stays_inside_the_budget(loader):
-    frame_bytes = SIZE[0] * SIZE[1] * 3
-    each = loader(memory_budget=50 * frame_bytes, lookahead=1000)
-    for _ in range(3):
-        list(each)
-    assert each.statistics.most_held_bytes <= 30 * frame_bytes
+    each = loader(memory_budget=50 * FRAME_BYTES, lookahead=1000)
+    epochs(each, 3)
+    assert each.statistics.most_held_bytes <= 30 * FRAME_BYTES
 
 
 def test_drop_last_leaves_out_the_smaller_batch(loader):
@@ -215,17 +231,18 @@ def test_drop_last_leaves_out_the_smaller_batch(loader):
 
 def test_a_batch_that_no_epoch_fills_holds_all_of_it(loader, plain):
     """In little memory, too: what it would need if it were full is not asked for."""
-    budget = 3 * 113 * SIZE[0] * SIZE[1] * 3 * 2
-    each = loader(batch_size=10_000, sampling=Permutation(), memory_budget=budget)
+    options = {"batch_size": 10_000, "sampling": Permutation()}
+    each = loader(memory_budget=3 * 113 * FRAME_BYTES * 2, **options)
     assert len(each) == 1
     for _ in range(2):
         [batch] = each
         assert torch.equal(batch.frames, plain.of(batch))
-        seen = sorted(zip(batch.video.tolist(), batch.index.tolist(), strict=True))
-        assert seen == [(v, i) for v, f in enumerate(plain.frames) for i in range(len(f))]
-    resumed = loader(batch_size=10_000, sampling=Permutation())
+        assert sorted(samples(batch, "video", "index")) == plain.places
+    resumed = loader(**options)
     resumed.load_state_dict(each.state_dict())
     assert contents(resumed) == contents(each)
+    [batch] = loader("clips", clips=CLIPS[3], batch_size=99)
+    assert sorted(batch.video.tolist()) == [each for each in range(4) for _ in range(3)]
 
 
 def test_a_transform_is_given_uint8_frames_on_the_device(loader):
@@ -240,107 +257,105 @@ def test_a_transform_is_given_uint8_frames_on_the_device(loader):
 
 
 def test_own_size_is_kept_where_it_is_one(loader, videos):
-    assert next(iter(loader(videos=videos[:1], size=None))).frames.shape == (10, 3, 64, 96)
-    with pytest.raises(ConfigError, match=r"one size .* give a size"):
-        loader(size=None)
+    assert next(iter(loader(files=videos[:1], size=None))).frames.shape == (10, 3, 64, 96)
 
 
-def test_threads_end_with_the_loader(loader, videos, store):
-    before = threading.active_count()
-    each = FrameLoader(videos, batch_size=10, size=SIZE, store=store)
-    next(iter(each))
-    assert threading.active_count() > before
-    del each
-    gc.collect()
-    assert threading.active_count() == before
+def test_the_default_clips_are_16_frames_two_apart(loader, videos):
+    (batch,) = loader("clips", videos[:1], batch_size=1, clips=None)
+    assert batch.index.diff().tolist() == [[2] * 15]
 
 
-def test_threads_end_with_the_epoch_where_nothing_persists(loader):
-    before = threading.active_count()
-    each = loader(persistent=False)
-    list(each)
-    assert threading.active_count() == before
-    assert contents(each)
+@pytest.mark.parametrize(("ranks", "batch_size"), [(1, 7), (2, 4), (3, 5), (7, 2)])
+def test_an_evaluation_on_many_ranks_counts_each_clip_once(loader, ranks, batch_size):
+    """Ten clips of each video; where they do not share out evenly, the first come again, marked."""
+    options = {"clips": UniformClips(num_clips=10, num_frames=3), "batch_size": batch_size}
+    shares = [
+        list(loader("clips", workers=1, rank=rank, num_replicas=ranks, **options))
+        for rank in range(ranks)
+    ]
+    came = [
+        (video, index[0], again)
+        for batches in shares
+        for video, index, again in samples(batches, "video", "index", "is_repeated")
+    ]
+    counted = {(video, first) for video, first, again in came if not again}
+    assert len(counted) == len([each for each in came if not each[2]]) == 40
+    assert len(came) == -(-40 // ranks) * ranks
+    assert len({*map(len, shares)}) == 1
+    assert Counter(video for video, _ in counted) == {0: 10, 1: 10, 2: 10, 3: 10}
 
 
-def test_a_loader_that_was_closed_may_be_iterated_again(loader):
-    each = loader()
-    whole = contents(each)
-    each.close()
-    each.set_epoch(0)
-    assert contents(each) == whole
+REFUSED = {
+    "batch_size": (0, 2.0),
+    "memory_budget": (1000, "many"),
+    "workers": (1.5,),
+    "left_early": ("stop",),
+    "transform": (3,),
+    "lookahead": (0,),
+    "files": ([], "a.mp4", [3]),
+    "on_error": ("ignore", "mask"),
+    "rank": (1,),
+    "sampling": (Uniform(over=(1.0,)),),
+    "size": ((0, 5), None),
+    "hold": ("png",),
+    "drop_last": ("no",),
+    "device": ("cuda:x", "gpu"),
+    "fit": ("fill",),
+    "interpolation": ("nearest",),
+}
+REFUSED_TOGETHER = [
+    {"batch_size": 200, "drop_last": True},
+    {"rank": 2, "num_replicas": 2},
+    {"size": (33, 48), "hold": "yuv420"},
+    {"sampling": BURSTS, "batch_size": 11},
+    {"sampling": BURSTS, "rank": 1, "num_replicas": 2},
+    {"fit": "cover", "size": None},
+    {"interpolation": "bicubic", "hold": "yuv420"},
+]
 
 
-def test_two_iterations_at_once_are_told_apart(loader):
-    each = loader()
+def test_what_cannot_be_done_is_refused_at_once(loader, videos, tmp_path, refused):
+    (tmp_path / "text.mp4").write_text("this is no video")
+    others = {"files": [tmp_path / "text.mp4", videos[0], videos[3]], "on_error": "skip"}
+    cases = [{name: value} for name, values in REFUSED.items() for value in values]
+    by_path = {videos[0]: 1.0, videos[2]: 1.0}
+    calls = {
+        **{str(each): lambda each=each: loader(**each) for each in [*cases, *REFUSED_TOGETHER]},
+        "no videos": lambda: FrameLoader(None),
+        "weights of some videos": lambda: loader(sampling=Permutation(over=by_path)),
+        "a weight below 0": lambda: Uniform(over={videos[0]: -1.0}),
+        "short videos": lambda: loader("clips", clips=None),
+        "a short video beside one left out": lambda: loader(
+            "clips", clips=UniformClips(num_clips=1, num_frames=30), **others
+        ),
+        "a closed iteration": lambda: [next(each) for each in went_past(loader())],
+    }
+    refused("loader", calls)
+
+
+def went_past(each):
+    """Yield an iteration of a loader that another one has gone past."""
     first, second = iter(each), iter(each)
     next(first)
     next(second)
-    with pytest.raises(ConfigError, match="iterated anew"):
-        next(first)
+    yield first
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batch_size": 0}, "batch_size must be an integer >= 1, got 0"),
-        ({"batch_size": 200, "drop_last": True}, "ask for a batch_size of at most 113, or leave"),
-        ({"memory_budget": 1000}, r"does not hold three batches of 10 frames .* are needed"),
-        ({"memory_budget": "many"}, "a size must read like"),
-        ({"batch_size": 2.0}, "batch_size must be an integer >= 1, got 2.0"),
-        ({"workers": 1.5}, "workers must be an integer >= 1, got 1.5"),
-        ({"left_early": "stop"}, "left_early must be one of go_on, begin_again, or None"),
-        ({"transform": 3}, r"transform must be a function of frames, .* got int"),
-        ({"lookahead": 0}, "lookahead must be an integer >= 1"),
-        ({"videos": []}, "at least one video"),
-        ({"on_error": "ignore"}, "one of raise, skip, conceal, got 'ignore'"),
-        ({"rank": 1}, "rank and num_replicas go together"),
-        ({"rank": 2, "num_replicas": 2}, "below the number of ranks"),
-        ({"sampling": Uniform(over=(1.0,))}, "one weight is needed for each of 4 videos"),
-        ({"size": (0, 5)}, "size"),
-        ({"size": (33, 48), "hold": "yuv420"}, "even height and width, got 33x48"),
-        ({"hold": "png"}, "hold must be one of rgb, yuv420, got 'png'"),
-        ({"videos": "a.mp4"}, "a list of paths, got one path, 'a.mp4'"),
-        ({"videos": None}, "a list of paths, got NoneType"),
-        ({"videos": [3]}, "a video is named by its path, got int"),
-        ({"drop_last": "no"}, "drop_last must be True or False, got 'no'"),
-        ({"device": "cuda:x"}, "device must be one that torch knows, .* got 'cuda:x'"),
-        ({"sampling": BURSTS, "batch_size": 11}, "ask for 11 lanes .* at most 10$"),
-        ({"sampling": BURSTS, "rank": 1, "num_replicas": 2}, "ask for 20 lanes .* at most 5$"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_done_is_refused_at_once(loader, options, message):
-    with pytest.raises(ConfigError, match=message):
-        loader(**options)
+@pytest.mark.parametrize("door", ["frames", "clips", "cameras", "windows"])
+def test_help_says_what_each_argument_is_and_others_are_told_by_the_name_of_the_loader(door):
+    kind, _ = DOORS[door]
+    documented = inspect.getdoc(kind.__init__)
+    assert documented.startswith("Open the index of every")
+    first, *names = inspect.signature(kind).parameters
+    for name in (first, *names):
+        assert documented.count(f"\n    {name}: ") == 1, name
+    message = f"{kind.__name__} has no argument 'stale_seconds'; did you mean stall_seconds"
+    with pytest.raises(TypeError, match=message):
+        kind([], stale_seconds=3)
+    with pytest.raises(TypeError, match=rf"{kind.__name__}.__init__\(\) missing .* '{first}'"):
+        kind()
 
 
-def test_a_forgotten_loader_does_not_keep_the_program_from_ending(videos, store):
-    """Its thread of jobs waits for room; nobody takes another batch."""
-    script = f"""
-import sys, time
-from pathlib import Path
-from headrace import FrameLoader, IndexStore, InOrder
-loader = FrameLoader(
-    [Path({str(videos[0])!r})], batch_size=4, size=(32, 48), memory_budget=20 * 32 * 48 * 3,
-    sampling=InOrder(), store=IndexStore(Path({str(store.folder)!r})), workers=1,
-)
-batches = iter(loader)
-next(batches)
-while not loader._running.engine.room._changed._waiters:
-    pass
-1 / 0
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert "ZeroDivisionError" in done.stderr
-
-
-def test_a_process_that_was_forked_has_threads_of_its_own(loader, plain):
-    each = loader(workers=1)
-    expected = contents(each)
-    if (child := os.fork()) == 0:
-        each.set_epoch(0)
-        os._exit(contents(each) != expected)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+def test_a_loader_says_its_own_of_what_others_say_too():
+    for door, words in (("cameras", "Frames of each camera"), ("clips", "Requests for single fra")):
+        assert words in inspect.getdoc(DOORS[door][0].__init__)

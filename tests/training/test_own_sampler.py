@@ -6,21 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from headrace import Order, Population, SamplerTraits
-from headrace.errors import ConfigError
+from headrace import EpochSampler, Order, Population, SamplerTraits
 from headrace.sampling.around import Around
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.clips import RandomClips
 from headrace.sampling.frames import Permutation, Uniform
 from headrace.sampling.random import Draws, Purpose
 from headrace.sampling.spread import SpreadClips
-from headrace.training.clip_loader import ClipLoader
-from headrace.training.datasets import FrameDataset
-from headrace.training.epoch_sampler import EpochSampler
-from headrace.training.loader import FrameLoader
-from training.videos import SIZE, contents
+from training.videos import CLIP, FRAME_BYTES, contents, epochs
 
-CLIPS = RandomClips(num_frames=4)
+NEIGHBOURS = Around(delta_seconds=(0, 1), sampling=Uniform())
 
 
 class EveryThird:
@@ -64,125 +59,6 @@ class FirstFrames:
         )
 
 
-@pytest.fixture
-def options(store):
-    return {"batch_size": 10, "size": SIZE, "store": store, "workers": 2}
-
-
-def test_frames_are_those_of_the_sampler_and_training_is_resumed(videos, plain, options):
-    with FrameLoader(videos, sampling=EveryThird(), **options) as loader:
-        batches = [batch for _ in range(2) for batch in loader]
-        assert len(loader) == 4
-    assert all(torch.equal(batch.frames, plain.of(batch)) for batch in batches)
-    with FrameLoader(videos, sampling=EveryThird(), **options) as begun:
-        seen = list(islice(begun, 3))
-        state = begun.state_dict()
-    with FrameLoader(videos, sampling=EveryThird(), **options) as resumed:
-        resumed.load_state_dict(state)
-        left = [batch for _ in range(2) for batch in resumed]
-    assert contents(seen + left) == contents(batches)
-
-
-def test_drawing_with_replacement_is_believed(videos, options):
-    """As far ahead as `Uniform`, the same batches; nearer, where it says that frames come once."""
-
-    class Once(Drawn):
-        traits = SamplerTraits(identity="once", is_random=True, has_replacement=False)
-
-    def opened(sampling):
-        budget = 60 * SIZE[0] * SIZE[1] * 3
-        return FrameLoader(videos, sampling=sampling, memory_budget=budget, **options)
-
-    with opened(Uniform()) as uniform, opened(Drawn()) as drawn, opened(Once()) as once:
-        assert contents(drawn) == contents(uniform)
-        assert uniform.lookahead == drawn.lookahead > once.lookahead
-
-
-def test_clips_of_ones_own_are_planned_together(videos, plain, options):
-    options = {**options, "batch_size": 2}
-    with ClipLoader(videos, clips=FirstFrames(5), lookahead=1, **options) as loader:
-        assert loader.lookahead == 5
-        batches = list(loader)
-    assert [batch.index.tolist() for batch in batches] == [[[0, 1, 2, 3, 4]] * 2] * 2
-    assert all(torch.equal(batch.frames, plain.of(batch)) for batch in batches)
-
-
-def test_the_video_that_is_too_short_for_them_is_named(videos, options):
-    with pytest.raises(ConfigError, match=r"needs 19 frames, .*video-3\.mp4 has 18"):
-        ClipLoader(videos, clips=FirstFrames(19), **{**options, "batch_size": 2})
-
-
-def test_an_epoch_sampler_takes_it_and_resumes_it(videos, store):
-    with FrameDataset(videos, SIZE, store=store) as frames:
-        whole = list(EpochSampler(frames, EveryThird()))
-        begun = EpochSampler(frames, EveryThird())
-        seen = list(islice(begun, 7))
-        resumed = EpochSampler(frames, EveryThird())
-        resumed.load_state_dict(begun.state_dict())
-        assert seen + list(resumed) == whole
-        with pytest.raises(ConfigError, match="EpochSampler needs a sampler of single"):
-            EpochSampler(frames, FirstFrames(5))
-
-
-@pytest.mark.parametrize(
-    ("loader", "arguments", "said"),
-    [
-        (FrameLoader, {"sampling": CLIPS}, "single frames, and RandomClips gives clips; give"),
-        (FrameLoader, {"sampling": FirstFrames(5)}, "single frames, and FirstFrames gives clips"),
-        (
-            FrameLoader,
-            {"sampling": Around(delta_seconds=(0, 1), sampling=Uniform())},
-            "single frames, and Around gives clips; give it to ClipLoader, as clips=",
-        ),
-        (ClipLoader, {"clips": Permutation()}, "clips, and Permutation gives single frames; give"),
-        (ClipLoader, {"clips": EveryThird()}, "clips, and EveryThird gives single frames; give"),
-    ],
-)
-def test_a_sampler_of_the_other_kind_is_refused(videos, options, loader, arguments, said):
-    with pytest.raises(ConfigError, match=f"^{loader.__name__} needs a sampler of {said}"):
-        loader(videos, **arguments, **options)
-
-
-@pytest.mark.parametrize(
-    ("loader", "name", "sampler"),
-    [
-        (FrameLoader, "sampling", Uniform(seed=3)),
-        (FrameLoader, "sampling", Bursts(frames_per_burst=2, lanes=10, seed=3)),
-        (ClipLoader, "clips", RandomClips(num_frames=4, seed=3)),
-        (ClipLoader, "clips", SpreadClips(num_segments=4, seed=3)),
-        (ClipLoader, "clips", Around(delta_seconds=(0,), sampling=Uniform(seed=3))),
-    ],
-)
-def test_a_seed_beside_another_of_the_sampler_is_refused(videos, options, loader, name, sampler):
-    kind = type(sampler).__name__
-    with pytest.raises(ConfigError, match=rf"seed=4 was asked for beside {kind}\(seed=3\); leave"):
-        loader(videos, **{name: sampler}, seed=4, **options)
-    for seed in (3, None):
-        with loader(videos, **{name: sampler}, seed=seed, **options) as opened:
-            assert opened.state_dict()["seed"] == 3
-
-
-@pytest.mark.parametrize("seed", [0, 3])
-def test_a_seed_that_it_cannot_take_is_refused(videos, options, seed):
-    with pytest.raises(ConfigError, match=f"seed={seed} was asked for, and EveryThird takes none"):
-        FrameLoader(videos, sampling=EveryThird(), seed=seed, **options)
-
-
-def test_what_is_no_sampler_is_refused_by_what_it_lacks(videos, options):
-    class Mine:
-        order = EveryThird.order
-
-    with pytest.raises(ConfigError, match=r"Mine is no sampler: it has no `traits`; .*Sampler"):
-        FrameLoader(videos, sampling=Mine(), **options)
-    with (
-        FrameDataset(videos, SIZE, store=options["store"]) as frames,
-        pytest.raises(ConfigError, match="Mine is no sampler"),
-    ):
-        EpochSampler(frames, Mine())
-    with pytest.raises(ConfigError, match="list is no sampler: it has no `traits` and no `order`"):
-        ClipLoader(videos, clips=[], **options)
-
-
 class Beyond(EveryThird):
     """Has frames that are none, behind the first ones."""
 
@@ -200,39 +76,103 @@ class Straddling(FirstFrames):
         return Order(length=20, frames_at=lambda slots: slots[:, None] * 4 + steps)
 
 
-def test_frames_that_there_are_not_are_refused_by_number(videos, options):
-    with (
-        FrameLoader(videos, sampling=Beyond(), **options) as loader,
-        pytest.raises(ConfigError, match=r"Beyond gives frame 1\d\d; frame ids are .* below 113"),
-    ):
-        list(loader)
-    with (
-        FrameDataset(videos, SIZE, store=options["store"]) as frames,
-        pytest.raises(ConfigError, match="Beyond gives frame 199"),
-    ):
-        list(EpochSampler(frames, Beyond()))
+class OfAnotherKind:
+    """Says that it samples frames, and gives clips."""
+
+    traits = EveryThird.traits
+
+    def order(self, population, epoch):
+        return FirstFrames(4).order(population, epoch)
 
 
-def test_a_clip_of_two_videos_is_refused(videos, options):
-    options = {**options, "batch_size": 4}
-    with (
-        ClipLoader(videos, clips=Straddling(6), **options) as loader,
-        pytest.raises(
-            ConfigError, match=r"a clip from frame 36 to 41, with frames of videos \[0, "
-        ),
-    ):
-        list(loader)
+class WithoutTraits:
+    order = EveryThird.order
 
 
-def test_an_order_that_is_not_what_was_said_is_refused(videos, options):
-    class Mine(FirstFrames):
-        traits = EveryThird.traits
+@pytest.fixture
+def frames(loader):
+    return loader("frame items")
 
-        def __init__(self):
-            pass
 
-        def order(self, population, epoch):
-            return FirstFrames(4).order(population, epoch)
+def test_frames_are_those_of_the_sampler(loader, plain):
+    each = loader(sampling=EveryThird())
+    batches = epochs(each)
+    assert len(each) == 4
+    assert all(torch.equal(batch.frames, plain.of(batch)) for batch in batches)
+    begun, resumed = (loader(sampling=EveryThird()) for _ in range(2))
+    seen = list(islice(begun, 3))
+    resumed.load_state_dict(begun.state_dict())
+    assert contents(seen + epochs(resumed)) == contents(batches)
 
-    with pytest.raises(ConfigError, match=r"Mine says in its traits that it samples frames"):
-        FrameLoader(videos, sampling=Mine(), **options)
+
+def test_drawing_with_replacement_is_believed(loader):
+    """As far ahead as `Uniform`, the same batches; nearer, where it says that frames come once."""
+
+    class Once(Drawn):
+        traits = SamplerTraits(identity="once", is_random=True, has_replacement=False)
+
+    uniform, drawn, once = (
+        loader(sampling=sampling, memory_budget=60 * FRAME_BYTES)
+        for sampling in (Uniform(), Drawn(), Once())
+    )
+    assert contents(drawn) == contents(uniform)
+    assert uniform.lookahead == drawn.lookahead > once.lookahead
+
+
+def test_clips_of_ones_own_are_planned_together(loader, plain):
+    each = loader("clips", clips=FirstFrames(5), lookahead=1)
+    assert each.lookahead == 5
+    batches = list(each)
+    assert [batch.index.tolist() for batch in batches] == [[[0, 1, 2, 3, 4]] * 2] * 2
+    assert all(torch.equal(batch.frames, plain.of(batch)) for batch in batches)
+
+
+def test_an_epoch_sampler_takes_it_and_resumes_it(frames):
+    whole = list(EpochSampler(frames, EveryThird()))
+    begun, resumed = (EpochSampler(frames, EveryThird()) for _ in range(2))
+    seen = list(islice(begun, 7))
+    resumed.load_state_dict(begun.state_dict())
+    assert seen + list(resumed) == whole
+
+
+SEEDED = [
+    ("frames", {"sampling": Uniform(seed=3)}),
+    ("frames", {"sampling": Bursts(frames_per_burst=2, lanes=10, seed=3)}),
+    ("clips", {"clips": RandomClips(num_frames=4, seed=3)}),
+    ("clips", {"clips": SpreadClips(num_segments=4, seed=3)}),
+    ("clips", {"clips": Around(delta_seconds=(0,), sampling=Uniform(seed=3))}),
+]
+
+
+@pytest.mark.parametrize(("door", "options"), SEEDED)
+def test_the_seed_of_a_sampler_may_be_said_again(loader, door, options):
+    for seed in (3, None):
+        assert loader(door, seed=seed, **options).state_dict()["seed"] == 3
+
+
+REFUSED = [
+    *(("frames", {"sampling": each}) for each in (CLIP, FirstFrames(5), NEIGHBOURS)),
+    *(("clips", {"clips": each}) for each in (Permutation(), EveryThird(), FirstFrames(19), [])),
+    *((door, {**options, "seed": 4}) for door, options in SEEDED),
+    *(("frames", {"sampling": EveryThird(), "seed": seed}) for seed in (0, 3)),
+    *(("frames", {"sampling": each}) for each in (WithoutTraits(), OfAnotherKind())),
+]
+
+
+def test_what_is_no_sampler_or_one_of_another_kind_is_refused(loader, frames, refused):
+    beyond = loader(sampling=Beyond(), workers=1, lookahead=1)
+    straddling = loader("clips", clips=Straddling(6), batch_size=4)
+    calls = {
+        f"{number}: {door} of {[type(each).__name__ for each in options.values()]}": (
+            lambda door=door, options=options: loader(door, **options)
+        )
+        for number, (door, options) in enumerate(REFUSED)
+    }
+    calls |= {
+        "an EpochSampler of clips": lambda: EpochSampler(frames, FirstFrames(5)),
+        "an EpochSampler without traits": lambda: EpochSampler(frames, WithoutTraits()),
+        "frames that there are not": lambda: list(beyond),
+        "an EpochSampler of them": lambda: list(EpochSampler(frames, Beyond())),
+        "clips of two videos": lambda: list(straddling),
+    }
+    refused("own_sampler", calls)

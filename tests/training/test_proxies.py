@@ -12,26 +12,23 @@ from torch.utils.data import DataLoader
 import headrace
 from decode.linear import linear_frames
 from decode.proxied import made_proxies
-from headrace.decode.open import open_decoder
-from headrace.decode.protocol import DecodeJob
-from headrace.decode.proxies import Proxies
+from headrace import Bursts, DecodeJob, FrameShape, Manifest, Proxies, RandomClips, open_decoder
 from headrace.decode.proxy_index import ProxyIndex
-from headrace.errors import ConfigError, DecodeError
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.clips import RandomClips
+from headrace.errors import DecodeError
 from headrace.sampling.frames import Permutation, Uniform
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import write_clip
-from headrace.training.clip_loader import ClipLoader
-from headrace.training.datasets import FrameDataset, VideoDataset
-from headrace.training.loader import FrameLoader
-from headrace.training.manifest.manifest import Manifest
-from headrace.video.shape import FrameShape
-from training.videos import CLIPS, SIZE, write_videos
+from training.videos import CLIPS, SIZE, epochs, write_videos
 
 pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
 
-SAMPLINGS = [Uniform(), Bursts(frames_per_burst=3, lanes=12)]
+SAMPLINGS = [
+    ("frames", {"sampling": Uniform(), "batch_size": 12}),
+    ("frames", {"sampling": Bursts(frames_per_burst=3, lanes=12), "batch_size": 12}),
+    ("clips", {"clips": RandomClips(num_frames=5, fps=8)}),
+]
+BY_SAMPLING = pytest.mark.parametrize(("door", "options"), SAMPLINGS, ids=repr)
+SHUFFLED = {"sampling": Permutation()}
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +40,13 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def loader(opens, store):
-    asked = {"batch_size": 12, "size": SIZE, "store": store, "workers": 2}
-    return lambda videos, kind=FrameLoader, **more: opens(kind, videos, **{**asked, **more})
+def videos(made):
+    return made[0]
+
+
+@pytest.fixture
+def proxies(made):
+    return made[1]
 
 
 def samples(batches):
@@ -54,10 +55,6 @@ def samples(batches):
         {name: value.tolist() for name, value in batch.items() if name != "frames"}
         for batch in batches
     ]
-
-
-def epochs(loader, count):
-    return [batch for _ in range(count) for batch in loader]
 
 
 def pictures(made, batch):
@@ -72,114 +69,97 @@ def pictures(made, batch):
     return torch.from_numpy(np.stack(found)).movedim(-1, -3).reshape(batch.frames.shape)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=repr)
+@BY_SAMPLING
 def test_samples_are_those_of_the_originals_and_pictures_those_of_the_proxies(
-    made, loader, sampling
+    made, videos, proxies, loader, door, options
 ):
-    videos, proxies = made
-    ours = epochs(loader(proxies.all(videos), sampling=sampling, hold="rgb"), 1)
-    assert samples(ours) == samples(epochs(loader(videos, sampling=sampling), 1))
-    assert ours[0].original_size.tolist() != [[*SIZE]] * 12
+    ours = epochs(loader(door, proxies.all(videos), hold="rgb", **options))
+    assert samples(ours) == samples(epochs(loader(door, videos, **options)))
+    assert {*map(tuple, ours[0].original_size.tolist())} != {SIZE}
     for batch in ours:
         assert torch.equal(batch.frames, pictures(made, batch))
 
 
-def test_batches_are_the_same_with_any_look_ahead_workers_and_hold(made, loader):
-    videos, proxies = made
+def test_batches_are_the_same_with_any_look_ahead_workers_and_hold(videos, proxies, loader):
     sources = proxies.all(videos)
-    first = epochs(loader(sources), 2)
+    first = epochs(loader(files=sources))
     for options in ({"workers": 1, "lookahead": 1}, {"lookahead": 500}):
-        again = epochs(loader(sources, **options), 2)
+        again = epochs(loader(files=sources, **options))
         assert samples(again) == samples(first)
         for one, other in zip(first, again, strict=True):
             assert torch.equal(one.frames, other.frames)
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=repr)
-@pytest.mark.parametrize("step", [4])
-def test_a_state_moves_between_originals_and_proxies(made, loader, sampling, step):
-    videos, proxies = made
-    whole = samples(epochs(loader(videos, sampling=sampling), 2))
+@BY_SAMPLING
+def test_a_state_moves_between_originals_and_proxies(videos, proxies, loader, door, options):
+    whole = samples(epochs(loader(door, videos, **options)))
     sets = videos, proxies.all(videos)
     for before, after in (sets, sets[::-1]):
-        begun = loader(before, sampling=sampling)
-        seen = list(islice((batch for _ in range(2) for batch in begun), step))
-        resumed = loader(after, sampling=sampling)
+        begun, resumed = loader(door, before, **options), loader(door, after, **options)
+        seen = list(islice((batch for _ in range(2) for batch in begun), 3))
         resumed.load_state_dict(begun.state_dict())
-        left = epochs(resumed, 2 - resumed.epoch)
-        assert samples([*seen, *left]) == whole
+        assert samples([*seen, *epochs(resumed, 2 - resumed.epoch)]) == whole
 
 
-def test_clips_are_those_of_the_originals(made, loader):
-    videos, proxies = made
-    clips = RandomClips(num_frames=5, fps=8)
-    options = {"kind": ClipLoader, "clips": clips, "batch_size": 2, "hold": "rgb"}
-    ours = epochs(loader(proxies.all(videos), **options), 2)
-    assert samples(ours) == samples(epochs(loader(videos, **options), 2))
-    assert torch.equal(ours[0].frames, pictures(made, ours[0]))
-
-
-def test_rows_of_a_manifest_are_read_from_proxies(made, loader):
-    videos, proxies = made
+def test_rows_of_a_manifest_are_read_from_proxies(videos, proxies, loader):
     rows = [
-        {
-            **{"path": video, "label": str(number % 2)},
-            **{"start_seconds": start, "end_seconds": start + 0.5},
-        }
-        for number, video in enumerate(videos)
+        {"path": video, "label": str(n % 2), "start_seconds": start, "end_seconds": start + 0.5}
+        for n, video in enumerate(videos)
         for start in (0, 0.2)
     ]
     manifest = Manifest.of_rows(rows)
-    options = {"kind": ClipLoader, "clips": RandomClips(num_frames=3), "batch_size": 4}
-    ours = epochs(loader(manifest.with_proxies(proxies), **options), 2)
-    assert samples(ours) == samples(epochs(loader(manifest, **options), 2))
+    options = {"clips": RandomClips(num_frames=3), "batch_size": 4}
+    ours = epochs(loader("clips", manifest.with_proxies(proxies), **options))
+    assert samples(ours) == samples(epochs(loader("clips", manifest, **options)))
     parts = manifest.with_proxies(proxies).split(0.5)
     for part, plain in zip(parts, manifest.split(0.5), strict=True):
         assert part.video.tolist() == plain.video.tolist()
 
 
-def test_each_gop_of_a_proxy_is_decoded_once_where_all_fits(made, loader):
-    videos, proxies = made
-    ours = loader(proxies.all(videos), sampling=Permutation(), drop_last=False)
-    epochs(ours, 1)
+def test_each_gop_of_a_proxy_is_decoded_once_where_all_fits(videos, proxies, loader):
+    cost = loader(files=proxies.all(videos), **SHUFFLED)
+    list(cost)
     # More than once only where the window begins, and where a thread finds another's GOP begun.
-    assert ours.statistics.frames_decoded <= 1.8 * ours.statistics.frames_delivered
-    assert ours.statistics.opens > 0
+    assert cost.statistics.frames_decoded <= 1.8 * cost.statistics.frames_delivered
+    assert cost.statistics.opens > 0
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_datasets_take_proxies(made, store, workers):
-    videos, proxies = made
-    options = {"size": SIZE, "store": store}
-    frames = FrameDataset(proxies.all(videos), **options)
-    originals = FrameDataset(videos, **options)
+def test_datasets_take_proxies(videos, proxies, loader, workers):
+    frames, originals = (loader("frame items", each) for each in (proxies.all(videos), videos))
     assert len(frames) == len(originals)
     picked = [3, 50, 70, 112]
     found = list(DataLoader(frames, sampler=picked, batch_size=2, num_workers=workers))
     plain = FrameShape(size=SIZE)
     shown = [each for source in proxies.videos for each in linear_frames(source.proxy, plain)]
-    pixels = torch.cat([each if torch.is_tensor(each) else each["frame"] for each in found])
+    pixels = torch.cat([each["frame"] for each in found])
     assert torch.equal(pixels.movedim(-3, -1), torch.from_numpy(np.stack(shown)[picked]))
-    clips = VideoDataset(proxies.all(videos), clip_len=4, stride=1, **options)
-    assert len(clips) == len(VideoDataset(videos, clip_len=4, stride=1, **options))
+    clips = [loader("clip items", each, stride=1) for each in (proxies.all(videos), videos)]
+    assert len({*map(len, clips)}) == 1
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    """A good video, one that is damaged, and their proxies."""
+    folder = tmp_path_factory.mktemp("damaged")
+    good = write_clip(folder / "good", CLIPS[0])
+    bad = folder / "bad.mp4"
+    damage_packets(good, bad, ordinals=[16, 17, 18])
+    videos = [good, bad]
+    return videos, made_proxies(videos, folder / "out", folder / "index", on_error="conceal")
 
 
 @pytest.mark.parametrize("on_error", ["skip", "conceal"])
-def test_what_is_damaged_in_an_original_is_bad_in_its_proxy_too(tmp_path, store, on_error):
-    good = write_clip(tmp_path / "good", CLIPS[0])
-    bad = tmp_path / "bad.mp4"
-    damage_packets(good, bad, ordinals=[16, 17, 18])
-    videos = [good, bad]
-    proxies = made_proxies(videos, tmp_path / "out", tmp_path / "index", on_error="conceal")
+def test_what_is_damaged_in_an_original_is_bad_in_its_proxy_too(damaged, loader, on_error):
+    videos, proxies = damaged
     with pytest.raises(DecodeError, match="the file was damaged there when its proxy was made"):
-        list(open_decoder(proxies.of(bad)).run(DecodeJob(tuple(range(40)))))
-    options = {"batch_size": 8, "size": SIZE, "store": store, "on_error": on_error}
+        list(open_decoder(proxies.of(videos[1])).run(DecodeJob(tuple(range(40)))))
     found = []
-    for sources in (videos, proxies.all(videos)):
-        with FrameLoader(sources, sampling=Permutation(), **options) as opened:
-            found.append(samples(epochs(opened, 2)))
-            bad_frames = [each.index for each in opened.quarantined]
-            found.append([bad_frames, opened.statistics.samples_substituted])
+    for files in (videos, proxies.all(videos)):
+        each = loader(files=files, batch_size=8, on_error=on_error, **SHUFFLED)
+        found.append(samples(epochs(each)))
+        bad_frames = [lost.index for lost in each.quarantined]
+        found.append([bad_frames, each.statistics.samples_substituted])
     assert found[:2] == found[2:]
     assert any(any(batch["is_concealed"]) for batch in found[0]) == (on_error == "conceal")
     assert bool(found[1][0]) == (on_error == "skip")
@@ -202,70 +182,70 @@ def sources_in(path):
     return [json.loads(line)["source"] for line in path.read_text().splitlines()]
 
 
-def test_a_damaged_proxy_is_in_quarantine_and_its_original_is_not(made, loader, tmp_path):
-    videos, proxies = made
-    proxies, path = copied(proxies, tmp_path / "copy"), tmp_path / "bad.jsonl"
-    sources = proxies.all(videos)
+@pytest.fixture
+def skipping(tmp_path):
+    return {"on_error": "skip", "quarantine": tmp_path / "bad.jsonl", **SHUFFLED}
+
+
+def test_a_damaged_proxy_is_in_quarantine_and_its_original_is_not(
+    videos, proxies, loader, tmp_path, skipping
+):
+    sources = copied(proxies, tmp_path / "copy").all(videos)
     damage(sources[0], 5)
-    options = {"on_error": "skip", "quarantine": path, "sampling": Permutation()}
-    first = loader(sources, **options)
-    batches = samples(epochs(first, 2))
+    first = loader(files=sources, **skipping)
+    batches = samples(epochs(first))
     assert (first.quarantined[0].source, first.quarantined[0].index) == (str(videos[0]), 5)
-    assert set(sources_in(path)) == {str(sources[0].proxy)}
-    again = loader(sources, **options)
-    assert samples(epochs(again, 2)) == batches
+    assert set(sources_in(skipping["quarantine"])) == {str(sources[0].proxy)}
+    again = loader(files=sources, **skipping)
+    assert samples(epochs(again)) == batches
     assert again.quarantined == first.quarantined
-    originals = loader(videos, **options)
-    assert samples(epochs(originals, 2)) == samples(
-        epochs(loader(videos, sampling=Permutation()), 2)
-    )
+    originals = loader(files=videos, **skipping)
+    assert samples(epochs(originals)) == samples(epochs(loader(files=videos, **SHUFFLED)))
     assert originals.quarantined == ()
-    shutil.copyfile(made[1].of(videos[0]).proxy, sources[0].proxy)
-    assert loader(sources, **options).quarantined == ()
+    shutil.copyfile(proxies.of(videos[0]).proxy, sources[0].proxy)
+    assert loader(files=sources, **skipping).quarantined == ()
 
 
-def test_a_proxy_that_cannot_be_opened_is_listed_and_its_original_is_not(made, loader, tmp_path):
-    videos, proxies = made
+def test_a_proxy_that_cannot_be_opened_is_listed_and_its_original_is_not(
+    videos, proxies, loader, tmp_path, skipping
+):
     sources = copied(proxies, tmp_path / "copy").all(videos)
     sources[1].entry.write_bytes(b"PK")
-    options = {"on_error": "skip", "quarantine": tmp_path / "bad.jsonl"}
-    assert [error.source for error in loader(sources, **options).left_out] == [str(videos[1])]
-    assert sources_in(tmp_path / "bad.jsonl") == [str(sources[1].proxy)]
+    left_out = loader(files=sources, **skipping).left_out
+    assert [error.source for error in left_out] == [str(videos[1])]
+    assert sources_in(skipping["quarantine"]) == [str(sources[1].proxy)]
 
 
-def test_what_was_damaged_in_an_original_is_in_quarantine_for_both(tmp_path, loader):
-    good = write_clip(tmp_path / "good", CLIPS[0])
-    bad = tmp_path / "bad.mp4"
-    damage_packets(good, bad, ordinals=[16, 17, 18])
-    proxies = made_proxies([good, bad], tmp_path / "out", tmp_path / "index", on_error="conceal")
-    options = {"on_error": "skip", "quarantine": tmp_path / "bad.jsonl", "sampling": Permutation()}
-    first = loader(proxies, **options)
-    epochs(first, 1)
-    assert set(sources_in(tmp_path / "bad.jsonl")) == {str(bad)}
-    originals = loader([good, bad], **options)
-    assert [each.index for each in originals.quarantined] == [
-        each.index for each in first.quarantined
-    ]
-    assert len(first.quarantined) > 0
+def test_what_was_damaged_in_an_original_is_in_quarantine_for_both(damaged, loader, skipping):
+    videos, proxies = damaged
+    first = loader(files=proxies, **skipping)
+    list(first)
+    assert set(sources_in(skipping["quarantine"])) == {str(videos[1])}
+    bad, of_originals = (
+        [each.index for each in opened.quarantined]
+        for opened in (first, loader(files=videos, **skipping))
+    )
+    assert bad == of_originals
+    assert len(bad) > 0
 
 
-@pytest.mark.parametrize("fit", ["cover", "contain"])
-def test_an_aspect_ratio_that_a_proxy_has_lost_is_not_kept_unawares(made, store, tmp_path, fit):
-    videos, kept = made
-    stretched = made_proxies(videos[:1], tmp_path / "out", tmp_path / "index", size="32x32")
-    asked = {"size": SIZE, "fit": fit, "store": store}
-    said = rf"fit='{fit}' keeps the aspect ratio, which the proxy of .*video-0.mp4 has lost"
-    for kind in (FrameLoader, FrameDataset):
-        with pytest.raises(ConfigError, match=said):
-            kind(stretched, **asked)
-    with pytest.raises(ConfigError, match=f"{said}: it is 32x32, of 64x96 .*--size 32$"):
-        headrace.open(stretched.videos[0], size=SIZE, fit=fit).at(0)
-    with FrameLoader(kept, batch_size=4, **asked) as opened:
-        next(iter(opened))
+def test_an_aspect_ratio_that_a_proxy_has_lost_is_not_kept_unawares(
+    videos, proxies, loader, tmp_path, refused
+):
+    lost = made_proxies(videos[:1], tmp_path / "out", tmp_path / "index", size="32x32")
+    calls = {}
+    for fit in ("cover", "contain"):
+        for door in ("frames", "frame items"):
+            calls[f"{door}, {fit}"] = lambda door=door, fit=fit: loader(door, lost, fit=fit)
+        calls[f"open, {fit}"] = lambda fit=fit: headrace.open(
+            lost.videos[0], size=SIZE, fit=fit
+        ).at(0)
+        next(iter(loader(files=proxies, fit=fit)))
+    refused("proxies", calls)
 
 
-def test_a_window_over_rows_of_proxies_is_as_wide_as_over_their_videos(made, loader):
-    videos, proxies = made
+def test_a_window_over_rows_of_proxies_is_as_wide_as_over_their_videos(videos, proxies, loader):
     manifest = Manifest.of_rows([{"path": video} for video in videos]).with_proxies(proxies)
     options = {"memory_budget": 600_000, "batch_size": 4}
-    assert loader(manifest, **options).lookahead == loader(proxies, **options).lookahead
+    by_row, by_video = (loader(files=each, **options) for each in (manifest, proxies))
+    assert by_row.lookahead == by_video.lookahead

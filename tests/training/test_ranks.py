@@ -7,15 +7,21 @@ from torch import distributed
 from headrace.runtime.processes import run_together
 from headrace.training.ranks import agreement, shard_of
 from training.cameras.clips import write_layout
-from training.rank_tasks import CamerasTask, RankTask, ask_rank, open_cameras
+from training.rank_tasks import RankTask, ask_rank
+
+needs_gloo = pytest.mark.skipif(
+    not distributed.is_gloo_available(), reason="this torch has no gloo"
+)
 
 
-def _ask(folder, opened):
+def ask(folder, opened):
+    """Return what two ranks say that opened these."""
     tasks = [
-        RankTask(f"file://{folder}/rendezvous", rank, checksum, left_out)
-        for rank, (checksum, left_out) in enumerate(opened)
+        RankTask(f"file://{folder}/rendezvous", rank, opens) for rank, opens in enumerate(opened)
     ]
-    return run_together(ask_rank, tasks, timeout_seconds=120)[0]
+    found = run_together(ask_rank, tasks, timeout_seconds=120)[0]
+    assert [each[:2] for each in found] == [(0, 2), (1, 2)]
+    return [said for *_, said in found]
 
 
 def test_alone_all_is_mine_and_there_is_nobody_to_ask():
@@ -27,35 +33,21 @@ def test_alone_all_is_mine_and_there_is_nobody_to_ask():
         raise ZeroDivisionError
 
 
-@pytest.mark.skipif(not distributed.is_gloo_available(), reason="this torch has no gloo")
-def test_ranks_that_opened_other_files_are_all_told(tmp_path):
-    told = _ask(tmp_path, [(7, 0), (8, 1)])
-    assert [each[:2] for each in told] == [(0, 2), (1, 2)]
-    for _, _, message in told:
-        assert "left out were, of rank 0: 0, rank 1: 1;" in message
+@needs_gloo
+def test_ranks_that_opened_other_files_are_all_told_and_others_go_on(tmp_path):
+    for said in ask(tmp_path, [(7, 0), (8, 1)]):
+        assert "left out were, of rank 0: 0, rank 1: 1;" in said
     assert not torch.cuda.is_initialized()
+    (tmp_path / "other").mkdir()
+    assert ask(tmp_path / "other", [(7, 1), (7, 1)]) == ["", ""]
 
 
-@pytest.mark.skipif(not distributed.is_gloo_available(), reason="this torch has no gloo")
-def test_ranks_that_agree_go_on(tmp_path):
-    assert _ask(tmp_path, [(7, 1), (7, 1)]) == [(0, 2, ""), (1, 2, "")]
-
-
-@pytest.mark.skipif(not distributed.is_gloo_available(), reason="this torch has no gloo")
-def test_where_one_rank_fails_the_others_are_told_and_do_not_wait(tmp_path):
-    (_, _, first), (_, _, second) = _ask(tmp_path, [(7, 0), (None, 0)])
-    assert first.startswith("rank 1 could not make a loader")
-    assert second == "nothing to read"
-
-
-@pytest.mark.skipif(not distributed.is_gloo_available(), reason="this torch has no gloo")
-def test_a_rank_that_cannot_open_its_cameras_does_not_leave_the_others_waiting(tmp_path):
+@needs_gloo
+@pytest.mark.parametrize("kind", ["frames", "cameras"])
+def test_where_one_rank_fails_the_others_are_told_and_do_not_wait(tmp_path, kind):
     write_layout(tmp_path / "videos", {"a": 3}).write(tmp_path / "index.json")
     (tmp_path / "nothing").mkdir()
-    tasks = [
-        CamerasTask(f"file://{tmp_path}/rendezvous", rank, folder)
-        for rank, folder in enumerate((tmp_path, tmp_path / "nothing"))
-    ]
-    first, second = run_together(open_cameras, tasks, timeout_seconds=120)[0]
+    opened = {"frames": [(7, 0), (None, 0)], "cameras": [tmp_path, tmp_path / "nothing"]}
+    first, second = ask(tmp_path, opened[kind])
     assert first.startswith("rank 1 could not make a loader")
-    assert second.startswith("cannot read ")
+    assert second.startswith({"frames": "nothing to read", "cameras": "cannot read "}[kind])

@@ -1,132 +1,204 @@
 """A run that ended at any step goes on as if it had not, with other workers and other ranks."""
 
+import copy
 import json
+import os
+import pickle
 import shutil
 import signal
 import subprocess
 import sys
 from functools import partial
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
-from headrace.errors import ConfigError
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.frames import Permutation, Uniform
+import headrace
+from headrace import Bursts, ClipAugment, ConfigError, Moments, Permutation, Uniform, UniformClips
 from headrace.testing.synth import write_clip
-from headrace.training.loader import FrameLoader
-from training.videos import CLIPS, SIZE, contents, write_videos
+from training.cameras.clips import CAMERAS, WAYS
+from training.videos import CLIPS, KEPT, contents, epochs, places, write_videos
+
+TESTS = Path(__file__).parents[1]
+TWELVE = {"batch_size": 12}
+STREAMED = {"shuffle": True, "augment": ClipAugment(flip=0.5)}
+SAMPLINGS = [Uniform(), Permutation(), Bursts(frames_per_burst=3, lanes=12)]
+UNIFORM = {"clips": UniformClips(num_clips=2, num_frames=5)}
+GOES_ON = [
+    *(("frames", {**TWELVE, "sampling": s}, step) for s in SAMPLINGS for step in (1, 4, 9, 10, 13)),
+    *(("frames", {"decoding": KEPT}, step) for step in (0, 7)),
+    ("clips", UNIFORM, 2),
+    *(("cameras", {"shuffle": True}, step) for step in (1, 5, 20)),
+    *(("cameras", {**STREAMED, "decoding": KEPT}, step) for step in (1, 9)),
+    *(("windows", WAYS[way], 11) for way in ("plain", "chance")),
+    *(("windows", {**WAYS[way], "decoding": KEPT}, 3) for way in ("plain", "chance")),
+]
 
 
-@pytest.fixture
-def loader(opens, videos, store):
-    return partial(opens, FrameLoader, videos, batch_size=12, size=SIZE, store=store, workers=2)
+@pytest.mark.parametrize(("door", "options", "step"), GOES_ON, ids=repr)
+def test_the_rest_equals_that_of_an_uninterrupted_run(loader, door, options, step):
+    uninterrupted = epochs(loader(door, **options))
+    begun = loader(door, **options)
+    seen = list(islice((batch for _ in range(2) for batch in begun), step))
+    resumed = loader(door, **{**options, "workers": 1, "lookahead": 5})
+    resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
+    left = epochs(resumed, 2 - resumed.epoch)
+    assert contents(seen + left) == contents(uninterrupted)
+    assert resumed.epoch == 2
+    half = len(uninterrupted) // 2
+    assert contents(uninterrupted[:half]) != contents(uninterrupted[half:]) or door == "clips"
 
 
-def epochs(loader, count):
-    return [batch for _ in range(count) for batch in loader]
+@pytest.fixture(params=["frames", "clips", "cameras"])
+def each(request, loader):
+    """Return a function that opens loaders of one door."""
+    options = {"frames": {"batch_size": 30}, "clips": UNIFORM, "cameras": {}}
+    return partial(loader, request.param, **{"workers": 1, **options[request.param]})
 
 
-def of_all_ranks(loaders, count):
-    """Return the frames of each step in the order of slots: sample i of rank 0, of rank 1, ..."""
-    steps = zip(*(epochs(each, count) for each in loaders), strict=True)
+def test_a_state_is_a_few_integers_and_after_the_last_batch_that_of_the_next_epoch(each):
+    opened = each()
+    list(opened)
+    state = opened.state_dict()
+    assert len(state) < 8
+    assert all(type(value) is int for value in state.values())
+    assert (state["epoch"], state.get("slot", state.get("step"))) == (1, 0)
+
+
+def test_a_batch_whose_transform_failed_was_not_delivered(each):
+    fails: list[bool] = []
+
+    def refuse(frames):
+        if fails:
+            raise MemoryError
+        return frames
+
+    opened = each(transform=refuse)
+    batches = iter(opened)
+    next(batches)
+    state = opened.state_dict()
+    fails.append(True)
+    with pytest.raises(MemoryError):
+        next(batches)
+    assert opened.state_dict() == state
+
+
+def test_an_iteration_that_another_one_went_past_is_refused(each):
+    """Also where the other goes on where this one stood; both begin with one batch."""
+    opened = each(left_early="go_on")
+    first = iter(opened)
+    next(first)
+    next(iter(opened))
+    with pytest.raises(ConfigError, match="closed, or iterated anew"):
+        next(first)
+
+
+def test_a_loader_is_neither_copied_nor_sent_to_another_process(each):
+    for send in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(ConfigError, match=r"threads and open files, .* state_dict\(\) to go"):
+            send(each())
+
+
+def test_an_iteration_does_not_go_on_in_a_process_that_was_forked(each):
+    """Its threads are not there; but the loader may be iterated from where it stood."""
+    first, second = (contents([batch]) for batch in islice(each(), 2))
+    opened = each(left_early="go_on")
+    batches = iter(opened)
+    assert contents([next(batches)]) == first
+    if (child := os.fork()) == 0:
+        try:
+            next(batches)
+        except ConfigError:
+            os._exit(contents([next(iter(opened))]) != second)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(list(batches)) == len(opened) - 1
+
+
+def test_the_default_workers_need_nothing_of_linux(each, monkeypatch):
+    """Where a process cannot be bound to cores, as on macOS."""
+    expected = contents(each())
+    for name in ("sched_getaffinity", "sched_setaffinity"):
+        monkeypatch.delattr(os, name, raising=False)
+    assert contents(each(workers=None)) == expected
+
+
+def in_order(ranks):
+    """Return the samples of each step in the order of slots: sample i of rank 0, of rank 1, ..."""
+    steps = zip(*ranks, strict=True)
     return [
-        frame
-        for batches in steps
-        for sample in zip(*(contents_by_sample(batch) for batch in batches), strict=True)
-        for frame in sample
+        place for shares in steps for together in zip(*shares, strict=True) for place in together
     ]
 
 
-def contents_by_sample(batch):
-    return list(
-        zip(
-            batch.video.tolist(),
-            batch.index.tolist(),
-            [frame.numpy().tobytes() for frame in batch.frames],
-            strict=True,
-        )
-    )
+def of_all_ranks(loaders, count):
+    return in_order([[places(batch) for batch in epochs(each, count)] for each in loaders])
 
 
-SAMPLINGS = [Uniform(), Permutation(), Bursts(frames_per_burst=3, lanes=12)]
+@pytest.fixture
+def ranks(loader):
+    """Return `ranks(number, **options)`: loaders of 12 frames a step, together."""
 
+    def opened(number, **options):
+        size = {"batch_size": 12 // number, "workers": 2}
+        return [loader(rank=r, num_replicas=number, **size, **options) for r in range(number)]
 
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=repr)
-@pytest.mark.parametrize("step", [1, 4, 9, 10, 13])
-def test_the_rest_equals_that_of_an_uninterrupted_run(loader, sampling, step):
-    uninterrupted = epochs(loader(sampling=sampling), 2)
-    begun = loader(sampling=sampling)
-    seen = list(islice((batch for _ in range(2) for batch in begun), step))
-    state = json.loads(json.dumps(begun.state_dict()))
-    resumed = loader(sampling=sampling, workers=1, lookahead=5)
-    resumed.load_state_dict(state)
-    left = epochs(resumed, 2 - resumed.epoch)
-    assert contents(seen + left) == contents(uninterrupted)
-
-
-def test_a_state_is_a_few_integers(loader):
-    state = loader().state_dict()
-    assert len(state) < 8
-    assert all(type(value) is int for value in state.values())
+    return opened
 
 
 def test_setting_the_epoch_of_a_loaded_state_keeps_the_place_in_it(loader):
-    begun = loader()
+    begun, resumed = loader(), loader()
     list(islice(begun, 4))
-    resumed = loader()
     resumed.load_state_dict(begun.state_dict())
     resumed.set_epoch(0)
     assert len(list(resumed)) == len(begun) - 4
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_ranks_together_deliver_what_one_would(loader, ranks, drop_last):
+@pytest.mark.parametrize("number", [2, 3])
+def test_ranks_together_deliver_what_one_would(ranks, number, drop_last):
     """With 12 slots a step: 6 on each of 2 ranks, 4 on each of 3."""
-    alone = of_all_ranks([loader(drop_last=drop_last)], 2)
-    shared = [
-        loader(batch_size=12 // ranks, rank=rank, num_replicas=ranks, drop_last=drop_last)
-        for rank in range(ranks)
-    ]
+    alone = of_all_ranks(ranks(1, drop_last=drop_last), 2)
+    shared = ranks(number, drop_last=drop_last)
     assert len({len(each) for each in shared}) == 1
     together = of_all_ranks(shared, 2)
     if drop_last:
         assert together == alone
     else:
         # 113 frames do not share out evenly: the first of an epoch come again at its end.
-        extra = -113 % ranks
+        extra = -113 % number
         frames = [*alone[:113], *alone[:extra], *alone[113:], *alone[113 : 113 + extra]]
         assert together == frames
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3)])
-def test_another_number_of_ranks_goes_on_where_the_last_one_ended(loader, before, after):
-    alone = of_all_ranks([loader()], 1)
-    begun = [loader(batch_size=12 // before, rank=r, num_replicas=before) for r in range(before)]
+def test_another_number_of_ranks_goes_on_where_the_last_one_ended(ranks, before, after):
+    alone = of_all_ranks(ranks(1), 1)
+    begun, resumed = ranks(before), ranks(after)
     for each in begun:
         list(islice(each, 5))
     assert len({tuple(each.state_dict().items()) for each in begun}) == 1
-    resumed = [loader(batch_size=12 // after, rank=r, num_replicas=after) for r in range(after)]
     for each in resumed:
         each.load_state_dict(begun[0].state_dict())
     assert of_all_ranks(resumed, 1)[: 113 - 60] == alone[60:]
 
 
-@pytest.mark.parametrize(
-    "other", [{"seed": 1}, {"sampling": Permutation()}, {"videos": 1}], ids=str
-)
-def test_a_state_of_something_else_is_refused(loader, videos, store, other):
-    state = loader().state_dict()
-    if "videos" in other:
-        with (
-            FrameLoader(videos[1:], batch_size=12, size=SIZE, store=store) as stranger,
-            pytest.raises(ConfigError, match=r"does not belong to this loader: videos 4 \(here 3"),
-        ):
-            stranger.load_state_dict(state)
-    else:
-        with pytest.raises(ConfigError, match="does not belong to this loader"):
-            loader(**other).load_state_dict(state)
+OTHERS = [
+    *(("frames", other) for other in ({"seed": 1}, {"sampling": Permutation()})),
+    *(("cameras", other) for other in ({"group_num": 3}, {"seed": 1}, {"seq_split": 2})),
+    ("cameras", {"group_num": 1, "rank": 0, "num_replicas": 2}),
+    *(("windows", {name: 1}) for name in ("seed", "stride")),
+    ("windows", {"keys": Moments.every(2)}),
+    ("windows", {"sampling": Uniform()}),
+]
+NO_PLACE = [
+    (door, name, place)
+    for door, name in (("frames", "slot"), ("clips", "slot"), ("cameras", "step"))
+    for place in (None, -1, 1.5)
+]
+
+NO_EPOCH = [(door, number) for door in ("frames", "clips", "cameras") for number in (-1, 1.5)]
 
 
 @pytest.fixture
@@ -139,169 +211,162 @@ def twins(tmp_path):
     return folder
 
 
-@pytest.fixture
-def resumed(store):
-    """Return a function that loads into a loader of `after` the state of one of `before`."""
-
-    def resume(before, after):
-        options = {"batch_size": 12, "size": SIZE, "store": store}
-        with FrameLoader(before, **options) as begun, FrameLoader(after, **options) as each:
-            each.load_state_dict(begun.state_dict())
-
-    return resume
-
-
-def test_videos_that_changed_places_are_others(resumed, twins):
-    first, second = twins / "a.mp4", twins / "b.mp4"
-    with pytest.raises(ConfigError, match="does not belong to this loader: checksum"):
-        resumed([first, second], [second, first])
-
-
-def test_a_video_that_was_replaced_by_one_of_the_same_length_is_another(resumed, twins, tmp_path):
+def test_a_state_of_something_else_is_refused(loader, videos, layout, twins, tmp_path, refused):
     other = shutil.copytree(twins, tmp_path / "other")
     (other / "b.mp4").write_bytes((other / "b.mp4").read_bytes() + bytes(64))
-    with pytest.raises(ConfigError, match="does not belong to this loader: checksum"):
-        resumed(sorted(twins.iterdir()), sorted(other.iterdir()))
+    a, b = sorted(twins.iterdir())
+    turned = headrace.CameraLayout(clips=layout.clips[::-1], cameras=layout.cameras)
+    fewer = headrace.CameraLayout(clips=layout.clips, cameras=CAMERAS[:2])
+
+    def resume(door, before, after, **options):
+        return lambda: loader(door, after, **options).load_state_dict(
+            loader(door, before).state_dict()
+        )
+
+    def without(door, name, place):
+        begun = loader(door)
+        given = {} if place is None else {name: place}
+        left = {key: value for key, value in begun.state_dict().items() if key != name}
+        return lambda: begun.load_state_dict({**left, **given})
+
+    def epoch(door, number):
+        return lambda: loader(door).set_epoch(number)
+
+    calls = {
+        **{f"{door} of {given}": resume(door, None, None, **given) for door, given in OTHERS},
+        "windows of 2": lambda: loader("windows", num_moments=2).load_state_dict(
+            loader("windows").state_dict()
+        ),
+        "other videos": resume("frames", videos, videos[1:]),
+        "videos that changed places": resume("frames", [a, b], [b, a]),
+        "a video that was replaced by one of the same length": resume(
+            "frames", [a, b], sorted(other.iterdir())
+        ),
+        "clips in another order": resume("cameras", layout, turned),
+        "fewer cameras": resume("windows", layout, fewer),
+        **{
+            f"{door} with {name} {place}": without(door, name, place)
+            for door, name, place in NO_PLACE
+        },
+        **{
+            f"{door}, epoch {n}": epoch(door, n)
+            for door in ("frames", "cameras")
+            for n in (-1, 1.5)
+        },
+    }
+    refused("states", calls)
 
 
-def test_videos_that_were_moved_are_the_same(resumed, twins, tmp_path):
+def test_videos_that_were_moved_are_the_same(loader, twins, tmp_path):
     moved = shutil.copytree(twins, tmp_path / "elsewhere")
-    resumed(sorted(twins.iterdir()), sorted(moved.iterdir()))
-
-
-def test_a_state_without_a_place_is_refused(loader):
-    each = loader()
-    state = {name: value for name, value in each.state_dict().items() if name != "slot"}
-    with pytest.raises(ConfigError, match="a state says epoch and slot"):
-        each.load_state_dict(state)
+    before, after = (loader(files=sorted(each.iterdir())) for each in (twins, moved))
+    after.load_state_dict(before.state_dict())
 
 
 def test_where_less_than_a_batch_is_left_to_drop_the_next_epoch_begins(loader):
-    begun = loader(drop_last=True)
+    begun = loader(**TWELVE, drop_last=True)
     list(islice(begun, 8))
-    resumed = loader(batch_size=20, drop_last=True)
+    resumed, second = (loader(batch_size=20, drop_last=True) for _ in range(2))
     resumed.load_state_dict(begun.state_dict())
     assert resumed.epoch == 1
-    assert contents(resumed) == contents(list(_second_epoch(loader(batch_size=20, drop_last=True))))
+    second.set_epoch(1)
+    assert contents(resumed) == contents(second)
 
 
-def _second_epoch(each):
-    each.set_epoch(1)
-    return each
-
-
-def test_a_batch_whose_transform_failed_was_not_delivered(loader):
-    def refuse(frames):
-        if begun:
-            raise MemoryError
-        return frames
-
-    begun: list[int] = []
-    each = loader(transform=refuse)
-    batches = iter(each)
-    next(batches)
-    state = each.state_dict()
-    begun.append(1)
-    with pytest.raises(MemoryError):
-        next(batches)
-    assert each.state_dict() == state
+def test_endless_streams_go_on_from_their_state_on_every_rank(loader):
+    options = {"tail": "endless", "shuffle": True, "num_replicas": 2}
+    for rank in (0, 1):
+        whole = contents(islice(loader("cameras", rank=rank, **options), 120))
+        begun = loader("cameras", rank=rank, **options)
+        seen = contents(islice(begun, 70))
+        resumed = loader("cameras", rank=rank, workers=1, **options)
+        resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
+        assert seen + contents(islice(resumed, 50)) == whole
 
 
 SCRIPT = """
 import json, os, sys
 from pathlib import Path
 from headrace.decode.index_store import IndexStore
-from headrace.training.loader import FrameLoader
+from training.cameras.clips import layout_of
+from training.videos import DOORS, SIZE, places
 
-folder, workers, kill_after = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-with FrameLoader(
-    sorted(folder.glob("video-*")), batch_size=12, size=(32, 48), workers=workers, seed=3,
-    store=IndexStore(folder / "index"),
-) as loader:
-    state, log = folder / "state.json", folder / "log"
-    if state.exists():
-        loader.load_state_dict(json.loads(state.read_text()))
-    steps = 0
+door, folder, store, log, options, kill_after = sys.argv[1:]
+kind, usual = DOORS[door]
+files = layout_of(Path(folder)) if door == "cameras" else sorted(Path(folder).glob("video-*"))
+asked = {**usual, "size": SIZE, "store": IndexStore(Path(store)), **json.loads(options)}
+lines = Path(log).read_text().splitlines() if Path(log).exists() else []
+with kind(files, **asked) as loader, Path(log).open("a") as out:
+    if lines:
+        loader.load_state_dict(json.loads(lines[-1])["state"])
     while loader.epoch < 2:
-        for batch in loader:
-            line = json.dumps([batch.index.tolist(), batch.frames.sum().item()])
-            with log.open("a") as file:
-                file.write(line + "\\n")
-            written = state.with_suffix(".new")
-            written.write_text(json.dumps(loader.state_dict()))
-            written.replace(state)
-            steps += 1
-            if steps == kill_after:
+        for step, batch in enumerate(loader, 1):
+            line = {"seen": places(batch), "state": loader.state_dict()}
+            print(json.dumps(line), file=out, flush=True)
+            if step == int(kill_after):
                 os.kill(os.getpid(), 9)
 """
 
 
-def test_a_run_killed_twice_gives_the_batches_of_one_that_was_not(tmp_path):
-    def run(folder, workers, kill_after):
-        command = [sys.executable, "-c", SCRIPT, str(folder), str(workers), str(kill_after)]
-        return subprocess.run(command, check=False, timeout=120).returncode
+@pytest.fixture
+def run(tmp_path):
+    """Return a function: runs two epochs in one process for each log, and says how they ended."""
 
-    for name in ("killed", "whole"):
-        (tmp_path / name).mkdir()
-        write_videos(tmp_path / name)
-    assert run(tmp_path / "whole", 2, -1) == 0
-    assert run(tmp_path / "killed", 1, 7) == -signal.SIGKILL
-    assert run(tmp_path / "killed", 3, 6) == -signal.SIGKILL
-    assert run(tmp_path / "killed", 2, -1) == 0
-    assert (tmp_path / "killed/log").read_text() == (tmp_path / "whole/log").read_text()
+    def started(door, folder, logs, kill_after=-1, **options):
+        ranks = [{"rank": rank, "num_replicas": len(logs)} for rank in range(len(logs))]
+        commands = [
+            [door, folder, tmp_path / "index", tmp_path / log, json.dumps({**rank, **options})]
+            for log, rank in zip(logs, ranks, strict=True)
+        ]
+        processes = [
+            subprocess.Popen([sys.executable, "-c", SCRIPT, *command, str(kill_after)], cwd=TESTS)
+            for command in commands
+        ]
+        return {each.wait(timeout=300) for each in processes}
 
-
-RANKS_SCRIPT = """
-import json, os, sys
-from pathlib import Path
-from headrace.decode.index_store import IndexStore
-from headrace.training.loader import FrameLoader
-
-videos, store, out = (Path(each) for each in sys.argv[1:4])
-rank, kill_after = int(sys.argv[4]), int(sys.argv[5])
-loader = FrameLoader(
-    sorted(videos.glob("video-*")), batch_size=6, size=(32, 48), workers=1,
-    rank=rank, num_replicas=2, store=IndexStore(store),
-)
-log = (out / f"log-{rank}").open("w")
-for step, batch in enumerate(loader, 1):
-    places = [batch.video.tolist(), batch.index.tolist(), batch.frames.sum((1, 2, 3)).tolist()]
-    print(json.dumps([*zip(*places)]), file=log, flush=True)
-    (out / f"state-{rank}").write_text(json.dumps(loader.state_dict()))
-    if step == kill_after:
-        os.kill(os.getpid(), 9)
-"""
+    return started
 
 
-def _sums(samples):
-    """Return samples as the script writes them: [video, index, sum of the pixels]."""
-    return [[video, index, sum(frame)] for video, index, frame in samples]
+def logged(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_two_ranks_that_were_killed_go_on_as_one_and_as_four(loader, videos, store, tmp_path):
+def test_a_run_killed_twice_gives_the_batches_of_one_that_was_not(run, tmp_path):
+    write_videos(tmp_path)
+    options = {**TWELVE, "seed": 3}
+    assert run("frames", tmp_path, ["whole"], **options) == {0}
+    for workers, kill_after in ((1, 7), (3, 6)):
+        ended = run("frames", tmp_path, ["cut"], kill_after, workers=workers, **options)
+        assert ended == {-signal.SIGKILL}
+    assert run("frames", tmp_path, ["cut"], **options) == {0}
+    assert (tmp_path / "cut").read_text() == (tmp_path / "whole").read_text()
+
+
+def test_two_ranks_of_cameras_that_were_killed_go_on_as_if_they_had_not(run, folder, tmp_path):
+    whole, cut = ([f"{name}-{rank}" for rank in (0, 1)] for name in ("whole", "cut"))
+    assert run("cameras", folder, whole, shuffle=True) == {0}
+    assert run("cameras", folder, cut, 9, shuffle=True) == {-signal.SIGKILL}
+    assert run("cameras", folder, cut, shuffle=True) == {0}
+    for one, other in zip(whole, cut, strict=True):
+        assert (tmp_path / one).read_text() == (tmp_path / other).read_text()
+        assert len(logged(tmp_path / one)) > 20
+
+
+def test_two_ranks_that_were_killed_go_on_as_one_and_as_four(ranks, run, videos, tmp_path):
     """7 steps of 2 times 6 samples are 84 of the 113 of an epoch."""
-    command = [sys.executable, "-c", RANKS_SCRIPT, str(videos[0].parent), str(store.folder)]
-    killed = [subprocess.Popen([*command, str(tmp_path), str(rank), "7"]) for rank in range(2)]
-    assert [each.wait(timeout=120) for each in killed] == [-signal.SIGKILL] * 2
-    states = [json.loads((tmp_path / f"state-{rank}").read_text()) for rank in range(2)]
+    logs = ["0", "1"]
+    options = {"batch_size": 6, "workers": 1}
+    assert run("frames", videos[0].parent, logs, 7, **options) == {-signal.SIGKILL}
+    shares = [logged(tmp_path / log) for log in logs]
+    states = [lines[-1]["state"] for lines in shares]
     assert states[0] == states[1]
-    logs = [
-        map(json.loads, (tmp_path / f"log-{rank}").read_text().splitlines()) for rank in range(2)
-    ]
-    seen = [
-        sample
-        for batches in zip(*logs, strict=True)
-        for together in zip(*batches, strict=True)
-        for sample in together
-    ]
-    alone = _sums(of_all_ranks([loader()], 2))
-    assert seen == alone[:84]
-    for ranks in (1, 4):
-        after = [loader(batch_size=12 // ranks, rank=r, num_replicas=ranks) for r in range(ranks)]
+    alone = of_all_ranks(ranks(1), 2)
+    assert in_order([[line["seen"] for line in lines] for lines in shares]) == alone[:84]
+    for number in (1, 4):
+        after = ranks(number)
         for each in after:
             each.load_state_dict(states[0])
-        assert [each.epoch for each in after] == [0] * ranks
-        rest = _sums(of_all_ranks(after, 1))
+        assert [each.epoch for each in after] == [0] * number
         # 29 samples are left; 4 ranks are given 3 of the epoch again, to be equally many.
-        assert rest == alone[84:113] + alone[: -29 % ranks]
-        assert _sums(of_all_ranks(after, 1))[:113] == alone[113:]
+        assert of_all_ranks(after, 1) == alone[84:113] + alone[: -29 % number]
+        assert of_all_ranks(after, 1)[:113] == alone[113:]

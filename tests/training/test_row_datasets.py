@@ -1,6 +1,6 @@
 """Datasets on a manifest: the rows and samples that the loaders give, in a stock DataLoader."""
 
-import csv
+from functools import partial
 from itertools import islice
 
 import pytest
@@ -8,44 +8,35 @@ import torch
 from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
-from headrace import ClipLoader, FrameLoader, Manifest, WithSample
-from headrace.errors import ConfigError, MediaError
-from headrace.sampling.clips import UniformClips
-from headrace.sampling.frames import InOrder, Permutation, Uniform
-from headrace.training.datasets import FrameDataset, VideoDataset
-from headrace.training.epoch_sampler import EpochSampler
-from training.videos import SIZE
+from headrace import EpochSampler, InOrder, Manifest, Permutation, Uniform, UniformClips, WithSample
+from headrace.errors import MediaError
+from training.videos import SEGMENTS, epochs
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning"),
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
 ]
 
-SEGMENTS = [
-    # video, from, to, label, weight, group
-    (0, 0.2, 0.9, "run", 1, "x"),
-    (0, 0.5, 1.2, "jump", 2, "x"),
-    (1, "", "", "run", 1, "y"),
-    (2, 0.4, "", "sit", 4, ""),
-    (3, "", 0.5, "run", 0, ""),
-]
+ROWS = [0, 1, 2, 3, 5]
+"""Those that are long enough for a clip."""
 COLUMNS = ("label", "weight", "group", "row", "video", "index", "pts_seconds", "is_concealed")
+SAMPLINGS = [InOrder(), Permutation(seed=3), Uniform(over="seconds"), Permutation(over="videos")]
 
 
 @pytest.fixture(scope="module")
-def manifest(videos, tmp_path_factory):
-    path = tmp_path_factory.mktemp("rows") / "rows.csv"
-    with path.open("w", newline="") as file:
-        out = csv.writer(file)
-        out.writerow(["path", "start_seconds", "end_seconds", "label", "weight", "group"])
-        out.writerows([videos[video], *rest] for video, *rest in SEGMENTS)
-    return Manifest.read(path)
+def rows(manifest):
+    return manifest.subset(ROWS)
 
 
 @pytest.fixture
-def frames(manifest, store):
-    with FrameDataset(manifest, SIZE, store=store) as dataset:
-        yield dataset
+def frames(loader, rows):
+    return loader("frame items", rows)
+
+
+@pytest.fixture
+def clips(loader, rows):
+    """Return `clips(rows, **options)`, which opens a VideoDataset."""
+    return lambda files=rows, **options: loader("clip items", files, **options)
 
 
 def said(batch, pixels):
@@ -57,35 +48,23 @@ def said(batch, pixels):
     ]
 
 
-SAMPLINGS = [InOrder(), Permutation(seed=3), Uniform(over="seconds"), Permutation(over="videos")]
-
-
-ONE_WITH_PROCESSES = (Permutation(seed=3), 2)
-
-
 @pytest.mark.parametrize(
-    ("sampling", "workers"), [*((each, 0) for each in SAMPLINGS), ONE_WITH_PROCESSES], ids=repr
+    ("sampling", "workers"), [*((each, 0) for each in SAMPLINGS), (SAMPLINGS[1], 2)], ids=repr
 )
-def test_batches_are_those_of_the_loader(manifest, frames, store, sampling, workers):
-    with FrameLoader(
-        manifest, sampling=sampling, batch_size=16, size=SIZE, store=store, workers=1
-    ) as loader:
-        expected = [said(batch, "frames") for _ in range(2) for batch in loader]
-    batches = DataLoader(
-        frames, batch_size=16, sampler=EpochSampler(frames, sampling), num_workers=workers
-    )
-    assert [said(batch, "frame") for _ in range(2) for batch in batches] == expected
+def test_batches_are_those_of_the_loader(rows, frames, loader, sampling, workers):
+    expected = loader(files=rows, sampling=sampling, batch_size=16, workers=1)
+    sampler = EpochSampler(frames, sampling)
+    batches = DataLoader(frames, batch_size=16, sampler=sampler, num_workers=workers)
+    found = [said(batch, "frame") for batch in epochs(batches)]
+    assert found == [said(batch, "frames") for batch in epochs(expected)]
 
 
-def test_weights_of_the_rows_are_those_of_the_loader(manifest, frames, store):
-    sampling = Uniform(over=manifest.weights, seed=5)
-    with FrameLoader(
-        manifest, sampling=sampling, batch_size=32, size=SIZE, store=store, workers=1
-    ) as loader:
-        rows = [batch.row.tolist() for batch in loader]
+def test_weights_of_the_rows_are_those_of_the_loader(rows, frames, loader):
+    sampling = Uniform(over=rows.weights, seed=5)
+    expected = [b.row.tolist() for b in loader(files=rows, sampling=sampling, batch_size=32)]
     batches = DataLoader(frames, batch_size=32, sampler=EpochSampler(frames, sampling))
-    assert [batch["row"].tolist() for batch in batches] == rows
-    assert 4 not in {each for batch in rows for each in batch}
+    assert [batch["row"].tolist() for batch in batches] == expected
+    assert 4 not in {each for batch in expected for each in batch}
 
 
 def test_an_epoch_goes_on_where_it_was_left(frames):
@@ -98,16 +77,7 @@ def test_an_epoch_goes_on_where_it_was_left(frames):
     assert begun + list(resumed) == whole
 
 
-def test_a_state_of_other_rows_is_refused(manifest, frames, store):
-    state = EpochSampler(frames).state_dict()
-    with (
-        FrameDataset(manifest.subset([0, 1, 2, 3]), SIZE, store=store) as other,
-        pytest.raises(ConfigError, match="same videos"),
-    ):
-        EpochSampler(other).load_state_dict(state)
-
-
-def test_a_frame_in_two_rows_is_decoded_once_and_both_have_memory_of_their_own(frames, plain):
+def test_a_frame_in_two_rows_is_decoded_once_and_both_have_memory_of_their_own(rows, frames, plain):
     first = frames.population.video_start
     # Row 1 begins at 0.5 s; row 0 reaches over it.
     one, two = frames.__getitems__([int(first[1]) - 1, int(first[1])])
@@ -115,107 +85,93 @@ def test_a_frame_in_two_rows_is_decoded_once_and_both_have_memory_of_their_own(f
     same = frames.__getitems__([int(first[1]) - 1, int(first[1]) + inside])
     assert same[0]["index"] == same[1]["index"]
     assert [item["row"] for item in same] == [0, 1]
-    assert [item["label"] for item in same] == [1, 0]  # run, jump: classes are sorted
+    assert [item["label"] for item in same] == [*map(rows.classes["label"].index, ("run", "jump"))]
     same[0]["frame"].zero_()
     expected = torch.from_numpy(plain.frames[0][same[1]["index"]]).movedim(-1, 0)
     assert torch.equal(same[1]["frame"], expected)
 
 
-def test_clips_lie_in_their_rows_and_say_what_the_manifest_says(manifest, store, plain):
-    with VideoDataset(manifest, clip_len=4, stride=2, size=SIZE, store=store) as clips:
-        assert len(clips) == 5
-        for row, item in enumerate(map(clips.__getitem__, range(5))):
-            number, start, end, name, weight, group = SEGMENTS[row]
-            assert (item["row"], item["video"]) == (row, number)
-            assert manifest.classes["label"][item["label"]] == name
-            assert (item["weight"], item["group"]) == (weight, group)
-            assert item["pts_seconds"].min() >= float(start or 0) - 1e-9
-            assert item["pts_seconds"].max() < float(end or 100)
-            expected = torch.from_numpy(plain.frames[number][item["index"].numpy()])
-            assert torch.equal(item["frames"], expected.movedim(-1, 1))
-        (batch,) = DataLoader(clips, batch_size=5)
-        assert batch["label"].tolist() == [1, 0, 1, 2, 1]
-        assert batch["group"] == ["x", "x", "y", "", ""]
+def test_clips_lie_in_their_rows_and_say_what_the_manifest_says(rows, clips, plain):
+    dataset = clips(stride=2)
+    assert len(dataset) == 5
+    for row, item in enumerate(map(dataset.__getitem__, range(5))):
+        number, start, end, name, weight, group = SEGMENTS[ROWS[row]]
+        assert (item["row"], item["video"]) == (row, number)
+        assert rows.classes["label"][item["label"]] == name
+        assert (item["weight"], item["group"]) == (weight, group)
+        assert item["pts_seconds"].min() >= float(start or 0) - 1e-9
+        assert item["pts_seconds"].max() < float(end or 100)
+        expected = torch.from_numpy(plain.frames[number][item["index"].numpy()])
+        assert torch.equal(item["frames"], expected.movedim(-1, 1))
+    (batch,) = DataLoader(dataset, batch_size=5)
+    names = [rows.classes["label"][label] for label in batch["label"]]
+    assert names == ["run", "jump", "run", "sit", "run"]
+    assert batch["group"] == ["x", "x", "y", "", ""]
 
 
-def test_clips_that_begin_at_the_start_are_the_loaders(manifest, store):
-    clips = UniformClips(num_clips=1, num_frames=3)
-    with (
-        ClipLoader(
-            manifest, clips=clips, batch_size=5, size=SIZE, store=store, workers=1
-        ) as loader,
-        VideoDataset(manifest, 3, 1, size=SIZE, store=store, start=0) as dataset,
-    ):
-        batch = next(iter(loader))
-        first = batch.index[:, 0] - torch.tensor([each["index"][0] for each in dataset])
-        shifted = [
-            VideoDataset(manifest.subset([row]), 3, 1, size=SIZE, store=store, start=int(shift))
-            for row, shift in enumerate(first)
-        ]
-        for row, one in enumerate(shifted):
-            with one:
-                assert torch.equal(one[0]["frames"], batch.frames[row])
-                assert one[0]["index"].tolist() == batch.index[row].tolist()
+def test_clips_that_begin_at_the_start_are_the_loaders(rows, loader, clips):
+    sampler = UniformClips(num_clips=1, num_frames=3)
+    of_three = partial(clips, clip_len=3, stride=1)
+    [batch] = loader("clips", rows, clips=sampler, batch_size=5)
+    first = batch.index[:, 0] - torch.tensor([each["index"][0] for each in of_three(start=0)])
+    for row, shift in enumerate(first):
+        one = of_three(rows.subset([row]), start=int(shift))
+        assert torch.equal(one[0]["frames"], batch.frames[row])
+        assert one[0]["index"].tolist() == batch.index[row].tolist()
 
 
-def test_transforms_see_what_the_manifest_says(manifest, store):
+def test_transforms_see_what_the_manifest_says(rows, loader, clips):
     def labelled(frames, sample):
         return frames[..., :1, :1].float() * 0 + sample["label"] + 10 * sample["row"]
 
+    labels = [rows.classes["label"].index(SEGMENTS[row][3]) for row in ROWS]
     transform = WithSample(labelled)
-    with FrameDataset(manifest, SIZE, transform, store=store) as frames:
-        start = frames.population.video_start
-        assert [float(frames[int(at)]["frame"].max()) for at in start[:4]] == [1, 10, 21, 32]
-    with VideoDataset(
-        manifest, 2, 1, transform, size=SIZE, store=store, boundary="repeat_last"
-    ) as clips:
-        assert float(clips[3]["frames"].max()) == 32
+    frames = loader("frame items", rows, transform=transform)
+    starts = frames.population.video_start[:4]
+    shown = [float(frames[int(at)]["frame"].max()) for at in starts]
+    assert shown == [10 * row + labels[row] for row in range(4)]
+    dataset = clips(clip_len=2, stride=1, transform=transform, boundary="repeat_last")
+    assert float(dataset[3]["frames"].max()) == 30 + labels[3]
 
 
-def test_chance_follows_from_the_row(manifest, store):
-    flip = v2.RandomHorizontalFlip()
+def test_chance_follows_from_the_row(clips):
     made = []
     for _ in range(2):
-        with VideoDataset(manifest, 2, 1, flip, size=SIZE, store=store) as clips:
-            clips.set_epoch(3)
-            made.append([clips[row]["frames"] for row in (4, 1, 0)])
+        dataset = clips(clip_len=2, stride=1, transform=v2.RandomHorizontalFlip())
+        dataset.set_epoch(3)
+        made.append([dataset[row]["frames"] for row in (4, 1, 0)])
     assert all(map(torch.equal, *made))
 
 
-def test_rows_that_cannot_be_are_named_or_left_out(videos, store):
-    rows = [
+def test_rows_that_cannot_be_are_named_or_left_out(videos, loader, clips, refused, rows, frames):
+    named = [
         {"path": videos[0], "label": 1},
         {"path": "gone.mp4", "label": 2},
         {"path": videos[0], "label": 3, "start_seconds": 99},
         {"path": videos[1], "label": 4},
     ]
-    manifest = Manifest.of_rows(rows, name="mine")
+    mine = Manifest.of_rows(named, name="mine")
+    skipping = loader("frame items", mine, on_error="skip")
+    assert [str(each.source)[-8:] for each in skipping.left_out] == ["gone.mp4", "eo-0.mp4"]
+    sampler = EpochSampler(skipping, Uniform(over=(0, 9, 9, 1)))
+    assert [skipping[place]["row"] for place in islice(sampler, 5)] == [3] * 5
+    dataset = clips(mine, clip_len=2, on_error="skip")
+    assert [item["label"] for item in map(dataset.__getitem__, range(len(dataset)))] == [1, 4]
     with pytest.raises(MediaError, match=r"gone\.mp4"):
-        FrameDataset(manifest, SIZE, store=store)
-    with pytest.raises(MediaError, match="row 2 of mine is of 99 s"):
-        VideoDataset(manifest.subset([0, 2, 3]), store=store)
-    with FrameDataset(manifest, SIZE, store=store, on_error="skip") as frames:
-        assert [str(each.source)[-8:] for each in frames.left_out] == ["gone.mp4", "eo-0.mp4"]
-        sampling = Uniform(over=(0, 9, 9, 1))
-        rows = [frames[place]["row"] for place in islice(EpochSampler(frames, sampling), 5)]
-        assert rows == [3] * 5
-    with VideoDataset(manifest, 2, size=SIZE, store=store, on_error="skip") as clips:
-        assert [item["label"] for item in map(clips.__getitem__, range(len(clips)))] == [1, 4]
+        loader("frame items", mine)
+    odd = Manifest.of_rows([{"path": videos[0], "frame": 3}])
+    other = loader("frame items", rows.subset([0, 1, 2, 3]))
+    state = EpochSampler(frames).state_dict()
+    calls = {
+        "a row behind the end": lambda: clips(mine.subset([0, 2, 3])),
+        "a row that is too short": lambda: clips(rows.subset([0, 2]), clip_len=16, stride=2),
+        "a column that a frame has": lambda: loader("frame items", odd),
+        "a state of other rows": lambda: EpochSampler(other).load_state_dict(state),
+    }
+    refused("row_datasets", calls)
 
 
-def test_a_row_that_is_too_short_for_its_clip_is_named(manifest, store):
-    with pytest.raises(ConfigError, match=r"no clip of line 2 of .*rows\.csv \(.*video-0\.mp4\)"):
-        VideoDataset(manifest.subset([0, 2]), 16, 2, store=store)
-
-
-def test_a_column_that_a_frame_has_is_refused(videos, store):
-    manifest = Manifest.of_rows([{"path": videos[0], "frame": 3}])
-    with pytest.raises(ConfigError, match=r"column 'frame'.*rename it"):
-        FrameDataset(manifest, store=store)
-
-
-def test_without_a_manifest_the_row_is_the_video(videos, store):
-    with FrameDataset(videos, SIZE, store=store) as frames:
-        assert frames[41]["row"] == frames[41]["video"] == 1
-    with VideoDataset(["gone.mp4", *videos], 2, store=store, on_error="skip") as clips:
-        assert clips[0]["row"] == clips[0]["video"] == 1
+def test_without_a_manifest_the_row_is_the_video(videos, loader, clips):
+    assert loader("frame items")[41]["row"] == loader("frame items")[41]["video"] == 1
+    item = clips(["gone.mp4", *videos], clip_len=2, on_error="skip")[0]
+    assert item["row"] == item["video"] == 1

@@ -1,6 +1,5 @@
 """Rows of a manifest are sampled as videos are: exactly, resumable, with what is said of them."""
 
-import csv
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -10,50 +9,14 @@ import pytest
 import torch
 from PIL import Image
 
-from headrace import Around, ClipLoader, FrameLoader, Manifest, RandomClips, SpreadClips
-from headrace.errors import ConfigError, MediaError
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.clips import UniformClips
+from headrace import Around, Bursts, ImageSequence, Manifest, RandomClips, SpreadClips, UniformClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.row_set import RowSet
-from headrace.training.video_set import VideoSet
-from headrace.video.image_sequence import ImageSequence
-from training.videos import SIZE, contents
+from headrace.training.video_set import VideoSet, population_for
+from training.videos import SEGMENTS, contents, epochs, samples
 
 pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.LeftOutWarning")
-
-SEGMENTS = [
-    # video, from, to, label, weight, group
-    (0, 0.2, 0.9, "run", 1, "x"),
-    (0, 0.5, 1.2, "jump", 2, "x"),
-    (1, "", "", "run", 1, "y"),
-    (2, 0.4, "", "sit", 4, ""),
-    (0, 0.49, 0.51, "blink", 1, ""),
-    (3, "", 0.5, "run", 0, ""),
-]
-
-
-@pytest.fixture(scope="module")
-def manifest(videos, tmp_path_factory):
-    path = tmp_path_factory.mktemp("rows") / "rows.csv"
-    with path.open("w", newline="") as file:
-        out = csv.writer(file)
-        out.writerow(["path", "start_seconds", "end_seconds", "label", "weight", "group"])
-        out.writerows([videos[video], *rest] for video, *rest in SEGMENTS)
-    return Manifest.read(path)
-
-
-@pytest.fixture
-def options(store):
-    return {"batch_size": 4, "size": SIZE, "store": store, "workers": 2}
-
-
-def facts(batches):
-    """All that must be equal, with rows and what is said of them."""
-    said = [(b.row.tolist(), b.is_pad.tolist(), b.label.tolist(), b.group) for b in batches]
-    return list(zip(contents(batches), said, strict=True))
-
 
 SAMPLERS = [
     InOrder(),
@@ -66,58 +29,63 @@ SAMPLERS = [
     UniformClips(num_clips=2, num_frames=4, fps=12.5, boundary="pad"),
     SpreadClips(num_segments=4),
 ]
+ONE = UniformClips(num_clips=1, num_frames=1)
 
 
-def loader_for(sampler):
-    if sampler.traits.num_frames is None:
-        return partial(FrameLoader, sampling=sampler)
-    return partial(ClipLoader, clips=sampler)
+def facts(batches):
+    """Return all that must be equal, with rows and what is said of them."""
+    said = [(b.row.tolist(), b.is_pad.tolist(), b.label.tolist(), b.group) for b in batches]
+    return list(zip(contents(batches), said, strict=True))
+
+
+@pytest.fixture
+def opened(loader):
+    """Return `opened(files, sampler, **options)`: the loader that takes such a sampler."""
+
+    def open_loader(files, sampler, **options):
+        is_of_frames = sampler.traits.num_frames is None
+        door, name = ("frames", "sampling") if is_of_frames else ("clips", "clips")
+        return loader(door, files, **{name: sampler, "batch_size": 4, **options})
+
+    return open_loader
+
+
+@pytest.fixture
+def clips(loader):
+    return partial(loader, "clips", batch_size=4)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
-def test_every_frame_is_of_its_row_and_equals_a_plain_decode(manifest, plain, options, sampler):
-    with loader_for(sampler)(manifest, **options) as loader:
-        batches = list(loader)
-    for batch in batches:
-        assert torch.equal(batch.frames, plain.of(batch))
-        for row, video, label, times in zip(
-            batch.row.tolist(), batch.video.tolist(), batch.label, batch.pts_seconds, strict=True
-        ):
-            number, start, end, name, _, _ = SEGMENTS[row]
-            assert video == number == manifest.video[row]
-            assert manifest.classes["label"][label] == name
-            assert times.min() >= float(start or 0) - 1e-9
-            assert times.max() < float(end or 100)
+def test_every_frame_is_of_its_row_and_equals_a_plain_decode(manifest, plain, opened, sampler):
+    batches = list(opened(manifest, sampler))
+    assert all(torch.equal(batch.frames, plain.of(batch)) for batch in batches)
+    for row, video, label, seconds in samples(batches, "row", "video", "label", "pts_seconds"):
+        number, start, end, name, _, _ = SEGMENTS[row]
+        assert video == number == manifest.video[row]
+        assert manifest.classes["label"][label] == name
+        assert np.min(seconds) >= float(start or 0) - 1e-9
+        assert np.max(seconds) < float(end or 100)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 def test_rows_are_the_same_whatever_the_plan_and_are_resumed_to_the_sample(
-    manifest, options, sampler
+    manifest, opened, sampler
 ):
-    def opened(**more):
-        return loader_for(sampler)(manifest, **{**options, **more})
-
-    options = {**options, "batch_size": 3}
-    with opened() as loader:
-        whole = facts([batch for _ in range(2) for batch in loader])
-    with opened(lookahead=1, workers=1) as naive:
-        assert facts([batch for _ in range(2) for batch in naive]) == whole
-    with opened() as begun:
-        seen = facts(list(islice(begun, 1)))
-        state = begun.state_dict()
-    with opened(workers=1) as resumed:
-        resumed.load_state_dict(state)
-        epochs = 2 if begun.epoch == resumed.epoch else 1
-        assert seen + facts([batch for _ in range(epochs) for batch in resumed]) == whole
+    of_rows = partial(opened, manifest, sampler, batch_size=3)
+    whole = facts(epochs(of_rows()))
+    assert facts(epochs(of_rows(lookahead=1, workers=1))) == whole
+    begun, resumed = of_rows(), of_rows(workers=1)
+    seen = facts(list(islice(begun, 1)))
+    resumed.load_state_dict(begun.state_dict())
+    assert seen + facts(epochs(resumed, 2 - resumed.epoch)) == whole
 
 
-def test_a_frame_in_two_rows_is_decoded_once(videos, options):
+def test_a_frame_in_two_rows_is_decoded_once(videos, loader):
     rows = [{"path": videos[1], "start_seconds": k / 100} for k in range(10)]
-    options = {**options, "persistent": False, "lookahead": 1000}
-    with FrameLoader(Manifest.of_rows(rows), sampling=InOrder(), **options) as loader:
-        delivered = sum(len(batch) for batch in loader)
-        assert loader.statistics.frames_decoded == 25
-    assert delivered == 25 + sum(25 - -(-30 * k // 100) for k in range(1, 10))
+    options = {"sampling": InOrder(), "persistent": False, "lookahead": 1000}
+    each = loader(files=Manifest.of_rows(rows), **options)
+    assert sum(map(len, each)) == 25 + sum(25 - -(-30 * k // 100) for k in range(1, 10))
+    assert each.statistics.frames_decoded == 25
 
 
 def test_weights_and_balance_are_those_of_the_rows(manifest, store):
@@ -137,182 +105,169 @@ def test_weights_and_balance_are_those_of_the_rows(manifest, store):
     assert np.abs(per_class - 0.25).max() < 0.05
 
 
-def test_rows_that_are_too_short_are_skipped_and_told(manifest, options):
-    clips = RandomClips(num_frames=5, fps=10, boundary="skip")
-    with ClipLoader(manifest, clips=clips, **{**options, "batch_size": 1}) as loader:
-        assert loader.too_short == (4,)
-        assert sorted(int(batch.row) for batch in loader) == [0, 1, 2, 3, 5]
-    with pytest.raises(ConfigError, match=r"line 6 of .*rows\.csv \(.*video-0\.mp4\) shows 0\.0"):
-        ClipLoader(manifest, clips=RandomClips(num_frames=5, fps=10), **options)
+def test_rows_and_videos_that_are_too_short_are_skipped_and_told(manifest, videos, clips):
+    rows = RandomClips(num_frames=5, fps=10, boundary="skip")
+    whole = RandomClips(num_frames=26, boundary="skip")
+    for files, sampler, short in ((manifest, rows, (4,)), (videos, whole, (1, 3))):
+        each = clips(files, clips=sampler, batch_size=1)
+        assert each.too_short == short
+        came = sorted(samples(each, "row", "video"))
+        number = len(SEGMENTS) if files is manifest else len(videos)
+        assert [row for row, _ in came] == [row for row in range(number) if row not in short]
+        assert files is manifest or all(row == video for row, video in came)
 
 
-def test_videos_that_are_too_short_are_skipped_and_told(videos, options):
-    clips = RandomClips(num_frames=26, boundary="skip")
-    with ClipLoader(videos, clips=clips, **{**options, "batch_size": 1}) as loader:
-        assert loader.too_short == (1, 3)
-        batches = list(loader)
-    assert sorted(int(batch.row) for batch in batches) == [0, 2]
-    assert all(torch.equal(batch.row, batch.video) for batch in batches)
-
-
-def test_padded_frames_are_marked_in_the_batch(videos, plain, options):
-    clips = UniformClips(num_clips=1, num_frames=20, boundary="pad")
-    with ClipLoader(videos, clips=clips, **options) as loader:
-        (batch,) = loader
+def test_padded_frames_are_marked_in_the_batch(loader, plain, clips):
+    (batch,) = clips(clips=UniformClips(num_clips=1, num_frames=20, boundary="pad"))
     assert batch.is_pad.sum(1).tolist() == [0, 0, 0, 2]
     assert batch.index[3].tolist() == [*range(18), 17, 17]
     assert torch.equal(batch.frames, plain.of(batch))
-    with FrameLoader(videos, **options) as loader:
-        assert not next(iter(loader)).is_pad.any()
+    assert not next(iter(loader())).is_pad.any()
 
 
-def test_a_row_in_whose_time_nothing_begins_is_named_or_left_out(videos, options):
+def test_rows_that_cannot_be_used_are_left_out_with_their_weights(videos, loader, clips):
+    rows = [{"path": "gone.mp4", "weight": 9}, {"path": videos[1], "weight": 1}]
+    rows += [{"path": videos[0], "weight": 3}]
+    manifest = Manifest.of_rows(rows)
+    weighed = RandomClips(num_frames=2, weights=manifest.weights)
+    each = clips(manifest, clips=weighed, batch_size=1, on_error="skip")
+    came = [row for (row,) in samples(epochs(each, 20), "row")]
+    assert [left.source for left in each.left_out] == ["gone.mp4"]
+    assert set(came) == {1, 2}
+    assert 20 <= came.count(2) <= 40
+    each = loader(files=late(videos), sampling=InOrder(), on_error="skip")
+    assert {label for (label,) in samples(each, "label")} == {1, 3}
+    assert [str(left)[:5] for left in each.left_out] == ["row 1"]
+
+
+def late(videos):
+    """Rows the second of which begins behind the end of its video."""
     rows = [
         {"path": videos[0], "label": 1},
         {"path": videos[0], "label": 2, "start_seconds": 99},
         {"path": videos[1], "label": 3},
     ]
-    manifest = Manifest.of_rows(rows, name="mine")
-    message = r"row 1 of mine is of 99 s to its end of .*video-0\.mp4, in which no frame begins"
-    with pytest.raises(MediaError, match=message):
-        FrameLoader(manifest, **options)
-    with FrameLoader(manifest, sampling=InOrder(), on_error="skip", **options) as loader:
-        assert {int(each) for batch in loader for each in batch.label} == {1, 3}
-        assert [str(each)[:5] for each in loader.left_out] == ["row 1"]
-    with pytest.raises(ConfigError, match="no row of mine has a frame to sample; the first: row"):
-        FrameLoader(manifest.subset([1]), on_error="skip", **options)
+    return Manifest.of_rows(rows, name="mine")
 
 
-def test_a_substitute_comes_with_its_own_row_and_label(videos, options, tmp_path):
+def test_a_substitute_comes_with_its_own_row_and_label(videos, loader, tmp_path):
     bad = tmp_path / "bad.mp4"
     content = bytearray(videos[0].read_bytes())
     content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
     bad.write_bytes(content)
     rows = [{"path": bad, "label": "bad"}, {"path": videos[1], "label": "good"}]
-    with FrameLoader(Manifest.of_rows(rows), on_error="skip", **options) as loader:
-        batches = list(loader)
-        assert loader.statistics.samples_substituted or loader.left_out
-    for batch in batches:
-        assert torch.equal(batch.row, batch.video)
-        assert torch.equal(batch.row, batch.label)
+    each = loader(files=Manifest.of_rows(rows), on_error="skip")
+    came = list(samples(each, "row", "video", "label"))
+    assert came
+    assert all(row == video == label for row, video, label in came)
+    assert each.statistics.samples_substituted or each.left_out
 
 
-def test_rows_of_videos_that_cannot_be_opened_are_left_out_with_their_weights(videos, options):
-    rows = [{"path": "gone.mp4", "weight": 9}, {"path": videos[1], "weight": 1}]
-    rows += [{"path": videos[0], "weight": 3}]
-    manifest = Manifest.of_rows(rows)
-    clips = RandomClips(num_frames=2, weights=manifest.weights)
-    options = {**options, "batch_size": 1, "on_error": "skip"}
-    with ClipLoader(manifest, clips=clips, **options) as loader:
-        came = [int(batch.row) for _ in range(20) for batch in loader]
-        assert [each.source for each in loader.left_out] == ["gone.mp4"]
-    assert set(came) == {1, 2}
-    assert 20 <= came.count(2) <= 40
+def test_ranks_share_the_rows_and_fewer_rows_than_a_batch_are_one(manifest, clips):
+    came = [
+        row
+        for rank in range(2)
+        for row in samples(clips(manifest, clips=ONE, rank=rank, num_replicas=2), "row")
+    ]
+    assert sorted(came) == [(row,) for row in range(6)]
+    rows = list(samples(clips(manifest, clips=ONE), "row"))
+    [batch] = clips(manifest, clips=ONE, batch_size=64)
+    assert list(samples(batch, "row")) == rows
 
 
-def test_a_state_of_other_rows_is_refused(manifest, options):
-    with FrameLoader(manifest, **options) as loader:
-        state = loader.state_dict()
-    with (
-        FrameLoader(manifest.subset([0, 1, 2, 3, 5]), **options) as other,
-        pytest.raises(ConfigError, match=r"checksum .* same videos and rows"),
-    ):
-        other.load_state_dict(state)
-
-
-def test_ranks_share_the_rows(manifest, options):
-    clips = UniformClips(num_clips=1, num_frames=1)
-    options = {**options, "batch_size": 1, "num_replicas": 2}
-    came = []
-    for rank in range(2):
-        with ClipLoader(manifest, clips=clips, rank=rank, **options) as loader:
-            came += [int(batch.row) for batch in loader]
-    assert sorted(came) == list(range(6))
-
-
-def test_a_manifest_is_for_loaders_and_datasets(manifest, store):
-    with pytest.raises(ConfigError, match=r"loaders and datasets of frames .* manifest\.videos"):
-        VideoSet.open(manifest, store=store)
-
-
-def test_a_column_that_is_not_there_is_an_attribute_error(videos, options):
-    with FrameLoader(videos, **options) as loader:
-        batch = next(iter(loader))
-    with pytest.raises(AttributeError, match=r"a Batch has .*no 'label'"):
-        _ = batch.label
-
-
-def test_a_time_that_was_written_as_a_decimal_is_that_of_its_frame(videos, options):
+def test_a_time_that_was_written_as_a_decimal_is_that_of_its_frame(videos, loader):
     rows = [{"path": videos[1], "start_seconds": n / 30, "end_seconds": 0.8} for n in range(24)]
-    with FrameLoader(Manifest.of_rows(rows), sampling=InOrder(stride=99), **options) as loader:
-        first = [int(index) for batch in loader for index in batch.index]
-    assert first == list(range(24))
+    first = samples(loader(files=Manifest.of_rows(rows), sampling=InOrder(stride=99)), "index")
+    assert [index for (index,) in first] == list(range(24))
 
 
-def test_weights_by_path_are_those_of_all_rows_of_a_video(manifest, videos, options):
+def test_weights_by_path_are_those_of_all_rows_of_a_video(manifest, videos, opened):
     weights = {videos[0]: 1, videos[1]: 0, str(videos[2]): 6, videos[3]: 0}
     by_row = [weights.get(path, weights.get(str(path))) for path in manifest.videos]
     in_order = [by_row[video] for video in manifest.video]
-    for by_path, by_place in (
-        (RandomClips(num_frames=1, weights=weights), RandomClips(num_frames=1, weights=in_order)),
-        (
-            SpreadClips(num_segments=2, weights=weights),
-            SpreadClips(num_segments=2, weights=in_order),
-        ),
+    for kind in (
+        partial(RandomClips, num_frames=1),
+        partial(SpreadClips, num_segments=2),
+        lambda weights: Uniform(over=weights),
     ):
-        with (
-            ClipLoader(manifest, clips=by_path, **options) as one,
-            ClipLoader(manifest, clips=by_place, **options) as other,
-        ):
-            assert facts(one) == facts(other)
-    by_path, by_place = Uniform(over=weights), Uniform(over=in_order)
-    with (
-        FrameLoader(manifest, sampling=by_path, **options) as one,
-        FrameLoader(manifest, sampling=by_place, **options) as other,
-    ):
-        assert facts(one) == facts(other)
+        by_path, by_place = (opened(manifest, kind(weights=each)) for each in (weights, in_order))
+        assert facts(by_path) == facts(by_place)
 
 
-def test_rows_may_be_of_pictures_in_place_of_files(tmp_path, videos, store):
+def test_rows_may_be_of_pictures_in_place_of_files(tmp_path, videos, loader):
     for number in range(6):
         Image.new("RGB", (16, 16), (40 * number,) * 3).save(tmp_path / f"{number}.png")
-    pictures = ImageSequence("%d.png", rate=10)
-    rows = [
-        {"path": pictures, "label": "a", "start_seconds": 0.2},
-        {"path": videos[0], "label": "b"},
-    ]
-    manifest = Manifest.of_rows(rows, folder=tmp_path)
+    pictures = {"path": ImageSequence("%d.png", rate=10), "label": "a", "start_seconds": 0.2}
+    manifest = Manifest.of_rows([pictures, {"path": videos[0], "label": "b"}], folder=tmp_path)
     assert {str(each) for each in manifest.split(0.5)[0].videos} <= set(map(str, manifest.videos))
     sampling = Uniform(over={ImageSequence(tmp_path / "%d.png", rate=10): 1, videos[0]: 0})
-    with FrameLoader(
-        manifest, sampling=sampling, batch_size=20, size=(8, 8), store=store
-    ) as loader:
-        batch = next(iter(loader))
+    batch = next(iter(loader(files=manifest, sampling=sampling, batch_size=20, size=(8, 8))))
     assert set(batch.row.tolist()) == {0}
     assert set(batch.index.tolist()) == {2, 3, 4, 5}
     assert batch.frames[:, 0, 0, 0].tolist() == (40 * batch.index).tolist()
 
 
 def test_rows_that_follow_each_other_are_cut_where_times_were_rounded_to_milliseconds(
-    tmp_path, store
+    tmp_path, loader
 ):
-    video = write_clip(
-        tmp_path / "clip", SynthClip(container="mkv", num_frames=60, frame_rate=Fraction(60))
-    )
+    clip = SynthClip(container="mkv", num_frames=60, frame_rate=Fraction(60))
+    video = write_clip(tmp_path / "clip", clip)
     for cut in range(1, 60):
         written = f"{cut / 60:.6f}"
         rows = [{"path": video, "end_seconds": written}, {"path": video, "start_seconds": written}]
-        with FrameLoader(
-            Manifest.of_rows(rows), sampling=InOrder(), batch_size=60, size=(8, 8), store=store
-        ) as loader:
-            batch = next(iter(loader))
+        options = {"sampling": InOrder(), "batch_size": 60, "size": (8, 8)}
+        batch = next(iter(loader(files=Manifest.of_rows(rows), **options)))
         assert batch.index.tolist() == list(range(60))
         assert batch.row.tolist() == [0] * cut + [1] * (60 - cut)
 
 
-def test_fewer_rows_than_a_batch_are_one(manifest, options):
-    with ClipLoader(manifest, clips=UniformClips(num_clips=1, num_frames=1), **options) as each:
-        rows = [row for batch in each for row in batch.row.tolist()]
-    options["batch_size"] = 64
-    with ClipLoader(manifest, clips=UniformClips(num_clips=1, num_frames=1), **options) as each:
-        assert [batch.row.tolist() for batch in each] == [rows]
+@pytest.fixture
+def adapted(loader, videos, store, tmp_path):
+    """Return a function: a sampler adapted to four videos behind one that cannot be opened."""
+    (tmp_path / "text.mp4").write_text("this is no video")
+    opened = VideoSet.open([tmp_path / "text.mp4", *videos], skip_bad=True, store=store)
+    return lambda sampler, seed=None: opened.adapted(
+        sampler, opened.use(seed=seed, batch_size=1, ranks=1)
+    )
+
+
+def test_a_sampler_is_adapted_to_the_videos_that_were_opened(adapted, videos, store):
+    clips, wrapped = RandomClips(num_frames=3), RandomClips(num_frames=99, boundary="wrap")
+    assert adapted(Uniform(), 7) == Uniform(seed=7)
+    assert adapted(Uniform(seed=3)) == adapted(Uniform(seed=3), 3) == Uniform(seed=3)
+    assert adapted(clips, 7) == RandomClips(num_frames=3, seed=7)
+    assert adapted(InOrder(), 7) == InOrder()
+    assert adapted(wrapped, 0) == wrapped  # fits every video
+    for kind in (Uniform, Permutation):
+        assert adapted(kind(over=(9.0, 1.0, 2.0, 3.0, 4.0))) == kind(over=(1.0, 2.0, 3.0, 4.0))
+    opened = VideoSet.open(videos, store=store)
+    assert population_for(Permutation().traits, opened).shown_until is None
+    timed = population_for(Permutation(over="seconds").traits, opened)
+    assert timed.shown_until is not None
+    assert np.array_equal(timed.video_start, opened.population.video_start)
+
+
+def test_what_cannot_be_sampled_is_refused(
+    manifest, videos, store, loader, clips, adapted, refused
+):
+    too_long = RandomClips(num_frames=5, fps=10)
+    address = "https://u:pass@h/a.mp4"
+
+    def of_others():
+        state = loader(files=manifest).state_dict()
+        loader(files=manifest.subset([0, 1, 2, 3, 5])).load_state_dict(state)
+
+    calls = {
+        "a row that is too short": lambda: clips(manifest, clips=too_long),
+        "a row in whose time nothing begins": lambda: loader(files=late(videos)),
+        "no row that is left": lambda: loader(files=late(videos).subset([1]), on_error="skip"),
+        "a state of other rows": of_others,
+        "a manifest for videos": lambda: VideoSet.open(manifest, store=store),
+        "a video that is too short": lambda: adapted(RandomClips(num_frames=19)),
+        "a video that is too short for even clips": lambda: adapted(
+            UniformClips(num_clips=2, num_frames=19)
+        ),
+        "an address": lambda: VideoSet.open(address, skip_bad=True, store=store),
+        "a list of an address": lambda: VideoSet.open([address], skip_bad=True, store=store),
+    }
+    refused("rows", calls)

@@ -7,12 +7,9 @@ from dataclasses import fields
 import av
 import pytest
 
-from headrace.decode.open import open_index
-from headrace.sampling.frames import InOrder
-from headrace.testing.synth import write_clip
-from headrace.training.loader import FrameLoader
-from headrace.training.statistics import LoaderStatistics
-from training.videos import CLIPS, SIZE, open_videos
+from headrace import InOrder, LoaderStatistics, open_index
+from headrace.testing.synth import SynthClip, write_clip
+from training.videos import CLIPS, open_videos
 
 H264 = slice(2)
 """The videos that are read packet by packet, without a look at the next."""
@@ -33,10 +30,9 @@ class TickingClock:
 
 
 @pytest.fixture
-def loader(opens, videos, store):
-    asked = {"batch_size": 10, "size": SIZE, "store": store, "workers": 1, "sampling": InOrder()}
-    asked["persistent"] = False
-    return lambda videos=videos, **more: opens(FrameLoader, videos, **{**asked, **more})
+def loader(opener, videos):
+    asked = {"workers": 1, "sampling": InOrder(), "persistent": False}
+    return lambda videos=videos, **more: opener("frames", videos, **{**asked, **more})
 
 
 def test_waiting_for_a_batch_counts_and_what_is_done_with_it_does_not(loader):
@@ -90,6 +86,17 @@ def test_no_more_files_are_open_than_allowed_and_one_for_each_worker(
     assert max(counts) <= 2 + workers
     assert counts[-1] == 2
     assert not open_videos(tmp_path)
+
+
+def test_a_loader_with_room_for_one_file_opens_them_again_and_again(opener, tmp_path):
+    videos = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=12)) for k in range(3)]
+    opens = {}
+    for budget in ("1MiB", "64MiB"):
+        options = {"batch_size": 6, "size": (16, 16), "memory_budget": budget}
+        each = opener("frames", videos, lookahead=1, workers=1, **options)
+        list(each)
+        opens[budget] = each.statistics.opens
+    assert opens["1MiB"] > opens["64MiB"] == 3
 
 
 def test_what_was_not_delivered_has_no_amplification():

@@ -1,7 +1,6 @@
 """Chance of transforms: one draw for each sample, that follows from its place in training alone."""
 
 import random
-from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -10,14 +9,7 @@ import torch
 from torch.utils.data import DataLoader, Subset
 from torchvision.transforms import v2
 
-from headrace.errors import ConfigError
-from headrace.sampling.clips import RandomClips
-from headrace.sampling.frames import Permutation, Uniform
-from headrace.training.clip_loader import ClipLoader
-from headrace.training.datasets import FrameDataset, VideoDataset
-from headrace.training.epoch_sampler import EpochSampler
-from headrace.training.loader import FrameLoader
-from headrace.training.transforms import WithSample
+from headrace import ConfigError, EpochSampler, Permutation, Uniform, WithSample
 from training.videos import SIZE, contents
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -25,47 +17,27 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 FLIP = v2.RandomHorizontalFlip()
 
 
-@pytest.fixture
-def loader(opens, videos, store):
-    return partial(opens, FrameLoader, videos, batch_size=10, size=SIZE, store=store, workers=1)
-
-
 def draws(frames):
     """Put one draw of each generator in place of the pixels."""
     return torch.tensor([float(torch.rand(())), random.random(), float(np.random.rand())])
 
 
-def test_each_frame_of_a_batch_is_flipped_or_not(loader, plain):
+def is_flipped(found, was) -> bool:
+    """Return whether a picture is another's mirror image; it must be that or the same."""
+    assert torch.equal(found, was) or torch.equal(found, was.flip(-1))
+    return not torch.equal(found, was)
+
+
+def test_each_sample_of_a_batch_is_flipped_or_not_and_a_batch_as_one(loader, plain):
     flipped = []
     for batch in loader(transform=FLIP):
-        for frame, was in zip(batch.frames, plain.of(batch), strict=True):
-            assert torch.equal(frame, was) or torch.equal(frame, was.flip(-1))
-            flipped.append(not torch.equal(frame, was))
+        flipped += map(is_flipped, batch.frames, plain.of(batch))
         assert batch.frames.stride(1) == 1  # colour stays innermost
     assert 20 < sum(flipped) < 93
-
-
-def test_a_batch_transform_draws_once_for_all(loader, plain):
-    flipped = set()
-    for batch in loader(batch_transform=FLIP):
-        was = plain.of(batch)
-        assert torch.equal(batch.frames, was) or torch.equal(batch.frames, was.flip(-1))
-        flipped.add(torch.equal(batch.frames, was))
-    assert flipped == {True, False}
-
-
-def test_a_clip_is_transformed_as_one(videos, store, plain):
-    with ClipLoader(
-        videos,
-        batch_size=4,
-        clips=RandomClips(num_frames=5),
-        size=SIZE,
-        store=store,
-        transform=FLIP,
-    ) as clips:
-        for batch in clips:
-            for clip, was in zip(batch.frames, plain.of(batch), strict=True):
-                assert torch.equal(clip, was) or torch.equal(clip, was.flip(-1))
+    batches = list(loader(batch_transform=FLIP))
+    assert {is_flipped(batch.frames, plain.of(batch)) for batch in batches} == {True, False}
+    for batch in loader("clips", transform=FLIP):
+        assert len([*map(is_flipped, batch.frames, plain.of(batch))]) == len(batch)
 
 
 def test_chance_is_the_same_with_any_workers_batch_size_and_after_resuming(loader):
@@ -130,57 +102,56 @@ def test_no_transform_costs_no_copy(loader):
     assert contents(plain) == contents(same)
 
 
+@pytest.fixture
+def drawing(loader):
+    return loader("frame items", transform=draws)
+
+
 @pytest.mark.parametrize("workers", [0, 2])
-def test_items_of_a_dataset_draw_alike_in_any_process(videos, store, workers):
-    def drawn(data, **how):
-        return torch.cat([batch["frame"] for batch in DataLoader(data, batch_size=9, **how)])
+def test_items_of_a_dataset_draw_alike_in_any_process(drawing, workers):
+    def drawn(sampler, workers=0):
+        batches = DataLoader(drawing, batch_size=9, sampler=sampler, num_workers=workers)
+        return torch.cat([batch["frame"] for batch in batches])
 
-    with FrameDataset(videos, SIZE, draws, store=store) as frames:
-        sampler = EpochSampler(frames, Permutation())
-        first = drawn(frames, sampler=sampler, num_workers=workers)
-        second = drawn(frames, sampler=sampler, num_workers=workers)
-        assert not torch.isin(second, first).any()
-        again = EpochSampler(frames, Permutation())
-        assert torch.equal(drawn(frames, sampler=again), first)
+    sampler = EpochSampler(drawing, Permutation())
+    first, second = (drawn(sampler, workers) for _ in range(2))
+    assert not torch.isin(second, first).any()
+    assert torch.equal(drawn(EpochSampler(drawing, Permutation())), first)
 
 
-def test_items_whose_epoch_nobody_says_draw_anew(videos, store):
-    with FrameDataset(videos, SIZE, draws, store=store) as frames:
-        assert not torch.isin(frames[3]["frame"], frames[3]["frame"]).any()
-        frames.set_epoch(0)
-        assert torch.equal(frames[3]["frame"], frames[3]["frame"])
+def test_items_whose_epoch_nobody_says_draw_anew(drawing):
+    assert not torch.isin(drawing[3]["frame"], drawing[3]["frame"]).any()
+    drawing.set_epoch(0)
+    assert torch.equal(drawing[3]["frame"], drawing[3]["frame"])
 
 
-def test_a_transform_of_a_dataset_may_be_told_which_item_it_is_given(videos, store):
+def test_a_transform_of_a_dataset_may_be_told_which_item_it_is_given(loader):
     told = WithSample(lambda _, sample: sample["video"])
-    with (
-        FrameDataset(videos, SIZE, told, store=store) as frames,
-        VideoDataset(videos, 4, 3, told, size=SIZE, store=store) as clips,
-    ):
-        assert [item["frame"] for item in frames.__getitems__([0, 41])] == [0, 1]
-        assert [clips[video]["frames"] for video in range(4)] == [0, 1, 2, 3]
+    frames, clips = (loader(door, transform=told) for door in ("frame items", "clip items"))
+    assert [item["frame"] for item in frames.__getitems__([0, 41])] == [0, 1]
+    assert [clips[video]["frames"] for video in range(4)] == [0, 1, 2, 3]
 
 
-def test_a_wrapper_that_asks_for_frames_one_by_one_is_told_once(videos, store):
-    class Wrapper:
-        def __init__(self, frames):
-            self.frames = frames
+class Wrapper:
+    """Asks for frames one by one."""
 
-        def __len__(self):
-            return len(self.frames)
+    def __init__(self, frames):
+        self.frames = frames
 
-        def __getitem__(self, frame):
-            return self.frames[frame]
+    def __len__(self):
+        return len(self.frames)
 
-    with FrameDataset(videos, SIZE, store=store) as frames:
-        sampler = EpochSampler(frames, Uniform())
-        with pytest.warns(
-            UserWarning, match=r"64 frames were asked for one by one, and \d+ de"
-        ) as w:
-            list(DataLoader(Wrapper(frames), batch_size=10, sampler=sampler))
-        assert len(w) == 1
-        assert "__getitems__" in str(w[0].message)
-    with FrameDataset(videos, SIZE, store=store) as frames:
-        list(DataLoader(Subset(frames, range(113)), batch_size=10))
-        for frame in range(113):  # in order, no GOP is decoded twice
-            frames[frame]
+    def __getitem__(self, frame):
+        return self.frames[frame]
+
+
+def test_a_wrapper_that_asks_for_frames_one_by_one_is_told_once(loader):
+    frames, others = loader("frame items"), loader("frame items")
+    sampler = EpochSampler(frames, Uniform())
+    with pytest.warns(UserWarning, match=r"64 frames were asked for one by one, and \d+ de") as w:
+        list(DataLoader(Wrapper(frames), batch_size=10, sampler=sampler))
+    assert len(w) == 1
+    assert "__getitems__" in str(w[0].message)
+    list(DataLoader(Subset(others, range(113)), batch_size=10))
+    for frame in range(113):  # in order, no GOP is decoded twice
+        others[frame]

@@ -7,12 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from decode.linear import linear_frames
-from headrace.sampling.moments import Moments
+from headrace import CameraLayout, CameraView, ClipAugment, FrameShape, Moments
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.cameras.augment import ClipAugment
-from headrace.training.cameras.view import CameraView
-from headrace.video.camera_layout import CameraLayout
-from headrace.video.shape import FrameShape
 
 SIZE = (32, 48)
 CAMERAS = ("back", "front", "left")
@@ -57,13 +53,23 @@ def replace_camera(path: Path, **options) -> None:
     write_clip(path.with_suffix(""), SynthClip(**options))
 
 
+def write_cameras(folder: Path, clips, num_frames: int) -> CameraLayout:
+    """Write {clip: {camera: options of SynthClip}}, of which the first cameras have so many."""
+    for clip, cameras in clips.items():
+        (folder / clip).mkdir(parents=True, exist_ok=True)
+        for camera, options in cameras.items():
+            write_clip(folder / clip / camera, SynthClip(**{"size": (64, 96), **options}))
+    return CameraLayout.of_folders([folder], lambda file: num_frames)
+
+
+def at_rate(rate: int, **options):
+    """Return the options of a camera of so many frames a second, a second long."""
+    return {"num_frames": rate, "frame_rate": Fraction(rate), **options}
+
+
 def write_two_rates(folder: Path) -> CameraLayout:
     """A second of a camera at 30 frames/s, and of another at 10."""
-    (folder / "clip").mkdir()
-    for camera, rate in {"a_fast": 30, "b_slow": 10}.items():
-        clip = SynthClip(num_frames=rate, frame_rate=Fraction(rate), size=(64, 96))
-        write_clip(folder / "clip" / camera, clip)
-    return CameraLayout.of_folders([folder], lambda file: 30)
+    return write_cameras(folder, {"clip": {"a_fast": at_rate(30), "b_slow": at_rate(10)}}, 30)
 
 
 def layout_of(folder: Path) -> CameraLayout:
@@ -85,6 +91,14 @@ class PlainCameras:
     def of(self, clip: int, camera: int, frame: int) -> np.ndarray:
         """Return one frame, uint8 [3, H, W]."""
         return np.moveaxis(self.frames[clip][camera][frame], -1, 0)
+
+    def check(self, batch) -> None:
+        """Hold every picture of a batch of slots or windows against these; others are black."""
+        for place in np.ndindex(tuple(batch["frame"].shape)):
+            frame = int(batch["frame"][place])
+            found = batch["frames"][place[0]][place[1:]].numpy()
+            right = self.of(int(batch["clip"][place[0]]), place[-1], frame) if frame >= 0 else 0
+            assert np.array_equal(found, np.broadcast_to(right, found.shape))
 
 
 def cells(batches) -> list[tuple[int, int, int]]:

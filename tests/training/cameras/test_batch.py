@@ -1,14 +1,12 @@
-"""The mask of a batch says which pixels are of a picture."""
+"""The mask of a batch says which pixels are of a picture; pictures may be files in folders."""
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
-from headrace.errors import ConfigError
-from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.cameras.alignment import Alignment
-from headrace.training.cameras.batch import CameraBatch
-from headrace.training.cameras.loader import CameraLoader
-from headrace.video.camera_layout import CameraLayout
+from headrace import Alignment, CameraBatch, CameraLayout
+from training.cameras.clips import write_cameras
 
 NAN = float("nan")
 
@@ -32,13 +30,10 @@ def batch_of(frames, sizes, seconds=None) -> CameraBatch:
 def test_a_pixel_is_of_the_picture_or_of_the_padding():
     batch = batch_of(torch.zeros(1, 3, 3, 2, 4), [(2, 4), (1, 4), (2, 3)])
     assert batch.mask.dtype == torch.bool
-    assert batch.mask.int().tolist() == [
-        [
-            [[1, 1, 1, 1], [1, 1, 1, 1]],
-            [[1, 1, 1, 1], [0, 0, 0, 0]],
-            [[1, 1, 1, 0], [1, 1, 1, 0]],
-        ]
-    ]
+    whole, upper, left = [[1] * 4] * 2, [[1] * 4, [0] * 4], [[1, 1, 1, 0]] * 2
+    assert batch.mask.int().tolist() == [[whole, upper, left]]
+    smaller = batch_of(torch.zeros(1, 3, 2, 4).float(), [(2, 4), (1, 4), (2, 3)])
+    assert smaller.mask.shape == (1, 3, 2, 4)
 
 
 def test_what_is_not_there_has_no_pixel():
@@ -57,47 +52,77 @@ def test_a_list_has_a_mask_for_each_picture():
     assert not missing.any()
 
 
-def test_a_transform_that_keeps_height_and_width_keeps_the_mask():
-    batch = batch_of(torch.zeros(1, 3, 2, 4).float(), [(2, 4), (1, 4), (2, 3)])
-    assert batch.mask.shape == (1, 3, 2, 4)
-
-
-def test_pictures_that_were_made_smaller_have_no_mask():
-    batch = batch_of(torch.zeros(1, 1, 3, 2, 2), [(2, 4)])
-    with pytest.raises(ConfigError, match=r"\[2, 4\] in size, and transform made \[2, 2\]"):
-        _ = batch.mask
-
-
-@pytest.fixture
-def layout(tmp_path):
-    """Two clips of two cameras of different sizes; one of the second clip ends early."""
-    for clip, length in {"a": 6, "b": 4}.items():
-        (tmp_path / clip).mkdir()
-        write_clip(tmp_path / clip / "left", SynthClip(num_frames=6, size=(64, 96)))
-        write_clip(tmp_path / clip / "right", SynthClip(num_frames=length, size=(96, 64)))
-    return CameraLayout.of_folders([tmp_path], lambda file: 6)
-
-
 @pytest.mark.parametrize("on_missing", ["mask", "repeat"])
 @pytest.mark.parametrize("ragged", ["pad", "list"])
-def test_a_loader_delivers_black_where_the_mask_is_false(layout, store, ragged, on_missing):
-    with CameraLoader(
-        layout,
-        group_num=3,
-        ragged=ragged,
-        alignment=Alignment(on_missing=on_missing),
-        workers=2,
-        store=store,
-    ) as loader:
-        batches = list(loader)
+def test_a_loader_delivers_black_where_the_mask_is_false(cameras, tmp_path, ragged, on_missing):
+    """Two clips of two cameras of different sizes; one of the second clip ends early."""
+    clips = {
+        clip: {"left": {"num_frames": 6}, "right": {"num_frames": length, "size": (96, 64)}}
+        for clip, length in {"a": 6, "b": 4}.items()
+    }
+    layout = write_cameras(tmp_path, clips, 6)
+    options = {"ragged": ragged, "alignment": Alignment(on_missing=on_missing), "size": None}
+    batches = list(cameras(layout, group_num=3, **options))
     assert len(batches) == 6
     for batch in batches:
         is_there = batch.index[:, None].expand(3, 2) >= 0
         if on_missing == "mask":
             is_there = batch.valid
-        for row in range(3):
-            for camera in range(2):
-                picture, mask = batch.frames[row][camera], batch.mask[row][camera]
-                assert mask.shape == picture.shape[-2:]
-                assert mask.sum() == is_there[row, camera] * batch.sizes[row, camera].prod()
-                assert not picture[:, ~mask].any()
+        for row, camera in np.ndindex(3, 2):
+            picture, mask = batch.frames[row][camera], batch.mask[row][camera]
+            assert mask.shape == picture.shape[-2:]
+            assert mask.sum() == is_there[row, camera] * batch.sizes[row, camera].prod()
+            assert not picture[:, ~mask].any()
+
+
+LENGTHS = {"day": 6, "night": 4}
+CAMERAS = ("front", "left")
+
+
+def picture(clip: str, camera: str, number: int) -> np.ndarray:
+    seed = [list(LENGTHS).index(clip), CAMERAS.index(camera), number]
+    return np.random.default_rng(seed).integers(0, 256, (24, 32, 3), np.uint8)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for clip, length in LENGTHS.items():
+        for camera in CAMERAS:
+            (tmp_path / clip / camera).mkdir(parents=True)
+            for number in range(length):
+                path = tmp_path / clip / camera / f"{number:04d}.png"
+                Image.fromarray(picture(clip, camera, number)).save(path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("door", ["cameras", "windows"])
+def test_cameras_of_pictures_are_read_as_videos_are(folder, opener, door):
+    layout = CameraLayout.of_folders([folder], len, picture_rate=2)
+    assert layout.cameras == CAMERAS
+    options = {"num_moments": 2, "batch_size": 3} if door == "windows" else {}
+    shown = set()
+    for batch in opener(door, layout, size=None, **options):
+        for *place, camera in np.argwhere(batch.frame.numpy() >= 0).tolist():
+            clip, number = batch.clip_name[place[0]], int(batch.index[*place])
+            found = batch.frames[*place, camera].movedim(0, -1).numpy()
+            assert np.array_equal(found, picture(clip, CAMERAS[camera], number))
+            shown.add((clip, number, camera))
+    assert len(shown) == sum(LENGTHS.values()) * 2
+
+
+def test_an_index_file_is_read_with_the_rate(folder):
+    found = CameraLayout.of_folders([folder], len, picture_rate="5/2")
+    found.write(folder / "index.json")
+    assert CameraLayout.read(folder / "index.json", picture_rate="5/2") == found
+
+
+def test_a_rate_that_is_none_and_pictures_without_a_mask_are_refused(folder, refused):
+    calls = {
+        f"a rate of {rate}": lambda rate=rate: CameraLayout.of_folders(
+            [folder], len, picture_rate=rate
+        )
+        for rate in (0, "fast", None)
+    }
+    small = batch_of(torch.zeros(1, 1, 3, 2, 2), [(2, 4)])
+    refused("camera_batch", {**calls, "pictures that were made smaller": lambda: small.mask})

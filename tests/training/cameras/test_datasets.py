@@ -1,7 +1,7 @@
-"""Camera streams through a stock DataLoader: workers keep their slots."""
+"""Camera streams through a stock DataLoader: workers keep their slots, and places stay."""
 
+import itertools
 import warnings
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,163 +9,123 @@ import torch
 from torch.utils.data import DataLoader
 
 from decode.gpus import needs_gpu, needs_no_gpu
-from headrace.errors import BackendError, ConfigError
+from headrace import Alignment, BackendError, CameraStreamSampler, ConfigError, SlotMemory
 from headrace.runtime import forks
-from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.cameras.alignment import Alignment
-from headrace.training.cameras.datasets import CameraStreamDataset
-from headrace.training.cameras.loader import CameraLoader
-from headrace.training.cameras.stream_sampler import CameraStreamSampler
-from headrace.video.camera_layout import CameraLayout
-from training.cameras.clips import CAMERAS, LENGTHS, SIZE
-from training.videos import with_counters
+from training.cameras.clips import CAMERAS, EVERY, LENGTHS, SIZE, write_two_rates
+from training.videos import samples, with_counters
 
-ALL = sorted((clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length))
+TWO = {"num_workers": 2, "interleaved": True}
 
 
 def shown(batches):
-    return [
-        (clip, index)
-        for batch in batches
-        for clip, index in zip(batch["clip"].tolist(), batch["index"].tolist(), strict=True)
-        if clip >= 0
-    ]
+    return [place for place in samples(batches, "clip", "index") if place[0] >= 0]
+
+
+def alike(one, other):
+    """Hold what a stock DataLoader gives against what a loader does."""
+    assert one.clip_name == other.pop("clip_name")
+    for name, value in other.items():
+        assert np.array_equal(value.numpy(), one[name].numpy(), equal_nan=True), name
+
+
+@pytest.fixture
+def sampler(dataset):
+    """Return `sampler(**options)`: one of two slots of the dataset."""
+    return lambda **options: CameraStreamSampler(dataset, **{"group_num": 2, **options})
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_workers_decode_each_frame_once(dataset, plain, context):
+def test_workers_decode_each_frame_once(dataset, sampler, plain_cameras, context):
     spent: dict[int, int] = {}
     seen = []
+    options = {"num_workers": 2, "multiprocessing_context": context, "collate_fn": with_counters}
     for rank in range(2):
-        sampler = CameraStreamSampler(
-            dataset,
-            group_num=2,
-            num_workers=2,
-            interleaved=True,
-            rank=rank,
-            num_replicas=2,
-        )
-        batches = DataLoader(
-            dataset,
-            batch_sampler=sampler,
-            num_workers=2,
-            multiprocessing_context=context,
-            collate_fn=with_counters,
-        )
-        assert len(batches) == len(sampler)
+        order = sampler(rank=rank, num_replicas=2, **TWO)
+        batches = DataLoader(dataset, batch_sampler=order, **options)
+        assert len(batches) == len(order)
         for number, (batch, counters) in enumerate(batches):
             spent[2 * rank + number % 2] = counters.frames_decoded
             seen += shown([batch])
-            for row, clip in enumerate(batch["clip"].tolist()):
-                for camera in range(len(CAMERAS)):
-                    if clip >= 0:
-                        expected = plain.of(clip, camera, int(batch["index"][row]))
-                        assert np.array_equal(batch["frames"][row, camera].numpy(), expected)
-    assert sorted(seen) == ALL
-    assert sum(spent.values()) == len(ALL) * len(CAMERAS)
+            plain_cameras.check(batch)
+            is_there = (batch["clip"] >= 0)[:, None].expand(-1, len(CAMERAS))
+            assert torch.equal(batch["frame"] >= 0, is_there)
+    assert sorted(seen) == sorted(EVERY)
+    assert sum(spent.values()) == len(EVERY) * len(CAMERAS)
 
 
-def test_without_workers_it_is_what_the_loader_delivers(dataset, layout, store):
-    sampler = CameraStreamSampler(dataset, group_num=2, shuffle=True)
-    with CameraLoader(layout, group_num=2, size=SIZE, shuffle=True, store=store) as loader:
-        for _ in range(2):
-            ours = list(loader)
-            theirs = list(DataLoader(dataset, batch_sampler=sampler))
-            assert len(ours) == len(theirs)
-            for one, other in zip(ours, theirs, strict=True):
-                assert one.clip_name == other.pop("clip_name")
-                for name, value in other.items():
-                    assert np.array_equal(value.numpy(), one[name].numpy(), equal_nan=True), name
+def test_without_workers_it_is_what_the_loader_delivers(dataset, sampler, cameras):
+    order, loader = sampler(shuffle=True), cameras(shuffle=True)
+    for _ in range(2):
+        batches = zip(loader, DataLoader(dataset, batch_sampler=order), strict=True)
+        for one, other in batches:
+            alike(one, other)
 
 
-def test_parts_of_one_clip_in_neighbouring_slots_have_decoders_of_their_own(layout, dataset):
-    sampler = CameraStreamSampler(dataset, group_num=2, seq_split=2)
-    assert sorted(shown(DataLoader(dataset, batch_sampler=sampler))) == ALL
+def test_parts_of_one_clip_in_neighbouring_slots_have_decoders_of_their_own(dataset, sampler):
+    assert sorted(shown(DataLoader(dataset, batch_sampler=sampler(seq_split=2)))) == sorted(EVERY)
     # The second part of a clip begins in the middle of a GOP of at most 7 frames.
-    assert dataset.counters.frames_decoded <= len(ALL) * len(CAMERAS) + 6 * 3 * len(LENGTHS) + 60
+    assert dataset.counters.frames_decoded <= len(EVERY) * len(CAMERAS) + 6 * 3 * len(LENGTHS) + 60
 
 
-def test_a_frame_that_is_shown_twice_is_decoded_once(tmp_path, store):
-    (tmp_path / "clip").mkdir()
-    for camera, rate in {"a_fast": 30, "b_slow": 10}.items():
-        clip = SynthClip(num_frames=rate, frame_rate=Fraction(rate), size=(64, 96))
-        write_clip(tmp_path / "clip" / camera, clip)
-    layout = CameraLayout.of_folders([tmp_path], lambda file: 30)
+def test_a_frame_that_is_shown_twice_is_decoded_once(tmp_path, opener, cameras):
+    layout = write_two_rates(tmp_path)
     alignment = Alignment(sync="previous", tolerance_ms=150)
-    with CameraStreamDataset(layout, size=SIZE, alignment=alignment, store=store) as dataset:
-        batches = list(DataLoader(dataset, batch_sampler=CameraStreamSampler(dataset, group_num=1)))
-        assert dataset.counters.frames_decoded == 40
-    with CameraLoader(layout, group_num=1, size=SIZE, alignment=alignment, store=store) as loader:
-        for one, other in zip(loader, batches, strict=True):
-            assert np.array_equal(one.frames.numpy(), other["frames"].numpy())
+    dataset = opener("camera items", layout, alignment=alignment)
+    order = CameraStreamSampler(dataset, group_num=1)
+    batches = list(DataLoader(dataset, batch_sampler=order))
+    assert dataset.counters.frames_decoded == 40
+    for one, other in zip(cameras(layout, group_num=1, alignment=alignment), batches, strict=True):
+        alike(one, other)
 
 
-def test_a_transform_is_given_the_frames_of_an_item(layout, store):
-    with CameraStreamDataset(
-        layout, size=SIZE, store=store, transform=lambda frames: frames.flatten(0, 1)
-    ) as dataset:
-        item = dataset[next(iter(CameraStreamSampler(dataset, group_num=1)))[0]]
+def test_a_transform_is_given_the_frames_of_an_item(opener):
+    dataset = opener("camera items", transform=lambda frames: frames.flatten(0, 1))
+    item = dataset[next(iter(CameraStreamSampler(dataset, group_num=1)))[0]]
     assert item["frames"].shape == (9, *SIZE)
 
 
-def test_a_pass_can_begin_where_training_ended(dataset):
-    sampler = CameraStreamSampler(
-        dataset, group_num=2, num_workers=2, interleaved=True, shuffle=True, seed=2
-    )
-    whole = list(sampler)
-    sampler.set_epoch(0, skip=5)
-    assert len(sampler) == len(whole) - 5
-    assert list(sampler) == whole[5:]
-    assert list(sampler) != whole
+def test_a_pass_can_begin_where_training_ended(sampler):
+    order = sampler(shuffle=True, seed=2, **TWO)
+    whole = list(order)
+    order.set_epoch(0, skip=5)
+    assert len(order) == len(whole) - 5
+    assert list(order) == whole[5:]
+    assert list(order) != whole
 
 
-@pytest.mark.filterwarnings("ignore:this process reads more slots")
-def test_fewer_sets_than_slots_bring_the_same_frames(layout, store, dataset):
-    sampler = CameraStreamSampler(dataset, group_num=2)
-    with CameraStreamDataset(layout, num_of_set=1, size=SIZE, store=store) as small:
-        for one, other in zip(
-            DataLoader(small, batch_sampler=list(sampler)[:6]),
-            DataLoader(dataset, batch_sampler=list(CameraStreamSampler(dataset, group_num=2))[:6]),
-            strict=True,
-        ):
-            assert np.array_equal(one["frames"].numpy(), other["frames"].numpy())
-        assert small.counters.frames_decoded > dataset.counters.frames_decoded
+def test_fewer_sets_than_slots_bring_the_same_frames_and_are_warned_of(opener, dataset, sampler):
+    small = opener("camera items", num_of_set=1)
+    some = list(sampler())[:6]
+    with pytest.warns(UserWarning, match="more slots than the 1 whose decoders it keeps"):
+        found = list(DataLoader(small, batch_sampler=some))
+    for one, other in zip(found, DataLoader(dataset, batch_sampler=some), strict=True):
+        assert torch.equal(one["frames"], other["frames"])
+    assert small.counters.frames_decoded > dataset.counters.frames_decoded
 
 
-def test_fewer_sets_than_slots_are_warned_of(layout, store):
-    with CameraStreamDataset(layout, num_of_set=1, size=SIZE, store=store) as small:
-        batches = CameraStreamSampler(small, group_num=2)
-        with pytest.warns(UserWarning, match="more slots than the 1 whose decoders it keeps"):
-            list(DataLoader(small, batch_sampler=batches))
-
-
-def test_workers_that_the_sampler_does_not_know_of_are_warned_of(dataset):
-    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=1)
-    every_other = DataLoader(dataset, batch_sampler=list(sampler)[::2])  # the first of two's
+def test_workers_that_the_sampler_does_not_know_of_are_warned_of(dataset, sampler):
+    every_other = list(sampler(num_workers=1))[::2]  # the first of two's
     with pytest.warns(UserWarning, match="with gaps, so the frames between .* num_workers"):
-        list(every_other)
+        list(DataLoader(dataset, batch_sampler=every_other))
 
 
-def test_going_on_in_the_middle_is_no_gap(dataset, recwarn):
-    sampler = CameraStreamSampler(dataset, group_num=2)
-    for skip in (3, 1):
-        sampler.set_epoch(0, skip=skip)
-        for cells in list(sampler)[:4]:
-            for cell in cells:
-                dataset[cell]
-    assert not [each for each in recwarn if "gaps" in str(each.message)]
-
-
-def test_other_slots_in_another_epoch_are_no_reason_to_warn(dataset):
+def test_going_on_in_the_middle_is_no_gap_and_other_slots_in_another_epoch_are_none(
+    opener, dataset, sampler
+):
     """As a worker gets them after an epoch that was resumed behind an odd batch."""
-    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=2, interleaved=True)
-    epochs = [list(sampler)[0::2], list(sampler)[1::2]]
+    again = opener("camera items")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for batches in epochs:
-            for cell in (cell for cells in batches for cell in cells):
+        for skip in (3, 1):
+            order = CameraStreamSampler(again, group_num=2)
+            order.set_epoch(0, skip=skip)
+            for cell in itertools.chain(*list(order)[:4]):
+                again[cell]
+        order = sampler(**TWO)
+        for batches in (list(order)[0::2], list(order)[1::2]):
+            for cell in itertools.chain(*batches):
                 dataset[cell]
-    assert dataset.counters.frames_decoded == len(ALL) * len(CAMERAS)
+    assert dataset.counters.frames_decoded == len(EVERY) * len(CAMERAS)
 
 
 @pytest.mark.parametrize(
@@ -177,56 +137,102 @@ def test_other_slots_in_another_epoch_are_no_reason_to_warn(dataset):
     ],
 )
 def test_workers_go_to_the_gpu_unless_they_were_forked_from_one_that_uses_it(
-    layout, store, monkeypatch, context, is_used, words
+    opener, one_gpu, monkeypatch, context, is_used, words
 ):
     """Not frames of the CPU instead, and not CUDA's own error, which does not say what to do."""
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(forks, "_torch_has_cuda", lambda: is_used)
     # Where a test before this one has tried to start CUDA here, torch would say so.
     monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: False)
-    dataset = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=0, store=store)
-    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=1)
-    loader = DataLoader(
-        dataset, batch_sampler=sampler, num_workers=1, multiprocessing_context=context
-    )
+    dataset = opener("camera items", gpu=0)
+    order = CameraStreamSampler(dataset, group_num=2, num_workers=1)
+    workers = {"num_workers": 1, "multiprocessing_context": context}
+    loader = DataLoader(dataset, batch_sampler=order, **workers)
     with pytest.raises(BackendError, match=words):
         next(iter(loader))
 
 
 @needs_gpu
-def test_frames_from_the_gpu_are_those_from_the_cpu(dataset, layout, store):
-    sampler = CameraStreamSampler(dataset, group_num=2, num_workers=2, interleaved=True)
-    gpu = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=0, store=store)
+def test_frames_from_the_gpu_are_those_from_the_cpu(dataset, sampler, opener):
+    order = list(sampler(**TWO))
     workers = {"num_workers": 2, "multiprocessing_context": "spawn"}
-    batches = zip(
-        DataLoader(dataset, batch_sampler=list(sampler), **workers),
-        DataLoader(gpu, batch_sampler=list(sampler), **workers),
-        strict=True,
-    )
-    for expected, found in batches:
+    ways = (dataset, opener("camera items", gpu=0))
+    batches = (DataLoader(each, batch_sampler=order, **workers) for each in ways)
+    for expected, found in zip(*batches, strict=True):
         assert torch.equal(expected["frames"], found["frames"])
 
 
-def test_impossible_requests_are_refused(layout, store, dataset):
-    with pytest.raises(BackendError, match=r"decoding on GPU 99 .* leave gpu out"):
-        CameraStreamDataset(layout, gpu=99, store=store)
-    with pytest.raises(ConfigError, match="gpu must be an integer >= 0, got -1"):
-        CameraStreamDataset(layout, gpu=-1, store=store)
-    with pytest.raises(ConfigError, match="num_of_set must be an integer >= 1"):
-        CameraStreamDataset(layout, num_of_set=0, store=store)
+def test_impossible_requests_are_refused(opener, dataset, sampler, tmp_path, refused):
+    def joined(**options):
+        order = sampler(group_num=1, **options)
+        return order, DataLoader(dataset, batch_sampler=order)
+
+    within, _ = half = joined(**TWO)
+    within.set_epoch(0, skip=1)
+    first = next(iter(joined()[1]))
+    items = ({"gpu": 99}, {"gpu": -1}, {"num_of_set": 0}, {"cameras": ["left"]})
+    orders = ({"group_num": 0}, {"num_workers": -1}, {"seq_split": 1.5}, {"num_workers": 2})
+    calls = {
+        **{str(each): lambda each=each: opener("camera items", **each) for each in items},
+        **{f"sampler, {each}": lambda each=each: sampler(**each) for each in orders},
+        "a skip below 0": lambda: sampler().set_epoch(0, skip=-1),
+        "a skip beyond the epoch": lambda: sampler(group_num=5).set_epoch(0, skip=30),
+        "no batch sampler": lambda: next(iter(DataLoader(dataset, batch_size=2))),
+        "a sampler of a path": lambda: CameraStreamSampler("index_frame.json"),
+        "joined within a step": lambda: list(within.joined(half[1])),
+        "joined of a batch alone": lambda: list(joined(**TWO)[0].joined([first])),
+    }
+    refused("camera_datasets", calls)
     with pytest.raises(ConfigError, match=r"num_of_file=2000000 .*ulimit -n"):
-        CameraStreamDataset(layout, num_of_file=2_000_000, store=store)
-    with pytest.raises(ConfigError, match="group_num must be an integer >= 1"):
-        CameraStreamSampler(dataset, group_num=0)
-    with pytest.raises(ConfigError, match="num_workers must be an integer >= 0"):
-        CameraStreamSampler(dataset, num_workers=-1)
-    with pytest.raises(ConfigError, match="skip must be an integer >= 0"):
-        CameraStreamSampler(dataset).set_epoch(0, skip=-1)
-    with pytest.raises(ConfigError, match="skip must be at most 29, the batches of an epoch"):
-        CameraStreamSampler(dataset, group_num=5).set_epoch(0, skip=30)
-    with pytest.raises(ConfigError, match="seq_split must be an integer >= 1"):
-        CameraStreamSampler(dataset, seq_split=1.5)
-    with pytest.raises(ConfigError, match="batch_sampler=CameraStreamSampler"):
-        next(iter(DataLoader(dataset, batch_size=2)))
-    with pytest.raises(ConfigError, match=r"a CameraLayout was given, .* dataclasses.replace"):
-        CameraStreamDataset(layout, cameras=["left"], store=store)
+        opener("camera items", num_of_file=2_000_000)
+
+
+def leaps(place):
+    """Return how often a clip goes on at another place than before."""
+    return sum(
+        clip >= 0 and index > 0 and (clip, index - 1) != before
+        for before, (clip, index) in itertools.pairwise(place)
+    )
+
+
+def by_place(batches):
+    """Return for each place of the batch the (clip, index) that it shows, one after the other."""
+    return [*zip(*(samples(batch, "clip", "index") for batch in batches), strict=True)]
+
+
+def test_batches_of_workers_that_take_turns_mix_the_clips_of_a_place(dataset, sampler):
+    batches = list(DataLoader(dataset, batch_sampler=sampler(**TWO), num_workers=2))
+    assert sum(map(leaps, by_place(batches))) > len(EVERY) // 2
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_joined_batches_keep_every_clip_in_its_place(dataset, sampler, workers):
+    order = sampler(group_num=1, num_workers=workers, interleaved=True, shuffle=True)
+    number = max(1, workers)
+    for skip in (0, 2):
+        order.set_epoch(1, skip=skip * number)
+        steps = list(order.joined(DataLoader(dataset, batch_sampler=order, num_workers=workers)))
+        assert [len(step) for step in steps] == [number] * len(steps)
+        assert sum(map(leaps, by_place(steps))) == 0
+        assert skip or sorted(shown(steps)) == sorted(EVERY)
+
+
+def test_memory_by_slot_follows_the_clip_with_workers(dataset, sampler):
+    order = sampler(**TWO)
+    memory, mixed = SlotMemory(torch.tensor([-1, -1])), 0
+    for batch in DataLoader(dataset, batch_sampler=order, num_workers=2):
+        before = memory.of(batch)
+        now = torch.stack([batch["clip"], batch["index"]], 1)
+        goes_on = ~batch["first_frame"] & (batch["clip"] >= 0)
+        mixed += int((before[goes_on] != now[goes_on] - torch.tensor([0, 1])).sum())
+        assert (before[batch["first_frame"]] == -1).all()
+        memory.keep(batch, now)
+    assert mixed == 0
+
+
+def test_an_endless_sampler_has_no_length_and_goes_on_by_skipping(sampler):
+    order, resumed = (sampler(tail="endless", shuffle=True) for _ in range(2))
+    with pytest.raises(TypeError, match=r"endless.* has no length, as it never ends"):
+        len(order)
+    whole = list(itertools.islice(order, 300))
+    resumed.set_epoch(0, skip=250)
+    assert list(itertools.islice(resumed, 50)) == whole[250:]

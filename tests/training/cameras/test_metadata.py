@@ -4,78 +4,59 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from headrace.errors import ConfigError
-from headrace.training.cameras.datasets import CameraStreamDataset
-from headrace.training.cameras.loader import CameraLoader
-from headrace.training.cameras.metadata import ClipMoment
-from headrace.training.cameras.moment_table import MomentTable
-from headrace.training.cameras.stream_sampler import CameraStreamSampler
-from headrace.training.cameras.windows.loader import CameraWindowLoader
-from headrace.training.transforms import WithSample
-from training.cameras.clips import SIZE, write_layout
+from headrace import CameraStreamSampler, ClipMoment, ConfigError, MomentTable, WithSample
+from training.cameras.clips import CAMERAS, facts
+from training.videos import samples
 
-LENGTHS = {"a": 6, "b": 4, "c": 5}
+LENGTHS = {"a": 6, "b": 4, "c": 9}
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
-@pytest.fixture(scope="module")
-def layout(tmp_path_factory):
-    return write_layout(tmp_path_factory.mktemp("clips"), LENGTHS)
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-def facts(clip: str, moment: ClipMoment) -> dict:
-    return {"of": (clip, moment.number), "frames": dict(moment.frames), "value": torch.ones(2)}
-
-
-def is_of_its_moment(batch, place) -> bool:
-    clip, number = batch["clip_name"][place], int(batch["index"][place])
-    found = batch["metadata"][place]
-    if clip == "":
-        return found == {} and batch["frame"][place].tolist() == [-1] * 3
-    cameras = ("back", "front", "left")
-    frames = dict(zip(cameras, batch["frame"][place].tolist(), strict=True))
-    return found["of"] == (clip, number) and found["frames"] == frames
-
-
-def test_a_loader_gives_each_moment_what_belongs_to_it(layout):
+def check(batch) -> int:
+    """Hold metadata against their moments; return how many moments are shown."""
     shown = 0
-    with CameraLoader(layout, group_num=2, size=SIZE, metadata=facts) as loader:
-        for batch in loader:
-            for place in range(2):
-                assert is_of_its_moment(batch, place)
-                shown += batch.clip_name[place] != ""
-                if batch.clip_name[place]:
-                    assert batch.frame[place].tolist() == [int(batch.index[place])] * 3
-            assert batch.to("cpu").metadata is not None
-    assert shown == sum(LENGTHS.values())
+    for clip, number, frame, found in samples(batch, "clip_name", "index", "frame", "metadata"):
+        if clip == "":
+            assert (found, frame) == ({}, [-1] * 3)
+        else:
+            frames = dict(zip(CAMERAS, frame, strict=True))
+            assert found == {"of": (clip, number), "frames": frames}
+            assert frame == [number] * 3
+            shown += 1
+    return shown
+
+
+@pytest.fixture
+def by_stock(opener, small):
+    """Return a function: the batches of a stock DataLoader."""
+
+    def batches(workers, **options):
+        dataset = opener("camera items", small, **options)
+        sampler = CameraStreamSampler(dataset, group_num=2, num_workers=workers, interleaved=True)
+        return sampler.joined(DataLoader(dataset, batch_sampler=sampler, num_workers=workers))
+
+    return batches
+
+
+def test_a_loader_gives_each_moment_what_belongs_to_it(cameras, small):
+    batches = list(cameras(small, metadata=facts))
+    assert sum(map(check, batches)) == sum(LENGTHS.values())
+    assert batches[0].to("cpu").metadata is not None
+    batch = next(iter(cameras(small)))
+    assert "metadata" not in batch
+    assert batch.clip_name == [small.clips[number].name for number in batch.clip]
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_stock_dataloader_carries_it_also_through_workers(layout, workers):
-    cameras = CameraStreamDataset(layout, num_of_set=2, size=SIZE, metadata=facts)
-    sampler = CameraStreamSampler(cameras, group_num=2, num_workers=workers, interleaved=True)
-    shown = 0
-    loader = DataLoader(cameras, batch_sampler=sampler, num_workers=workers)
-    for batch in sampler.joined(loader):
-        assert isinstance(batch["metadata"], list)
-        assert all(is_of_its_moment(batch, place) for place in range(len(batch["clip_name"])))
-        shown += sum(name != "" for name in batch["clip_name"])
-    assert shown == sum(LENGTHS.values())
-
-
-def test_a_batch_without_metadata_has_none(layout):
-    with CameraLoader(layout, group_num=2, size=SIZE) as loader:
-        batch = next(iter(loader))
-    assert "metadata" not in batch
-    assert batch.clip_name == [layout.clips[number].name for number in batch.clip]
+def test_a_stock_dataloader_carries_it_also_through_workers(by_stock, workers):
+    batches = list(by_stock(workers, metadata=facts))
+    assert all(isinstance(batch["metadata"], list) for batch in batches)
+    assert sum(map(check, batches)) == sum(LENGTHS.values())
 
 
 @pytest.mark.parametrize("by_time", [False, True])
-def test_each_moment_of_a_window_has_what_belongs_to_it(layout, by_time):
+def test_each_moment_of_a_window_has_what_belongs_to_it(windows, small, by_time):
     """From a table, which has nothing of moment 3; a pad has what belongs to its stand-in."""
     rows = [
         {"clip": clip, "is": f"{clip}{number}"}
@@ -91,13 +72,12 @@ def test_each_moment_of_a_window_has_what_belongs_to_it(layout, by_time):
         seen.append(sample["metadata"])
         return frames
 
-    options = {"num_moments": 3, "batch_size": 2, "size": SIZE, "transform": WithSample(look)}
-    with CameraWindowLoader(layout, metadata=table, **options) as loader:
-        batches = [*loader]
+    options = {"num_moments": 3, "batch_size": 2, "transform": WithSample(look)}
+    batches = [*windows(small, metadata=table, **options)]
     for batch in batches:
         expected = [
             [{"is": f"{clip}{number}"} if number != 3 else {} for number in numbers]
-            for clip, numbers in zip(batch.clip_name, batch.index.tolist(), strict=True)
+            for clip, numbers in samples(batch, "clip_name", "index")
         ]
         assert batch.metadata == batch.to("cpu").metadata == expected
         assert seen[: len(batch)] == expected
@@ -105,38 +85,16 @@ def test_each_moment_of_a_window_has_what_belongs_to_it(layout, by_time):
     assert any(batch.is_pad.any() for batch in batches)
 
 
-def test_a_transform_sees_what_belongs_to_its_sample(layout):
+def test_a_transform_sees_what_belongs_to_its_sample(cameras, small):
     seen = []
 
     def look(frames, sample):
         seen.append((sample["clip_name"], int(sample["slot"]), sample["metadata"]["of"]))
         return frames
 
-    with CameraLoader(
-        layout, group_num=2, size=SIZE, metadata=facts, transform=WithSample(look)
-    ) as loader:
-        next(iter(loader))
+    next(iter(cameras(small, metadata=facts, transform=WithSample(look))))
     assert [(name, 0) for name, _, _ in seen] == [of for _, _, of in seen]
-
-
-def failing(clip, moment):
-    return {}[clip]
-
-
-def test_metadata_that_fails_names_clip_and_moment(layout):
-    with (
-        pytest.raises(ConfigError, match=r"metadata of clip '\w', moment 0 .* failed: KeyError"),
-        CameraLoader(layout, group_num=2, size=SIZE, metadata=failing) as loader,
-    ):
-        next(iter(loader))
-    with (
-        pytest.raises(ConfigError, match=r"must be a mapping by name, such as \{\}, got list"),
-        CameraLoader(layout, group_num=2, size=SIZE, metadata=lambda *_: []) as loader,
-    ):
-        next(iter(loader))
-    for make in (CameraLoader, CameraStreamDataset, CameraWindowLoader):
-        with pytest.raises(ConfigError, match="for a file there is MomentTable"):
-            make(layout, size=SIZE, metadata="poses.csv")
+    assert len(seen) == 2
 
 
 def looked_for(clip, moment):
@@ -171,29 +129,24 @@ def interrupted(clip, moment):
         (compared, "AssertionError"),
         (computed, "RuntimeError"),
         (own, "OddPoseError: not in the map; it is called"),
+        (lambda clip, moment: {}[clip], "KeyError"),
     ],
 )
-def test_whatever_a_function_fails_with_is_told_and_ends_no_epoch(layout, function, error, workers):
+def test_whatever_a_function_fails_with_is_told_and_ends_no_epoch(
+    cameras, small, by_stock, function, error, workers
+):
     """StopIteration, as of a search that finds nothing, would end the loop in silence."""
-    said = rf"metadata of clip '\w', moment 0 .* failed: {error}"
     if workers is None:
-        with (
-            pytest.raises(ConfigError, match=said),
-            CameraLoader(layout, group_num=2, size=SIZE, metadata=function) as loader,
-        ):
-            list(loader)
-        return
-    cameras = CameraStreamDataset(layout, size=SIZE, metadata=function)
-    sampler = CameraStreamSampler(cameras, num_workers=workers, interleaved=True)
-    with pytest.raises(ConfigError, match=said):
-        list(DataLoader(cameras, batch_sampler=sampler, num_workers=workers))
+        batches = cameras(small, metadata=function)
+    else:
+        batches = by_stock(workers, metadata=function)
+    with pytest.raises(ConfigError, match=rf"of clip '\w', moment 0 .* failed: {error}"):
+        list(batches)
 
 
-def test_ctrl_c_in_a_function_is_no_fault_of_it(layout):
-    with (
-        pytest.raises(KeyboardInterrupt),
-        CameraLoader(layout, group_num=2, size=SIZE, metadata=interrupted) as loader,
-    ):
+def test_ctrl_c_in_a_function_is_no_fault_of_it(cameras, small):
+    loader = cameras(small, metadata=interrupted)
+    with pytest.raises(KeyboardInterrupt):
         next(iter(loader))
 
 
@@ -205,9 +158,8 @@ def test_rows_are_joined_by_frame(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("clip,frame,steer\na,4,0.5\na,0,0.25\nb,0,1\n")
     table = MomentTable.read(path)
-    assert table("a", moment(4)) == {"steer": 0.5}
-    assert table("a", moment(0)) == {"steer": 0.25}
-    assert table("a", moment(1)) == {}
+    for number, expected in ((4, {"steer": 0.5}), (0, {"steer": 0.25}), (1, {})):
+        assert table("a", moment(number)) == expected
     with pytest.raises(ConfigError, match="has no row of clip 'c'; it has a, b"):
         table("c", moment(0))
 
@@ -218,26 +170,30 @@ def test_rows_are_joined_by_the_nearest_time_within_the_tolerance():
         for each in (1, 0)
     ]
     table = MomentTable.of_rows(rows, tolerance_ms=4)
-    assert table("a", moment(7, 1532402927.612460)) == {"x": 0}
-    assert table("a", moment(7, 1532402927.616460)) == {"x": 0}
-    assert table("a", moment(7, 1532402927.617460)) == {}
-    assert table("a", moment(7, 1532402927.619)) == {"x": 1}
+    for seconds, expected in ((0.612460, 0), (0.616460, 0), (0.617460, None), (0.619, 1)):
+        found = table("a", moment(7, 1532402927 + seconds))
+        assert found == ({} if expected is None else {"x": expected})
 
 
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([], "holds no row"),
-        ([{"frame": 1}], "must have a column called clip or scene, and frame"),
-        ([{"clip": "a", "x": 1}], "must have a column called clip or scene, and frame"),
-        ([{"clip": "", "frame": 1}], "row 0 of the table of moments has no clip"),
-        ([{"clip": "a", "frame": "x"}], "frame of row 0 of the table"),
-        ([{"clip": "a", "frame": 0.5}], "frame of row 0 .* must be a whole number from 0 on, got"),
-        ([{"clip": "a", "frame": -1}], "frame of row 0 .* must be a whole number from 0 on, got"),
-        ([{"clip": "a", "frame": 1}] * 2, "row 0 of .* and row 1 of .* are of one moment"),
-        ([{"clip": "a", "timestamp": 1}], "does not say their unit"),
-    ],
-)
-def test_a_table_that_cannot_be_joined_is_refused(rows, said):
-    with pytest.raises(ConfigError, match=said):
-        MomentTable.of_rows(rows)
+ODD_ROWS = [
+    [],
+    [{"frame": 1}],
+    [{"clip": "a", "x": 1}],
+    [{"clip": "", "frame": 1}],
+    [{"clip": "a", "frame": "x"}],
+    [{"clip": "a", "frame": 0.5}],
+    [{"clip": "a", "frame": -1}],
+    [{"clip": "a", "frame": 1}] * 2,
+    [{"clip": "a", "timestamp": 1}],
+]
+
+
+def test_what_are_no_metadata_is_refused(opener, small, refused):
+    calls = {
+        f"{door} of a path": lambda door=door: opener(door, small, metadata="poses.csv")
+        for door in ("cameras", "camera items", "windows")
+    }
+    no_dict = opener("cameras", small, metadata=lambda *_: [])
+    calls["a function that returns no mapping"] = lambda: next(iter(no_dict))
+    calls |= {str(rows): lambda rows=rows: MomentTable.of_rows(rows) for rows in ODD_ROWS}
+    refused("metadata", calls)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from headrace import ConfigError, SlotMemory
+from headrace import SlotMemory
 
 
 def batch(slots, begins):
@@ -57,47 +57,27 @@ def test_a_memory_goes_on_from_its_state(initial, tmp_path):
     torch.testing.assert_close(fresh.of(seen), before)
 
 
-def test_impossible_memories_say_what_is_kept():
-    for nothing in (None, {}, {"a": 1.0}, [torch.zeros(2)]):
-        with pytest.raises(ConfigError, match="begins with a tensor, or a dict of tensors"):
-            SlotMemory(nothing)
-    memory, both = SlotMemory(torch.zeros(2)), batch([0, 1], [True, True])
-    with pytest.raises(ConfigError, match=r"a memory of \[2\] is kept, with 2 clips .* got \[2\]"):
-        memory.keep(both, torch.zeros(2))
-    with pytest.raises(ConfigError, match=r"got dict|got bev"):
-        memory.keep(both, {"bev": torch.zeros(2, 2)})
-    named = SlotMemory({"bev": torch.zeros(2)})
-    with pytest.raises(ConfigError, match=r"a memory of bev \[2\] is kept, got \[2, 2\]"):
-        named.keep(both, torch.zeros(2, 2))
-    with pytest.raises(ConfigError, match="the state has"):
-        named.load_state_dict(memory.state_dict())
-
-
-def test_what_is_no_batch_and_no_state_is_named():
-    memory, kept = SlotMemory(torch.zeros(2)), torch.zeros(1, 2)
-    for nothing in (5, {}, {"frames": kept}, {"slot": [3]}):
-        with pytest.raises(ConfigError, match="looks at the slot of a batch"):
-            memory.of(nothing)
-        with pytest.raises(ConfigError, match="looks at the slot of a batch"):
-            memory.keep(nothing, kept)
-    with pytest.raises(
-        ConfigError, match=r"the first_frame of .* got slot \[1\]; give it the whole"
-    ):
-        memory.of({"slot": torch.tensor([0])})
-    for nothing in (5, {}, {"slots": [0]}):
-        with pytest.raises(ConfigError, match="a dict of slots and memory"):
-            memory.load_state_dict(nothing)
-    with pytest.raises(ConfigError, match="the state has NoneType"):
-        memory.load_state_dict({"slots": [0], "memory": None})
-    with pytest.raises(ConfigError, match="the state has"):
-        memory.load_state_dict({"slots": [0], "memory": {"": None}})
-
-
-def test_memory_of_another_kind_is_refused_where_it_is_kept():
-    """Else it would be of one dtype where a clip begins in the batch, and of another elsewhere."""
-    memory = SlotMemory(torch.zeros(2))
-    half = torch.zeros(1, 2, dtype=torch.bfloat16)
-    with pytest.raises(ConfigError, match=r"begins as torch.float32 .* torch.bfloat16 on cpu is"):
-        memory.keep(batch([0], [True]), half)
-    with pytest.raises(ConfigError, match="float32 on meta"):
-        memory.keep(batch([0], [True]), torch.zeros(1, 2, device="meta"))
+def test_what_cannot_be_remembered_is_refused(refused):
+    """Memory of another kind, too: else it would be of one dtype where a clip begins in the batch,
+    and of another elsewhere."""
+    memory, both, kept = SlotMemory(torch.zeros(2)), batch([0, 1], [True, True]), torch.zeros(1, 2)
+    one, named = batch([0], [True]), SlotMemory({"bev": torch.zeros(2)})
+    calls = {
+        f"a memory of {each}": lambda each=each: SlotMemory(each)
+        for each in (None, {}, {"a": 1.0}, [torch.zeros(2)])
+    }
+    calls |= {
+        "no clip": lambda: memory.keep(both, torch.zeros(2)),
+        "a name that there is not": lambda: memory.keep(both, {"bev": torch.zeros(2, 2)}),
+        "no name": lambda: named.keep(both, torch.zeros(2, 2)),
+        "a state of another memory": lambda: named.load_state_dict(memory.state_dict()),
+        "half as many bits": lambda: memory.keep(one, kept.to(torch.bfloat16)),
+        "another device": lambda: memory.keep(one, kept.to("meta")),
+        "no first frame": lambda: memory.of({"slot": torch.tensor([0])}),
+    }
+    for each in (5, {}, {"frames": kept}, {"slot": [3]}):
+        calls[f"memory of {each}"] = lambda each=each: memory.of(each)
+        calls[f"memory to keep of {each}"] = lambda each=each: memory.keep(each, kept)
+    for each in (5, {}, {"slots": [0]}, *({"slots": [0], "memory": m} for m in (None, {"": None}))):
+        calls[f"a state of {each}"] = lambda each=each: memory.load_state_dict(each)
+    refused("slot_memory", calls)

@@ -3,18 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
-import psutil
 import pytest
 from torch.utils.data import DataLoader
 
-from headrace.decode.index_store import IndexStore
-from headrace.sampling.moments import Moments
+from headrace import CameraLayout, CameraStreamSampler, Moments
 from headrace.testing.damage import damage_packets
-from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.cameras.datasets import CameraStreamDataset
-from headrace.training.cameras.loader import CameraLoader
-from headrace.training.cameras.stream_sampler import CameraStreamSampler
-from headrace.video.camera_layout import CameraLayout
+from training.cameras.clips import write_cameras
+from training.videos import open_videos
 
 LENGTH, GOP, SIZE = 100, 10, (32, 48)
 KINDS = {
@@ -37,10 +32,9 @@ SPARSE = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cameras")
-    (folder / "clip").mkdir()
-    for name, options in KINDS.items():
-        clip = SynthClip(num_frames=LENGTH, size=(64, 96), gop=GOP, **options)
-        write_clip(folder / "clip" / name, clip)
+    usual = {"num_frames": LENGTH, "gop": GOP}
+    kinds = {name: {**usual, **options} for name, options in KINDS.items()}
+    write_cameras(folder, {"clip": kinds}, LENGTH)
     (folder / "damaged").mkdir()
     for path in (folder / "clip").iterdir():
         damage_packets(path, folder / "damaged" / path.name, ordinals=[23, 52])
@@ -52,35 +46,32 @@ def layout_of(folder, clip, cameras=None) -> CameraLayout:
     return replace(layout, clips=tuple(each for each in layout.clips if each.name == clip))
 
 
-def shown(folder, clip, store, *, cameras=None, **options):
-    """Return moment → (frames, valid), and what decoding cost."""
-    layout = layout_of(folder, clip, cameras)
-    with CameraLoader(layout, group_num=1, size=SIZE, store=store, **options) as loader:
+@pytest.fixture
+def shown(folder, opener):
+    """Return a function: moment → (frames, valid), and what decoding cost."""
+
+    def of_clip(clip, names=None, **options):
+        loader = opener("cameras", layout_of(folder, clip, names), group_num=1, **options)
         found = {
             int(batch.index[0]): (batch.frames[0].numpy().copy(), batch.valid[0].tolist())
             for batch in loader
         }
         return found, loader.statistics
 
-
-@pytest.fixture(scope="module", params=["clip", "damaged"])
-def dense(request, folder, tmp_path_factory):
-    store = IndexStore(tmp_path_factory.mktemp("index"))
-    found, _ = shown(folder, request.param, store, on_error="mask")
-    return request.param, store, found
+    return of_clip
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("moments", SPARSE)
-def test_they_are_those_of_the_dense_stream(folder, dense, moments, workers):
-    clip, store, plain = dense
-    asked, expected = SPARSE[moments]
-    found, _ = shown(folder, clip, store, moments=asked, on_error="mask", workers=workers)
-    assert list(found) == list(expected)
-    for moment, (frames, valid) in found.items():
-        assert valid == plain[moment][1]
-        assert np.array_equal(frames, plain[moment][0])
-    assert clip == "damaged" or all(all(valid) for _, valid in found.values())
+@pytest.mark.parametrize("clip", ["clip", "damaged"])
+def test_they_are_those_of_the_dense_stream(shown, clip):
+    plain, _ = shown(clip, on_error="mask")
+    for asked, expected in SPARSE.values():
+        for workers in (1, 3):
+            found, _ = shown(clip, moments=asked, on_error="mask", workers=workers)
+            assert list(found) == list(expected)
+            for moment, (frames, valid) in found.items():
+                assert valid == plain[moment][1]
+                assert np.array_equal(frames, plain[moment][0])
+            assert clip == "damaged" or all(all(valid) for _, valid in found.values())
 
 
 @pytest.mark.parametrize(
@@ -93,40 +84,37 @@ def test_they_are_those_of_the_dense_stream(folder, dense, moments, workers):
         ("2 Hz", 1 + 6 + 1 + 6 + 1 + 6 + 1),
     ],
 )
-def test_no_gop_is_decoded_of_which_none_is_wanted(folder, store, moments, decoded):
-    found, cost = shown(folder, "clip", store, cameras=["plain"], moments=SPARSE[moments][0])
+def test_no_gop_is_decoded_of_which_none_is_wanted(shown, moments, decoded):
+    found, cost = shown("clip", ["plain"], moments=SPARSE[moments][0])
     assert cost.frames_delivered == len(found)
     assert cost.frames_decoded == decoded
 
 
-def in_stock_dataloader(folder, store, camera, **options):
-    """Return moment → frames, and what decoding cost."""
-    layout = layout_of(folder, "clip", [camera])
-    with CameraStreamDataset(layout, num_of_set=1, size=SIZE, store=store, **options) as dataset:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stock_dataloader_gives_the_same_and_decodes_no_more(folder, opener, shown, kind):
+    """Of some few frames more: where entries are doubtful, it learns one frame later how far to
+    go back."""
+
+    def by_stock(**options):
+        layout = layout_of(folder, "clip", [kind])
+        dataset = opener("camera items", layout, num_of_set=1, **options)
         batches = DataLoader(dataset, batch_sampler=CameraStreamSampler(dataset, group_num=1))
         found = {int(batch["index"]): batch["frames"][0].numpy() for batch in batches}
         return found, dataset.counters
 
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("moments", SPARSE)
-def test_a_stock_dataloader_gives_the_same_and_decodes_no_more(folder, store, kind, moments):
-    """Of some few frames more: where entries are doubtful, it learns one frame later how far to
-    go back."""
-    dense, _ = in_stock_dataloader(folder, store, kind)
-    asked, expected = SPARSE[moments]
-    found, cost = in_stock_dataloader(folder, store, kind, moments=asked)
-    assert list(found) == list(expected)
-    assert all(np.array_equal(frames, dense[moment]) for moment, frames in found.items())
-    _, least = shown(folder, "clip", store, cameras=[kind], moments=asked)
-    assert cost.frames_decoded <= least.frames_decoded + (GOP if kind == "refresh" else 0)
+    dense, _ = by_stock()
+    for asked, expected in SPARSE.values():
+        found, cost = by_stock(moments=asked)
+        assert list(found) == list(expected)
+        assert all(np.array_equal(frames, dense[moment]) for moment, frames in found.items())
+        _, least = shown("clip", [kind], moments=asked)
+        assert cost.frames_decoded <= least.frames_decoded + (GOP if kind == "refresh" else 0)
 
 
-def test_files_of_which_no_more_is_wanted_are_closed(folder, store):
+def test_files_of_which_no_more_is_wanted_are_closed(folder, opener):
     layout = layout_of(folder, "clip", ["plain"])
-    asked = Moments.frames([0, 3])
-    with CameraStreamDataset(layout, size=SIZE, store=store, moments=asked) as dataset:
-        for cells in CameraStreamSampler(dataset, group_num=1):
-            dataset[cells[0]]
-            held = [each.path for each in psutil.Process().open_files()]
-            assert (str(layout.clips[0].file("plain")) in held) == (cells[0].row == 0)
+    dataset = opener("camera items", layout, moments=Moments.frames([0, 3]))
+    for cells in CameraStreamSampler(dataset, group_num=1):
+        dataset[cells[0]]
+        held = open_videos(folder / "clip")
+        assert (str(layout.clips[0].file("plain")) in held) == (cells[0].row == 0)

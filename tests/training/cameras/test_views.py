@@ -1,7 +1,5 @@
 """Views of cameras: resized, cropped, and by chance scaled, flipped and turned, with the matrix."""
 
-from fractions import Fraction
-from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -10,31 +8,21 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from headrace.errors import ConfigError, HeadraceError
-from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.cameras.augment import ClipAugment
-from headrace.training.cameras.camera_set import Alignment
-from headrace.training.cameras.datasets import CameraStreamDataset
-from headrace.training.cameras.loader import CameraLoader
+from headrace import Alignment, CameraLayout, CameraView, ClipAugment, Crop, FrameShape, WithSample
+from headrace.training.cameras.framing import Framing
 from headrace.training.cameras.stream_sampler import CameraStreamSampler
-from headrace.training.cameras.view import CameraView
-from headrace.training.transforms import WithSample
-from headrace.video.camera_layout import CameraLayout
-from headrace.video.shape import Crop
-from training.cameras.clips import CAMERAS, layout_of, write_layout
-from training.videos import contents
+from headrace.training.cameras.turning import flipped, rotated
+from training.cameras.clips import CAMERAS, VIEW, write_two_rates
+from training.videos import contents, samples
 
 CHANCE = ClipAugment(scale=(0.8, 1.3), slides=True, flip=0.5, rotate_degrees=(-20, 20), alike=False)
-VIEW = CameraView(resize=0.5, crop=(20, 40), anchor="bottom")
 HEIGHT, WIDTH = 120, 200
 DOTS = [(x, y) for x in range(22, WIDTH - 20, 26) for y in range(20, HEIGHT - 18, 26)]
 
 
-@pytest.fixture(scope="module")
-def layout(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("views") / "videos"
-    write_layout(folder, {"a": 6, "b": 4, "c": 9})
-    return layout_of(folder)
+@pytest.fixture
+def layout(small):
+    return small
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +40,8 @@ def dotted(tmp_path_factory):
 
 
 @pytest.fixture
-def loader(opens, store):
-    return partial(opens, CameraLoader, group_num=2, store=store, workers=2)
+def loader(cameras):
+    return lambda layout, **options: cameras(layout, **{"size": None, **options})
 
 
 @pytest.mark.parametrize("interpolation", ["area", "bilinear", "bicubic"])
@@ -95,13 +83,17 @@ def test_each_camera_has_a_view_of_its_own(loader, layout):
     assert not torch.equal(batch.image_matrix[:, 0], batch.image_matrix[:, 1])
 
 
-def test_views_of_different_sizes_are_padded_or_refused(loader, layout):
+def test_views_of_different_sizes_are_padded(loader, layout):
     views = dict(zip(CAMERAS, [VIEW, CameraView(resize=0.5), VIEW], strict=True))
-    with pytest.raises(ConfigError, match="views make 20x40, 32x48"):
-        loader(layout, view=views)
     batch = next(iter(loader(layout, view=views, ragged="pad")))
     assert batch.frames.shape[-2:] == (32, 48)
     assert batch.mask[0].flatten(1).sum(1).tolist() == [20 * 40, 32 * 48, 20 * 40]
+
+
+def pictures(batches):
+    """Yield each picture of batches with its matrix."""
+    for frames, matrices in samples(batches, "frames", "image_matrix"):
+        yield from zip(frames, matrices, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -125,64 +117,51 @@ def test_views_of_different_sizes_are_padded_or_refused(loader, layout):
 )
 def test_the_matrix_takes_each_dot_to_where_it_is_seen(loader, dotted, options):
     """A quarter of a pixel is asked for; half a pixel is what a mistaken middle would cost."""
-    seen = 0
-    for batch in loader(dotted, **options):
-        for picture, matrix in zip(
-            batch.frames.flatten(0, 1), batch.image_matrix.flatten(0, 1).numpy(), strict=True
-        ):
-            light = picture[0].double().numpy()
-            for dot in DOTS:
-                x, y, one = matrix @ [*dot, 1.0]
-                assert one == 1
-                reach = 6  # pixels each way: 13 in all
-                left, top = round(x) - reach, round(y) - reach
-                patch = light[
-                    max(0, top) : top + 2 * reach + 1, max(0, left) : left + 2 * reach + 1
-                ]
-                if patch.shape != (2 * reach + 1,) * 2 or patch.min() < 15:
-                    continue  # at a border, or near black corners
-                weight = np.maximum(patch - 60, 0)
-                rows, columns = np.mgrid[: 2 * reach + 1, : 2 * reach + 1]
-                found = (
-                    left + (weight * columns).sum() / weight.sum(),
-                    top + (weight * rows).sum() / weight.sum(),
-                )
-                assert np.abs(np.subtract(found, (x, y))).max() < 0.25, (dot, found, (x, y))
-                seen += 1
+    seen, reach = 0, 6  # pixels each way: 13 in all
+    for picture, matrix in pictures(loader(dotted, **options)):
+        light = picture[0].double().numpy()
+        for dot in DOTS:
+            x, y, one = matrix.numpy() @ [*dot, 1.0]
+            assert one == 1
+            left, top = round(x) - reach, round(y) - reach
+            patch = light[max(0, top) : top + 2 * reach + 1, max(0, left) : left + 2 * reach + 1]
+            if patch.shape != (2 * reach + 1,) * 2 or patch.min() < 15:
+                continue  # at a border, or near black corners
+            weight = np.maximum(patch - 60, 0) / np.maximum(patch - 60, 0).sum()
+            rows, columns = np.mgrid[: 2 * reach + 1, : 2 * reach + 1]
+            found = left + (weight * columns).sum(), top + (weight * rows).sum()
+            assert np.abs(np.subtract(found, (x, y))).max() < 0.25, (dot, found, (x, y))
+            seen += 1
     assert seen >= 50
 
 
 def test_a_picture_is_the_original_warped_by_its_matrix(loader, dotted):
     view = CameraView(resize=1.0, crop=(90, 150), anchor="bottom")
     original = next(iter(loader(dotted))).frames[:1, 0].double()
-    for batch in loader(dotted, view=view, augment=CHANCE):
-        for picture, matrix in zip(
-            batch.frames.flatten(0, 1), batch.image_matrix.flatten(0, 1), strict=True
-        ):
-            height, width = picture.shape[-2:]
-            y, x = torch.meshgrid(
-                torch.arange(height).double(), torch.arange(width).double(), indexing="ij"
-            )
-            there = torch.stack([x, y, torch.ones_like(x)], -1) @ matrix.inverse().T
-            grid = (there[..., :2] + 0.5) * 2 / torch.tensor([WIDTH, HEIGHT]) - 1
-            warped = torch.nn.functional.grid_sample(
-                original, grid[None], mode="bilinear", align_corners=False
-            )[0]
-            inside = (grid.abs() < 0.97).all(-1) & (picture[0] > 10)
-            assert inside.sum() > 0.5 * height * width
-            assert (warped - picture)[:, inside].abs().mean() < 2
+    for picture, matrix in pictures(loader(dotted, view=view, augment=CHANCE)):
+        height, width = picture.shape[-2:]
+        y, x = torch.meshgrid(
+            torch.arange(height).double(), torch.arange(width).double(), indexing="ij"
+        )
+        there = torch.stack([x, y, torch.ones_like(x)], -1) @ matrix.inverse().T
+        grid = (there[..., :2] + 0.5) * 2 / torch.tensor([WIDTH, HEIGHT]) - 1
+        warped = torch.nn.functional.grid_sample(
+            original, grid[None], mode="bilinear", align_corners=False
+        )[0]
+        inside = (grid.abs() < 0.97).all(-1) & (picture[0] > 10)
+        assert inside.sum() > 0.5 * height * width
+        assert (warped - picture)[:, inside].abs().mean() < 2
 
 
 def test_chance_is_one_for_a_pass_of_a_clip_and_another_for_the_next(loader, layout):
     each = loader(layout, view=VIEW, augment=CHANCE)
-    seen: dict[tuple[int, int], set[bytes]] = {}
-    for epoch in range(3):
-        for batch in each:
-            for clip, matrix in zip(batch.clip.tolist(), batch.image_matrix, strict=True):
-                if clip >= 0:
-                    seen.setdefault((epoch, clip), set()).add(matrix.numpy().tobytes())
-    assert all(len(matrices) == 1 for matrices in seen.values())
-    assert len(set().union(*seen.values())) == len(seen) == 9
+    seen = {
+        (epoch, clip, matrix.numpy().tobytes())
+        for epoch in range(3)
+        for clip, matrix in samples(list(each), "clip", "image_matrix")
+        if clip >= 0
+    }
+    assert len(seen) == len({place[:2] for place in seen}) == len({m for *_, m in seen}) == 9
     assert each.statistics.amplification == 1.0
 
 
@@ -207,57 +186,46 @@ def test_chance_keeps_to_its_bounds_and_uses_them(loader, dotted):
 def test_workers_ranks_and_resuming_change_nothing(loader, layout, augment):
     options = {"view": VIEW, "augment": augment, "shuffle": True, "seed": 5}
     first = loader(layout, workers=1, lookahead=1, **options)
-    epochs = list(first), list(first)
-    assert contents(loader(layout, workers=3, **options)) == contents(epochs[0])
-    half = loader(layout, **options)
+    whole = list(first), list(first)
+    assert contents(loader(layout, workers=3, **options)) == contents(whole[0])
+    half, resumed = loader(layout, **options), loader(layout, **options)
     list(half)
-    steps = iter(half)
-    list(islice(steps, 3))
-    resumed = loader(layout, **options)
+    list(islice(half, 3))
     resumed.load_state_dict(half.state_dict())
-    assert contents(resumed) == contents(epochs[1][3:])
+    assert contents(resumed) == contents(whole[1][3:])
     of_ranks = [
-        loader(layout, group_num=1, rank=rank, num_replicas=2, **options) for rank in range(2)
+        batch
+        for rank in range(2)
+        for batch in loader(layout, group_num=1, rank=rank, num_replicas=2, **options)
     ]
-    together = {
-        (clip, index): frames.numpy().tobytes()
-        for rank in of_ranks
-        for batch in rank
-        for clip, index, frames in zip(
-            batch.clip.tolist(), batch.index.tolist(), batch.frames, strict=True
-        )
-    }
-    for batch in epochs[0]:
-        for clip, index, frames in zip(
-            batch.clip.tolist(), batch.index.tolist(), batch.frames, strict=True
-        ):
-            assert together[clip, index] == frames.numpy().tobytes()
+    shown, together = (
+        {(clip, index): frames for clip, index, frames in samples(each, "clip", "index", "frames")}
+        for each in (whole[0], of_ranks)
+    )
+    assert all(torch.equal(frames, together[place]) for place, frames in shown.items())
+
+
+def by_stock(dataset, workers=0, **options):
+    sampler = CameraStreamSampler(dataset, **options)
+    return DataLoader(dataset, batch_sampler=sampler, num_workers=workers)
 
 
 @pytest.mark.parametrize("tail", ["pad", "endless"])
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_stock_dataloader_delivers_what_the_loader_does(loader, layout, store, num_workers, tail):
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_stock_dataloader_delivers_what_the_loader_does(loader, layout, opener, workers, tail):
     options = {"group_num": 2, "shuffle": True, "seed": 3, "tail": tail, "seq_split": 2}
     ours = islice(loader(layout, view=VIEW, augment=CHANCE, **options), 24)
-    with CameraStreamDataset(layout, view=VIEW, augment=CHANCE, store=store) as dataset:
-        sampler = CameraStreamSampler(dataset, **options)
-        theirs = DataLoader(dataset, batch_sampler=sampler, num_workers=min(1, num_workers))
-        for one, other in zip(ours, theirs, strict=False):
-            for name, value in one.items():
-                expected, found = (
-                    each if isinstance(each, list) else each.numpy()
-                    for each in (value, other[name])
-                )
-                is_number = not isinstance(value, list)
-                assert np.array_equal(expected, found, equal_nan=is_number), name
+    dataset = opener("camera items", layout, view=VIEW, augment=CHANCE)
+    for one, other in zip(ours, by_stock(dataset, workers, **options), strict=False):
+        for name, value in one.items():
+            if isinstance(value, list):
+                assert value == other[name]
+            else:
+                assert np.array_equal(value.numpy(), other[name].numpy(), equal_nan=True), name
 
 
-def test_a_frame_that_is_shown_twice_is_turned_once(loader, tmp_path, store):
-    (tmp_path / "clip").mkdir()
-    for camera, rate in {"a_fast": 30, "b_slow": 10}.items():
-        clip = SynthClip(num_frames=rate, frame_rate=Fraction(rate), size=(64, 96))
-        write_clip(tmp_path / "clip" / camera, clip)
-    layout = CameraLayout.of_folders([tmp_path], lambda file: 30)
+def test_a_frame_that_is_shown_twice_is_turned_once(loader, tmp_path, opener):
+    layout = write_two_rates(tmp_path)
     options = {
         "alignment": Alignment(sync="previous", tolerance_ms=150),
         "augment": ClipAugment(flip=1, rotate_degrees=(10, 10)),
@@ -265,10 +233,9 @@ def test_a_frame_that_is_shown_twice_is_turned_once(loader, tmp_path, store):
     batches = list(loader(layout, group_num=1, lookahead=2, **options))
     for before, after in zip(batches[0::3], batches[1::3], strict=True):
         assert torch.equal(before.frames[0, 1], after.frames[0, 1])
-    with CameraStreamDataset(layout, store=store, **options) as dataset:
-        sampler = CameraStreamSampler(dataset, group_num=1)
-        for one, other in zip(batches, DataLoader(dataset, batch_sampler=sampler), strict=True):
-            assert torch.equal(one.frames, other["frames"])
+    dataset = opener("camera items", layout, size=None, **options)
+    for one, other in zip(batches, by_stock(dataset, group_num=1), strict=True):
+        assert torch.equal(one.frames, other["frames"])
 
 
 def test_an_empty_slot_has_the_identity(loader, layout):
@@ -277,82 +244,100 @@ def test_an_empty_slot_has_the_identity(loader, layout):
     assert torch.equal(last.image_matrix[empty], torch.eye(3).double().expand(3, 3, 3))
 
 
-def test_a_transform_is_told_slot_clip_first_frame_and_matrix(loader, layout, store):
+def test_a_transform_is_told_slot_clip_first_frame_and_matrix(loader, layout, opener):
     told = []
 
     def keep(frames, sample):
-        told.append({name: sample[name] for name in ("slot", "clip", "first_frame")})
+        told.append([int(sample[name]) for name in ("slot", "clip", "first_frame")])
         assert sample["image_matrix"].shape == (3, 3, 3)
         return frames
 
     batch = next(iter(loader(layout, view=VIEW, transform=WithSample(keep))))
-    assert [{name: int(each[name]) for name in each} for each in told] == [
-        {"slot": int(slot), "clip": int(clip), "first_frame": 1}
-        for slot, clip in zip(batch.slot, batch.clip, strict=True)
-    ]
+    assert told == [[slot, clip, 1] for slot, clip in samples(batch, "slot", "clip")]
     told.clear()
-    with CameraStreamDataset(layout, view=VIEW, transform=WithSample(keep), store=store) as dataset:
-        dataset[next(iter(CameraStreamSampler(dataset, group_num=1)))[0]]
-    assert [int(each["slot"]) for each in told] == [0]
+    dataset = opener("camera items", layout, view=VIEW, transform=WithSample(keep))
+    dataset[next(iter(CameraStreamSampler(dataset, group_num=1)))[0]]
+    assert [slot for slot, *_ in told] == [0]
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: CameraView(resize=0), "resize must be above 0"),
-        (lambda: CameraView(resize="big"), "resize must be a finite number"),
-        (lambda: CameraView(resize=float("nan")), "resize must be a finite number"),
-        (lambda: CameraView(resize=(None, None)), "one may be None"),
-        (lambda: CameraView(resize=(1, 2, 3)), "one may be None"),
-        (lambda: CameraView(resize=(0, 5)), "one may be None"),
-        (lambda: CameraView(crop=(5, 0)), "crop is a Crop"),
-        (lambda: CameraView(crop=7), "crop is a Crop"),
-        (lambda: CameraView(crop=(5, 5), anchor="left"), "anchor must be one of center"),
-        (lambda: CameraView(anchor="bottom"), "places a crop of a size"),
-        (lambda: ClipAugment(flip=2), "a probability from 0 to 1"),
-        (lambda: ClipAugment(flip="yes"), "a probability from 0 to 1"),
-        (lambda: ClipAugment(scale=(1.1, 0.9)), r"scale is \(lowest, highest\)"),
-        (lambda: ClipAugment(scale=(0.0, 1.0)), "from 0.1 to 10"),
-        (lambda: ClipAugment(rotate_degrees=5), r"rotate_degrees is \(lowest, highest\)"),
-        (lambda: ClipAugment(rotate_degrees=(0, float("inf"))), "rotate_degrees is"),
-        (lambda: ClipAugment(alike="no"), "alike must be True or False"),
-    ],
-)
-def test_what_is_no_view_and_no_chance_is_refused(make, message):
-    with pytest.raises(ConfigError, match=message):
-        make()
+PARTS = {
+    "resize": (0, "big", float("nan"), (None, None), (1, 2, 3), (0, 5)),
+    "crop": ((5, 0), 7),
+    "anchor": ("bottom",),
+    "flip": (2, "yes"),
+    "scale": ((1.1, 0.9), (0.0, 1.0)),
+    "rotate_degrees": (5, (0, float("inf"))),
+    "alike": ("no",),
+}
+REFUSED = [
+    {"view": (256, 704)},
+    {"view": {}},
+    {"view": {"back": 0.5}},
+    {"view": {"back": VIEW}},
+    {"view": dict(zip(CAMERAS, [VIEW, CameraView(resize=0.5), VIEW], strict=True))},
+    {"view": VIEW, "size": (32, 48)},
+    {"view": VIEW, "fit": "cover"},
+    {"view": VIEW, "fit": "contain"},
+    {"view": VIEW, "fit": "cover", "size": (32, 48)},
+    {"view": CameraView(crop=(65, 10))},
+    {"view": CameraView(crop=Crop(top=60, left=0, height=9, width=9))},
+    {"view": CameraView(resize=1e-3)},
+    {"view": CameraView(resize=1e6)},
+    {"augment": {"flip": 0.5}},
+    {"augment": CHANCE, "size": (32, 32), "fit": "cover"},
+]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"view": (256, 704)}, "view must be a CameraView"),
-        ({"view": {}}, "view must be a CameraView"),
-        ({"view": {"back": 0.5}}, "view must be a CameraView"),
-        ({"view": {"back": VIEW}}, "a CameraView for each of back, front, left, got .* back$"),
-        (
-            {"view": VIEW, "size": (32, 48)},
-            r"so does size=\(32, 48\); leave it out: C",
-        ),
-        ({"view": VIEW, "fit": "cover"}, r"so does fit='cover'; leave it out: .*, crop=\(h"),
-        (
-            {"view": VIEW, "fit": "contain"},
-            "so does fit='contain'; leave it out, or view=: no view",
-        ),
-        (
-            {"view": VIEW, "fit": "cover", "size": (32, 48)},
-            r"and so do size=\(32, 48\) and fit='cover'; leave them out: .* cuts what",
-        ),
-        ({"view": CameraView(crop=(65, 10))}, r"a/back.mp4: a crop of 65x10 .* 64x96"),
-        ({"view": CameraView(crop=Crop(top=60, left=0, height=9, width=9))}, "9x9 at 60, 0"),
-        ({"view": CameraView(resize=1e-3)}, "makes 0x0"),
-        ({"view": CameraView(resize=1e6)}, "sides of 1 to 16384"),
-        ({"augment": {"flip": 0.5}}, "augment must be a ClipAugment"),
-        ({"augment": CHANCE, "size": (32, 32), "fit": "cover"}, "say by view="),
-    ],
-)
-def test_what_does_not_fit_is_refused_when_a_loader_opens(loader, layout, store, options, message):
-    with pytest.raises(HeadraceError, match=message):
-        loader(layout, **options)
-    with pytest.raises(HeadraceError, match=message):
-        CameraStreamDataset(layout, store=store, **options)
+def test_what_is_no_view_and_no_chance_is_refused_by_loader_and_dataset(
+    loader, layout, opener, refused
+):
+    calls = {
+        f"{name}={value}": lambda name=name, value=value: (
+            CameraView if name in ("resize", "crop", "anchor") else ClipAugment
+        )(**{name: value})
+        for name, values in PARTS.items()
+        for value in values
+    }
+    calls["another anchor"] = lambda: CameraView(crop=(5, 5), anchor="left")
+    calls |= {str(case): lambda case=case: loader(layout, **case) for case in REFUSED}
+    refused("views", calls)
+    cases = {str(case): {"size": None, **case} for case in REFUSED}
+    refused("views_of_items", cases, lambda case: opener("camera items", layout, **case))
+
+
+SIZES = [(6, 8), (7, 7), (9, 16), (1, 5), (64, 96)]
+ANGLES = [-360.0, -90.0, -5.4, -0.01, 0.3, 5.4, 45.0, 90.0, 123.4, 180.0, 270.0, 359.0]
+
+
+def noise(size) -> np.ndarray:
+    return np.random.default_rng([*size]).integers(0, 256, (*size, 3), np.uint8)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_flipped_tensors_are_flipped_arrays(size):
+    picture = noise(size)
+    found = flipped(torch.from_numpy(picture))
+    assert np.array_equal(found.numpy(), flipped(picture))
+    assert np.array_equal(found.numpy()[:, ::-1], picture)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_rotated_tensors_are_rotated_arrays(size):
+    picture = noise(size)
+    for degrees in ANGLES:
+        found = rotated(torch.from_numpy(picture), degrees)
+        assert (found.dtype, tuple(found.shape)) == (torch.uint8, picture.shape)
+        assert np.array_equal(found.numpy(), rotated(picture, degrees)), degrees
+
+
+def test_a_picture_is_finished_in_its_place_whatever_it_is():
+    shape = FrameShape(size=(32, 48))
+    framing = Framing.of(shape, (64, 96), is_flipped=True, degrees=9.0)
+    array = noise((40, 60))
+    tensor = torch.from_numpy(array.copy())
+    framing.finish(array[:32, :48])
+    framing.finish(tensor[:32, :48])
+    assert np.array_equal(tensor.numpy(), array)
+    untouched = noise((40, 60))
+    assert np.array_equal(tensor.numpy()[32:], untouched[32:])
+    assert not np.array_equal(tensor.numpy()[:32, :48], untouched[:32, :48])

@@ -7,19 +7,11 @@ import pytest
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from headrace.sampling.moments import Moments
-from headrace.training.cameras.alignment import Alignment, CameraClock
-from headrace.training.cameras.augment import ClipAugment
-from headrace.training.cameras.camera_times import CameraTimes
-from headrace.training.cameras.datasets import CameraStreamDataset
-from headrace.training.cameras.loader import CameraLoader
+from headrace import Alignment, CameraClock, CameraLayout, CameraTimes, ClipAugment, Moments
 from headrace.training.cameras.stream_sampler import CameraStreamSampler
-from headrace.training.cameras.view import CameraView
-from headrace.video.camera_layout import CameraLayout
-from training.cameras.clips import CAMERAS, LENGTHS, SIZE
-from training.videos import contents
+from training.cameras.clips import CAMERAS, EVERY, LENGTHS, VIEW, facts
+from training.videos import contents, samples
 
-EVERY = {(clip, k) for clip, length in enumerate(LENGTHS.values()) for k in range(length)}
 LATE = 0.004
 """Seconds by which each camera is behind the one before it."""
 TIMES = CameraTimes.of(
@@ -33,12 +25,13 @@ TIMES = CameraTimes.of(
 )
 
 
-def facts(clip, moment):
-    return {"of": (clip, moment.number), "seconds": moment.seconds, "frames": dict(moment.frames)}
-
-
+EVERY_THIRD = {(c, k) for c, k in EVERY if k % 3 == 0}
+MASKED = {
+    "on_missing": "mask",
+    "clocks": {"left": CameraClock(offset_seconds=0.05, rate=1.0)},
+}
 WAYS = {
-    "every third": ({"moments": Moments.every(3)}, {(c, k) for c, k in EVERY if k % 3 == 0}),
+    "every third": ({"moments": Moments.every(3)}, EVERY_THIRD),
     "listed": (
         {"moments": Moments.frames({"a": [0, 7, 8, 19], "c": [3, 28], "e": [5]})},
         {(0, 0), (0, 7), (0, 8), (0, 19), (2, 3), (2, 28), (4, 5)},
@@ -48,25 +41,18 @@ WAYS = {
         EVERY,
     ),
     "late": (
-        {
-            "alignment": Alignment(
-                sync="previous",
-                tolerance_ms=20,
-                on_missing="mask",
-                clocks={"left": CameraClock(offset_seconds=0.05, rate=1.0)},
-            )
-        },
+        {"alignment": Alignment(sync="previous", tolerance_ms=20, **MASKED)},
         EVERY,
     ),
     "framed": (
         {
-            "view": CameraView(resize=0.5, crop=(20, 40), anchor="bottom"),
+            "view": VIEW,
             "augment": ClipAugment(scale=(0.8, 1.2), flip=0.5, rotate_degrees=(-9, 9)),
             "moments": Moments.rate(10.0),
         },
-        {(c, k) for c, k in EVERY if k % 3 == 0},
+        EVERY_THIRD,
     ),
-    "pictured": ({"size": SIZE}, {(0, k) for k in range(7)} | {(1, k) for k in range(4)}),
+    "pictured": ({}, {(0, k) for k in range(7)} | {(1, k) for k in range(4)}),
 }
 
 
@@ -85,46 +71,40 @@ def pictured(tmp_path_factory):
 
 
 @pytest.fixture(params=WAYS)
-def way(request, layout, pictured, store):
-    """A layout, what is asked of it, and the (clip, moment) that must come."""
+def way(request, layout, pictured, opener):
+    """What opens a door with all that is asked of it, and the (clip, moment) that must come."""
     options, expected = WAYS[request.param]
-    size = {} if "view" in options else {"size": SIZE}
-    asked = {"seed": 3, "shuffle": True, **size, **options}
-    return (pictured if request.param == "pictured" else layout), asked, expected, store
+    files = pictured if request.param == "pictured" else layout
 
+    def opens(door="cameras", **more):
+        order = {"seed": 3, "shuffle": True} if door == "cameras" else {}
+        return opener(door, files, **{**order, **options, **more})
 
-def read(layout, store, *, steps=None, state=None, **options):
-    """Return batches, and the state behind them."""
-    with CameraLoader(layout, store=store, workers=2, **options) as loader:
-        if state is not None:
-            loader.load_state_dict(state)
-        return [*islice(loader, steps)], loader.state_dict()
+    return opens, expected
 
 
 def by_moment(batches):
     """Return (clip, moment) → all that is told of it but where it stood."""
     found = {}
     for batch in batches:
-        for row, (clip, index) in enumerate(
-            zip(batch["clip"].tolist(), batch["index"].tolist(), strict=True)
-        ):
-            if clip >= 0:
-                assert (clip, index) not in found
-                found[clip, index] = {
-                    name: value[row] if isinstance(value, list) else value[row].numpy().tobytes()
-                    for name, value in batch.items()
-                    if name != "slot"
-                }
+        names = [name for name in batch if name != "slot"]
+        columns = [
+            value if isinstance(value, list) else [each.numpy().tobytes() for each in value]
+            for value in map(batch.get, names)
+        ]
+        rows = zip(*columns, strict=True)
+        for place, row in zip(samples(batch, "clip", "index"), rows, strict=True):
+            assert place not in found
+            if place[0] >= 0:
+                found[place] = dict(zip(names, row, strict=True))
     return found
 
 
 def check_order(batches):
     """Hold each slot against: clips from their first moment that comes to the last, ascending."""
     shown = {}
-    for batch in batches:
-        rows = (batch[name].tolist() for name in ("slot", "clip", "index", "first_frame"))
-        for slot, *cell in zip(*rows, strict=True):
-            shown.setdefault(slot, []).append(cell)
+    for slot, *cell in samples(batches, "slot", "clip", "index", "first_frame"):
+        shown.setdefault(slot, []).append(cell)
     for mine in shown.values():
         assert mine[0][2] or mine[0][0] < 0
         for (before, earlier, _), (clip, later, is_first) in pairwise(mine):
@@ -133,14 +113,12 @@ def check_order(batches):
 
 
 def test_each_moment_comes_once_in_order_and_the_same_on_any_number_of_ranks(way):
-    layout, asked, expected, store = way
-    alone, _ = read(layout, store, group_num=2, **asked)
+    opens, expected = way
+    alone = list(opens())
     check_order(alone)
     found = by_moment(alone)
     assert set(found) == expected
-    ranks = [
-        read(layout, store, group_num=1, rank=rank, num_replicas=2, **asked)[0] for rank in range(2)
-    ]
+    ranks = [list(opens(group_num=1, rank=rank, num_replicas=2)) for rank in range(2)]
     assert len({*map(len, ranks)}) == 1
     for batches in ranks:
         check_order(batches)
@@ -148,21 +126,18 @@ def test_each_moment_comes_once_in_order_and_the_same_on_any_number_of_ranks(way
 
 
 def test_the_rest_of_a_rank_is_what_it_would_have_been(way):
-    layout, asked, _, store = way
-    of_rank = {"group_num": 1, "rank": 1, "num_replicas": 2, **asked}
-    whole, _ = read(layout, store, **of_rank)
-    begun, state = read(layout, store, steps=2, **of_rank)
-    rest, _ = read(layout, store, state=state, lookahead=1, **of_rank)
-    assert contents([*begun, *rest]) == contents(whole)
+    opens, _ = way
+    of_rank = {"group_num": 1, "rank": 1, "num_replicas": 2}
+    begun, resumed = opens(**of_rank), opens(lookahead=1, **of_rank)
+    seen = list(islice(begun, 2))
+    resumed.load_state_dict(begun.state_dict())
+    assert contents([*seen, *resumed]) == contents(opens(**of_rank))
 
 
 def test_a_stock_dataloader_gives_the_same(way):
-    layout, asked, _, store = way
-    order = {name: asked[name] for name in ("seed", "shuffle")}
-    of_dataset = {name: value for name, value in asked.items() if name not in order}
-    ours, _ = read(layout, store, group_num=2, **asked)
-    with CameraStreamDataset(layout, num_of_set=2, store=store, **of_dataset) as dataset:
-        sampler = CameraStreamSampler(dataset, group_num=2, **order)
-        theirs = [*DataLoader(dataset, batch_sampler=sampler)]
+    opens, _ = way
+    dataset = opens("camera items")
+    sampler = CameraStreamSampler(dataset, group_num=2, seed=3, shuffle=True)
+    theirs = [*DataLoader(dataset, batch_sampler=sampler)]
     check_order(theirs)
-    assert by_moment(theirs) == by_moment(ours)
+    assert by_moment(theirs) == by_moment(opens())

@@ -4,8 +4,7 @@ from functools import partial
 
 import pytest
 
-from headrace.sampling.frames import Permutation
-from headrace.training.loader import FrameLoader
+from headrace import FrameLoader, Permutation
 from training.trainers.trainees import places
 from training.videos import SIZE
 

@@ -8,31 +8,43 @@ import pytest
 import torch
 
 from decode.linear import linear_frames
-from headrace.sampling.moments import Moments
-from headrace.training.cameras.alignment import Alignment
-from headrace.training.cameras.augment import ClipAugment, Drawn
+from headrace import Alignment, CameraView, ClipAugment, Crop, Moments
+from headrace.training.cameras.augment import Drawn
 from headrace.training.cameras.camera_set import CameraSet
-from headrace.training.cameras.loader import CameraLoader
-from headrace.training.cameras.view import CameraView
 from headrace.training.cameras.views import CameraViews
 from headrace.training.cameras.windows.framings import WindowFramings
-from headrace.video.shape import Crop
 from training.cameras.clips import CAMERAS, CHANCE, FLIPS, SIZE, VIEW, WAYS, WINDOW, facts
+from training.videos import samples
 
 OTHER = CameraView(resize=(20, 40))
 
 
-def streamed(layout, store, **options) -> dict:
-    """Return pictures [C, 3, H, W] and matrices of each (clip, moment) by a CameraLoader."""
-    with CameraLoader(layout, group_num=2, store=store, workers=1, **options) as stream:
-        return {
-            (clip, moment): (batch.frames[place].clone(), batch.image_matrix[place])
-            for batch in stream
-            for place, (clip, moment) in enumerate(
-                zip(batch.clip.tolist(), batch.index.tolist(), strict=True)
-            )
-            if clip >= 0
-        }
+@pytest.fixture
+def loader(windows):
+    return windows
+
+
+@pytest.fixture
+def streamed(cameras):
+    """Return a function: pictures [C, 3, H, W] and matrices of each (clip, moment) of a stream."""
+
+    def shown(**options):
+        batches = list(cameras(workers=1, **options))
+        rows = samples(batches, "clip", "index", "frames", "image_matrix")
+        return {(clip, moment): of for clip, moment, *of in rows if clip >= 0}
+
+    return shown
+
+
+def check(batch, right) -> int:
+    """Hold each moment of windows against those of a stream; return how many there are."""
+    rows = list(samples(batch, "clip", "index", "frames", "image_matrix"))
+    for clip, moments, pictures, matrix in rows:
+        for moment, picture in zip(moments, pictures, strict=True):
+            expected, its_matrix = right[clip, moment]
+            assert torch.equal(picture, expected)
+            assert torch.equal(matrix, its_matrix)
+    return sum(len(moments) for _, moments, *_ in rows)
 
 
 @pytest.mark.parametrize(
@@ -50,76 +62,65 @@ def streamed(layout, store, **options) -> dict:
         {"view": VIEW, "augment": ClipAugment(scale=(0.9, 0.9), rotate_degrees=(7, 7))},
     ],
 )
-def test_pictures_and_matrices_are_those_of_a_camera_loader(loader, layout, store, options):
-    right = streamed(layout, store, **options)
-    seen = 0
-    for batch in loader(**options, **WINDOW):
-        assert batch.image_matrix.dtype == torch.float64
-        for window, clip in enumerate(batch.clip.tolist()):
-            for place, moment in enumerate(batch.index[window].tolist()):
-                frames, matrix = right[clip, moment]
-                assert torch.equal(batch.frames[window, place], frames)
-                assert torch.equal(batch.image_matrix[window], matrix)
-                seen += 1
-    assert seen == 31 * 3
+def test_pictures_and_matrices_are_those_of_a_camera_loader(loader, streamed, options):
+    right = streamed(**options)
+    batches = list(loader(**options))
+    assert {batch.image_matrix.dtype for batch in batches} == {torch.float64}
+    assert sum(check(batch, right) for batch in batches) == 31 * 3
 
 
-def test_the_reference_moments_and_weights_are_joined_with_views_and_metadata(
-    loader, layout, store
-):
+def test_the_reference_moments_and_weights_are_joined_with_views_and_metadata(loader, streamed):
     same = {
         "alignment": Alignment(sync="nearest", reference="front", on_missing="mask"),
         "moments": Moments.every(2, first=1),
         "view": VIEW,
     }
-    right = streamed(layout, store, **same)
+    right = streamed(**same)
     weights = dict.fromkeys("abcde", 0.0) | {"b": 2.0, "c": 1.0}
     drawn = set()
     for batch in loader(weights=weights, num_moments=3, metadata=facts, **same):
-        for window, clip in enumerate(batch.clip.tolist()):
+        check(batch, right)
+        for clip, moments, said in samples(batch, "clip", "index", "metadata"):
             drawn.add(clip)
-            for place, moment in enumerate(batch.index[window].tolist()):
-                assert moment % 2
-                assert batch.metadata[window][place]["of"] == ("abcde"[clip], moment)
-                assert torch.equal(batch.frames[window, place], right[clip, moment][0])
+            assert [each["of"] for each in said] == [("abcde"[clip], each) for each in moments]
+            assert all(moment % 2 for moment in moments)
     assert drawn == {1, 2}
 
 
-def test_chance_of_a_window_is_that_of_a_clip_by_a_camera_loader(loader, layout, store):
+def test_chance_of_a_window_is_that_of_a_clip_by_a_camera_loader(loader, streamed):
     """The same draw, given to a CameraLoader as the only one there is."""
     chance = ClipAugment(scale=(0.8, 1.3), flip=0.5, rotate_degrees=(-9, 9))
-    [batch] = islice(loader(view=VIEW, augment=chance, **WINDOW), 1)
-    for window, clip in enumerate(batch.clip.tolist()):
+    batch = next(iter(loader(view=VIEW, augment=chance, batch_size=4)))
+    for window in range(4):
         drawn = chance.draw(seed=0, epoch=0, of=window, camera=0)
         fixed = ClipAugment(
             scale=(drawn.scale,) * 2,
             flip=float(drawn.is_flipped),
             rotate_degrees=(drawn.degrees,) * 2,
         )
-        right = streamed(layout, store, view=VIEW, augment=fixed)
-        for place, moment in enumerate(batch.index[window].tolist()):
-            frames, matrix = right[clip, moment]
-            assert torch.equal(batch.frames[window, place], frames)
-            assert torch.equal(batch.image_matrix[window], matrix)
+        one = {name: value[window : window + 1] for name, value in batch.items()}
+        check(one, streamed(view=VIEW, augment=fixed))
 
 
-def test_each_camera_of_each_window_is_as_its_draw_says(loader, layout, store):
+@pytest.fixture
+def views(layout, store):
+    """Return a function: the views of the layout."""
+    cameras = CameraSet.open(layout, store=store)
+    usual = {"size": None, "fit": "stretch", "interpolation": "area"}
+    usual |= {"view": None, "augment": None}
+    return lambda **options: CameraViews.of(cameras, **{**usual, **options})
+
+
+def test_each_camera_of_each_window_is_as_its_draw_says(loader, layout, views):
     """Of plain decodes: all there is in chance, on threads, from shared decodes."""
-    views = CameraViews.of(
-        CameraSet.open(layout, store=store),
-        size=None,
-        fit="stretch",
-        interpolation="area",
-        view=VIEW,
-        augment=None,
-    )
+    viewed = views(view=VIEW)
     matrices = set()
-    drawing = loader(view=VIEW, augment=CHANCE, batch_size=1, **WINDOW)
+    drawing = loader(view=VIEW, augment=CHANCE, batch_size=1)
     for slot, window in enumerate(islice(drawing, 8)):
         clip = int(window.clip)
         for camera, name in enumerate(CAMERAS):
             drawn = CHANCE.draw(seed=0, epoch=0, of=slot, camera=camera)
-            framing = views.framed(clip, camera, drawn)
+            framing = viewed.framed(clip, camera, drawn)
             right = linear_frames(layout.clips[clip].file(name), framing.shape)
             for moment, frame in enumerate(window.frame[0, :, camera].tolist()):
                 picture = right[frame].copy()
@@ -143,31 +144,21 @@ def test_chance_is_another_in_each_epoch_and_by_another_seed(loader):
 def test_ranks_together_show_what_one_alone_shows(loader, way):
     def shown(parts):
         return {
-            (clip, key): (frames.numpy().tobytes(), matrix.numpy().tobytes())
+            (clip, moments[-1]): (frames.numpy().tobytes(), matrix.numpy().tobytes())
             for part in parts
-            for batch in part
-            for clip, key, frames, matrix in zip(
-                batch.clip.tolist(),
-                batch.index[:, -1].tolist(),
-                batch.frames,
-                batch.image_matrix,
-                strict=True,
+            for clip, moments, frames, matrix in samples(
+                list(part), "clip", "index", "frames", "image_matrix"
             )
         }
 
-    options = {**WAYS[way], **WINDOW}
+    options = WAYS[way]
     ranks = [loader(rank=rank, num_replicas=2, batch_size=2, **options) for rank in range(2)]
     assert shown(ranks) == shown([loader(**options)])
 
 
-def test_windows_share_pictures_where_chance_only_flips(layout, store):
-    cameras = CameraSet.open(layout, store=store)
-
+def test_windows_share_pictures_where_chance_only_flips(views):
     def framings(augment):
-        views = CameraViews.of(
-            cameras, size=SIZE, fit="stretch", interpolation="area", view=None, augment=augment
-        )
-        return WindowFramings(views=views, seed=3, windows=50)
+        return WindowFramings(views=views(size=SIZE, augment=augment), seed=3, windows=50)
 
     slots = np.arange(50)
     apart = ClipAugment(flip=0.5, alike=False, scale=(1.1, 1.1))
