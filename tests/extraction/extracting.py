@@ -6,17 +6,7 @@ from pathlib import Path
 import pytest
 
 from decode.doubles_of_gpu import Double, Fails, stands_in
-from extraction.faults import (
-    before,
-    crash,
-    fail,
-    fill_the_disk,
-    hang,
-    interrupt_the_parent,
-    kill,
-    kill_both,
-    kill_the_parent,
-)
+from extraction import faults
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pyav import PyavDecoder
 from headrace.decode.scanning import scan_videos
@@ -31,26 +21,26 @@ from headrace.video.stream_index import StreamIndex
 
 
 def at_the_second_video(fault, *given):
-    before(FrameWorker, "do", act=fault, where=lambda worker, speaker: speaker.told[0] == 1)
+    faults.before(FrameWorker, "do", act=fault, where=lambda worker, speaker: speaker.told[0] == 1)
     return extract_frames(*given)
 
 
 def crashes_at_the_second_video(*given):
-    return at_the_second_video(crash, *given)
+    return at_the_second_video(faults.crash, *given)
 
 
 def hangs_at_the_second_video(*given):
-    return at_the_second_video(hang, *given)
+    return at_the_second_video(faults.hang, *given)
 
 
 def fails_at_the_second_video(*given):
     """As code of ours that a file finds a fault in."""
-    return at_the_second_video(fail, *given)
+    return at_the_second_video(faults.fail, *given)
 
 
 def interrupts_its_parent(*given):
     """Ctrl-C when the second video is begun."""
-    return at_the_second_video(interrupt_the_parent, *given)
+    return at_the_second_video(faults.interrupt_the_parent, *given)
 
 
 def is_killed_once(argument, send):
@@ -59,24 +49,29 @@ def is_killed_once(argument, send):
     if mark.exists():
         return extract_frames(argument, send)
     mark.touch()
-    return at_the_second_video(kill, argument, send)
+    return at_the_second_video(faults.kill, argument, send)
 
 
 def crashes_at_the_twelfth_picture(*given):
-    before(Pictures, "encode", act=crash, calls=11)
+    faults.before(Pictures, "encode", act=faults.crash, calls=11)
     return extract_frames(*given)
 
 
 def crashes_at_a_scan_of_five_frames(*given):
-    before(
-        StreamIndex, "scan", act=crash, where=lambda source, **named: source.path.name == "5.mp4"
+    faults.before(
+        StreamIndex,
+        "scan",
+        act=faults.crash,
+        where=lambda source, **named: source.path.name == "5.mp4",
     )
     return scan_videos(*given)
 
 
 def crashes_at_the_first_sample(*given):
     """As a decoder that a frame makes crash."""
-    before(PyavDecoder, "run", act=crash, where=lambda decoder, job, *rest: job.wanted[0] == 0)
+    faults.before(
+        PyavDecoder, "run", act=faults.crash, where=lambda decoder, job, *rest: job.wanted[0] == 0
+    )
     return make_samples(*given)
 
 
@@ -101,23 +96,23 @@ def cannot_begin(argument, send):
 
 
 def before_a_file(end, *given):
-    before(Path, "replace", act=end, calls=int(os.environ["FILES_BEFORE_THE_END"]))
+    faults.before(Path, "replace", act=end, calls=int(os.environ["FILES_BEFORE_THE_END"]))
     return extract_frames(*given)
 
 
 def is_killed_with_its_parent(*given):
     """Kill -9 to both when the file of a certain number is whole but not yet in its place."""
-    return before_a_file(kill_both, *given)
+    return before_a_file(faults.kill_both, *given)
 
 
 def outlives_its_parent(*given):
     """Kill -9 to its parent alone, at that moment; it has not heard of that yet."""
-    return before_a_file(kill_the_parent, *given)
+    return before_a_file(faults.kill_the_parent, *given)
 
 
 def runs_out_of_room(*given):
     """A disk that is full after two pictures."""
-    before(Path, "write_bytes", act=fill_the_disk, calls=2, once=False)
+    faults.before(Path, "write_bytes", act=faults.fill_the_disk, calls=2, once=False)
     return extract_frames(*given)
 
 

@@ -147,15 +147,16 @@ def test_what_is_done_is_not_done_again(whole, run):
     assert {path: path.stat().st_mtime_ns for path in whole.glob("*.png")} == before
 
 
+CRASHES = extracting.crashes_at_the_second_video
+HANGS = pytest.param(extracting.hangs_at_the_second_video, marks=pytest.mark.slow)
 ENDS = {
-    extracting.crashes_at_the_second_video: "crashed: the process ended by signal 11",
+    CRASHES: "crashed: the process ended by signal 11",
     extracting.hangs_at_the_second_video: "hung: nothing came for 1 s",
     extracting.fails_at_the_second_video: "failed: ZeroDivisionError: no such number",
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("function", ENDS)
+@pytest.mark.parametrize("function", [CRASHES, HANGS, extracting.fails_at_the_second_video])
 def test_a_video_that_ends_its_workers_is_left_out_and_the_others_go_on(
     whole, clips, run, out, monkeypatch, function
 ):
@@ -169,7 +170,7 @@ def test_a_video_that_ends_its_workers_is_left_out_and_the_others_go_on(
     again = run()
     assert (again.is_all, len(again.session.steps)) == (False, 0)
     assert {loss.cause for loss in again.session.lost} == {f"{words}; --retry tries it again"}
-    is_other = function is extracting.crashes_at_the_second_video
+    is_other = function is CRASHES
     if is_other:
         monkeypatch.setattr("headrace.extraction.ledger.decoder_version", lambda: "av 99")
     assert run(retry=not is_other).is_all

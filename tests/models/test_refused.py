@@ -32,57 +32,62 @@ MAPPING = nn.Sequential(Applied(lambda m, batch: {"found": batch}))
 TWO = torch.ones(2, 3)
 
 
+def without_weights(load, *names):
+    return lambda: load(*names, "none")
+
+
 def split(layer):
-    with torch.device("meta"):
-        module = models.resnet18()
-    return SplitModule(module.eval(), layer)
+    def split():
+        with torch.device("meta"):
+            module = models.resnet18()
+        SplitModule(module.eval(), layer)
+
+    return split
 
 
 def lengthened(name, num_frames, load=load_clip_classifier):
-    return with_clip_length(load(name, "none"), num_frames)
+    return lambda: with_clip_length(load(name, "none"), num_frames)
 
 
 def layers(*names):
-    return load_features("resnet18", names, "none")
+    return without_weights(load_features, "resnet18", names)
 
 
 LISTED = "(80 in torchvision.models.list_models())"
 REFUSED = {
     # Names of models.
     f"no classification model 'resnet5O'; did you mean ... resnet50 ... {LISTED}": (
-        lambda: load_classifier("resnet5O", "none")
+        without_weights(load_classifier, "resnet5O")
     ),
     f"no classification model 'MobileNet_v2'; did you mean ... mobilenet_v2 ... {LISTED}": (
-        lambda: load_classifier("MobileNet_v2", "none")
+        without_weights(load_classifier, "MobileNet_v2")
     ),
-    "no classification model 'r3d_18' (it is a video model);": (
-        lambda: load_classifier("r3d_18", "none")
+    "no classification model 'r3d_18' (it is a video model);": without_weights(
+        load_classifier, "r3d_18"
     ),
-    "no video model 'resnet18' (it is a classification": (
-        lambda: load_clip_classifier("resnet18", "none")
+    "no video model 'resnet18' (it is a classification": without_weights(
+        load_clip_classifier, "resnet18"
     ),
-    "no detection model 'ssd3OO_vgg16'; did you mean ssd300_vgg16": (
-        lambda: load_detector("ssd3OO_vgg16", "none")
+    "no detection model 'ssd3OO_vgg16'; did you mean ssd300_vgg16": without_weights(
+        load_detector, "ssd3OO_vgg16"
     ),
-    "no model 'vgg12'; did you mean vgg": lambda: load_features("vgg12", ["features"], "none"),
+    "no model 'vgg12'; did you mean vgg": without_weights(load_features, "vgg12", ["features"]),
     "no model 'resnet5O'; did you mean resnet50": lambda: list_models(["resnet5O"]),
-    "mtcnn has the weights inside ... got 'none'; leave out": lambda: load_detector(
-        "mtcnn", "none"
+    "mtcnn has the weights inside ... got 'none'; leave out": (
+        without_weights(load_detector, "mtcnn")
     ),
     "mtcnn is not of torchvision: it gives boxes": lambda: with_weights("mtcnn", "DEFAULT"),
     # Lengths of clips.
-    "mvit_v1_b takes clips of 16 frames, no others; got 8": lambda: lengthened("mvit_v1_b", 8),
-    "s3d takes clips of 13 frames or more, got 12": lambda: lengthened("s3d", 12),
+    "mvit_v1_b takes clips of 16 frames, no others; got 8": lengthened("mvit_v1_b", 8),
+    "s3d takes clips of 13 frames or more, got 12": lengthened("s3d", 12),
     "mobilenet_v2 takes single frames; leave out --clip-len": (
-        lambda: lengthened("mobilenet_v2", 8, load_classifier)
+        lengthened("mobilenet_v2", 8, load_classifier)
     ),
     # Layers.
-    "no layer 'layr4'; did you mean layer4": lambda: layers("layr4"),
-    "no layer '@'; there are conv1, bn1, relu, maxpool, layer1, ... avgpool, fc": (
-        lambda: layers("@")
-    ),
-    "no layer '' ... there are conv1": lambda: layers(""),
-    "no layer was asked for; there are conv1": lambda: layers(),
+    "no layer 'layr4'; did you mean layer4": layers("layr4"),
+    "no layer '@'; there are conv1, bn1, relu, maxpool, layer1, ... avgpool, fc": layers("@"),
+    "no layer '' ... there are conv1": layers(""),
+    "no layer was asked for; there are conv1": layers(),
     "no layer 'layer5'; did you mean layer4": (
         lambda: freeze_before(models.resnet18(), "fc", "layer5")
     ),
@@ -96,14 +101,14 @@ REFUSED = {
     "did not run its layer fc": lambda: HeadTap(PARTLY)(TWO),
     # Places to cut a model.
     "no layer 'layer33' to be cut behind; did you mean layer3, ... 58 cut points": (
-        lambda: split("layer33")
+        split("layer33")
     ),
     "no layer '' to be cut behind; it can be cut behind conv1, bn1, relu, maxpool, layer1": (
-        lambda: split("")
+        split("")
     ),
-    "cannot be cut behind fc: nothing is left to compute behind it": lambda: split("fc"),
+    "cannot be cut behind fc: nothing is left to compute behind it": split("fc"),
     "cannot be cut behind layer1.0.relu: it runs 2 times, not once; did you": (
-        lambda: split("layer1.0.relu")
+        split("layer1.0.relu")
     ),
     "cannot be cut: what it computes depends on ... run it w": (
         lambda: SplitModule(DECIDING, "scale")

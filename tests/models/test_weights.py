@@ -1,5 +1,6 @@
 """The weights that were asked for, or an error that says why not."""
 
+import os
 import re
 from pathlib import Path
 
@@ -62,10 +63,10 @@ def test_a_checkpoint_may_be_wrapped_and_prefixed_and_of_half_precision(save, sm
         assert all(value.dtype == torch.float32 for value in model.module.parameters())
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["squeezenet1_1", "shufflenet_v2_x0_5", "googlenet", "maxvit_t", "regnet_y_400mf"],
-)
+HEADS = ["squeezenet1_1", "shufflenet_v2_x0_5", "googlenet", "maxvit_t", "regnet_y_400mf"]
+
+
+@pytest.mark.parametrize("name", HEADS)
 def test_a_head_with_another_number_of_classes_is_taken_over_without_labels(save, name):
     options = {"init_weights": False} if name == "googlenet" else {}
     state = shapes_of(name, num_classes=7, **options)
@@ -85,9 +86,8 @@ def test_the_names_in_torchvisions_own_files_of_densenets_are_known(save):
     state = shapes_of("densenet121")
     old = {re.sub(r"(denselayer\d+\.(?:norm|conv))", r"\1.", key): v for key, v in state.items()}
     assert "features.denseblock1.denselayer1.norm.1.weight" in old
-    assert load_classifier(
-        "densenet121", save(old, "densenet121-a639ec97.pth")
-    ).output.class_names.names
+    model = load_classifier("densenet121", save(old, "densenet121-a639ec97.pth"))
+    assert classes(model).names
 
 
 def test_weights_for_larger_pictures_get_a_model_for_them(save):
@@ -97,24 +97,26 @@ def test_weights_for_larger_pictures_get_a_model_for_them(save):
     assert model.module.image_size == 384
 
 
+DEFAULT = models.MobileNet_V2_Weights.DEFAULT
+
+
 def test_default_weights_come_from_the_cache_of_torchvision(hub, no_network):
-    default = models.MobileNet_V2_Weights.DEFAULT
-    (hub / default.url.rpartition("/")[2]).symlink_to(mobilenet())
+    (hub / DEFAULT.url.rpartition("/")[2]).symlink_to(mobilenet())
     model = load_classifier("mobilenet_v2", "DEFAULT")
     assert model.origin == "torchvision MobileNet_V2_Weights.IMAGENET1K_V2"
     assert (model.input.resize, classes(model)[281]) == (232, "tabby")
 
 
-def test_default_weights_that_cannot_be_fetched_are_an_error(hub, no_network, capsys):
-    with refused("MobileNet_V2_Weights", "neither from the cache", str(hub.parent), "--weights"):
+def test_default_weights_that_cannot_be_fetched_or_are_damaged_are_an_error(
+    hub, no_network, capsys
+):
+    words = f"MobileNet_V2_Weights ... neither from the cache ... {hub.parent} ... --weights"
+    with refused(words):
         load_classifier("mobilenet_v2", "DEFAULT")
     assert capsys.readouterr().out == "", "stdout is for results"
     assert list(hub.iterdir()) == []
-
-
-def test_default_weights_that_are_damaged_in_the_cache_are_an_error(hub, no_network):
-    (hub / models.MobileNet_V2_Weights.DEFAULT.url.rpartition("/")[2]).write_bytes(b"damaged")
-    with refused("neither from the cache", str(hub.parent)):
+    (hub / DEFAULT.url.rpartition("/")[2]).write_bytes(b"damaged")
+    with refused(words):
         load_classifier("mobilenet_v2", "DEFAULT")
 
 
@@ -183,11 +185,8 @@ class Hostile:
 
 @pytest.mark.parametrize("is_zipped", [True, False])
 def test_a_checkpoint_that_would_run_code_is_refused_and_runs_nothing(tmp_path, is_zipped):
-    torch.save(
-        {"a": Hostile(tmp_path / "ran")},
-        tmp_path / "w.pth",
-        _use_new_zipfile_serialization=is_zipped,
-    )
+    hostile = {"a": Hostile(tmp_path / "ran")}
+    torch.save(hostile, tmp_path / "w.pth", _use_new_zipfile_serialization=is_zipped)
     with refused("no checkpoint that can be read safely", "torch.save(model.state_dict(), path)"):
         load_classifier("mobilenet_v2", str(tmp_path / "w.pth"))
     assert not (tmp_path / "ran").exists()
@@ -200,27 +199,22 @@ NO_CHECKPOINTS = [
 ]
 
 
-@pytest.mark.parametrize("content", NO_CHECKPOINTS)
-def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
-    (tmp_path / "w.pth").write_bytes(content)
-    with refused("the weights file", "no checkpoint that can be read safely"):
-        load_classifier("mobilenet_v2", str(tmp_path / "w.pth"))
-
-
-def test_a_file_that_cannot_be_read_is_refused(tmp_path):
-    with refused("cannot read the weights file", "w.pth: no such file", "DEFAULT or none"):
-        load_classifier("mobilenet_v2", str(tmp_path / "w.pth"))
-    with refused("cannot read the weights file", str(tmp_path), "is a directory"):
-        load_classifier("mobilenet_v2", str(tmp_path))
-
-
 NO_STATES = [[1, 2], {"a": 1}, {1: torch.zeros(1)}, {"state_dict": [3]}, torch.zeros(3)]
+UNSAFE = "the weights file ... no checkpoint that can be read safely"
+STATELESS = "holds no state dict ... torch.save(model.state_dict(), path)"
+UNREADABLE = [
+    *((lambda path, found=found: path.write_bytes(found), UNSAFE) for found in NO_CHECKPOINTS),
+    *((lambda path, found=found: torch.save(found, path), STATELESS) for found in NO_STATES),
+    (lambda path: None, "cannot read the weights file ... w.pth: no such file ... DEFAULT or none"),
+    (os.mkdir, "cannot read the weights file ... w.pth ... is a directory"),
+]
 
 
-@pytest.mark.parametrize("content", NO_STATES)
-def test_a_checkpoint_without_a_state_dict_is_refused(save, content):
-    with refused("holds no state dict", "torch.save(model.state_dict(), path)"):
-        load_classifier("mobilenet_v2", save(content))
+@pytest.mark.parametrize(("write", "words"), UNREADABLE)
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, write, words):
+    write(tmp_path / "w.pth")
+    with refused(words):
+        load_classifier("mobilenet_v2", str(tmp_path / "w.pth"))
 
 
 def test_weights_of_another_model_are_refused_with_the_first_keys_that_do_not_fit():

@@ -9,15 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from extraction.faults import (
-    before,
-    crash,
-    fill_the_disk,
-    hang,
-    interrupt_the_parent,
-    kill,
-    kill_both,
-)
+from extraction import faults
 from headrace.cache.redis_store import RedisStore
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
@@ -113,22 +105,22 @@ def nothing_is_left_to_do(argument, send):
 
 
 def at_the_second_video(fault, argument, send):
-    before(
+    faults.before(
         Arithmetic, "read", act=fault, where=lambda _, chunk: (chunk.video, chunk.start) == (1, 10)
     )
     do_features(argument, send, Arithmetic)
 
 
 def crashes(*given):
-    at_the_second_video(crash, *given)
+    at_the_second_video(faults.crash, *given)
 
 
 def hangs(*given):
-    at_the_second_video(hang, *given)
+    at_the_second_video(faults.hang, *given)
 
 
 def interrupts_its_parent(*given):
-    at_the_second_video(interrupt_the_parent, *given)
+    at_the_second_video(faults.interrupt_the_parent, *given)
 
 
 def signals_the_server(number, *given):
@@ -158,14 +150,16 @@ def be_impatient(setitem=dict.__setitem__):
 
 def runs_out_of_room(*given):
     """A disk that is full after some files."""
-    before(Path, "write_bytes", act=fill_the_disk, calls=7, once=False)
+    faults.before(Path, "write_bytes", act=faults.fill_the_disk, calls=7, once=False)
     arithmetic(*given)
 
 
 def is_killed(*given):
     """Kill -9, to the parent as well, at a certain change of the folder."""
     if os.environ["VICTIM"] == "worker":
-        before(Path, "replace", "unlink", act=kill_both, calls=int(os.environ["CHANGES"]))
+        faults.before(
+            Path, "replace", "unlink", act=faults.kill_both, calls=int(os.environ["CHANGES"])
+        )
     arithmetic(*given)
 
 
@@ -195,5 +189,5 @@ def main(paths, out, store):
     chunks._CHUNK_PIXELS = 1.0
     extraction = planned(paths, out, store, is_killed)
     if os.environ["VICTIM"] == "parent":
-        before(Path, "replace", "unlink", act=kill, calls=int(os.environ["CHANGES"]))
+        faults.before(Path, "replace", "unlink", act=faults.kill, calls=int(os.environ["CHANGES"]))
     extraction.run()

@@ -205,10 +205,10 @@ ENDS = {
     feature_workers.crashes: "working on it crashed: the process ended by signal 11",
     feature_workers.hangs: "working on it hung: nothing came for 1 s",
 }
+HANGS = pytest.param(feature_workers.hangs, marks=pytest.mark.slow)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("function", ENDS)
+@pytest.mark.parametrize("function", [feature_workers.crashes, HANGS])
 def test_of_chunks_at_work_only_the_one_that_ends_workers_is_left_out(run, out, function):
     bad, words = [(1, 10), (1, 15)], ENDS[function]
     extracted = run(function, stall_seconds=1.0)
@@ -276,7 +276,6 @@ SERVERS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("settings", "function", "words"), SERVERS)
 def test_whatever_becomes_of_the_server_the_features_are_the_same(
     run, out, tmp_path, monkeypatch, settings, function, words

@@ -47,7 +47,6 @@ def extracted(clips, tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.slow
 def test_features_are_those_of_a_plain_loop_by_any_workers_and_batches(clips, extracted, tmp_path):
     by_loop = expected(loaded(MODEL, SAMPLES), clips, SAMPLES)
     wanted = {path.stem: by_loop[video] for video, path in enumerate(clips)}
