@@ -1,0 +1,60 @@
+"""What workers on a cluster do in the tests: a small engine with a ledger, and faults on demand."""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from headrace.extraction.ledger import Entry, Ledger
+from headrace.runtime.lock import file_lock
+from headrace.runtime.speaker import rounds_to_do
+from headrace.text_file import write_whole
+
+
+def squares(argument, send):
+    """Writes the square of the number that a chunk says, or suffers the fault that it says."""
+    ledger = Ledger(Path(argument["folder"]))
+    with ledger.as_worker():
+        for speakers in rounds_to_do(argument, send):
+            begun = []
+            for speaker in speakers:
+                speaker.begin()
+                begun.append(speaker)
+            for speaker in begun:
+                _suffer(speaker.told.get("fault"), ledger.folder.parent)
+                speaker.has_read()
+                speaker.say({"process": os.getpid(), "worker": argument["worker"]})
+                text = str(speaker.told["number"] ** 2)
+                write_whole(ledger.folder / speaker.chunk, text)
+                ledger.write(speaker.chunk, Entry(files=((speaker.chunk, len(text)),), facts=None))
+                speaker.done()
+
+
+class Means:
+    """A model: the mean of each colour, in bands of eight rows."""
+
+    size = (64, 64)
+    version = "1"
+
+    def __call__(self, frames):
+        return frames.float().unflatten(2, (-1, 8)).mean((3, 4)).flatten(1)
+
+
+def _suffer(fault, folder):
+    match fault:
+        case "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "hang":
+            signal.sigwait([signal.SIGUSR1])
+        case "actor":  # killed, as by Ray where memory runs out
+            psutil.Process().parent().kill()
+            signal.sigwait([signal.SIGUSR1])
+        case "gate":  # until the test opens it
+            with suppress(OSError):  # nobody listens any more
+                bell = os.open(folder / "bell", os.O_WRONLY | os.O_NONBLOCK)
+                os.write(bell, b".")
+                os.close(bell)
+            with file_lock(folder / "gate", is_shared=True, waits=True):
+                pass
