@@ -1,10 +1,11 @@
 """Keys, results and stores that tests of caches are made with."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from headrace.cache.cache import Cache
 from headrace.cache.entry import Arrays
 from headrace.cache.key import ChunkKey
 from headrace.cache.store import Kept, StoreState
@@ -41,6 +42,27 @@ def same(found: Arrays, expected: Arrays) -> bool:
         and array.tobytes() == expected[name].tobytes()
         for name, array in found.items()
     )
+
+
+def results(chunks: Iterable[int] = range(8), *, width: int = 16) -> dict[ChunkKey, Arrays]:
+    """The results of these chunks by their keys."""
+    return {key(k): arrays(k, width=width) for k in chunks}
+
+
+def found(cache: Cache, chunks: Iterable[int] = range(8), *, width: int = 16) -> list[int]:
+    """The chunks of which a cache gives a result, each checked to be its own."""
+    wanted = results(chunks, width=width)
+    got = cache.get(wanted)
+    assert all(same(got[each], wanted[each]) for each in got)
+    return [k for k in chunks if key(k) in got]
+
+
+def serve(cache: Cache, rounds: int = 2) -> Cache:
+    """What a run does: take what is there, put what is not; all it gets is right."""
+    for _ in range(rounds):
+        there = found(cache)
+        cache.put(results(k for k in range(8) if k not in there))
+    return cache
 
 
 class BrokenStore:

@@ -14,6 +14,8 @@ import redis
 from missing import missing
 
 PROGRAMS = ("redis-server", "valkey-server")
+CACHE_SETTINGS = ("maxmemory 100mb", "maxmemory-policy allkeys-lru", "save ''", "appendonly no")
+"""Of a server that is set up as a cache."""
 SECONDS = 30
 """Far above what an answer takes; reached only by a hang."""
 _TRIES = 5

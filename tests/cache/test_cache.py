@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from cache.made import BrokenStore, arrays, key, same
+from cache.made import BrokenStore, arrays, found, results
 from headrace.cache.cache import Cache
 from headrace.cache.contents import FILE as DIGESTS
 from headrace.cache.contents import SETTLED_SECONDS, ContentDigests
@@ -20,7 +20,8 @@ from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.fake_clock import FakeClock
 from headrace.video.source import Source
 
-KEYS = [key(k) for k in range(4)]
+ALL = range(4)
+KEYS = list(results(ALL))
 
 
 @pytest.fixture
@@ -28,27 +29,35 @@ def store():
     return BrokenStore()
 
 
+@pytest.fixture
+def clock():
+    """By it, files that a test writes have settled."""
+    return FakeClock(wall_seconds=SYSTEM_CLOCK.wall_seconds() + 2 * SETTLED_SECONDS)
+
+
+@pytest.fixture
+def cache(store, clock):
+    return Cache(store, clock=clock)
+
+
 def test_what_was_put_is_found_and_counted(store):
     with Cache(store) as cache:
-        cache.put({KEYS[0]: arrays(0), KEYS[1]: arrays(1)})
-        found = cache.get(KEYS[1:])
-    assert list(found) == [KEYS[1]]
-    assert same(found[KEYS[1]], arrays(1))
+        cache.put(results(range(2)))
+        assert found(cache, range(1, 4)) == [1]
     size = len(store.entries[KEYS[1].digest])
     assert cache.counters == CacheCounters(
         hits=1, misses=2, stored=2, read_bytes=size, written_bytes=2 * size
     )
-    assert cache.warnings == []
-    assert store.asked[-1] == "close"
+    assert (cache.warnings, store.asked[-1]) == ([], "close")
 
 
-def test_no_cache_misses_everything_and_keeps_nothing():
-    with Cache(None) as cache:
+@pytest.mark.parametrize("open_none", [lambda: Cache(None), lambda: open_cache("none")])
+def test_no_cache_misses_everything_and_keeps_nothing(open_none):
+    with open_none() as cache:
         cache.put({KEYS[0]: arrays()})
         assert cache.get(KEYS) == {}
-    assert (cache.is_none, cache.where) == (True, "none")
+    assert (cache.is_none, cache.where, cache.warnings) == (True, "none", [])
     assert cache.counters == CacheCounters(misses=4)
-    assert cache.warnings == []
 
 
 @pytest.mark.parametrize("fault", ["open", "get", "put"])
@@ -59,18 +68,15 @@ def test_a_store_that_fails_gives_misses_and_one_warning(store, fault):
         for k in range(20):
             assert cache.get([KEYS[0]]) == {} or fault == "put"
             cache.put({KEYS[1]: arrays(k)})
-    assert cache.counters.hits == 0
-    assert cache.counters.misses == 20
-    assert cache.counters.stored == (20 if fault == "get" else 0)
-    assert cache.counters.stored + cache.counters.unstored == 20
+    counted = cache.counters
+    assert (counted.hits, counted.misses, counted.stored + counted.unstored) == (0, 20, 20)
+    assert counted.stored == (20 if fault == "get" else 0)
+    [warning] = said
     assert said == cache.warnings
-    assert len(said) == 1
-    assert f"broken://store cannot {fault}" in said[0]
+    assert f"broken://store cannot {fault}" in warning
 
 
-def test_a_store_that_fails_is_left_alone_and_tried_again_later(store):
-    clock = FakeClock()
-    cache = Cache(store, clock=clock)
+def test_a_store_that_fails_is_left_alone_and_tried_again_later(store, cache, clock):
     store.broken = {"get"}
     for _ in range(10):
         cache.get(KEYS)
@@ -81,48 +87,43 @@ def test_a_store_that_fails_is_left_alone_and_tried_again_later(store):
     assert store.asked.count("get") == FAILURES + 1
     clock.advance(REST_SECONDS)
     store.broken = set()
-    cache.put({KEYS[0]: arrays()})
-    assert list(cache.get(KEYS)) == [KEYS[0]]
-    assert list(cache.get(KEYS)) == [KEYS[0]]
+    cache.put(results([0]))
+    assert found(cache, ALL) == found(cache, ALL) == [0]
 
 
-def test_a_failure_now_and_then_does_not_stop_asking(store):
-    cache = Cache(store, clock=FakeClock())
+def test_a_failure_now_and_then_does_not_stop_asking(store, cache):
     for k in range(10):
         store.broken = {"get"} if k % 2 else set()
         cache.get(KEYS)
     assert store.asked.count("get") == 10
 
 
-def test_a_store_that_cannot_write_is_still_read(store):
-    cache = Cache(store, clock=FakeClock())
-    cache.put({KEYS[0]: arrays()})
+def test_a_store_that_cannot_write_is_still_read(store, cache):
+    cache.put(results([0]))
     store.broken = {"put"}
     for _ in range(10):
-        cache.put({KEYS[1]: arrays(1)})
-    assert list(cache.get(KEYS)) == [KEYS[0]]
+        cache.put(results([1]))
+    assert found(cache, ALL) == [0]
     assert store.asked.count("put") == 1 + FAILURES
 
 
-def test_a_damaged_entry_is_a_miss_and_is_replaced(store):
-    cache = Cache(store)
-    cache.put({KEYS[0]: arrays(), KEYS[1]: arrays(1)})
+def test_a_damaged_entry_is_a_miss_and_is_replaced(store, cache):
+    cache.put(results(range(2)))
     for each in KEYS[:2]:
         store.entries[each.digest] = store.entries[each.digest][:-1] + b"x"
     store.entries[KEYS[2].digest] = store.entries[KEYS[3].digest] = b""
     assert cache.get(KEYS) == {}
     assert (cache.counters.damaged, cache.counters.misses) == (4, 4)
-    assert len(cache.warnings) == 1
-    assert "headrace cache verify" in cache.warnings[0]
-    cache.put({KEYS[0]: arrays()})
-    assert same(cache.get(KEYS[:1])[KEYS[0]], arrays())
+    [warning] = cache.warnings
+    assert "headrace cache verify" in warning
+    cache.put(results([0]))
+    assert found(cache, [0]) == [0]
 
 
-def test_a_result_that_is_too_large_is_counted_and_the_others_are_kept(store):
+def test_a_result_that_is_too_large_is_counted_and_the_others_are_kept(store, cache):
     store.max_entry_bytes = 4096
-    cache = Cache(store)
-    cache.put({KEYS[0]: arrays(width=1000), KEYS[1]: arrays()})
-    assert list(cache.get(KEYS)) == [KEYS[1]]
+    cache.put(results([0], width=1000) | results([1]))
+    assert found(cache, ALL) == [1]
     assert (cache.counters.too_large, cache.counters.unstored, cache.counters.stored) == (1, 1, 1)
     assert "fewer frames" in cache.warnings[0]
 
@@ -136,62 +137,54 @@ def test_a_store_that_comes_up_later_is_reached_then(store):
     store.broken = {"open"}
     cache = Cache(store, clock=FakeClock())
     store.broken = set()
-    cache.put({KEYS[0]: arrays()})
-    assert list(cache.get(KEYS)) == [KEYS[0]]
+    cache.put(results([0]))
+    assert found(cache, ALL) == [0]
 
 
-def test_what_cannot_be_kept_is_told_at_once(store):
-    with pytest.raises(ConfigError, match="must hold numbers"):
-        Cache(store).put({KEYS[0]: {"a": np.array(["text"])}})
-
-
-def test_nothing_is_asked_for_nothing(store):
-    cache = Cache(store)
+def test_nothing_is_asked_for_nothing(store, cache):
     cache.put({})
     assert cache.get([]) == {}
     assert store.asked == ["open"]
 
 
-def test_the_default_is_a_file_in_the_users_cache_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for text in ((), ("sqlite",)):
+def test_what_is_typed_is_a_file_a_folder_or_the_default(tmp_path, monkeypatch):
+    home, cached = tmp_path / "home", tmp_path / "cached"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cached))
+    for text, file in {
+        (): cached / "headrace" / FILE,
+        ("sqlite",): cached / "headrace" / FILE,
+        (str(tmp_path),): tmp_path / FILE,
+        (str(tmp_path / "a"),): tmp_path / "a",
+        ("~/b",): home / "b",
+    }.items():
         with open_cache(*text) as cache:
-            assert cache.where == str(tmp_path / "headrace" / FILE)
+            assert cache.where == str(file)
+        assert file.exists()
 
 
-def test_a_folder_gets_a_file_and_a_path_is_one(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for text, file in ((str(tmp_path), FILE), (str(tmp_path / "a"), "a"), ("~/b", "b")):
-        with open_cache(text) as cache:
-            assert cache.where == str(tmp_path / file)
-        assert (tmp_path / file).exists()
+REFUSED = [
+    ("", {}, "no cache is named"),
+    ("memcached://host", {}, "no cache is reached by 'memcached'"),
+    ("redis://host", {"bound_bytes": 5}, "a bound of its own"),
+    ("a\0b", {}, "zero byte"),
+    ("~nobody-of-this-name/x", {}, "cannot be used"),
+    ("/tmp/" + "x" * 300, {}, "file name too long"),
+    ("sqlite", {"bound_bytes": 0}, "at least 1 byte"),
+    ("sqlite", {"bound_bytes": 2**63}, r"below 2\*\*63"),
+]
 
 
-def test_none_keeps_nothing():
-    with open_cache("none") as cache:
-        cache.put({key(): arrays()})
-        assert (cache.is_none, cache.get([key()])) == (True, {})
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "said"),
-    [
-        ("", {}, "no cache is named"),
-        ("memcached://host", {}, "no cache is reached by 'memcached'"),
-        ("redis://host", {"bound_bytes": 5}, "a bound of its own"),
-        ("a\0b", {}, "zero byte"),
-        ("~nobody-of-this-name/x", {}, "cannot be used"),
-        ("/tmp/" + "x" * 300, {}, "file name too long"),
-        ("sqlite", {"bound_bytes": 0}, "at least 1 byte"),
-        ("sqlite", {"bound_bytes": 2**63}, r"below 2\*\*63"),
-    ],
-)
+@pytest.mark.parametrize(("text", "options", "said"), REFUSED)
 def test_what_names_no_cache_is_refused(text, options, said):
     with pytest.raises(ConfigError, match=said):
         open_cache(text, **options)
 
 
-def test_a_store_that_must_be_there_is_not_made(tmp_path):
+def test_what_cannot_be_kept_or_is_not_there_is_told_at_once(cache, tmp_path):
+    with pytest.raises(ConfigError, match="must hold numbers"):
+        cache.put({KEYS[0]: {"a": np.array(["text"])}})
     with pytest.raises(ConfigError, match="there is no cache"):
         open_store(str(tmp_path / "typo"), must_exist=True)
     assert list(tmp_path.iterdir()) == []
@@ -216,50 +209,34 @@ def test_without_the_extra_it_says_what_adds_it(tmp_path):
     assert "pip install 'headrace[redis]'" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("redis://host", "redis://host"),
-        ("redis://:secret@host:6380/3", "redis://host:6380/3"),
-        ("rediss://me:secret@host", "rediss://host"),
-        ("redis://[::1]:6379", "redis://[::1]:6379"),
-        ("unix:///run/redis.sock?db=2", "unix:///run/redis.sock?db=2"),
-        ("unix://:secret@/run/redis.sock", "unix:///run/redis.sock"),
-        ("rediss://host?ssl_ca_certs=/my/ca.pem", "rediss://host"),
-    ],
-)
+ADDRESSES = {
+    "redis://host": "redis://host",
+    "redis://:secret@host:6380/3": "redis://host:6380/3",
+    "rediss://me:secret@host": "rediss://host",
+    "redis://[::1]:6379": "redis://[::1]:6379",
+    "unix:///run/redis.sock?db=2": "unix:///run/redis.sock?db=2",
+    "unix://:secret@/run/redis.sock": "unix:///run/redis.sock",
+    "rediss://host?ssl_ca_certs=/my/ca.pem": "rediss://host",
+}
+NO_ADDRESSES = [
+    *("redis://", "unix://", "redis://:secret/word@host", "redis://:secret?word@host"),
+    *("redis://:secret#word@host", "redis://:secret@host:port", "redis://:secret@host/name"),
+    *("redis://:secret@[host", "redis://host?decode_responses=secret", "redis://host?db=secret"),
+    "http://:secret@host",
+]
+
+
+@pytest.mark.parametrize(("url", "shown"), ADDRESSES.items())
 def test_an_address_is_shown_without_its_password(url, shown):
     address = RedisAddress.of(url)
-    assert address.url == url
-    assert (str(address), repr(address)) == (shown, f"RedisAddress({shown!r})")
+    assert (address.url, str(address), repr(address)) == (url, shown, f"RedisAddress({shown!r})")
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "redis://",
-        "unix://",
-        "redis://:secret/word@host",
-        "redis://:secret?word@host",
-        "redis://:secret#word@host",
-        "redis://:secret@host:port",
-        "redis://:secret@host/name",
-        "redis://:secret@[host",
-        "redis://host?decode_responses=secret",
-        "redis://host?db=secret",
-        "http://:secret@host",
-    ],
-)
+@pytest.mark.parametrize("url", NO_ADDRESSES)
 def test_what_is_no_address_is_refused_and_not_shown(url):
     with pytest.raises(ConfigError) as caught:
         RedisAddress.of(url)
     assert "secret" not in str(caught.value)
-
-
-@pytest.fixture
-def clock():
-    """Files that a test writes have settled by it."""
-    return FakeClock(wall_seconds=SYSTEM_CLOCK.wall_seconds() + 2 * SETTLED_SECONDS)
 
 
 @pytest.fixture
@@ -269,36 +246,37 @@ def file(tmp_path):
     return path
 
 
+@pytest.fixture
+def contents(tmp_path, clock):
+    with ContentDigests(tmp_path, clock=clock) as contents:
+        yield contents
+
+
 def test_a_file_is_read_once_for_each_version_also_by_other_processes(tmp_path, file, clock):
     with ContentDigests(tmp_path, clock=clock) as first:
         digest = first.of(Source(file))
-        assert first.of(Source(file)) == digest
-        assert first.read == 1
+        assert (first.of(Source(file)), first.read) == (digest, 1)
     with ContentDigests(tmp_path, clock=clock) as later:
-        assert later.of(Source(file)) == digest
-        assert later.read == 0
+        assert (later.of(Source(file)), later.read) == (digest, 0)
         file.write_bytes(b"Frames" * 1000)
         assert later.of(Source(file)) != digest
         assert later.read == 1
 
 
-def test_content_counts_not_the_name(tmp_path, file, clock):
+def test_content_counts_not_the_name(tmp_path, file, contents):
     copy, other = tmp_path / "b.mp4", tmp_path / "c.mp4"
-    copy.write_bytes(file.read_bytes())
     content = bytearray(file.read_bytes())
+    copy.write_bytes(content)
     content[3000] ^= 1
     other.write_bytes(content)
-    with ContentDigests(tmp_path, clock=clock) as contents:
-        assert contents.of(Source(copy)) == contents.of(Source(file)) != contents.of(Source(other))
+    assert contents.of(Source(copy)) == contents.of(Source(file)) != contents.of(Source(other))
 
 
-def test_a_file_put_in_place_with_the_same_size_and_time_is_read(tmp_path, file, clock):
-    with ContentDigests(tmp_path, clock=clock) as contents:
-        digest = contents.of(Source(file))
-        before = file.stat()
-        file.write_bytes(b"Frames" * 1000)
-        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-        assert contents.of(Source(file)) != digest
+def test_a_file_put_in_place_with_the_same_size_and_time_is_read(file, contents):
+    digest, before = contents.of(Source(file)), file.stat()
+    file.write_bytes(b"Frames" * 1000)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert contents.of(Source(file)) != digest
 
 
 def test_a_file_that_has_just_changed_is_read_again(tmp_path, file):
@@ -308,43 +286,31 @@ def test_a_file_that_has_just_changed_is_read_again(tmp_path, file):
         assert contents.read == 2
 
 
-@pytest.mark.parametrize("damage", ["garbage", "a folder"])
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"\xa5" * 4096), os.mkdir])
 def test_a_table_that_cannot_be_read_costs_reading_the_file(tmp_path, file, clock, damage):
-    table = tmp_path / DIGESTS
-    if damage == "garbage":
-        table.write_bytes(b"\xa5" * 4096)
-    else:
-        table.mkdir()
+    damage(tmp_path / DIGESTS)
     with ContentDigests(tmp_path, clock=clock) as contents:
         assert contents.of(Source(file)) == contents.of(Source(file))
         assert contents.read == 1
 
 
-def test_what_is_no_file_is_an_open_error(tmp_path, clock):
+@pytest.mark.parametrize("name", ["gone", "empty", "."])
+def test_what_is_no_file_is_an_open_error(tmp_path, contents, name):
     (tmp_path / "empty").write_bytes(b"")
-    with ContentDigests(tmp_path, clock=clock) as contents:
-        for name in ("gone", "empty", "."):
-            with pytest.raises(OpenError):
-                contents.of(Source(tmp_path / name))
-
-
-class ChangingClock(FakeClock):
-    """Changes a file when it is first asked the time, which is while the file is looked at."""
-
-    def __init__(self, file):
-        super().__init__()
-        self.file = file
-
-    def wall_seconds(self):
-        if self.file is not None:
-            self.file.write_bytes(b"more frames")
-            self.file = None
-        return super().wall_seconds()
+    with pytest.raises(OpenError):
+        contents.of(Source(tmp_path / name))
 
 
 def test_a_file_that_changes_while_it_is_read_is_told(tmp_path, file):
+    class ChangingClock(FakeClock):
+        """Changes the file when it is asked the time, which is while the file is looked at."""
+
+        def wall_seconds(self):
+            file.write_bytes(b"more frames")
+            return super().wall_seconds()
+
     with (
-        ContentDigests(tmp_path, clock=ChangingClock(file)) as contents,
+        ContentDigests(tmp_path, clock=ChangingClock()) as contents,
         pytest.raises(OpenError, match="changed while it was read"),
     ):
         contents.of(Source(file))

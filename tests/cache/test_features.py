@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from cache.made import same
-from cache.redis_server import redis_server
+from cache.redis_server import CACHE_SETTINGS, redis_server
 from headrace.cache.contents import ContentDigests
 from headrace.cache.facts import decode_facts
 from headrace.cache.key import ChunkKey
@@ -67,21 +67,13 @@ def test_features_are_the_same_with_every_cache_and_found_under_another_name(
     video, copy = tmp_path / "a.mp4", tmp_path / "copy.mp4"
     for place in (video, copy):
         shutil.copy(clip, place)
-    settings = ("maxmemory 100mb", "maxmemory-policy allkeys-lru", 'save ""')
     hits = []
     with (
-        redis_server(tmp_path, *settings) as server,
+        redis_server(tmp_path, *CACHE_SETTINGS) as server,
         ContentDigests(tmp_path) as contents,
-        open_cache(
-            {"file": str(tmp_path / "c"), "server": server.url, "none": kind}[kind]
-        ) as cache,
+        open_cache({"file": str(tmp_path / "c"), "server": server.url}.get(kind, kind)) as cache,
     ):
-        for path, level in [
-            (video, "medium"),
-            (video, "medium"),
-            (copy, "medium"),
-            (copy, "simple"),
-        ]:
+        for path, level in [*[(video, "medium")] * 2, (copy, "medium"), (copy, "simple")]:
             content = contents.of(Source(path))
             keys = {key(model, content, start, level): (start, level) for start in STARTS}
             found = cache.get(keys)

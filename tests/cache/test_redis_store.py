@@ -4,13 +4,13 @@ import socket
 import socketserver
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import numpy as np
 import pytest
 
-from cache.made import arrays, key, same
-from cache.redis_server import free_port, redis_server
+from cache.made import found, key, results, same, serve
+from cache.redis_server import CACHE_SETTINGS, free_port, redis_server
 from certificates import made
 from headrace.cache.cache import Cache
 from headrace.cache.open import open_cache
@@ -20,8 +20,7 @@ from headrace.cache.rest import FAILURES, REST_SECONDS
 from headrace.errors import CacheError, ConfigError
 from headrace.testing.fake_clock import FakeClock
 
-CACHE_SETTINGS = ("maxmemory 100mb", "maxmemory-policy allkeys-lru", "save ''", "appendonly no")
-KEYS = [key(k) for k in range(8)]
+KEYS = list(results())
 
 
 @pytest.fixture(scope="module")
@@ -37,33 +36,46 @@ def server(shared):
     return shared
 
 
-def store(server, **options):
-    return RedisStore(RedisAddress.of(server.url), **options)
+@pytest.fixture
+def at(server):
+    store = RedisStore(RedisAddress.of(server.url))
+    yield store
+    store.close()
 
 
-def serve(cache: Cache, rounds: int) -> None:
-    """What a run does: take what is there, put what is not; all it gets is right."""
-    for _ in range(rounds):
-        found = cache.get(KEYS)
-        assert all(same(found[KEYS[k]], arrays(k)) for k in range(8) if KEYS[k] in found)
-        cache.put({KEYS[k]: arrays(k) for k in range(8) if KEYS[k] not in found})
+@pytest.fixture
+def start(tmp_path):
+    """Start a server with these settings, which lasts as long as the test."""
+    with ExitStack() as kept:
+        yield lambda *settings, **given: kept.enter_context(
+            redis_server(tmp_path, *settings, **given)
+        )
+
+
+def impatient(url):
+    return RedisStore(RedisAddress.of(url), timeout_seconds=0.05)
+
+
+def served(url: str, rounds: int = 2) -> tuple[int, list[str]]:
+    """The hits of a run with this cache, and what it is warned of."""
+    with open_cache(url, clock=FakeClock()) as cache:
+        serve(cache, rounds)
+    assert cache.counters.hits + cache.counters.misses == 8 * rounds
+    return cache.counters.hits, cache.warnings
 
 
 def test_results_are_shared_by_all_who_know_the_address(server):
-    with open_cache(server.url) as first, open_cache(server.url) as second:
-        serve(first, 1)
-        serve(second, 1)
-        assert (second.counters.hits, second.counters.misses) == (8, 0)
-        assert first.warnings == second.warnings == []
+    assert served(server.url, 1) == (0, [])
+    assert served(server.url, 1) == (8, [])
 
 
 def test_more_than_goes_over_the_line_at_once_comes_back(server):
     large = {key(k): {"a": np.full(GROUP_BYTES // 3, k, np.uint8)} for k in range(10)}
     with open_cache(server.url) as cache:
         cache.put(large)
-        found = cache.get([*large, key(99)])
-    assert list(found) == list(large)
-    assert all(same(found[each], large[each]) for each in large)
+        came = cache.get([*large, key(99)])
+    assert list(came) == list(large)
+    assert all(same(came[each], large[each]) for each in large)
 
 
 def test_a_result_above_8_mib_is_not_kept(server):
@@ -73,26 +85,21 @@ def test_a_result_above_8_mib_is_not_kept(server):
     assert cache.counters.too_large == 1
 
 
-def test_what_others_keep_there_is_left_alone(server):
+def test_what_others_keep_there_is_left_alone(server, at):
     server.ask("SET", "theirs", "1")
     server.ask("SET", PREFIX + b"short", "1")
     server.ask("LPUSH", PREFIX + KEYS[0].digest.encode(), "no text")
-    at = store(server)
     assert [each.digest for each in at.kept()] == [KEYS[0].digest]
     at.remove([each.digest for each in at.kept()])
     assert server.ask("DBSIZE") == 2
-    at.close()
 
 
 def test_an_entry_of_another_type_costs_its_group_and_no_more(server):
     server.ask("LPUSH", PREFIX + KEYS[0].digest.encode(), "no text")
-    with open_cache(server.url, clock=FakeClock()) as cache:
-        serve(cache, 2)
-    assert len(cache.warnings) == 1
+    assert len(served(server.url)[1]) == 1
 
 
-def test_the_state_tells_entries_bytes_bound_and_hits(server):
-    at = store(server)
+def test_the_state_tells_entries_bytes_bound_and_hits(at):
     at.put({each.digest: bytes(1000) for each in KEYS})
     at.get([KEYS[0].digest])
     state = at.state()
@@ -100,142 +107,104 @@ def test_the_state_tells_entries_bytes_bound_and_hits(server):
     assert state.size_bytes >= 8000
     assert state.hits is not None
     assert {each.unused_seconds < 60 for each in at.kept()} == {True}
-    at.close()
 
 
-def test_under_a_small_maxmemory_old_results_go_and_none_is_wrong(tmp_path):
-    settings = ("maxmemory 4mb", *CACHE_SETTINGS[1:])
-    with redis_server(tmp_path, *settings) as server, open_cache(server.url) as cache:
+def test_under_a_small_maxmemory_old_results_go_and_none_is_wrong(start):
+    with open_cache(start("maxmemory 4mb", *CACHE_SETTINGS[1:]).url) as cache:
         for k in range(200):
-            cache.put({key(k): arrays(k, width=4000)})
-        found = cache.get(key(k) for k in range(200))
-    assert 0 < len(found) < 100
-    assert all(same(found[key(k)], arrays(k, width=4000)) for k in range(200) if key(k) in found)
+            cache.put(results([k], width=4000))
+        assert 0 < len(found(cache, range(200), width=4000)) < 100
     assert (cache.counters.stored, cache.warnings) == (200, [])
 
 
-def test_a_full_server_that_evicts_nothing_is_still_read(tmp_path):
-    settings = ("maxmemory 4mb", "maxmemory-policy noeviction", "save ''")
-    with (
-        redis_server(tmp_path, *settings) as server,
-        open_cache(server.url, clock=FakeClock()) as cache,
-    ):
+def test_a_full_server_that_evicts_nothing_is_still_read(start):
+    server = start("maxmemory 4mb", "maxmemory-policy noeviction", "save ''")
+    with open_cache(server.url, clock=FakeClock()) as cache:
         for k in range(300):
-            cache.put({key(k): arrays(k, width=4000)})
+            cache.put(results([k], width=4000))
         stored = cache.counters.stored
         assert 0 < stored < 100
-        assert cache.counters.unstored == 300 - stored
-        assert cache.counters.errors == FAILURES
-        assert list(cache.get([key(0), key(299)])) == [key(0)]
-    assert [("noeviction" in cache.warnings[0]), ("is full" in cache.warnings[1])] == [True, True]
-    assert len(cache.warnings) == 2
+        assert (cache.counters.unstored, cache.counters.errors) == (300 - stored, FAILURES)
+        assert found(cache, (0, 299), width=4000) == [0]
+    policy, full = cache.warnings
+    assert "noeviction" in policy
+    assert "is full" in full
 
 
-def test_a_server_killed_in_mid_run_costs_hits_and_one_warning(tmp_path):
+def test_a_server_killed_in_mid_run_costs_hits_and_one_warning(start):
     clock, port = FakeClock(), free_port()
-    with redis_server(tmp_path, *CACHE_SETTINGS, port=port) as server:
-        cache = open_cache(server.url, clock=clock)
-        serve(cache, 2)
-        server.process.kill()
-        server.process.wait()
-        serve(cache, 20)
+    server = start(*CACHE_SETTINGS, port=port)
+    cache = serve(open_cache(server.url, clock=clock))
+    server.process.kill()
+    server.process.wait()
+    serve(cache, 20)
     assert (cache.counters.hits, cache.counters.misses) == (8, 8 + 160)
-    assert len(cache.warnings) == 1
-    assert cache.counters.errors == 2 * FAILURES
-    with redis_server(tmp_path, *CACHE_SETTINGS, port=port):
-        clock.advance(REST_SECONDS)
-        serve(cache, 2)
-        assert cache.counters.hits == 16
-        cache.close()
-    assert len(cache.warnings) == 1
+    assert (len(cache.warnings), cache.counters.errors) == (1, 2 * FAILURES)
+    start(*CACHE_SETTINGS, port=port)
+    clock.advance(REST_SECONDS)
+    serve(cache).close()
+    assert (cache.counters.hits, len(cache.warnings)) == (16, 1)
 
 
 def test_a_server_that_is_down_from_the_start_costs_one_warning():
-    with open_cache(f"redis://me:secret@127.0.0.1:{free_port()}", clock=FakeClock()) as cache:
-        serve(cache, 5)
-    assert (cache.counters.hits, cache.counters.misses) == (0, 40)
-    assert len(cache.warnings) == 1
-    assert "cannot be reached" in cache.warnings[0]
-    assert "secret" not in cache.warnings[0]
+    hits, [warning] = served(f"redis://me:secret@127.0.0.1:{free_port()}", 5)
+    assert (hits, "cannot be reached" in warning, "secret" in warning) == (0, True, False)
 
 
-def test_a_server_that_does_not_answer_in_time_is_left_alone(tmp_path):
-    with redis_server(tmp_path, *CACHE_SETTINGS) as server:
-        cache = Cache(store(server, timeout_seconds=0.05), clock=FakeClock())
+def test_a_server_that_does_not_answer_in_time_is_left_alone(start):
+    server = start(*CACHE_SETTINGS)
+    with Cache(impatient(server.url), clock=FakeClock()) as cache:
         serve(cache, 1)
         server.ask("CLIENT", "PAUSE", "600000")
         serve(cache, 5)
-        cache.close()
-    assert cache.counters.hits == 0
-    assert cache.counters.errors == FAILURES * 2
-    assert len(cache.warnings) == 1
-    assert "did not answer in time" in cache.warnings[0]
+    assert (cache.counters.hits, cache.counters.errors) == (0, FAILURES * 2)
+    [warning] = cache.warnings
+    assert "did not answer in time" in warning
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (("maxmemory 9mb", "maxmemory-policy noeviction", "save ''"), "once full it keeps nothing"),
-        (("maxmemory 9mb", "maxmemory-policy volatile-lru", "save ''"), "results never go"),
-        (("maxmemory 0", "save ''"), "takes all memory"),
-        (("maxmemory 9mb", "maxmemory-policy allkeys-lru", "save 60 1"), "to disk"),
-        (("maxmemory 9mb", "maxmemory-policy allkeys-lru", "save ''", "appendonly yes"), "to disk"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_server_that_is_set_up_otherwise_is_warned_of_once(tmp_path, settings, said):
-    with redis_server(tmp_path, *settings) as server, open_cache(server.url) as cache:
-        serve(cache, 2)
-        assert cache.counters.hits == 8
-    assert len(cache.warnings) == 1
-    assert said in cache.warnings[0]
-    assert "deploy/redis.conf" in cache.warnings[0]
+LRU, UNSAVED, ADVICE = "maxmemory-policy allkeys-lru", "save ''", "deploy/redis.conf"
+FORBIDDEN = [f"rename-command {command} secret-{command}" for command in ("CONFIG", "INFO")]
+GUEST = "user guest on >guestpass ~headrace:* +@read +@write +ping +select +client"
+WARNED = [
+    (["maxmemory 9mb", "maxmemory-policy noeviction", UNSAVED], "once full it keeps nothing"),
+    (["maxmemory 9mb", "maxmemory-policy volatile-lru", UNSAVED], "results never go"),
+    (["maxmemory 0", UNSAVED], "takes all memory"),
+    (["maxmemory 9mb", LRU, "save 60 1"], "to disk"),
+    (["maxmemory 9mb", LRU, UNSAVED, "appendonly yes"], "to disk"),
+    ([UNSAVED, FORBIDDEN[0]], "takes all memory"),
+    ([UNSAVED, *FORBIDDEN], "does not tell"),
+    ([UNSAVED, GUEST], ""),
+]
 
 
-@pytest.mark.parametrize(
-    ("forbidden", "said"),
-    [(("CONFIG",), ["takes all memory"]), (("CONFIG", "INFO"), ["does not tell"])],
-)
-def test_where_settings_may_not_be_asked_for_what_else_is_told_counts(tmp_path, forbidden, said):
-    renamed = [f"rename-command {command} secret-{command}" for command in forbidden]
-    with redis_server(tmp_path, "save ''", *renamed) as server, open_cache(server.url) as cache:
-        serve(cache, 2)
-        assert cache.counters.hits == 8
-    assert [each in line for each, line in zip(said, cache.warnings, strict=True)] == [True]
+@pytest.mark.parametrize(("settings", "words"), WARNED)
+def test_a_server_that_is_set_up_otherwise_is_warned_of_once_and_used(start, settings, words):
+    """Also where settings may not be asked for: what else it tells counts."""
+    user = "guest:guestpass@" if GUEST in settings else ""
+    hits, [warning] = served(start(*settings).url.replace("//", f"//{user}"))
+    assert (hits, words in warning) == (8, True)
+    assert ADVICE in warning or {GUEST, *FORBIDDEN} & {*settings}
 
 
-def test_a_user_who_may_not_ask_for_settings_is_served(tmp_path):
-    user = "user guest on >guestpass ~headrace:* +@read +@write +ping +select +client"
-    with redis_server(tmp_path, "save ''", user) as server:
-        with open_cache(server.url.replace("//", "//guest:guestpass@")) as cache:
-            serve(cache, 2)
-        assert cache.counters.hits == 8
-        assert len(cache.warnings) == 1
-
-
-def test_a_wrong_or_missing_password_is_told_before_anything_is_computed(tmp_path):
-    with redis_server(tmp_path, *CACHE_SETTINGS, password="pa:ss/wo?rd") as server:
-        for given in ("", ":wrong@", "me:wrong@"):
-            with pytest.raises(ConfigError, match="wants another user or password") as caught:
-                open_cache(server.url.replace("//", f"//{given}"))
-            assert "wrong" not in str(caught.value)
-        right = server.url.replace("//", "//:pa%3Ass%2Fwo%3Frd@")
-        with open_cache(right) as cache:
-            serve(cache, 2)
-        assert cache.counters.hits == 8
+def test_a_wrong_or_missing_password_is_told_before_anything_is_computed(start):
+    server = start(*CACHE_SETTINGS, password="pa:ss/wo?rd")
+    for given in ("", ":wrong@", "me:wrong@"):
+        with pytest.raises(ConfigError, match="wants another user or password") as caught:
+            open_cache(server.url.replace("//", f"//{given}"))
+        assert "wrong" not in str(caught.value)
+    right = server.url.replace("//", "//:pa%3Ass%2Fwo%3Frd@")
+    assert served(right)[0] == 8
+    with open_cache(right) as cache:
         assert cache.where == server.url
 
 
-def test_a_password_that_is_changed_in_mid_run_loses_nothing(tmp_path):
-    with redis_server(tmp_path, *CACHE_SETTINGS) as server:
-        cache = open_cache(server.url, clock=FakeClock())
-        serve(cache, 1)
-        server.ask("CONFIG", "SET", "requirepass", "new")
-        cache.close()
-        serve(cache, 5)
-        cache.close()
-    assert len(cache.warnings) == 1
-    assert cache.counters.misses == 48
+def test_a_password_that_is_changed_in_mid_run_loses_nothing(start):
+    server = start(*CACHE_SETTINGS)
+    cache = serve(open_cache(server.url, clock=FakeClock()), 1)
+    server.ask("CONFIG", "SET", "requirepass", "new")
+    cache.close()
+    serve(cache, 5).close()
+    assert (len(cache.warnings), cache.counters.misses) == (1, 48)
 
 
 @contextmanager
@@ -258,54 +227,46 @@ def listener(answer: bytes) -> Iterator[str]:
             thread.join()
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        *(b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\xfe\r\n", b":abc\r\n", b"$-5\r\n"),
-        *(b"*1000000000\r\n", b"$99999999999\r\nabc", b"+OK\r\n" * 50, b"*-1\r\n" * 9),
-        *(b"$-1\r\n" * 30, b"-LOADING x\r\n" * 9, b"-MOVED 1 1.1.1.1:1\r\n" * 9, b"#t\r\n" * 9),
-    ],
-)
+ANSWERS = [
+    *(b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\xfe\r\n", b":abc\r\n", b"$-5\r\n"),
+    *(b"*1000000000\r\n", b"$99999999999\r\nabc", b"+OK\r\n" * 50, b"*-1\r\n" * 9),
+    *(b"$-1\r\n" * 30, b"-LOADING x\r\n" * 9, b"-MOVED 1 1.1.1.1:1\r\n" * 9, b"#t\r\n" * 9),
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
 def test_where_something_else_listens_everything_misses(answer):
-    with listener(answer) as url:
-        store = RedisStore(RedisAddress.of(url), timeout_seconds=0.05)
-        with Cache(store, clock=FakeClock()) as cache:
-            serve(cache, 4)
-            assert (cache.counters.hits, cache.counters.misses) == (0, 32)
-            for ask in (store.state, lambda: list(store.kept()), lambda: store.remove(["0" * 64])):
-                with suppress(CacheError):
-                    ask()
+    with listener(answer) as url, Cache(impatient(url), clock=FakeClock()) as cache:
+        serve(cache, 4)
+        assert (cache.counters.hits, cache.counters.misses) == (0, 32)
+        store = cache._store
+        for ask in (store.state, lambda: list(store.kept()), lambda: store.remove(["0" * 64])):
+            with suppress(CacheError):
+                ask()
 
 
 def test_a_server_that_is_asked_and_says_nothing_is_told_as_slow():
     with socket.create_server(("127.0.0.1", 0)) as other:
-        address = RedisAddress.of(f"redis://127.0.0.1:{other.getsockname()[1]}")
-        store = RedisStore(address, timeout_seconds=0.05)
+        store = impatient(f"redis://127.0.0.1:{other.getsockname()[1]}")
         with pytest.raises(CacheError, match="did not answer in time"):
             store.open()
         store.close()
 
 
-def test_a_socket_of_this_machine_is_an_address_too(tmp_path):
+def test_a_socket_of_this_machine_is_an_address_too(start, tmp_path):
     path = tmp_path / "redis.sock"
-    with redis_server(tmp_path, *CACHE_SETTINGS, f"unixsocket {path}"):
-        with open_cache(f"unix://{path}") as cache:
-            serve(cache, 2)
-        assert (cache.counters.hits, cache.where) == (8, f"unix://{path}")
+    start(*CACHE_SETTINGS, f"unixsocket {path}")
+    assert served(f"unix://{path}") == (8, [])
+    with open_cache(f"unix://{path}") as cache:
+        assert cache.where == f"unix://{path}"
 
 
-def test_a_server_by_tls_is_trusted_by_the_certificate_that_is_named(tmp_path):
+def test_a_server_by_tls_is_trusted_by_the_certificate_that_is_named(start, tmp_path):
     both, certificate = made(tmp_path, "server", "IP:127.0.0.1")
-    port = free_port()
+    url = f"rediss://127.0.0.1:{(port := free_port())}"
     tls = (f"tls-port {port}", f"tls-cert-file {both}", f"tls-key-file {both}")
-    with redis_server(tmp_path, *CACHE_SETTINGS, *tls, "tls-auth-clients no"):
-        with open_cache(f"rediss://127.0.0.1:{port}?ssl_ca_certs={certificate}") as cache:
-            serve(cache, 2)
-        assert (cache.counters.hits, cache.warnings) == (8, [])
-        with open_cache(f"rediss://127.0.0.1:{port}", clock=FakeClock()) as cache:
-            serve(cache, 2)
-        assert cache.counters.hits == 0
-        assert "certificate verify failed" in cache.warnings[0]
-    with open_cache(f"rediss://127.0.0.1:{port}?ssl_ca_certs={tmp_path}/gone") as cache:
-        serve(cache, 1)
-    assert len(cache.warnings) == 1
+    start(*CACHE_SETTINGS, *tls, "tls-auth-clients no")
+    assert served(f"{url}?ssl_ca_certs={certificate}") == (8, [])
+    hits, warnings = served(url)
+    assert (hits, "certificate verify failed" in warnings[0]) == (0, True)
+    assert len(served(f"{url}?ssl_ca_certs={tmp_path}/gone", 1)[1]) == 1

@@ -27,14 +27,34 @@ def store(request, tmp_path):
         yield from filled(SqliteStore(tmp_path / "a.sqlite") if is_file else BrokenStore())
 
 
+def entry(k):
+    return encode(Entry(key(k), arrays(k)))
+
+
 def filled(store):
-    store.put({key(k).digest: encode(Entry(key(k), arrays(k))) for k in range(5)})
+    store.put({key(k).digest: entry(k) for k in range(5)})
     yield store
     store.close()
 
 
 def digests(store):
     return {each.digest for each in store.kept()}
+
+
+def of(*chunks):
+    return {key(k).digest for k in chunks}
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def file(tmp_path, clock):
+    store = SqliteStore(tmp_path / "a.sqlite", clock=clock)
+    yield store
+    store.close()
 
 
 def test_a_store_that_is_whole_is_found_whole(store):
@@ -44,8 +64,7 @@ def test_a_store_that_is_whole_is_found_whole(store):
 
 
 def test_damaged_entries_are_named_and_removed_when_asked(store):
-    good = encode(Entry(key(1), arrays(1)))
-    store.put({key(0).digest: good[:-1] + b"x", key(2).digest: good})
+    store.put({key(0).digest: entry(1)[:-1] + b"x", key(2).digest: entry(1)})
     found = verify(store)
     assert {each.digest: each.reason for each in found.damaged} == {
         key(0).digest: "does not have the checksum it was written with",
@@ -53,7 +72,7 @@ def test_damaged_entries_are_named_and_removed_when_asked(store):
     }
     assert len(digests(store)) == 5
     assert verify(store, repair=True).is_repaired
-    assert digests(store) == {key(k).digest for k in (1, 3, 4)}
+    assert digests(store) == of(1, 3, 4)
     assert verify(store).damaged == ()
 
 
@@ -73,37 +92,26 @@ def test_pruning_to_a_size_leaves_what_fits(store):
     assert prune(store, to_bytes=size // 2).removed == 0
 
 
-def test_those_go_first_that_were_not_used_for_longest(tmp_path):
-    clock = FakeClock()
-    store = SqliteStore(tmp_path / "a.sqlite", clock=clock)
+def test_those_go_first_that_were_not_used_for_longest(file, clock):
     for k in range(5):
-        store.put({key(k).digest: bytes(100)})
+        file.put({key(k).digest: bytes(100)})
         clock.advance(10)
-    store.get([key(0).digest])
-    store.close()
+    file.get([key(0).digest])
+    file.close()
     clock.advance(10)
-    done = prune(store, older_than_seconds=45)
-    assert (done.removed, digests(store)) == (1, {key(k).digest for k in (0, 2, 3, 4)})
-    prune(store, to_bytes=250)
-    assert digests(store) == {key(k).digest for k in (0, 4)}
-    store.close()
+    assert prune(file, older_than_seconds=45).removed == 1
+    assert digests(file) == of(0, 2, 3, 4)
+    prune(file, to_bytes=250)
+    assert digests(file) == of(0, 4)
 
 
-def test_checking_a_file_counts_as_no_use(tmp_path):
-    clock = FakeClock()
-    store = SqliteStore(tmp_path / "a.sqlite", clock=clock)
-    store.put({key().digest: encode(Entry(key(), arrays()))})
+def test_checking_a_file_counts_as_no_use(file, clock):
+    file.put({key().digest: encode(Entry(key(), arrays()))})
     clock.advance(100)
-    verify(store)
-    store.close()
-    assert [each.unused_seconds for each in store.kept()] == [100]
-    assert store.state().hits == 0
-    store.close()
-
-
-def test_what_is_to_go_must_be_said(store):
-    with pytest.raises(ConfigError, match="say what is to go"):
-        prune(store)
+    verify(file)
+    file.close()
+    assert [each.unused_seconds for each in file.kept()] == [100]
+    assert file.state().hits == 0
 
 
 def test_a_server_that_counts_uses_cannot_say_what_is_old(tmp_path):
@@ -122,24 +130,18 @@ def test_an_entry_is_found_by_the_beginning_of_its_digest(store):
         found = find(store, key(3).digest[:digits].upper())
         assert found.key == key(3)
         assert same(found.arrays, arrays(3))
-    assert find(store, "0" * 10) is None
-    assert find(store, key(99).digest) is None
+    assert find(store, "0" * 10) is find(store, key(99).digest) is None
 
 
-@pytest.mark.parametrize("beginning", ["", "abc", "x" * 10, "0" * 65, "../../etc"])
-def test_what_is_no_digest_is_refused(store, beginning):
-    with pytest.raises(ConfigError, match="6 to 64 hexadecimal digits"):
-        find(store, beginning)
-
-
-def test_a_beginning_of_several_is_refused(store):
-    store.put({"ab" * 32: b"x", "ab" * 31 + "cd": b"x"})
+def test_what_does_not_name_one_whole_entry_is_refused(store):
+    for beginning in ("", "abc", "x" * 10, "0" * 65, "../../etc"):
+        with pytest.raises(ConfigError, match="6 to 64 hexadecimal digits"):
+            find(store, beginning)
+    with pytest.raises(ConfigError, match="say what is to go"):
+        prune(store)
+    store.put({"ab" * 32: b"x", "ab" * 31 + "cd": b"x", key(0).digest: b"x"})
     with pytest.raises(ConfigError, match=r"2 keys .* give more digits"):
         find(store, "ababab")
-
-
-def test_a_damaged_entry_is_told_when_it_is_looked_up(store):
-    store.put({key(0).digest: b"x"})
     with pytest.raises(CacheError, match="verify --repair"):
         find(store, key(0).digest)
 

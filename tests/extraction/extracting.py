@@ -1,14 +1,12 @@
-"""What the workers of the tests do, and a run of its own to be killed; imported by children."""
+"""Extractions of pictures, and what their workers do in the tests; imported by children."""
 
-import json
 import os
-import signal
-import sys
 from pathlib import Path
 
 import pytest
 
-from decode.doubles_of_gpu import Fails, stands_in
+from decode.doubles_of_gpu import Double, Fails, stands_in
+from extraction import faults
 from headrace.decode.index_store import IndexStore
 from headrace.decode.pyav import PyavDecoder
 from headrace.decode.scanning import scan_videos
@@ -18,134 +16,113 @@ from headrace.extraction.frame_request import FrameOptions
 from headrace.extraction.frame_worker import FrameWorker, extract_frames
 from headrace.extraction.pictures import Pictures
 from headrace.sampling.selection import selection_of
+from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 
 
-def crashes_at_the_second_video(argument, send):
-    """As a decoder that a file makes crash."""
-    _doing(lambda: os.kill(os.getpid(), signal.SIGSEGV))
-    return extract_frames(argument, send)
+def at_the_second_video(fault, *given):
+    faults.before(FrameWorker, "do", act=fault, where=lambda worker, speaker: speaker.told[0] == 1)
+    return extract_frames(*given)
 
 
-def hangs_at_the_second_video(argument, send):
-    """As a decoder that a file makes hang."""
-    _doing(lambda: signal.sigwait([signal.SIGUSR1]))
-    return extract_frames(argument, send)
+def crashes_at_the_second_video(*given):
+    return at_the_second_video(faults.crash, *given)
 
 
-def fails_at_the_second_video(argument, send):
+def hangs_at_the_second_video(*given):
+    return at_the_second_video(faults.hang, *given)
+
+
+def fails_at_the_second_video(*given):
     """As code of ours that a file finds a fault in."""
-
-    def fail():
-        raise ZeroDivisionError("no such number")
-
-    _doing(fail)
-    return extract_frames(argument, send)
+    return at_the_second_video(faults.fail, *given)
 
 
-def crashes_at_the_twelfth_picture(argument, send):
-    left, encode = 11, Pictures.encode
-
-    def crashing(self, frame):
-        nonlocal left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGSEGV)
-        return encode(self, frame)
-
-    Pictures.encode = crashing
-    return extract_frames(argument, send)
-
-
-def crashes_at_a_scan_of_five_frames(argument, send):
-    scan = StreamIndex.scan
-
-    def crashing(source, **given):
-        if source.path.name == "5.mp4":
-            os.kill(os.getpid(), signal.SIGSEGV)
-        return scan(source, **given)
-
-    StreamIndex.scan = crashing
-    return scan_videos(argument, send)
-
-
-def crashes_at_the_first_sample(argument, send):
-    """As a decoder that a frame makes crash."""
-    run = PyavDecoder.run
-
-    def crashing(self, job, out=None):
-        if job.wanted[0] == 0:
-            os.kill(os.getpid(), signal.SIGSEGV)
-        return run(self, job, out)
-
-    PyavDecoder.run = crashing
-    return make_samples(argument, send)
-
-
-def shares_with_a_gpu(argument, send):
-    """As on a machine with a GPU: a double of one takes jobs, and gives what the CPU gives."""
-    with pytest.MonkeyPatch.context() as patched:
-        stands_in(patched)
-        return extract_frames(argument, send)
-
-
-def has_a_gpu_that_fails(argument, send):
-    """As where the GPU has no memory left after two frames of a file."""
-    with pytest.MonkeyPatch.context() as patched:
-        stands_in(patched, Fails)
-        return extract_frames(argument, send)
+def interrupts_its_parent(*given):
+    """Ctrl-C when the second video is begun."""
+    return at_the_second_video(faults.interrupt_the_parent, *given)
 
 
 def is_killed_once(argument, send):
     """As a worker that the system kills when it runs out of memory."""
     mark = Path(argument["claims"]).parent / "killed"
-    if not mark.exists():
-        mark.touch()
-        _doing(lambda: os.kill(os.getpid(), signal.SIGKILL))
-    return extract_frames(argument, send)
+    if mark.exists():
+        return extract_frames(argument, send)
+    mark.touch()
+    return at_the_second_video(faults.kill, argument, send)
+
+
+def crashes_at_the_twelfth_picture(*given):
+    faults.before(Pictures, "encode", act=faults.crash, calls=11)
+    return extract_frames(*given)
+
+
+def crashes_at_a_scan_of_five_frames(*given):
+    faults.before(
+        StreamIndex,
+        "scan",
+        act=faults.crash,
+        where=lambda source, **named: source.path.name == "5.mp4",
+    )
+    return scan_videos(*given)
+
+
+def crashes_at_the_first_sample(*given):
+    """As a decoder that a frame makes crash."""
+    faults.before(
+        PyavDecoder, "run", act=faults.crash, where=lambda decoder, job, *rest: job.wanted[0] == 0
+    )
+    return make_samples(*given)
+
+
+def beside_a_gpu(double, *given):
+    with pytest.MonkeyPatch.context() as patched:
+        stands_in(patched, double)
+        return extract_frames(*given)
+
+
+def shares_with_a_gpu(*given):
+    """As on a machine with a GPU: a double of one takes jobs, and gives what the CPU gives."""
+    return beside_a_gpu(Double, *given)
+
+
+def has_a_gpu_that_fails(*given):
+    """As where the GPU has no memory left after two frames of a file."""
+    return beside_a_gpu(Fails, *given)
 
 
 def cannot_begin(argument, send):
     raise ImportError("no such library")
 
 
-def interrupts_its_parent(argument, send):
-    """Ctrl-C when the second video is begun."""
-
-    def interrupt():
-        os.kill(os.getppid(), signal.SIGINT)
-        signal.sigwait([signal.SIGUSR1])
-
-    _doing(interrupt)
-    return extract_frames(argument, send)
+def before_a_file(end, *given):
+    faults.before(Path, "replace", act=end, calls=int(os.environ["FILES_BEFORE_THE_END"]))
+    return extract_frames(*given)
 
 
-def is_killed_with_its_parent(argument, send):
+def is_killed_with_its_parent(*given):
     """Kill -9 to both when the file of a certain number is whole but not yet in its place."""
-    _before_a_file(lambda: (_kill_parent(), os.kill(os.getpid(), signal.SIGKILL)))
-    return extract_frames(argument, send)
+    return before_a_file(faults.kill_both, *given)
 
 
-def outlives_its_parent(argument, send):
+def outlives_its_parent(*given):
     """Kill -9 to its parent alone, at that moment; it has not heard of that yet."""
-    _before_a_file(_kill_parent)
-    return extract_frames(argument, send)
+    return before_a_file(faults.kill_the_parent, *given)
 
 
-def runs_out_of_room(argument, send):
+def runs_out_of_room(*given):
     """A disk that is full after two pictures."""
-    left, write = 2, Path.write_bytes
+    faults.before(Path, "write_bytes", act=faults.fill_the_disk, calls=2, once=False)
+    return extract_frames(*given)
 
-    def full(self, content):
-        nonlocal left
-        left -= 1
-        if left < 0:
-            self.touch()
-            raise OSError(28, "No space left on device")
-        return write(self, content)
 
-    Path.write_bytes = full
-    return extract_frames(argument, send)
+def write_clips(folder, lengths, **given):
+    """Clips of so many frames each, with a keyframe every ten unless asked otherwise."""
+    plain = {"gop": 10, "b_frames": 2, **given}
+    return [
+        write_clip(folder / f"clip{number}", SynthClip(num_frames=length, **plain))
+        for number, length in enumerate(lengths)
+    ]
 
 
 def options(paths, out, frames="every 5", **given):
@@ -162,43 +139,13 @@ def options(paths, out, frames="every 5", **given):
 def extract(paths, out, store, function=extract_frames, **given):
     """Run an extraction; return what it came to."""
     asked = options(paths, out, **given)
-    prepared = FrameExtraction.prepare(asked, store=IndexStore(store), function=function)
+    prepared = FrameExtraction.prepare(asked, store=IndexStore(Path(store)), function=function)
     return prepared.run()
 
 
-def _kill_parent():
-    os.kill(os.getppid(), signal.SIGKILL)
+def contents(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
 
 
-def _before_a_file(end):
-    left = int(os.environ["FILES_BEFORE_THE_END"])
-    replace = Path.replace
-
-    def dying(self, target):
-        nonlocal left
-        left -= 1
-        if left == -1:
-            end()
-        return replace(self, target)
-
-    Path.replace = dying
-
-
-def _doing(fault):
-    done = FrameWorker.do
-
-    def do(self, speaker):
-        if speaker.told[0] == 1:
-            fault()
-        done(self, speaker)
-
-    FrameWorker.do = do
-
-
-if __name__ == "__main__":
-    asked = json.loads(sys.argv[1])
-    from extraction import extracting
-
-    asked["function"] = getattr(extracting, asked["function"])
-    asked["store"] = Path(asked["store"])
-    extracting.extract(**asked)
+def main(paths, out, store, function):
+    extract(paths, out, store, globals()[function], workers=1)

@@ -32,21 +32,16 @@ def test_workers_scan_what_the_store_does_not_know(clips, tmp_path):
     assert len(indexed(clips, store, extracting.cannot_begin)) == 2
 
 
-def test_a_single_new_video_that_ends_its_worker_ends_nothing_else(clips, tmp_path):
-    function = extracting.crashes_at_a_scan_of_five_frames
-    [crashed] = indexed(clips[:1], IndexStore(tmp_path / "store"), function)
-    assert "working on it crashed: the process ended by signal 11" in str(crashed)
-
-
 def test_a_video_that_ends_its_workers_is_named_and_the_others_are_indexed(clips, tmp_path):
     function = extracting.crashes_at_a_scan_of_five_frames
-    crashed, index = indexed(clips, IndexStore(tmp_path / "store"), function)
-    assert isinstance(crashed, OpenError)
-    assert str(crashed) == (
-        f"cannot open {clips[0]}: working on it crashed: the process ended by signal 11; "
-        "leave it out, or copy it again"
-    )
-    assert len(index) == 6
+    for paths in (clips[:1], clips):
+        crashed, *others = indexed(paths, IndexStore(tmp_path / f"store{len(paths)}"), function)
+        assert isinstance(crashed, OpenError)
+        assert str(crashed) == (
+            f"cannot open {clips[0]}: working on it crashed: the process ended by signal 11; "
+            "leave it out, or copy it again"
+        )
+        assert [len(index) for index in others] == [6] * (len(paths) - 1)
 
 
 def test_what_cannot_be_opened_says_so_in_its_own_words(clips, tmp_path):

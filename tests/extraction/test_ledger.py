@@ -1,4 +1,4 @@
-"""The ledger of an output folder."""
+"""The ledger of an output folder, and the quarantine in it."""
 
 from dataclasses import replace
 
@@ -6,6 +6,7 @@ import pytest
 
 from headrace.errors import ConfigError
 from headrace.extraction.ledger import HOME, Entry, Ledger
+from headrace.extraction.quarantine import Quarantine
 from headrace.extraction.request import AskedVideo, Request
 from headrace.text_file import partial_of
 
@@ -15,10 +16,18 @@ REQUEST = Request(kind="frames", asked={"frames": "every 3", "quality": None}, v
 
 
 @pytest.fixture
-def ledger(tmp_path):
+def unheld(tmp_path):
+    """The ledger of a folder that a run has used, and no longer holds."""
     ledger = Ledger(tmp_path / "out")
     with ledger.held(REQUEST):
-        yield ledger
+        pass
+    return ledger
+
+
+@pytest.fixture
+def ledger(unheld):
+    with unheld.held(REQUEST):
+        yield unheld
 
 
 def entry(ledger, **files):
@@ -54,38 +63,31 @@ def test_one_run_at_a_time_has_a_folder(ledger):
         pass
 
 
-def test_what_was_being_written_is_swept_away(tmp_path):
-    ledger = Ledger(tmp_path / "out")
-    with ledger.held(REQUEST):
-        partial_of(ledger.folder / "one.png").write_text("")
-        (ledger.folder / "two.png").write_text("")
-    with ledger.held(REQUEST):
-        assert sorted(path.name for path in ledger.folder.iterdir()) == [HOME, "two.png"]
+def test_what_was_being_written_is_swept_away(unheld):
+    partial_of(unheld.folder / "one.png").write_text("")
+    (unheld.folder / "two.png").write_text("")
+    with unheld.held(REQUEST):
+        assert sorted(path.name for path in unheld.folder.iterdir()) == [HOME, "two.png"]
 
 
-@pytest.mark.parametrize(
-    ("request_", "words"),
-    [
-        (replace(REQUEST, kind="features"), "it holds frames, not features"),
-        (
-            replace(REQUEST, asked={"frames": "every 4", "quality": 3}),
-            "frames was every 3, now every 4; quality was not set, now 3",
-        ),
-        (replace(REQUEST, videos=(A,)), "/data/b.mp4 is not asked for now"),
-        (replace(REQUEST, videos=(B, A)), "the videos came in another order"),
-        (
-            replace(REQUEST, videos=(A, B, replace(A, path="/x"), replace(A, path="/y"))),
-            r"/x \(and 1 more\) was not asked for then",
-        ),
-        (replace(REQUEST, videos=(A, replace(B, size=21))), "/data/b.mp4 has changed since"),
-    ],
-)
-def test_a_folder_of_another_request_says_what_differs(tmp_path, request_, words):
-    ledger = Ledger(tmp_path / "out")
-    with ledger.held(REQUEST):
-        pass
+X, Y = (replace(A, path=path) for path in ("/x", "/y"))
+OTHERS = [
+    ({"kind": "features"}, "it holds frames, not features"),
+    (
+        {"asked": {"frames": "every 4", "quality": 3}},
+        "frames was every 3, now every 4; quality was not set, now 3",
+    ),
+    ({"videos": (A,)}, "/data/b.mp4 is not asked for now"),
+    ({"videos": (B, A)}, "the videos came in another order"),
+    ({"videos": (A, B, X, Y)}, r"/x \(and 1 more\) was not asked for then"),
+    ({"videos": (A, replace(B, size=21))}, "/data/b.mp4 has changed since"),
+]
+
+
+@pytest.mark.parametrize(("changed", "words"), OTHERS)
+def test_a_folder_of_another_request_says_what_differs(unheld, changed, words):
     with pytest.raises(ConfigError, match=f"holds another extraction: {words}"):
-        ledger.check(request_)
+        unheld.check(replace(REQUEST, **changed))
 
 
 def test_a_video_that_can_be_opened_by_now_is_no_other_request(tmp_path):
@@ -106,10 +108,40 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"version": 9}', '{"version": 1, "kind": "frames"}'])
-def test_a_ledger_that_cannot_be_read_is_named(tmp_path, text):
-    ledger = Ledger(tmp_path / "out")
-    with ledger.held(REQUEST):
-        pass
-    (tmp_path / "out" / HOME / "request.json").write_text(text)
+def test_a_ledger_that_cannot_be_read_is_named(unheld, text):
+    (unheld.folder / HOME / "request.json").write_text(text)
     with pytest.raises(ConfigError, match=r"cannot read .*request.json: .*give another folder"):
-        ledger.check(REQUEST)
+        unheld.check(REQUEST)
+
+
+WHY = "working on it crashed"
+
+
+@pytest.fixture
+def quarantine(tmp_path):
+    found = Quarantine(tmp_path / "quarantine.json", "av 1")
+    found.add("a", WHY)
+    found.add("b", "memory ran out")
+    return found
+
+
+def test_what_ended_its_workers_is_left_out_by_the_same_decoder(quarantine):
+    assert quarantine.standing(retry=False) == {
+        "a": f"{WHY}; --retry tries it again",
+        "b": "memory ran out; --retry tries it again",
+    }
+    other = Quarantine(quarantine.path, "av 2")
+    assert other.standing(retry=False) == {}
+    other.add("b", "memory ran out")
+    assert list(other.standing(retry=False)) == ["b"]
+
+
+def test_what_is_tried_again_is_forgotten(quarantine):
+    assert quarantine.standing(retry=True) == {}
+    assert quarantine.standing(retry=False) == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"a": 3}', '{"a": {"reason": "x"}}'])
+def test_a_quarantine_that_cannot_be_read_leaves_nothing_out(quarantine, text):
+    quarantine.path.write_text(text)
+    assert quarantine.standing(retry=False) == {}

@@ -26,6 +26,7 @@ from headrace.runtime.lock import file_lock
 from headrace.testing.synth import SynthClip, write_clip
 
 pytest.importorskip("ray")
+pytestmark = pytest.mark.slow
 
 TIMEOUT_SECONDS = 300
 """Far above what a run takes; reached only by a hang."""

@@ -1,12 +1,15 @@
-"""Frames as picture files."""
+"""Frames as picture files, and what they are called."""
 
+from fractions import Fraction
 from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image, features
 
 from headrace.errors import BackendError, ConfigError
+from headrace.extraction.names import picture_name, video_names
 from headrace.extraction.pictures import FORMATS, Pictures
 
 FRAME = np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)
@@ -18,13 +21,10 @@ def test_each_format_holds_the_picture_and_is_the_same_again(format):
     pictures.check()
     file = pictures.encode(FRAME)
     with Image.open(BytesIO(file)) as picture:
-        assert (picture.format, picture.size) == (
-            {"jpg": "JPEG"}.get(format, format.upper()),
-            (60, 40),
-        )
-        found = np.asarray(picture.convert("RGB"))
-    if format == "png":
-        assert np.array_equal(found, FRAME)
+        name = "JPEG" if format == "jpg" else format.upper()
+        assert (picture.format, picture.size) == (name, (60, 40))
+        if format == "png":
+            assert np.array_equal(np.asarray(picture.convert("RGB")), FRAME)
     assert pictures.encode(FRAME.copy()) == file
 
 
@@ -34,34 +34,30 @@ def test_a_higher_quality_is_a_larger_file(format):
     assert len(low) < len(high)
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"format": "gif"}, "no format 'gif'; there is png, jpg, webp, avif"),
-        ({"quality": 80}, "png loses nothing, so it has no quality"),
-        ({"format": "jpg", "quality": 0}, "quality must be from 1 to 100, got 0"),
-        ({"format": "jpg", "quality": 101}, "quality must be from 1 to 100, got 101"),
-        ({"size": (0, 10)}, "size is"),
-        ({"prefix": "a/b"}, "a prefix is the beginning of a file name"),
-        ({"prefix": "a\n"}, "a prefix is the beginning of a file name"),
-    ],
-)
+REFUSED = [
+    ({"format": "gif"}, "no format 'gif'; there is png, jpg, webp, avif"),
+    ({"quality": 80}, "png loses nothing, so it has no quality"),
+    ({"format": "jpg", "quality": 0}, "quality must be from 1 to 100, got 0"),
+    ({"format": "jpg", "quality": 101}, "quality must be from 1 to 100, got 101"),
+    ({"size": (0, 10)}, "size is"),
+    ({"prefix": "a/b"}, "a prefix is the beginning of a file name"),
+    ({"prefix": "a\n"}, "a prefix is the beginning of a file name"),
+]
+
+
+@pytest.mark.parametrize(("given", "words"), REFUSED)
 def test_what_cannot_be_is_refused(given, words):
     with pytest.raises(ConfigError, match=words):
         Pictures(**given)
 
 
-def test_a_frame_too_large_for_its_format_is_refused_before_the_work():
-    with pytest.raises(
-        ConfigError, match="webp takes 16383 pixels a side; choose a smaller --size"
-    ):
-        Pictures(format="webp").check_size((10, 20_000), "a.mp4")
+def test_a_frame_too_large_for_its_format_is_refused_before_the_work_and_by_it():
+    webp, words = Pictures(format="webp"), "webp takes 16383 pixels a side; choose a smaller --size"
+    with pytest.raises(ConfigError, match=words):
+        webp.check_size((10, 20_000), "a.mp4")
     Pictures(format="jpg").check_size((10, 20_000), "a.mp4")
-
-
-def test_what_pillow_refuses_is_an_error_of_ours():
     with pytest.raises(ConfigError, match="cannot be made a picture of webp"):
-        Pictures(format="webp").encode(np.zeros((1, 20_000, 3), np.uint8))
+        webp.encode(np.zeros((1, 20_000, 3), np.uint8))
 
 
 def test_a_pillow_without_the_format_says_what_to_do(monkeypatch):
@@ -69,3 +65,29 @@ def test_a_pillow_without_the_format_says_what_to_do(monkeypatch):
     with pytest.raises(BackendError, match="built without it; install Pillow from PyPI"):
         Pictures(format="avif").check()
     Pictures(format="png").check()
+
+
+NAMES = [
+    (["/data/a.mp4", "/data/b.mp4"], ["a", "b"]),
+    (["/data/x/a.mp4", "/data/y/a.mp4", "/data/b.mp4"], ["x_a", "y_a", "b"]),
+    (["/data/x/1/a.mp4", "/data/y/1/a.mp4"], ["x_1_a", "y_1_a"]),
+    (["/data/a.mp4", "/data/a.mkv"], ["data_a", "data_a-2"]),
+    (["/x/a.mp4", "/y/a.mp4", "/y/x_a.mp4"], ["x_a", "y_a", "y_x_a"]),
+]
+
+
+@pytest.mark.parametrize(("paths", "names"), NAMES)
+def test_videos_of_one_stem_are_told_apart(paths, names):
+    assert video_names([Path(path) for path in paths]) == names
+
+
+def test_a_long_name_is_cut_and_still_tells_videos_apart():
+    names = video_names([Path("/data") / f"{'é' * 100}{number}.mp4" for number in (1, 2)])
+    assert len(set(names)) == 2
+    assert all(len(name.encode()) <= 130 for name in names)
+
+
+def test_a_picture_is_named_by_index_and_time_with_digits_enough_to_sort():
+    names = [picture_name("shot_", "a", n, Fraction(n, 25), 1_000_000, "png") for n in (7, 100)]
+    assert names == ["shot_a_000007_0.280s.png", "shot_a_000100_4.000s.png"] == sorted(names)
+    assert picture_name("", "a", 7, Fraction(0), 10_000_001, "jpg") == "a_00000007_0.000s.jpg"

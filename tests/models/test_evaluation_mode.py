@@ -1,5 +1,6 @@
 """A module is in evaluation mode for a while, and then as it was, part by part."""
 
+from contextlib import suppress
 from threading import Thread
 
 import pytest
@@ -16,8 +17,9 @@ class Refusing(nn.Module):
         raise NotImplementedError
 
 
+@pytest.fixture
 def mixed():
-    """Return a module in training mode, one layer of which is frozen in evaluation mode."""
+    """A module in training mode, one layer of which is frozen in evaluation mode."""
     module = nn.Sequential(nn.Dropout(), nn.Sequential(nn.BatchNorm2d(3), nn.ReLU()))
     module[1][0].eval()
     return module
@@ -30,29 +32,23 @@ def modes(module):
 BEFORE = [True, True, True, False, True]
 
 
-def test_all_parts_are_in_evaluation_mode_inside_and_as_they_were_after():
-    module = mixed()
-    with evaluation_mode(module):
-        assert modes(module) == [False] * 5
-    assert modes(module) == BEFORE
+@pytest.mark.parametrize("error", [None, KeyError()])
+def test_all_parts_are_in_evaluation_mode_inside_and_as_they_were_after(mixed, error):
+    with suppress(KeyError), evaluation_mode(mixed):
+        assert modes(mixed) == [False] * 5
+        if error:
+            raise error
+    assert modes(mixed) == BEFORE
 
 
-def test_modes_come_back_after_an_error():
-    module = mixed()
-    with pytest.raises(KeyError), evaluation_mode(module):
-        raise KeyError
-    assert modes(module) == BEFORE
-
-
-def test_blocks_that_overlap_restore_when_the_last_ends():
-    module = mixed()
-    first, second = evaluation_mode(module), evaluation_mode(module)
+def test_blocks_that_overlap_restore_when_the_last_ends(mixed):
+    first, second = evaluation_mode(mixed), evaluation_mode(mixed)
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert modes(module) == [False] * 5
+    assert modes(mixed) == [False] * 5
     second.__exit__(None, None, None)
-    assert modes(module) == BEFORE
+    assert modes(mixed) == BEFORE
 
 
 def test_a_part_of_two_modules_stays_until_both_are_done():
@@ -64,13 +60,11 @@ def test_a_part_of_two_modules_stays_until_both_are_done():
         assert (one.training, shared.training) == (True, False)
 
 
-def test_threads_may_share_a_module():
-    module = mixed()
-
+def test_threads_may_share_a_module(mixed):
     def enter_often():
         for _ in range(200):
-            with evaluation_mode(module):
-                seen.append(any(modes(module)))
+            with evaluation_mode(mixed):
+                seen.append(any(modes(mixed)))
 
     seen = []
     threads = [Thread(target=enter_often) for _ in range(4)]
@@ -79,7 +73,7 @@ def test_threads_may_share_a_module():
     for thread in threads:
         thread.join()
     assert not any(seen)
-    assert modes(module) == BEFORE
+    assert modes(mixed) == BEFORE
 
 
 @pytest.mark.parametrize("model", [len, nn.Linear(1, 1).forward])
@@ -88,20 +82,19 @@ def test_a_callable_that_is_no_module_is_left_alone(model):
         assert not is_training(model)
 
 
-def test_modules_whose_eval_refuses_are_taken_too():
-    module = Refusing()
-    with evaluation_mode(module):
-        assert not is_training(module)
-    assert is_training(module)
-
-
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_scripted_modules_are_taken_too():
-    scripted = torch.jit.script(nn.Dropout(0.5))
-    batch = torch.ones(64)
+def test_modules_of_every_kind_are_taken():
+    module = nn.Sequential(nn.Dropout())
+    compiled = torch.compile(module, backend="eager")
+    for training in (Refusing(), torch.jit.script(nn.Dropout(0.5)), module, compiled):
+        with evaluation_mode(training):
+            assert not is_training(training)
+        assert is_training(training)
+    with evaluation_mode(compiled):
+        assert not is_training(module)
+    scripted, batch = torch.jit.script(nn.Dropout(0.5)), torch.ones(64)
     with evaluation_mode(scripted):
         assert torch.equal(scripted(batch), batch)
-    assert scripted.training
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -110,15 +103,6 @@ def test_frozen_scripted_modules_have_no_mode_and_are_taken_too():
     assert not is_training(frozen)
     with evaluation_mode(frozen):
         assert torch.equal(frozen(torch.ones(2)), torch.ones(2))
-
-
-def test_compiled_modules_are_taken_too():
-    module = nn.Sequential(nn.Dropout())
-    compiled = torch.compile(module, backend="eager")
-    with evaluation_mode(compiled):
-        assert not is_training(module)
-    assert module.training
-    assert compiled.training
 
 
 def test_one_training_layer_makes_a_module_training():

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 from torchvision import models
 
-from headrace.errors import ConfigError
 from headrace.models.catalogue import names_of
 from headrace.models.freezing import freeze_before, recompute
 from headrace.models.head import head_of, replace_head
@@ -19,15 +18,11 @@ from models.tiny import refused
 
 HEADS = {
     **dict.fromkeys(("alexnet", "vgg"), "classifier.6"),
-    **dict.fromkeys(("convnext",), "classifier.2"),
-    **dict.fromkeys(("densenet",), "classifier"),
     **dict.fromkeys(("efficientnet", "mnasnet", "mobilenet_v2", "squeezenet"), "classifier.1"),
-    **dict.fromkeys(("mobilenet_v3",), "classifier.3"),
-    **dict.fromkeys(("maxvit",), "classifier.5"),
     **dict.fromkeys(("googlenet", "inception", "regnet", "shufflenet"), "fc"),
     **dict.fromkeys(("resnet", "resnext", "wide_resnet"), "fc"),
-    **dict.fromkeys(("swin",), "head"),
-    **dict.fromkeys(("vit",), "heads.head"),
+    **{"convnext": "classifier.2", "densenet": "classifier", "mobilenet_v3": "classifier.3"},
+    **{"maxvit": "classifier.5", "swin": "head", "vit": "heads.head"},
 }
 """Beginning of a model's name → where torchvision has its head."""
 
@@ -43,20 +38,18 @@ def expected_head(name: str) -> str:
     return HEADS[max((each for each in HEADS if name.startswith(each)), key=len)]
 
 
-@pytest.mark.parametrize(
-    "name", [each for each in names_of("classification") if not each.startswith("regnet")]
-)
+FIRST_REGNETS = ["regnet_x_400mf", "regnet_y_400mf"]
+"""The others of their kind are built alike, and need memory."""
+CLASSIFIERS = [each for each in names_of("classification") if not each.startswith("regnet")]
+
+
+@pytest.mark.parametrize("name", [*CLASSIFIERS, *FIRST_REGNETS])
 def test_every_classifier_of_torchvision_gets_a_new_head(name):
     module = bare(name)
     assert replace_head(module, 7) == expected_head(name)
     head = module.get_submodule(expected_head(name))
     assert head.weight.shape[0] == 7
-    assert head.weight.is_meta
-
-
-@pytest.mark.parametrize("name", ["regnet_x_400mf", "regnet_y_400mf"])
-def test_a_regnet_gets_a_new_head(name):
-    assert replace_head(bare(name), 3) == "fc"
+    assert head.weight.is_meta or name in FIRST_REGNETS
 
 
 def test_a_squeezenet_scores_the_new_classes():
@@ -79,11 +72,6 @@ def test_a_new_head_follows_from_its_seed_alone():
         assert drawn[-1].abs().max() <= 0.5
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
-
-
-def test_what_scores_no_classes_has_no_head():
-    with pytest.raises(ConfigError, match="Flatten has no linear or convolutional layer"):
-        head_of(nn.Flatten())
 
 
 NAME = "squeezenet1_1"
@@ -136,13 +124,10 @@ def test_a_backbone_is_found_where_it_was_or_beside_the_head(path, small, save, 
         load_classifier(NAME, str(there / "head.pt"))
 
 
-def test_a_head_of_another_model_is_refused_by_what_to_type(path):
+def test_a_head_of_another_model_or_backbone_is_refused_by_what_to_type(path):
     trained_head().save(path)
     with refused("was trained for squeezenet1_1, not for resnet18; give --model-name squeezenet"):
         load_classifier("resnet18", str(path))
-
-
-def test_a_head_is_refused_on_a_backbone_that_changed(path):
     trained_head(checksum=1).save(path)
     with refused("was trained on other weights none of squeezenet1_1", "train it again"):
         load_classifier(NAME, str(path))
@@ -158,18 +143,18 @@ def test_a_head_on_a_head_is_refused(path, tmp_path):
         load_classifier(NAME, str(path))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"headrace_head": 2}, "has layout 2, this headrace reads 1"),
-        ({"classes": []}, "is damaged; train it again"),
-        ({"classes": [1]}, "is damaged; train it again"),
-        ({"state_dict": {"classifier.1.weight": 3}}, "is damaged; train it again"),
-        ({"checksum": None}, "is damaged; train it again"),
-        ({"classes": ["one"]}, "does not fit squeezenet1_1; train it again"),
-        ({"state_dict": {"elsewhere": torch.zeros(1)}}, "does not fit squeezenet1_1"),
-    ],
-)
+DAMAGED = [
+    ({"headrace_head": 2}, "has layout 2, this headrace reads 1"),
+    ({"classes": []}, "is damaged; train it again"),
+    ({"classes": [1]}, "is damaged; train it again"),
+    ({"state_dict": {"classifier.1.weight": 3}}, "is damaged; train it again"),
+    ({"checksum": None}, "is damaged; train it again"),
+    ({"classes": ["one"]}, "does not fit squeezenet1_1; train it again"),
+    ({"state_dict": {"elsewhere": torch.zeros(1)}}, "does not fit squeezenet1_1"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), DAMAGED)
 def test_a_damaged_head_is_refused(path, change, message):
     trained_head().save(path)
     content = torch.load(path, weights_only=True)
@@ -187,44 +172,33 @@ def test_a_head_that_cannot_be_written_leaves_nothing(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["head.pt"]
 
 
-def layers(trained: tuple[str, ...]) -> set[str]:
-    return {name.rpartition(".")[0] for name in trained}
-
-
 def test_the_head_alone_is_trained_unless_more_is_asked_for():
     module = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(), nn.Linear(4, 2))
     assert freeze_before(module, head_of(module)) == ("2.weight", "2.bias")
     assert [each.requires_grad for each in module.parameters()] == [False, False, True, True]
+    assert recompute(module) == 0, "there is nothing that could be"
 
 
-@pytest.mark.parametrize(
-    ("name", "layer", "first"),
-    [
-        ("resnet18", "layer4", "layer4.0.conv1.weight"),
-        ("resnet18", "avgpool", "fc.weight"),
-        ("mobilenet_v2", "features.18", "features.18.0.weight"),
-        ("vgg11", "classifier", "classifier.0.weight"),
-        ("vit_b_16", "encoder.layers.encoder_layer_11", None),
-        ("swin_t", "features.7.1", "features.7.1.norm1.weight"),
-    ],
-)
-def test_all_from_a_layer_on_is_trained(name, layer, first):
+LAST_OF_VIT = "encoder.layers.encoder_layer_11"
+FIRST_TRAINED = {
+    ("resnet18", "layer4"): "layer4.0.conv1.weight",
+    ("resnet18", "avgpool"): "fc.weight",
+    ("mobilenet_v2", "features.18"): "features.18.0.weight",
+    ("vgg11", "classifier"): "classifier.0.weight",
+    ("vit_b_16", LAST_OF_VIT): f"{LAST_OF_VIT}.ln_1.weight",
+    ("swin_t", "features.7.1"): "features.7.1.norm1.weight",
+    ("squeezenet1_1", "classifier.2"): "classifier.1.weight",  # A layer behind the head.
+}
+
+
+@pytest.mark.parametrize(("name", "layer"), FIRST_TRAINED)
+def test_all_from_a_layer_on_is_trained(name, layer):
     with torch.device("meta"):
         module = models.get_model(name)
     trained = freeze_before(module, head_of(module), layer)
-    assert trained[0] == (first or f"{layer}.ln_1.weight")
+    assert trained[0] == FIRST_TRAINED[name, layer]
     names = [name for name, _ in module.named_parameters()]
     assert trained == tuple(names[names.index(trained[0]) :])
-
-
-def test_a_layer_behind_the_head_still_trains_the_head():
-    module = models.squeezenet1_1()
-    assert layers(freeze_before(module, "classifier.1", "classifier.2")) == {"classifier.1"}
-
-
-def test_a_layer_that_is_not_there_is_refused_with_those_like_it():
-    with pytest.raises(ConfigError, match=r"no layer 'layer5'; did you mean layer4"):
-        freeze_before(models.resnet18(), "fc", "layer5")
 
 
 def kept_bytes(module: nn.Module, batch: torch.Tensor) -> tuple[int, list[torch.Tensor]]:
@@ -252,27 +226,16 @@ def test_recomputing_keeps_less_and_gives_the_same_gradients():
     assert all(torch.equal(*pair) for pair in zip(gradients, same, strict=True))
 
 
-def test_there_is_nothing_to_recompute_where_the_head_alone_is_trained():
-    module = models.resnet18()
-    freeze_before(module, "fc")
-    assert recompute(module) == 0
+POOLED = [
+    *(("resnet18", "fc", 512), ("vgg11", "classifier.6", 4096), ("swin_t", "head", 768)),
+    *(("efficientnet_b0", "classifier.1", 1280), ("mobilenet_v3_small", "classifier.3", 1024)),
+    *(("vit_b_32", "heads.head", 768), ("convnext_tiny", "classifier.2", 768)),
+    *(("squeezenet1_1", "classifier.1", 512), ("r3d_18", "fc", 512)),
+    ("s3d", "classifier.1", 1024),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "head", "features"),
-    [
-        ("resnet18", "fc", 512),
-        ("vgg11", "classifier.6", 4096),
-        ("efficientnet_b0", "classifier.1", 1280),
-        ("mobilenet_v3_small", "classifier.3", 1024),
-        ("vit_b_32", "heads.head", 768),
-        ("swin_t", "head", 768),
-        ("convnext_tiny", "classifier.2", 768),
-        ("squeezenet1_1", "classifier.1", 512),
-        ("r3d_18", "fc", 512),
-        ("s3d", "classifier.1", 1024),
-    ],
-)
+@pytest.mark.parametrize(("name", "head", "features"), POOLED)
 def test_pooled_features_are_what_the_classifier_is_given(name, head, features):
     built = with_weights(name, "none")
     tap = HeadTap(built.module).eval()
@@ -281,32 +244,9 @@ def test_pooled_features_are_what_the_classifier_is_given(name, head, features):
     side = built.input.crop if name in ("vit_b_32", "s3d") else 64
     with torch.inference_mode():
         found = tap(torch.zeros(1, 3, *time, side, side))
-    assert tap.head == head
-    assert found.shape == (1, features)
-
-
-class Small(nn.Module):
-    """Two layers, of which the second need not be run."""
-
-    def __init__(self, runs_head=True):
-        super().__init__()
-        self.runs_head = runs_head
-        self.features, self.fc = nn.Linear(3, 4), nn.Linear(4, 5)
-
-    def forward(self, batch):
-        batch = self.features(batch)
-        return self.fc(batch) if self.runs_head else batch
+    assert (tap.head, found.shape) == (head, (1, features))
 
 
 def test_features_are_the_input_of_the_last_layer_bit_for_bit():
-    model = Small()
-    batch = torch.ones(2, 3)
-    features = model.features(batch)
-    assert torch.equal(HeadTap(model)(batch), features)
-
-
-def test_a_model_without_a_classifier_or_that_does_not_come_to_it_is_refused():
-    with pytest.raises(ConfigError, match="no linear or convolutional layer"):
-        HeadTap(nn.ReLU())
-    with pytest.raises(ConfigError, match="did not run its layer fc"):
-        HeadTap(Small(runs_head=False))(torch.ones(2, 3))
+    model, batch = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 5)), torch.ones(2, 3)
+    assert torch.equal(HeadTap(model)(batch), model[0](batch))

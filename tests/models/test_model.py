@@ -1,4 +1,4 @@
-"""What a model gives for a batch, and how the batch comes to its device."""
+"""What a model and its layers give for a batch, and how the batch comes to its device."""
 
 import numpy as np
 import pytest
@@ -11,14 +11,20 @@ from headrace.decode.clips import load_clip
 from headrace.decode.index_store import IndexStore
 from headrace.models.box_choice import BoxChoice
 from headrace.models.compute import Compute
-from headrace.models.load import load_classifier, load_clip_classifier, load_detector
+from headrace.models.features import LayerTap
+from headrace.models.load import (
+    load_classifier,
+    load_clip_classifier,
+    load_detector,
+    load_features,
+)
 from headrace.models.pinned import PinnedCopy
 from headrace.models.prepare import prepare
 from headrace.models.transfer import copy_for, copy_to, transfer
 from headrace.preprocess.levels import build_preprocess
 from headrace.testing.fake_clock import FakeClock
 from media import real_clip
-from models.tiny import tiny
+from models.tiny import Applied, tiny
 from weights import mobilenet
 
 
@@ -44,15 +50,15 @@ def test_real_weights_on_real_frames_see_what_torchvision_sees(frames):
     assert all(list(row) == sorted(row, reverse=True) for row in found.confidence)
 
 
-@pytest.mark.parametrize(
-    ("name", "shape"),
-    [
-        ("r3d_18", (2, 3, 4, 56, 56)),
-        ("s3d", (1, 3, 14, 224, 224)),
-        ("mvit_v1_b", (1, 3, 16, 224, 224)),
-        ("swin3d_t", (2, 3, 4, 64, 64)),
-    ],
-)
+CLIPS = {
+    "r3d_18": (2, 3, 4, 56, 56),
+    "s3d": (1, 3, 14, 224, 224),
+    "mvit_v1_b": (1, 3, 16, 224, 224),
+    "swin3d_t": (2, 3, 4, 64, 64),
+}
+
+
+@pytest.mark.parametrize(("name", "shape"), CLIPS.items())
 def test_a_video_model_labels_each_clip_of_a_batch(name, shape):
     model, scores = load_clip_classifier(name, "none", top_k=2), []
     model.module.register_forward_hook(lambda module, given, output: scores.append(output))
@@ -70,10 +76,8 @@ def test_clips_go_from_uint8_frames_to_labels(frames):
 
 
 def test_a_detector_gives_the_boxes_that_torchvision_gives(frames):
-    model, given = (
-        load_detector("ssdlite320_mobilenet_v3_large", "none", BoxChoice(threshold=0)),
-        [],
-    )
+    given, every = [], BoxChoice(threshold=0)
+    model = load_detector("ssdlite320_mobilenet_v3_large", "none", every)
     model.module.register_forward_hook(lambda module, batch, output: given.append(output))
     found = model.run(build_preprocess("medium", model.input)(frames[:2]))
     assert sum(map(len, found.scores)) > 0
@@ -89,37 +93,29 @@ def test_the_parameters_of_a_model_are_counted():
     assert tiny(nn.Linear(3, 4)).num_parameters == 16
 
 
-def test_a_model_is_run_in_the_precision_it_was_prepared_for():
-    class Product(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.seen: list[torch.dtype] = []
-            self.linear = nn.Linear(3, 5)
+@pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
+def test_a_model_is_run_in_the_precision_it_was_prepared_for(precision):
+    def linear(module, batch):
+        scores = module.linear(batch.mean(dim=(2, 3)))
+        seen.append(scores.dtype)
+        return scores
 
-        def forward(self, batch: torch.Tensor) -> torch.Tensor:
-            scores = self.linear(batch.mean(dim=(2, 3)))
-            self.seen.append(scores.dtype)
-            return scores
-
-    for precision in ("float32", "float16", "bfloat16"):
-        product = Product()
-        compute = Compute(precision=precision)
-        ready = prepare(lambda module=product: tiny(module), compute, batch_size=2)
-        assert product.seen == [getattr(torch, precision)]
-        assert all(weights.dtype == torch.float32 for weights in product.parameters())
-        assert ready.model.run(torch.rand(2, 3, 4, 4)).names
+    seen, product = [], Applied(linear, linear=nn.Linear(3, 5))
+    ready = prepare(lambda: tiny(product), Compute(precision=precision), batch_size=2)
+    assert seen == [getattr(torch, precision)]
+    assert all(weights.dtype == torch.float32 for weights in product.parameters())
+    assert ready.model.run(torch.rand(2, 3, 4, 4)).names
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 4, 4), (2, 3, 5, 4, 4)])
 def test_batches_lie_with_the_channels_last_where_that_was_asked_for(shape):
-    class Layout(nn.Module):
-        def forward(self, batch: torch.Tensor) -> torch.Tensor:
-            last = torch.channels_last if batch.ndim == 4 else torch.channels_last_3d
-            assert batch.is_contiguous(memory_format=last)
-            return batch.flatten(2).mean(dim=2)
+    def mean(module, batch):
+        last = torch.channels_last if batch.ndim == 4 else torch.channels_last_3d
+        assert batch.is_contiguous(memory_format=last)
+        return batch.flatten(2).mean(dim=2)
 
-    model = prepare(lambda: tiny(Layout()), Compute(channels_last=True), batch_size=2).model
-    assert model.run(torch.rand(shape)).names
+    ready = prepare(lambda: tiny(Applied(mean)), Compute(channels_last=True), batch_size=2)
+    assert ready.model.run(torch.rand(shape)).names
 
 
 def test_channels_last_changes_where_weights_lie_and_no_label():
@@ -138,14 +134,12 @@ def test_on_the_cpu_nothing_is_copied():
     batch = torch.rand(2, 3, 4, 4)
     moved = transfer(batch, "cpu")
     assert moved.tensor is batch
-    assert moved.bytes_copied == 0
-
-
-def test_frames_in_an_array_are_taken_as_they_lie():
     frames = np.zeros((2, 4, 4, 3), np.uint8)
-    moved = transfer(frames, "cpu")
-    assert moved.tensor.data_ptr() == frames.ctypes.data
-    assert moved.bytes_copied == 0
+    taken = transfer(frames, "cpu")
+    assert taken.tensor.data_ptr() == frames.ctypes.data
+    assert moved.bytes_copied == taken.bytes_copied == 0
+    assert copy_for("cpu") is copy_to
+    assert PinnedCopy()(batch, "cpu") is batch
 
 
 def test_how_it_is_copied_can_be_handed_in_and_be_slow():
@@ -172,12 +166,6 @@ def test_to_a_gpu_every_byte_is_copied_once(dtype, size):
     assert moved.bytes_copied == 96 * size
     assert torch.equal(moved.tensor.cpu(), batch)
     assert transfer(moved.tensor, "cuda").bytes_copied == 0
-
-
-def test_on_the_cpu_there_is_nothing_to_pin():
-    assert copy_for("cpu") is copy_to
-    batch = torch.rand(2, 3)
-    assert PinnedCopy()(batch, "cpu") is batch
 
 
 def test_a_copy_beside_the_model_is_made_on_the_first_batch_only():
@@ -210,3 +198,68 @@ def test_a_copy_does_not_wait_for_the_model():
     moved = copy(torch.ones(8), "cuda")
     assert not done.query(), "the model is still at work"
     assert moved.sum().item() == 8
+
+
+FAMILIES = [
+    ("resnet18", "layer3", (256, 14, 14)),
+    ("vgg11", "features.20", (512, 7, 7)),
+    ("efficientnet_b0", "features.3", (40, 28, 28)),
+    ("mobilenet_v3_small", "avgpool", (576, 1, 1)),
+    ("vit_b_32", "encoder.layers.encoder_layer_2", (50, 768)),
+    ("swin_t", "features.3", (28, 28, 192)),
+    ("r3d_18", "layer1", (64, 16, 56, 56)),
+    ("mvit_v1_b", "blocks.0", (25089, 192)),
+    ("ssdlite320_mobilenet_v3_large", "backbone.features.0.3", (24, 80, 80)),
+]
+
+
+@pytest.mark.parametrize(("name", "layer", "shape"), FAMILIES)
+def test_layers_of_every_family_are_taken_by_name(name, layer, shape):
+    model = load_features(name, [layer], "none")
+    found = model.run(torch.rand(model.input.shape(1, (64, 64))))
+    assert list(found.layers) == [layer]
+    assert found.layers[layer].shape == (1, *shape)
+    assert found.layers[layer].dtype == np.float32
+
+
+def test_features_are_what_the_part_of_the_model_up_to_the_layer_gives():
+    path = str(mobilenet())
+    batch = torch.rand(2, 3, 224, 224)
+    found = load_features("mobilenet_v2", ["features.4", "features"], path).run(batch)
+    module = load_classifier("mobilenet_v2", path).module
+    with torch.inference_mode():
+        inner, outer = module.features[:5](batch), module.features(batch)
+    assert np.array_equal(found.layers["features.4"], inner.numpy())
+    assert np.array_equal(found.layers["features"], outer.numpy())
+    assert found.layers["features"].shape == (2, 1280, 7, 7)
+
+
+def not_run(module, batch):
+    raise AssertionError("it was run")
+
+
+def chain():
+    """Adds one, works in place on that, gives two tensors, and then must not be run."""
+    return Applied(
+        lambda m, batch: m.last(m.pair(m.doubling(m.doubling(m.first(batch))))),
+        first=nn.Hardtanh(0, 1),
+        doubling=Applied(lambda m, batch: batch.mul_(2)),
+        pair=Applied(lambda m, batch: (batch + 1, batch)),
+        last=Applied(not_run),
+    )
+
+
+def test_what_a_layer_gave_is_not_changed_by_a_later_one_that_works_in_place():
+    found = LayerTap(chain(), ["pair", "first", "doubling"])(torch.ones(1, 2))
+    assert {name: value.tolist() for name, value in found.items()} == {
+        "pair": [[5, 5]],  # the first of a pair
+        "first": [[1, 1]],
+        "doubling": [[2, 2]],  # the first of two
+    }
+    assert list(found) == ["pair", "first", "doubling"], "in the order they were asked for"
+
+
+def test_each_batch_gives_its_own_features_and_a_layer_named_twice_comes_once():
+    tap = LayerTap(chain(), ["first", "first"])
+    one, two = tap(torch.ones(1, 2)), tap(torch.zeros(1, 2))
+    assert (one["first"].tolist(), two["first"].tolist()) == ([[1, 1]], [[0, 0]])

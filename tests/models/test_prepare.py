@@ -18,21 +18,30 @@ from headrace.models.prepare import StartUp, compile_module, prepare
 from headrace.runs.options import ComputeOptions, ExecutionOptions
 from headrace.runs.ready import notes_on
 from headrace.testing.fake_clock import FakeClock
-from models.tiny import Failing, Mean, tiny
+from models.tiny import Applied, Failing, Mean, refused, tiny
+
+PLAIN, COMPILED = Compute(), Compute(compile=True)
 
 
 class Recording(Mean):
     """Keeps the shape of each batch, and takes a quarter of a second for it."""
 
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: FakeClock | None = None) -> None:
         super().__init__()
-        self.clock = clock
-        self.shapes: list[tuple[int, ...]] = []
+        self.clock, self.shapes = clock or FakeClock(), []
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
         self.clock.advance(0.25)
         self.shapes.append(tuple(batch.shape))
         return super().forward(batch)
+
+
+def same(module: nn.Module) -> nn.Module:
+    return module
+
+
+def ready(module, compute=PLAIN, batch_size=2, **given):
+    return prepare(lambda: tiny(module), compute, batch_size=batch_size, **given)
 
 
 def test_each_part_of_the_start_is_timed_apart():
@@ -57,59 +66,67 @@ def test_each_part_of_the_start_is_timed_apart():
 
 def test_without_compilation_none_is_done_and_it_took_no_time():
     clock = FakeClock()
-    module = Recording(clock)
-    ready = prepare(
-        lambda: tiny(module), Compute(), batch_size=1, clock=clock, compiler=lambda given: Failing()
-    )
-    assert ready.startup == StartUp(load_seconds=0, compile_seconds=0, warmup_seconds=0.25)
+    found = ready(Recording(clock), clock=clock, compiler=lambda given: Failing())
+    assert found.startup == StartUp(load_seconds=0, compile_seconds=0, warmup_seconds=0.25)
 
 
-def test_warming_up_runs_the_model_on_one_batch_of_its_size_and_changes_no_result():
-    loaded = load_classifier("squeezenet1_1", "none")
+@pytest.mark.parametrize(
+    ("load", "shape"),
+    [
+        (lambda: load_classifier("squeezenet1_1", "none"), (2, 3, 224, 224)),
+        (lambda: load_detector("ssdlite320_mobilenet_v3_large", "none"), (2, 3, 90, 160)),
+    ],
+    ids=["its own size", "that of the pictures"],
+)
+def test_warming_up_runs_one_batch_of_the_size_that_comes_and_changes_no_result(load, shape):
+    loaded, seen = load(), []
     before = {key: value.clone() for key, value in loaded.module.state_dict().items()}
-    seen = []
     loaded.module.register_forward_pre_hook(lambda module, given: seen.append(given[0].shape))
-    model = prepare(lambda: loaded, Compute(), batch_size=2).model
-    assert seen == [(2, 3, 224, 224)]
+    model = prepare(lambda: loaded, PLAIN, batch_size=2, picture_size=(90, 160)).model
+    assert seen == [shape]
     assert all(value.equal(before[key]) for key, value in model.module.state_dict().items())
 
 
-def test_a_model_that_takes_pictures_as_they_are_is_warmed_up_with_their_size():
-    loaded = load_detector("ssdlite320_mobilenet_v3_large", "none")
-    seen = []
-    loaded.module.register_forward_pre_hook(lambda module, given: seen.append(given[0].shape))
-    prepare(lambda: loaded, Compute(), batch_size=2, picture_size=(90, 160))
-    assert seen == [(2, 3, 90, 160)]
-
-
-def test_a_model_that_cannot_run_is_an_error_of_one_line_that_names_what_to_change():
-    expected = "tiny cannot run on cpu with batches of 64: out of memory; use a smaller --batch"
-    with pytest.raises(BackendError, match=expected) as caught:
-        prepare(lambda: tiny(Failing()), Compute(), batch_size=64)
-    assert "story" not in str(caught.value)
-    with pytest.raises(BackendError, match=r"on cpu in float16 with .*, float32 or another --dev"):
-        prepare(lambda: tiny(Failing()), Compute(precision="float16"), batch_size=64)
-
-
-def test_a_batch_that_no_memory_holds_is_such_an_error():
-    with pytest.raises(BackendError, match="tiny cannot run on cpu with batches of 1000000000000"):
-        prepare(lambda: tiny(Mean()), Compute(), batch_size=10**15)
-
-
-@pytest.mark.parametrize("error", [RuntimeError("no g++\nat all"), FileNotFoundError(2, "no cc")])
-def test_a_model_that_cannot_be_compiled_is_an_error_that_says_what_to_install(error):
+def raising(error):
     def compiler(module: nn.Module) -> nn.Module:
         raise error
 
-    expected = r"tiny cannot be compiled on cpu for batches of 2: .*no .*; install .* leave out"
-    with pytest.raises(BackendError, match=expected) as caught:
-        prepare(lambda: tiny(Mean()), Compute(compile=True), batch_size=2, compiler=compiler)
-    assert "\n" not in str(caught.value)
+    return {"compute": COMPILED, "compiler": compiler}
 
 
-def test_a_model_that_fails_while_it_is_compiled_is_such_an_error():
-    with pytest.raises(BackendError, match="cannot be compiled on cpu for batches of 2: out of"):
-        prepare(lambda: tiny(Failing()), Compute(compile=True), batch_size=2, compiler=lambda m: m)
+NO_COMPILER = "tiny cannot be compiled on cpu for batches of 2: ... no ... ; install ... leave out"
+NOT_READY = [
+    (
+        Failing(),
+        {},
+        "tiny cannot run on cpu with batches of 2: out of memory; use a smaller --batch",
+    ),
+    (
+        Failing(),
+        {"compute": Compute(precision="float16")},
+        "on cpu in float16 with ... , float32 or another --dev",
+    ),
+    (
+        Mean(),
+        {"batch_size": 10**15},
+        "tiny cannot run on cpu with batches of 1000000000000",
+    ),
+    (Mean(), raising(RuntimeError("no g++\nat all")), NO_COMPILER),
+    (Mean(), raising(FileNotFoundError(2, "no cc")), NO_COMPILER),
+    (
+        Failing(),
+        {"compute": COMPILED, "compiler": same},
+        "cannot be compiled on cpu for batches of 2: out of",
+    ),
+]
+
+
+@pytest.mark.parametrize(("module", "given", "words"), NOT_READY)
+def test_a_model_that_cannot_be_made_ready_is_an_error_that_names_what_to_change(
+    module, given, words
+):
+    with refused(words, error=BackendError):
+        ready(module, **given)
 
 
 def test_torch_compile_takes_a_model_and_its_layers_whole():
@@ -158,80 +175,40 @@ def test_a_layer_that_gives_nothing_is_found_while_the_model_warms_up():
         prepare(load, Compute(), batch_size=1)
 
 
-class Shapes(Mean):
-    """Keeps the number of pictures of each batch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[int] = []
-
-    def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        self.seen.append(len(batch))
-        return super().forward(batch)
-
-
 def test_a_short_batch_is_filled_up_and_what_the_filling_gives_is_cut_off():
-    module = Shapes()
-    ready = prepare(
-        lambda: tiny(module), Compute(compile=True), batch_size=4, compiler=lambda given: given
-    ).model
+    module = Recording()
+    model = ready(module, COMPILED, 4, compiler=same).model
     batch = torch.rand(3, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-    assert ready.run(batch) == tiny(Mean()).run(batch)
-    assert set(module.seen) == {4}
+    assert model.run(batch) == tiny(Mean()).run(batch)
+    assert {shape[0] for shape in module.shapes} == {4}
 
 
 def test_a_full_batch_and_a_larger_one_go_through_as_they_are():
-    module = Shapes()
+    module = Recording()
     fixed = FixedBatch(module, 4)
-    assert fixed(torch.ones(4, 3, 2, 2)).shape == (4, 3)
-    assert fixed(torch.ones(6, 3, 2, 2)).shape == (6, 3)
-    assert module.seen == [4, 6]
+    assert [fixed(torch.ones(n, 3, 2, 2)).shape for n in (4, 6)] == [(4, 3), (6, 3)]
+    assert module.shapes == [(4, 3, 2, 2), (6, 3, 2, 2)]
 
 
 def test_of_several_outputs_each_is_cut():
-    class Two(nn.Module):
-        def forward(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:
-            return {"a": batch, "b": 2 * batch}
-
-    found = FixedBatch(Two(), 4)(torch.ones(1, 2))
+    two = Applied(lambda module, batch: {"a": batch, "b": 2 * batch})
+    found = FixedBatch(two, 4)(torch.ones(1, 2))
     assert {name: tuple(value.shape) for name, value in found.items()} == {"a": (1, 2), "b": (1, 2)}
 
 
 def test_all_batches_have_the_layout_that_was_compiled_for():
-    class Strides(nn.Module):
-        def forward(self, batch: torch.Tensor) -> torch.Tensor:
-            seen.append(batch.stride())
-            return batch
-
     seen: list[tuple[int, ...]] = []
+    strides = Applied(lambda module, batch: seen.append(batch.stride()) or batch)
     frames = torch.zeros(4, 5, 6, 3).permute(0, 3, 1, 2)
     for layout in (torch.contiguous_format, torch.channels_last):
-        fixed = FixedBatch(Strides(), 4, layout)
+        fixed = FixedBatch(strides, 4, layout)
         for batch in (frames, frames[:3], frames.contiguous()):
             fixed(batch)
     assert seen == [(90, 30, 6, 1)] * 3 + [(90, 1, 18, 3)] * 3
 
 
 def test_a_model_runs_on_the_cpu_in_full_precision_unless_asked_otherwise():
-    compute = Compute()
-    assert (compute.device, autocast_dtype(compute), compute.compile) == (
-        "cpu",
-        torch.float32,
-        False,
-    )
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"device": "tpu"}, "device must be one of cpu, cuda, got 'tpu'"),
-        ({"precision": "int8"}, "precision must be one of float32, float16, bfloat16, got 'int8'"),
-        ({"warmup_batches": 0}, "warmup_batches must be an integer >= 1, got 0"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(options, words):
-    with pytest.raises(ConfigError, match=words):
-        Compute(**options)
+    assert (PLAIN.device, autocast_dtype(PLAIN), PLAIN.compile) == ("cpu", torch.float32, False)
 
 
 OLD = {"architecture": "x86_64", "avx2": True, "avx512_f": True, "avx512_bf16": False}
@@ -240,19 +217,19 @@ ARM = {"architecture": "arm64", "neon": True, "bf16": True, "fp16_arith": True}
 OTHER = {"architecture": "ppc64le"}
 
 
-@pytest.mark.parametrize(
-    ("precision", "capabilities", "known"),
-    [
-        ("float32", OLD, True),
-        ("bfloat16", OLD, False),
-        ("bfloat16", NEW, True),
-        ("bfloat16", OLD | {"amx_bf16": True}, True),
-        ("bfloat16", ARM, True),
-        ("float16", ARM, True),
-        ("float16", NEW | {"avx512_fp16": False}, False),
-        ("bfloat16", OTHER, None),
-    ],
-)
+NATIVE = [
+    ("float32", OLD, True),
+    ("bfloat16", OLD, False),
+    ("bfloat16", NEW, True),
+    ("bfloat16", OLD | {"amx_bf16": True}, True),
+    ("bfloat16", ARM, True),
+    ("float16", ARM, True),
+    ("float16", NEW | {"avx512_fp16": False}, False),
+    ("bfloat16", OTHER, None),
+]
+
+
+@pytest.mark.parametrize(("precision", "capabilities", "known"), NATIVE)
 def test_a_precision_is_native_where_one_instruction_has_it(precision, capabilities, known):
     assert is_native(precision, capabilities) is known
 
@@ -265,31 +242,22 @@ def test_pytorch_tells_of_this_processor_by_the_names_that_are_asked():
 
 
 @pytest.mark.parametrize(
-    "compute",
+    ("given", "is_emulated"),
     [
-        Compute(),
-        Compute(device="cuda", precision="float16"),
-        Compute(device="cuda", precision="bfloat16"),
+        ({}, False),
+        ({"device": "cuda", "precision": "float16"}, False),
+        ({"device": "cuda", "precision": "bfloat16"}, False),
+        ({"precision": "bfloat16"}, True),
+        ({"device": "cuda", "precision": "bfloat16", "split_layer": "layer1"}, True),
     ],
 )
-def test_nothing_is_emulated_in_full_precision_or_on_a_gpu(compute):
-    assert emulation(compute, OLD) is None
-
-
-@pytest.mark.parametrize(
-    "compute",
-    [
-        Compute(precision="bfloat16"),
-        Compute(device="cuda", precision="bfloat16", split_layer="layer1"),
-    ],
-)
-def test_emulation_is_said_where_a_part_of_the_model_runs_on_such_a_processor(compute):
-    said = emulation(compute, OLD)
-    assert said is not None
-    assert said.startswith("this processor has no instructions for bfloat16, so PyTorch emulates")
-    assert "\n" not in said
-    assert emulation(compute, NEW) is None
-    assert emulation(compute, OTHER) is None
+def test_emulation_is_said_where_a_part_of_the_model_runs_on_such_a_processor(given, is_emulated):
+    said, *others = (emulation(Compute(**given), processor) for processor in (OLD, NEW, OTHER))
+    assert others == [None, None]
+    assert (said is not None) == is_emulated
+    if said is not None:
+        assert said.startswith("this processor has no instructions for bfloat16, so PyTorch emul")
+        assert "\n" not in said
 
 
 def test_a_run_notes_it_when_it_is_asked_for(monkeypatch):

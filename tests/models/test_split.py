@@ -5,7 +5,6 @@ import torch
 from torch import nn
 from torchvision import models
 
-from headrace.errors import ConfigError
 from headrace.models.compute import Compute, layer_of
 from headrace.models.evaluation_mode import is_training
 from headrace.models.load import load_classifier
@@ -14,17 +13,11 @@ from headrace.models.split import SplitModule, cut_points
 
 FAMILIES = ("resnet", "wide_resnet", "resnext", "vgg", "efficientnet", "mobilenet", "vit_", "swin_")
 IN_FAMILIES = [name for name in models.list_models(module=models) if name.startswith(FAMILIES)]
-SMALL = {
-    "resnet18": 64,
-    "vgg11_bn": 32,
-    "efficientnet_b0": 64,
-    "mobilenet_v2": 64,
-    "mobilenet_v3_small": 64,
-    "vit_b_32": 224,
-    "swin_t": 64,
-    "swin_v2_t": 64,
-}
-"""One of each family that is cheap to run -> the side of the pictures."""
+SMALL = [
+    *("resnet18", "vgg11_bn", "efficientnet_b0", "mobilenet_v2", "mobilenet_v3_small"),
+    *("vit_b_32", "swin_t", "swin_v2_t"),
+]
+"""One of each family that is cheap to run."""
 
 
 def built(name: str) -> nn.Module:
@@ -49,7 +42,8 @@ def test_every_model_of_the_families_is_cut_by_its_own_layer_names(name):
 @pytest.mark.parametrize("name", SMALL)
 def test_the_parts_give_exactly_what_the_whole_gives_wherever_it_is_cut(name):
     module = built(name)
-    batch = torch.rand(2, 3, SMALL[name], SMALL[name], generator=torch.Generator().manual_seed(1))
+    side = 224 if name == "vit_b_32" else 64
+    batch = torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(1))
     points = cut_points(module)
     inside = max(points, key=lambda point: point.count("."))
     with torch.inference_mode():
@@ -95,73 +89,14 @@ def test_behind_a_block_one_tensor_crosses_and_inside_it_also_what_goes_round():
 
 
 def test_a_split_model_is_prepared_and_run_like_another():
-    whole = load_classifier("squeezenet1_1", "none")
-    split = prepare(
-        lambda: load_classifier("squeezenet1_1", "none"),
-        Compute(split_layer="features.8"),
-        batch_size=2,
-    ).model
-    batch = torch.ones(2, 3, 224, 224)
+    def load():
+        return load_classifier("squeezenet1_1", "none")
+
+    whole, batch = load(), torch.ones(2, 3, 224, 224)
+    split = prepare(load, Compute(split_layer="features.8"), batch_size=2).model
     assert split.run(batch) == whole.run(batch)
     assert split.num_parameters == whole.num_parameters
 
 
-class Deciding(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.scale = nn.Identity()
-
-    def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        return self.scale(batch) if batch.sum() > 0 else -batch
-
-
-@pytest.mark.parametrize(
-    ("layer", "message"),
-    [
-        ("layer33", r"no layer 'layer33' to be cut behind; did you mean layer3, .*58 cut points"),
-        (
-            "",
-            "no layer '' to be cut behind; it can be cut behind conv1, bn1, relu, maxpool, layer1",
-        ),
-        ("fc", "cannot be cut behind fc: nothing is left to compute behind it"),
-        ("layer1.0.relu", "cannot be cut behind layer1.0.relu: it runs 2 times, not once; did you"),
-    ],
-)
-def test_a_place_that_is_none_is_refused_with_the_places_there_are(layer, message):
-    with torch.device("meta"):
-        module = models.resnet18()
-    with pytest.raises(ConfigError, match=message) as caught:
-        SplitModule(module.eval(), layer)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_model_of_which_no_graph_can_be_drawn_says_so():
-    with pytest.raises(ConfigError, match=r"cannot be cut: what it computes depends on .*run it w"):
-        SplitModule(Deciding(), "scale")
-
-
-class Tied(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner, self.between = nn.Linear(4, 4), nn.ReLU()
-
-    def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        return self.inner(self.between(self.inner(batch)))
-
-
-def test_weights_that_both_parts_would_need_are_named():
-    with pytest.raises(ConfigError, match=r"behind between: both parts would need inner\.weight"):
-        SplitModule(Tied(), "between")
-
-
-def test_a_split_point_may_name_its_model_and_must_name_the_right_one():
+def test_a_split_point_may_name_its_model():
     assert layer_of("resnet50:layer3", "resnet50") == layer_of("layer3", "resnet50") == "layer3"
-    with pytest.raises(ConfigError, match="of resnet50, and the model is vgg11; give vgg11:layer3"):
-        layer_of("resnet50:layer3", "vgg11")
-    with pytest.raises(ConfigError, match="names no layer; give MODEL:LAYER"):
-        layer_of("resnet50:", "resnet50")
-
-
-def test_a_split_model_is_not_compiled():
-    with pytest.raises(ConfigError, match="leave out --enable-compile or --split-point"):
-        Compute(compile=True, split_layer="layer3")

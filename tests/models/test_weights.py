@@ -1,5 +1,6 @@
 """The weights that were asked for, or an error that says why not."""
 
+import os
 import re
 from pathlib import Path
 
@@ -46,27 +47,26 @@ def test_random_weights_are_the_same_each_time_and_have_no_labels():
     one, two = (load_classifier("squeezenet1_1", "none") for _ in range(2))
     assert torch.equal(next(one.module.parameters()), next(two.module.parameters()))
     assert (classes(one).names, classes(one)[3], one.origin) == (None, "class 3", "random, seed 0")
+    # A model that normalises its input again does so as with torchvision's weights.
+    assert load_classifier("googlenet", "none").module.transform_input
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("wrap", [None, "state_dict", "model"])
 @pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "module._orig_mod."])
-def test_a_checkpoint_may_be_wrapped_and_prefixed(save, small, wrap, prefix):
-    state = {prefix + key: value for key, value in small.items()}
-    model = load_classifier("squeezenet1_1", save({wrap: state, "epoch": 3} if wrap else state))
-    assert all(torch.equal(model.module.state_dict()[key], small[key]) for key in small)
+def test_a_checkpoint_may_be_wrapped_and_prefixed_and_of_half_precision(save, small, wrap, prefix):
+    for dtype in (torch.float32, torch.float16):
+        state = {prefix + key: value.to(dtype) for key, value in small.items()}
+        model = load_classifier("squeezenet1_1", save({wrap: state, "epoch": 3} if wrap else state))
+        found = model.module.state_dict()
+        assert all(torch.equal(found[key], small[key].to(dtype).float()) for key in small)
+        assert all(value.dtype == torch.float32 for value in model.module.parameters())
 
 
-def test_a_checkpoint_in_half_precision_gives_a_model_in_full_precision(save, small):
-    half = {key: value.half() for key, value in small.items()}
-    model = load_classifier("squeezenet1_1", save(half))
-    assert all(value.dtype == torch.float32 for value in model.module.parameters())
+HEADS = ["squeezenet1_1", "shufflenet_v2_x0_5", "googlenet", "maxvit_t", "regnet_y_400mf"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["squeezenet1_1", "shufflenet_v2_x0_5", "googlenet", "maxvit_t", "regnet_y_400mf"],
-)
+@pytest.mark.parametrize("name", HEADS)
 def test_a_head_with_another_number_of_classes_is_taken_over_without_labels(save, name):
     options = {"init_weights": False} if name == "googlenet" else {}
     state = shapes_of(name, num_classes=7, **options)
@@ -86,9 +86,8 @@ def test_the_names_in_torchvisions_own_files_of_densenets_are_known(save):
     state = shapes_of("densenet121")
     old = {re.sub(r"(denselayer\d+\.(?:norm|conv))", r"\1.", key): v for key, v in state.items()}
     assert "features.denseblock1.denselayer1.norm.1.weight" in old
-    assert load_classifier(
-        "densenet121", save(old, "densenet121-a639ec97.pth")
-    ).output.class_names.names
+    model = load_classifier("densenet121", save(old, "densenet121-a639ec97.pth"))
+    assert classes(model).names
 
 
 def test_weights_for_larger_pictures_get_a_model_for_them(save):
@@ -98,28 +97,26 @@ def test_weights_for_larger_pictures_get_a_model_for_them(save):
     assert model.module.image_size == 384
 
 
-def test_a_model_that_normalises_its_input_again_does_so_as_with_torchvisions_weights():
-    assert load_classifier("googlenet", "none").module.transform_input
+DEFAULT = models.MobileNet_V2_Weights.DEFAULT
 
 
 def test_default_weights_come_from_the_cache_of_torchvision(hub, no_network):
-    default = models.MobileNet_V2_Weights.DEFAULT
-    (hub / default.url.rpartition("/")[2]).symlink_to(mobilenet())
+    (hub / DEFAULT.url.rpartition("/")[2]).symlink_to(mobilenet())
     model = load_classifier("mobilenet_v2", "DEFAULT")
     assert model.origin == "torchvision MobileNet_V2_Weights.IMAGENET1K_V2"
     assert (model.input.resize, classes(model)[281]) == (232, "tabby")
 
 
-def test_default_weights_that_cannot_be_fetched_are_an_error(hub, no_network, capsys):
-    with refused("MobileNet_V2_Weights", "neither from the cache", str(hub.parent), "--weights"):
+def test_default_weights_that_cannot_be_fetched_or_are_damaged_are_an_error(
+    hub, no_network, capsys
+):
+    words = f"MobileNet_V2_Weights ... neither from the cache ... {hub.parent} ... --weights"
+    with refused(words):
         load_classifier("mobilenet_v2", "DEFAULT")
     assert capsys.readouterr().out == "", "stdout is for results"
     assert list(hub.iterdir()) == []
-
-
-def test_default_weights_that_are_damaged_in_the_cache_are_an_error(hub, no_network):
-    (hub / models.MobileNet_V2_Weights.DEFAULT.url.rpartition("/")[2]).write_bytes(b"damaged")
-    with refused("neither from the cache", str(hub.parent)):
+    (hub / DEFAULT.url.rpartition("/")[2]).write_bytes(b"damaged")
+    with refused(words):
         load_classifier("mobilenet_v2", "DEFAULT")
 
 
@@ -188,56 +185,36 @@ class Hostile:
 
 @pytest.mark.parametrize("is_zipped", [True, False])
 def test_a_checkpoint_that_would_run_code_is_refused_and_runs_nothing(tmp_path, is_zipped):
-    torch.save(
-        {"a": Hostile(tmp_path / "ran")},
-        tmp_path / "w.pth",
-        _use_new_zipfile_serialization=is_zipped,
-    )
+    hostile = {"a": Hostile(tmp_path / "ran")}
+    torch.save(hostile, tmp_path / "w.pth", _use_new_zipfile_serialization=is_zipped)
     with refused("no checkpoint that can be read safely", "torch.save(model.state_dict(), path)"):
         load_classifier("mobilenet_v2", str(tmp_path / "w.pth"))
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"not a checkpoint",
-        b"PK\x03\x04 cut off",
-        b"\x00\x00\x00\x20ftypisom",
-        b"\x80\x02",
-        b"\x80\xed.",
-        b"\x80\x02.",
-        b"\x80\x02K",
-        b"\x80\x02G1",
-        b"\x80\x02X\x02\x00\x00\x00\xe2\x28",
-        b"\x80\x02h\x07",
-    ],
-)
-def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
-    (tmp_path / "w.pth").write_bytes(content)
-    with refused("the weights file", "no checkpoint that can be read safely"):
+PICKLES = [b"\x80\x02", b"\x80\xed.", b"\x80\x02.", b"\x80\x02K", b"\x80\x02G1", b"\x80\x02h\x07"]
+NO_CHECKPOINTS = [
+    *(b"", b"not a checkpoint", b"PK\x03\x04 cut off", b"\x00\x00\x00\x20ftypisom", *PICKLES),
+    b"\x80\x02X\x02\x00\x00\x00\xe2\x28",
+]
+
+
+NO_STATES = [[1, 2], {"a": 1}, {1: torch.zeros(1)}, {"state_dict": [3]}, torch.zeros(3)]
+UNSAFE = "the weights file ... no checkpoint that can be read safely"
+STATELESS = "holds no state dict ... torch.save(model.state_dict(), path)"
+UNREADABLE = [
+    *((lambda path, found=found: path.write_bytes(found), UNSAFE) for found in NO_CHECKPOINTS),
+    *((lambda path, found=found: torch.save(found, path), STATELESS) for found in NO_STATES),
+    (lambda path: None, "cannot read the weights file ... w.pth: no such file ... DEFAULT or none"),
+    (os.mkdir, "cannot read the weights file ... w.pth ... is a directory"),
+]
+
+
+@pytest.mark.parametrize(("write", "words"), UNREADABLE)
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, write, words):
+    write(tmp_path / "w.pth")
+    with refused(words):
         load_classifier("mobilenet_v2", str(tmp_path / "w.pth"))
-
-
-def test_a_file_that_cannot_be_read_is_refused(tmp_path):
-    with refused("cannot read the weights file", "w.pth: no such file", "DEFAULT or none"):
-        load_classifier("mobilenet_v2", str(tmp_path / "w.pth"))
-    with refused("cannot read the weights file", str(tmp_path), "is a directory"):
-        load_classifier("mobilenet_v2", str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    "content", [[1, 2], {"a": 1}, {1: torch.zeros(1)}, {"state_dict": [3]}, torch.zeros(3)]
-)
-def test_a_checkpoint_without_a_state_dict_is_refused(save, content):
-    with refused("holds no state dict", "torch.save(model.state_dict(), path)"):
-        load_classifier("mobilenet_v2", save(content))
-
-
-def test_an_empty_state_dict_is_refused(save):
-    with refused("do not fit squeezenet1_1: features.0.weight is missing", "and 49 more"):
-        load_classifier("squeezenet1_1", save({}))
 
 
 def test_weights_of_another_model_are_refused_with_the_first_keys_that_do_not_fit():
@@ -245,17 +222,22 @@ def test_weights_of_another_model_are_refused_with_the_first_keys_that_do_not_fi
         load_classifier("resnet18", str(mobilenet()))
 
 
-@pytest.mark.parametrize("change", [{"extra.weight": torch.zeros(1)}, {"classifier.1.weight": 0.0}])
-def test_a_key_too_much_or_a_scalar_for_a_matrix_is_refused(save, small, change):
-    changed = {key: torch.as_tensor(value) for key, value in change.items()}
-    with refused("do not fit squeezenet1_1", *change):
-        load_classifier("squeezenet1_1", save({**small, **changed}))
+FIRST = "features.0.weight"
+CHANGES = [
+    ({"extra.weight": torch.zeros(1)}, "do not fit squeezenet1_1 ... extra.weight"),
+    (
+        {"classifier.1.weight": torch.tensor(0.0)},
+        "do not fit squeezenet1_1 ... classifier.1.weight",
+    ),
+    ({FIRST: torch.zeros(2, 2)}, f"{FIRST} is [2, 2], the model has [64, 3, 3, 3]"),
+    (None, f"do not fit squeezenet1_1: {FIRST} is missing ... and 49 more"),
+]
 
 
-def test_a_tensor_of_another_shape_is_refused(save, small):
-    key = next(iter(small))
-    with refused(f"{key} is [2, 2], the model has [64, 3, 3, 3]"):
-        load_classifier("squeezenet1_1", save({**small, key: torch.zeros(2, 2)}))
+@pytest.mark.parametrize(("changed", "words"), CHANGES)
+def test_a_key_too_much_or_too_few_or_of_another_shape_is_refused(save, small, changed, words):
+    with refused(words):
+        load_classifier("squeezenet1_1", save({} if changed is None else {**small, **changed}))
 
 
 def module(**changed):
@@ -274,24 +256,19 @@ def test_equal_numbers_have_one_digest_however_they_lie_in_memory():
     assert len(weights_digest(module())) == len("sha256:") + 64
 
 
-def test_one_number_a_type_or_a_buffer_makes_another():
-    found = {weights_digest(module()), weights_digest(module(weight=1 + 2**-23))}
-    found.add(weights_digest(module().half()))
+def holding(**buffers):
+    made = nn.Module()
+    for name, buffer in buffers.items():
+        made.register_buffer(name, buffer)
+    return made
+
+
+def test_one_number_a_type_a_shape_or_a_buffer_makes_another():
     counted = module()
     counted[1].running_mean[0] += 1
-    found.add(weights_digest(counted))
-    assert len(found) == 4
-
-
-def test_the_shape_of_the_same_numbers_counts():
-    flat, square = nn.Module(), nn.Module()
-    flat.register_buffer("a", torch.ones(4))
-    square.register_buffer("a", torch.ones(2, 2))
-    assert weights_digest(flat) != weights_digest(square)
-
-
-def test_scalars_and_numbers_without_numpy_type_are_taken():
-    made = nn.Module()
-    made.register_buffer("steps", torch.tensor(3))
-    made.register_buffer("small", torch.ones(3, dtype=torch.bfloat16))
-    assert weights_digest(made).startswith("sha256:")
+    others = [
+        *(module(), module(weight=1 + 2**-23), module().half(), counted),
+        *(holding(a=torch.ones(4)), holding(a=torch.ones(2, 2)), holding(b=torch.tensor(3))),
+        holding(b=torch.ones(3, dtype=torch.bfloat16)),
+    ]
+    assert len({weights_digest(each) for each in others}) == len(others)

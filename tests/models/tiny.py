@@ -17,11 +17,28 @@ from headrace.preprocess.spec import InputSpec
 PICTURES = InputSpec(resize=4, crop=4, mean=(0,) * 3, std=(1,) * 3, interpolation="bilinear")
 
 
+COCO = ClassNames(names=("__background__", "person", "traffic light", "N/A", "dog"))
+UNNAMED = ClassNames(names=None)
+
+
 class Mean(nn.Module):
     """Scores each channel by its mean."""
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
         return batch.mean(dim=(2, 3))
+
+
+class Applied(nn.Module):
+    """Gives what a function of its inner layers makes of the batch."""
+
+    def __init__(self, function, **layers):
+        super().__init__()
+        self.function = function
+        for name, layer in layers.items():
+            self.add_module(name, layer)
+
+    def forward(self, batch):
+        return self.function(self, batch)
 
 
 class Failing(nn.Module):
@@ -45,8 +62,9 @@ def tiny(
 
 
 @contextmanager
-def refused(*parts: str):
-    """Expect a ConfigError that says each of `parts`, in this order, in one line."""
-    with pytest.raises(ConfigError, match=".*".join(re.escape(part) for part in parts)) as caught:
+def refused(*words: str, error: type[Exception] = ConfigError):
+    """Expect an error that says these words, in this order, in one line; ... stands for others."""
+    parts = [part.strip() for each in words for part in each.split("...")]
+    with pytest.raises(error, match=".*".join(map(re.escape, parts))) as caught:
         yield
     assert "\n" not in str(caught.value)

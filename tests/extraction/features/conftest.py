@@ -1,6 +1,10 @@
-"""Indexes of the tests' videos are kept in a folder of their own."""
+"""Indexes of the tests' videos are kept in a folder of their own; and folders of features."""
 
 import pytest
+
+from extraction.features.feature_rows import facts, write_folder
+from headrace import read_features
+from headrace.extraction.features.table import write_tables
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -8,3 +12,20 @@ def own_cache_folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three videos as two runs leave them."""
+    return write_folder(tmp_path / "f")
+
+
+@pytest.fixture
+def features(folder):
+    return read_features(folder)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write rows of features to tables in the folder of the test."""
+    return lambda *rows, **given: list(write_tables(tmp_path, rows, facts(**given)))

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
+import pyarrow.parquet
 
 from headrace.extraction.features.result import Lost, Made, Samples, Times
 from headrace.extraction.features.table import write_tables
@@ -61,18 +62,18 @@ def write_folder(folder, **given):
     first; `b` of 5; `c` of none."""
     known = facts(**given)
     kind = {"shape": known.shape, "dtype": known.dtype}
-    a, b, c = "00000-a", "00001-b", "00002-c"
-    first = [
-        row("a", 20, 40, chunk_id=f"{a}-2", **kind),
-        failed("a", 0, 20, chunk_id=f"{a}-1", **kind),
-        failed("c", 0, 9, chunk_id=c, **kind),
-    ]
-    second = [
-        row("b", 0, 10, chunk_id=b, **kind),
-        row("a", 0, 20, chunk_id=f"{a}-1", lost=(), **kind),
-    ]
     folder.mkdir(exist_ok=True)
-    for rows in (first, second):
+    for rows in (
+        [
+            row("a", 20, 40, chunk_id="00000-a-2", **kind),
+            failed("a", 0, 20, chunk_id="00000-a-1", **kind),
+            failed("c", 0, 9, chunk_id="00002-c", **kind),
+        ],
+        [
+            row("b", 0, 10, chunk_id="00001-b", **kind),
+            row("a", 0, 20, chunk_id="00000-a-1", lost=(), **kind),
+        ],
+    ):
         list(write_tables(folder, rows, known))
     return folder
 
@@ -93,3 +94,12 @@ def files_of_at_most(num_bytes):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def damage_features(path):
+    """Flip a bit of the features in a table."""
+    content = bytearray(path.read_bytes())
+    column = pyarrow.parquet.ParquetFile(path).metadata.row_group(0).column(14)
+    assert column.path_in_schema.startswith("features.")
+    content[column.data_page_offset + column.total_compressed_size - 1] ^= 1
+    path.write_bytes(content)

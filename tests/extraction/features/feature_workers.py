@@ -3,14 +3,13 @@
 Also a run of its own, to be killed. Imported by children; PyTorch is not.
 """
 
-import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import numpy as np
 
+from extraction import faults
 from headrace.cache.redis_store import RedisStore
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
@@ -78,16 +77,6 @@ class Arithmetic:
         )
 
 
-def at_the_second_video(fault):
-    class Faulty(Arithmetic):
-        def read(self, chunk):
-            if chunk.video == 1 and chunk.start == 10:
-                fault()
-            return super().read(chunk)
-
-    return Faulty
-
-
 def arithmetic(argument, send):
     do_features(argument, send, Arithmetic)
 
@@ -106,60 +95,52 @@ def gives_nan(argument, send):
 
 
 def has_another_state(argument, send):
-    def engine(needs):
-        needs.hooks.on_other_state(["k"])
-        return Arithmetic(needs)
-
-    do_features(argument, send, engine)
+    do_features(
+        argument, send, lambda needs: needs.hooks.on_other_state(["k"]) or Arithmetic(needs)
+    )
 
 
 def nothing_is_left_to_do(argument, send):
     raise AssertionError("a worker was started")
 
 
-def crashes(argument, send):
-    fault = at_the_second_video(lambda: os.kill(os.getpid(), signal.SIGSEGV))
-    do_features(argument, send, fault)
-
-
-def hangs(argument, send):
-    fault = at_the_second_video(lambda: signal.sigwait([signal.SIGUSR1]))
-    do_features(argument, send, fault)
-
-
-def interrupts_its_parent(argument, send):
-    def interrupt():
-        os.kill(os.getppid(), signal.SIGINT)
-        signal.sigwait([signal.SIGUSR1])
-
-    do_features(argument, send, at_the_second_video(interrupt))
-
-
-def interrupts_before_a_sample(argument, send):
-    os.kill(os.getppid(), signal.SIGINT)
-    signal.sigwait([signal.SIGUSR1])
-
-
-def kills_the_server(argument, send):
-    def kill():
-        os.kill(int(os.environ["SERVER"]), signal.SIGKILL)
-
-    do_features(argument, send, at_the_second_video(kill))
-
-
-def finds_the_server_slow(argument, send):
-    """It stops answering in mid-run. Nobody waits two seconds for an answer here."""
-
-    def stop():
-        os.kill(int(os.environ["SERVER"]), signal.SIGSTOP)
-
-    be_impatient()
-    do_features(argument, send, at_the_second_video(stop))
-
-
-def impatient(argument, send):
-    be_impatient()
+def at_the_second_video(fault, argument, send):
+    faults.before(
+        Arithmetic, "read", act=fault, where=lambda _, chunk: (chunk.video, chunk.start) == (1, 10)
+    )
     do_features(argument, send, Arithmetic)
+
+
+def crashes(*given):
+    at_the_second_video(faults.crash, *given)
+
+
+def hangs(*given):
+    at_the_second_video(faults.hang, *given)
+
+
+def interrupts_its_parent(*given):
+    at_the_second_video(faults.interrupt_the_parent, *given)
+
+
+def signals_the_server(number, *given):
+    server = int(os.environ["SERVER"])
+    at_the_second_video(lambda *_: os.kill(server, number), *given)
+
+
+def kills_the_server(*given):
+    signals_the_server(signal.SIGKILL, *given)
+
+
+def finds_the_server_slow(*given):
+    """It stops answering in mid-run. Nobody waits two seconds for an answer here."""
+    be_impatient()
+    signals_the_server(signal.SIGSTOP, *given)
+
+
+def impatient(*given):
+    be_impatient()
+    arithmetic(*given)
 
 
 def be_impatient(setitem=dict.__setitem__):
@@ -167,17 +148,19 @@ def be_impatient(setitem=dict.__setitem__):
     setitem(RedisStore.__init__.__kwdefaults__, "timeout_seconds", 0.1)
 
 
-def runs_out_of_room(argument, send):
+def runs_out_of_room(*given):
     """A disk that is full after some files."""
-    _at_a_file("write_bytes", 7, _full)
-    do_features(argument, send, Arithmetic)
+    faults.before(Path, "write_bytes", act=faults.fill_the_disk, calls=7, once=False)
+    arithmetic(*given)
 
 
-def is_killed(argument, send):
+def is_killed(*given):
     """Kill -9, to the parent as well, at a certain change of the folder."""
     if os.environ["VICTIM"] == "worker":
-        _die_at_a_change()
-    do_features(argument, send, Arithmetic)
+        faults.before(
+            Path, "replace", "unlink", act=faults.kill_both, calls=int(os.environ["CHANGES"])
+        )
+    arithmetic(*given)
 
 
 def planned(paths, out, store, function=arithmetic, **given):
@@ -202,48 +185,9 @@ def extract(paths, out, store, function=arithmetic, **given):
     return planned(paths, out, store, function, **given).run()
 
 
-def _full(path):
-    path.touch()
-    raise OSError(28, "No space left on device")
-
-
-def _at_a_file(name, left, end):
-    done = getattr(Path, name)
-
-    def limited(self, *given):
-        nonlocal left
-        left -= 1
-        if left < 0:
-            end(self)
-        return done(self, *given)
-
-    setattr(Path, name, limited)
-
-
-def _die_at_a_change():
-    left = int(os.environ["CHANGES"])
-
-    def dying(done):
-        def change(self, *given, **named):
-            nonlocal left
-            left -= 1
-            if left < 0:
-                if os.environ["VICTIM"] == "worker":
-                    os.kill(os.getppid(), signal.SIGKILL)
-                os.kill(os.getpid(), signal.SIGKILL)
-            return done(self, *given, **named)
-
-        return change
-
-    Path.replace, Path.unlink = dying(Path.replace), dying(Path.unlink)
-
-
-if __name__ == "__main__":
-    from extraction.features import feature_workers
-
-    asked = json.loads(sys.argv[1])
+def main(paths, out, store):
     chunks._CHUNK_PIXELS = 1.0
-    extraction = feature_workers.planned(function=feature_workers.is_killed, **asked)
+    extraction = planned(paths, out, store, is_killed)
     if os.environ["VICTIM"] == "parent":
-        _die_at_a_change()
+        faults.before(Path, "replace", "unlink", act=faults.kill, calls=int(os.environ["CHANGES"]))
     extraction.run()

@@ -46,20 +46,24 @@ def chunks_of(indexes, samples, *, most=8):
     ]
 
 
-def run(spec, paths, samples, *, numerics=CPU, chunks=None, hooks=NO_HOOKS, most=8, **given):
-    """Return the results of all chunks, in the order of their frames."""
+def running(spec, paths, samples, *, numerics=CPU, chunks=None, hooks=NO_HOOKS, most=8, **given):
+    """Begin; close what it returns, which yields the results of chunks as they are complete."""
     options = {name: given.pop(name) for name in ("batch_size", "decoders") if name in given}
     indexes = [open_index(path) for path in paths]
-    model = loaded(spec, samples, numerics) if not hasattr(spec, "prepare") else spec
     engine = FeatureEngine(
-        model,
+        spec if hasattr(spec, "prepare") else loaded(spec, samples, numerics),
         samples,
         Effort(threads=1, **options),
         index_of=given.pop("index_of", indexes.__getitem__),
         hooks=hooks,
         **given,
     )
-    with closing(engine.run(chunks or chunks_of(indexes, samples, most=most))) as results:
+    return closing(engine.run(chunks or chunks_of(indexes, samples, most=most)))
+
+
+def run(*asked, **given):
+    """Return the results of all chunks, in the order of their frames."""
+    with running(*asked, **given) as results:
         return sorted(results, key=lambda result: result.chunk.name)
 
 
@@ -71,8 +75,28 @@ def by_video(results):
     return {video: np.concatenate(parts) for video, parts in found.items()}
 
 
-def expected(model, path, samples):
-    """Features of a video by a plain loop: decoded in one go, each sample by itself."""
+def features(*asked, **given):
+    return by_video(run(*asked, **given))
+
+
+def near(found, wanted):
+    assert list(found) == list(wanted)
+    for name, values in wanted.items():
+        np.testing.assert_allclose(found[name], values, **TOLERANCE)
+
+
+def equal(found, wanted):
+    assert list(found) == list(wanted)
+    for name, values in wanted.items():
+        np.testing.assert_array_equal(found[name], values)
+
+
+def expected(model, paths, samples):
+    """Features of videos by a plain loop: decoded in one go, each sample by itself."""
+    return {video: _by_loop(model, path, samples) for video, path in enumerate(paths)}
+
+
+def _by_loop(model, path, samples):
     index = open_index(path)
     frames = linear_frames(path)
     height, width = model.size or index.info.upright_size

@@ -2,7 +2,6 @@
 
 import gc
 from collections import Counter
-from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -12,26 +11,29 @@ import torch
 from decode.doubles_of_gpu import Double, Fails, stands_in
 from extraction.features.own import LEARNER
 from extraction.features.running import (
-    CPU,
-    TOLERANCE,
-    by_video,
     chunks_of,
+    equal,
     expected,
+    features,
     listed,
     loaded,
+    near,
     own,
     run,
+    running,
     sampling,
 )
 from headrace.decode.decoding import Decoding
 from headrace.decode.open import open_index
 from headrace.errors import BackendError, ConfigError, DecodeError, OpenError
-from headrace.extraction.features.engine import FeatureEngine, Hooks
-from headrace.extraction.features.spec import Effort, Numerics
+from headrace.extraction.features.engine import Hooks
+from headrace.extraction.features.spec import Numerics
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 
 LENGTHS, SIZES = (31, 17, 24), ((96, 128), (96, 128), (64, 80))
+EVERY, CORNERS = sampling("every 1"), own("corners")
+with_decoders = pytest.mark.parametrize("decoders", [0, 2])
 
 
 @pytest.fixture(scope="module")
@@ -55,74 +57,74 @@ def damaged(clips, tmp_path_factory):
 def pictures(clips):
     """A model of torchvision, and a small one of the user's own; each with what it should give."""
     samples = sampling("every 6")
-    models = [loaded(spec, samples) for spec in (listed(), own("corners"))]
-    return [(model, [expected(model, path, samples) for path in clips]) for model in models]
+    models = [loaded(spec, samples) for spec in (listed(), CORNERS)]
+    return [(model, expected(model, clips, samples)) for model in models]
+
+
+def indices(results):
+    return np.concatenate([result.samples.index for result in results]).tolist()
+
+
+def concealed(results):
+    marked = [result.samples.index[result.samples.is_concealed] for result in results]
+    return np.concatenate(marked).tolist()
 
 
 @pytest.mark.parametrize(
     ("batch_size", "decoders", "most"), [(1, 0, 8), (5, 0, 3), (5, 2, 2), (64, 3, 1)]
 )
 def test_features_are_those_of_a_plain_loop(clips, pictures, batch_size, decoders, most):
-    samples = sampling("every 6")
-    for model, features in pictures:
-        found = by_video(
-            run(model, clips, samples, batch_size=batch_size, decoders=decoders, most=most)
-        )
-        for video in range(len(clips)):
-            np.testing.assert_allclose(found[video], features[video], **TOLERANCE)
+    given = {"batch_size": batch_size, "decoders": decoders, "most": most}
+    for model, wanted in pictures:
+        near(features(model, clips, sampling("every 6"), **given), wanted)
 
 
-@pytest.mark.parametrize("decoders", [0, 2])
+@with_decoders
 @pytest.mark.parametrize(("stride", "hop"), [(1, 4), (2, 3), (2, 9), (3, 1)])
 def test_features_of_clips_are_those_of_a_plain_loop(clips, stride, hop, decoders):
     samples = sampling(f"every {hop}", num_frames=4, stride=stride)
-    model = loaded(own("corners"), samples)
-    found = by_video(run(model, clips, samples, batch_size=3, decoders=decoders, most=2))
-    for video, path in enumerate(clips):
-        np.testing.assert_allclose(found[video], expected(model, path, samples), **TOLERANCE)
+    model = loaded(CORNERS, samples)
+    found = features(model, clips, samples, batch_size=3, decoders=decoders, most=2)
+    near(found, expected(model, clips, samples))
 
 
 def test_a_video_model_of_torchvision_sees_the_clips(clips):
     samples = sampling("every 8", num_frames=4, stride=2)
     model = loaded(listed("r3d_18"), samples)
-    found = by_video(run(model, clips[1:2], samples, batch_size=2))
+    found = features(model, clips[1:2], samples, batch_size=2)
     assert found[0].shape == (2, 512)
-    for video, path in enumerate(clips[1:2]):
-        np.testing.assert_allclose(found[video], expected(model, path, samples), **TOLERANCE)
+    near(found, expected(model, clips[1:2], samples))
 
 
 def test_a_result_tells_which_frames_and_when(clips):
-    samples = sampling("every 5", num_frames=3, stride=2)
     index = open_index(clips[0])
-    results = run(own("corners"), clips[:1], samples, most=2, worker="worker 3")
+    samples = sampling("every 5", num_frames=3, stride=2)
+    results = run(CORNERS, clips[:1], samples, most=2, worker="worker 3")
     assert [result.chunk.samples for result in results] == [len(r.samples) for r in results]
-    assert np.concatenate([r.samples.index for r in results]).tolist() == [0, 5, 10, 15, 20, 25]
+    assert indices(results) == [0, 5, 10, 15, 20, 25]
     for result in results:
+        made = result.made
         assert np.array_equal(result.samples.pts, index.pts[result.samples.index])
         assert (result.size, result.time_base) == ((96, 128), index.info.time_base)
-        assert (result.status, result.lost, result.made.worker) == ("done", (), "worker 3")
-        assert result.made.started_seconds <= result.made.ended_seconds
-        assert result.made.times.decode_ms > 0 < result.made.times.model_ms
+        assert (result.status, result.lost, made.worker) == ("done", (), "worker 3")
+        assert made.started_seconds <= made.ended_seconds
+        assert made.times.decode_ms > 0 < made.times.model_ms
+
+
+def decoded(clips, samples, most):
+    return sum(r.made.frames_decoded for r in run(CORNERS, clips[:1], samples, most=most))
 
 
 @pytest.mark.parametrize(
-    ("frames", "decoded"), [("keyframes", 4), ("every 1", 31), ("at 0,1/2", 14)]
+    ("frames", "wanted"), [("keyframes", 4), ("every 1", 31), ("at 0,1/2", 14)]
 )
-def test_no_more_is_decoded_than_is_needed(clips, frames, decoded):
+def test_no_more_is_decoded_than_is_needed(clips, frames, wanted):
     """Keyframes are 0, 10, 20 and 30; half a second is frame 12 or so."""
-    results = run(own("corners"), clips[:1], sampling(frames), most=256)
-    assert sum(result.made.frames_decoded for result in results) <= decoded + 2
+    assert decoded(clips, sampling(frames), 256) <= wanted + 2
 
 
 def test_chunks_of_one_gop_decode_it_once(clips):
-    few, many = (
-        sum(
-            result.made.frames_decoded
-            for result in run(own("corners"), clips[:1], sampling("every 1"), most=most)
-        )
-        for most in (256, 2)
-    )
-    assert many == few
+    assert decoded(clips, EVERY, 2) == decoded(clips, EVERY, 256)
 
 
 def test_a_module_of_ones_own_is_evaluated_and_keeps_its_mode(clips):
@@ -132,17 +134,16 @@ def test_a_module_of_ones_own_is_evaluated_and_keeps_its_mode(clips):
 
 
 def test_batches_are_filled_across_chunks_and_videos_of_a_size(clips):
-    model = loaded(own("cramped"), sampling("every 1"))
-    batches = model.weighted.batches
-    results = run(model, clips, sampling("every 1"), batch_size=3, most=4)
-    assert sum(batches) == sum(LENGTHS) == sum(len(result.samples) for result in results)
+    model = loaded(own("cramped"), EVERY)
+    results = run(model, clips, EVERY, batch_size=3, most=4)
     # 48 frames of one size, 24 of the other.
-    assert batches == [3] * 24
+    assert model.weighted.batches == [3] * 24
+    assert sum(LENGTHS) == sum(len(result.samples) for result in results) == 72
 
 
 @pytest.mark.parametrize(("model", "sizes"), [("small", [(24, 32)] * 3), ("sizes_seen", SIZES)])
 def test_frames_come_in_the_size_that_a_model_wants_or_their_own(clips, model, sizes):
-    found = by_video(run(own(model), clips, sampling()))
+    found = features(own(model), clips, sampling())
     for video, size in enumerate(sizes):
         assert (found[video] == size).all()
 
@@ -153,53 +154,45 @@ def test_a_video_that_is_shorter_than_a_clip_has_no_chunk(clips):
 
 
 def test_results_are_float16_where_that_is_asked_for(clips):
-    wide = by_video(run(own("corners"), clips, sampling()))
-    short = by_video(run(own("corners"), clips, sampling(), numerics=Numerics(dtype="float16")))
+    wide = features(CORNERS, clips, sampling())
+    short = features(CORNERS, clips, sampling(), numerics=Numerics(dtype="float16"))
     assert short[0].dtype == np.float16
-    np.testing.assert_array_equal(short[0], wide[0].astype(np.float16))
+    equal(short, {video: values.astype(np.float16) for video, values in wide.items()})
 
 
 def test_lower_precision_is_near(clips):
-    samples = sampling("every 9")
     full, half = (
-        by_video(run(listed(), clips[:1], samples, numerics=Numerics(precision=precision)))[0]
-        for precision in ("float32", "bfloat16")
+        features(listed(), clips[:1], sampling("every 9"), numerics=Numerics(precision=each))[0]
+        for each in ("float32", "bfloat16")
     )
     assert half.dtype == np.float32
     assert not np.array_equal(full, half)
     assert np.abs(full - half).max() < 0.05 * np.abs(full).max()
 
 
-@pytest.mark.parametrize("decoders", [0, 2])
+@with_decoders
 def test_damaged_frames_are_lost_with_their_cause_and_no_others(damaged, decoders):
-    model = loaded(own("corners"), sampling("every 1"))
-    whole = run(model, [damaged], sampling("every 1"), on_error="skip", decoders=decoders)
-    lost = {each.index: each.cause for result in whole for each in result.lost}
-    came = np.concatenate([result.samples.index for result in whole])
-    assert set(lost) == set(range(31)) - set(came.tolist())
-    assert set(lost) <= set(range(10, 20))
-    assert lost
+    model = loaded(CORNERS, EVERY)
+    results = run(model, [damaged], EVERY, on_error="skip", decoders=decoders)
+    lost = {each.index: each.cause for result in results for each in result.lost}
+    came = indices(results)
+    assert set(lost) == set(range(31)) - set(came)
+    assert set() < set(lost) <= set(range(10, 20))
     assert all("damaged" in cause for cause in lost.values())
-    good = expected_rows(model, damaged, came)
-    np.testing.assert_allclose(by_video(whole)[0], good, **TOLERANCE)
-
-
-def expected_rows(model, path, came):
-    """Features of the frames that came, by a decoder that runs nothing else."""
-    found = []
-    for index in came.tolist():
-        one = replace(chunks_of([open_index(path)], sampling("every 1"))[0], start=index)
-        chunk = replace(one, stop=index + 1, samples=1)
-        [result] = run(model, [path], sampling("every 1"), chunks=[chunk])
-        found.append(result.samples.features)
-    return np.concatenate(found)
+    # Each by itself, by a decoder that runs nothing else.
+    first = chunks_of([open_index(damaged)], EVERY)[0]
+    for number, row in zip(
+        came, np.concatenate([r.samples.features for r in results]), strict=True
+    ):
+        chunk = replace(first, start=number, stop=number + 1, samples=1)
+        near(features(model, [damaged], EVERY, chunks=[chunk]), {0: row[None]})
 
 
 def test_a_clip_with_a_lost_frame_is_lost_and_others_are_not(damaged):
-    frames = run(own("corners"), [damaged], sampling("every 1"))
+    frames = run(CORNERS, [damaged], EVERY)
     bad = {each.index for result in frames for each in result.lost}
     samples = sampling("every 2", num_frames=3, stride=2)
-    for result in run(own("corners"), [damaged], samples, most=3):
+    for result in run(CORNERS, [damaged], samples, most=3):
         for each in result.lost:
             assert "a frame of the clip is lost" in each.cause
             assert {each.index, each.index + 2, each.index + 4} & bad
@@ -208,19 +201,18 @@ def test_a_clip_with_a_lost_frame_is_lost_and_others_are_not(damaged):
 
 
 def test_damaged_frames_are_marked_where_they_are_shown(damaged):
-    results = run(own("corners"), [damaged], sampling("every 1"), on_error="conceal")
+    results = run(CORNERS, [damaged], EVERY, on_error="conceal")
     assert sum(len(result.samples) for result in results) == 31
-    marked = np.concatenate([r.samples.index[r.samples.is_concealed] for r in results])
+    marked = concealed(results)
     assert 0 < len(marked) <= 10
-    clips = run(own("corners"), [damaged], sampling("every 1", 2, 1), on_error="conceal")
-    there = np.concatenate([r.samples.index[r.samples.is_concealed] for r in clips])
-    assert set(there) == {n for each in marked for n in (each - 1, each) if 0 <= n < 30}
+    clips = run(CORNERS, [damaged], sampling("every 1", 2, 1), on_error="conceal")
+    assert {*concealed(clips)} == {n for at in marked for n in (at - 1, at) if 0 <= n < 30}
 
 
-@pytest.mark.parametrize("decoders", [0, 2])
+@with_decoders
 def test_damage_ends_the_run_where_that_is_asked_for(damaged, decoders):
     with pytest.raises(DecodeError, match="damaged"):
-        run(own("corners"), [damaged], sampling("every 1"), on_error="raise", decoders=decoders)
+        run(CORNERS, [damaged], EVERY, on_error="raise", decoders=decoders)
 
 
 def test_a_video_that_cannot_be_opened_fails_its_chunks_and_no_others(clips):
@@ -231,17 +223,17 @@ def test_a_video_that_cannot_be_opened_fails_its_chunks_and_no_others(clips):
             raise OpenError("it is gone", source="b.mp4")
         return indexes[video]
 
-    results = run(own("corners"), clips, sampling(), index_of=index_of)
+    results = run(CORNERS, clips, sampling(), index_of=index_of)
     assert {(r.chunk.video, r.status, r.error) for r in results} == {
         (0, "done", None),
         (1, "failed", "it is gone"),
         (2, "done", None),
     }
     with pytest.raises(OpenError, match="gone"):
-        run(own("corners"), clips, sampling(), index_of=index_of, on_error="raise")
+        run(CORNERS, clips, sampling(), index_of=index_of, on_error="raise")
 
 
-@pytest.mark.parametrize("decoders", [0, 2])
+@with_decoders
 def test_who_watches_hears_of_each_chunk_and_frame(clips, decoders):
     heard = []
     hooks = Hooks(
@@ -249,7 +241,7 @@ def test_who_watches_hears_of_each_chunk_and_frame(clips, decoders):
         on_read=lambda chunk: heard.append(("read", chunk.name)),
         on_frames=lambda frames: heard.append(("frames", frames)),
     )
-    results = run(own("corners"), clips, sampling(), hooks=hooks, decoders=decoders)
+    results = run(CORNERS, clips, sampling(), hooks=hooks, decoders=decoders)
     names = [result.chunk.name for result in results]
     for word in ("begun", "read"):
         assert sorted(name for kind, name in heard if kind == word) == names
@@ -257,57 +249,34 @@ def test_who_watches_hears_of_each_chunk_and_frame(clips, decoders):
     assert sum(n for kind, n in heard if kind == "frames") == sum(r.chunk.samples for r in results)
 
 
-@pytest.mark.parametrize("decoders", [0, 2])
+@with_decoders
 @pytest.mark.parametrize("double", [Double, Fails], ids=["works", "fails"])
 def test_by_auto_features_are_equal_and_it_is_told_what_decoded(
     clips, monkeypatch, double, decoders
 ):
-    samples, model = sampling(), own("corners")
-    expected = by_video(run(model, clips, samples))
+    wanted = features(CORNERS, clips, sampling())
     stands_in(monkeypatch, double)
     ways, notes = Counter(), []
+    given = {"decoding": Decoding(device="auto"), "decoders": decoders}
     hooks = Hooks(on_note=notes.append, on_ways=ways.update)
-    auto = Decoding(device="auto")
-    found = by_video(run(model, clips, samples, decoding=auto, hooks=hooks, decoders=decoders))
-    assert all(np.array_equal(found[video], expected[video]) for video in expected)
+    equal(features(CORNERS, clips, sampling(), hooks=hooks, **given), wanted)
     assert ways["cuda:0"] > 0
-    assert sum(ways.values()) == sum(map(len, expected.values()))
+    assert sum(ways.values()) == sum(map(len, wanted.values()))
     assert any("gave no frame" in note for note in notes) == (double is Fails)
     assert len(notes) == len(set(notes))
 
 
 def test_chunks_are_taken_as_they_are_needed(clips):
-    indexes = [open_index(path) for path in clips]
-    samples, taken = sampling("every 1"), Counter()
-    chunks = chunks_of(indexes, samples, most=4)
-
-    def counted():
-        for chunk in chunks:
-            taken["chunks"] += 1
-            yield chunk
-
-    engine = FeatureEngine(
-        loaded(own("corners"), samples),
-        samples,
-        Effort(batch_size=4),
-        index_of=indexes.__getitem__,
-    )
-    with closing(engine.run(counted())) as results:
+    chunks, taken = chunks_of(map(open_index, clips), EVERY, most=4), []
+    counted = (taken.append(chunk) or chunk for chunk in chunks)
+    with running(CORNERS, clips, EVERY, chunks=counted, batch_size=4) as results:
         next(results)
-        assert taken["chunks"] <= 2 < len(chunks)
+        assert len(taken) <= 2 < len(chunks)
 
 
-@pytest.mark.parametrize("decoders", [0, 2])
+@with_decoders
 def test_what_is_left_early_leaves_nothing_open(clips, decoders):
-    indexes = [open_index(path) for path in clips]
-    samples = sampling("every 1")
-    engine = FeatureEngine(
-        loaded(own("corners"), samples),
-        samples,
-        Effort(batch_size=2, decoders=decoders),
-        index_of=indexes.__getitem__,
-    )
-    with closing(engine.run(chunks_of(indexes, samples, most=2))) as results:
+    with running(CORNERS, clips, EVERY, batch_size=2, decoders=decoders, most=2) as results:
         next(results)
     gc.collect()
 
@@ -315,62 +284,50 @@ def test_what_is_left_early_leaves_nothing_open(clips, decoders):
 def test_batches_that_do_not_fit_are_halved_and_that_is_said_once(clips):
     notes = []
     model = loaded(own("cramped"), sampling())
-    found = run(model, clips, sampling(), batch_size=8, hooks=Hooks(on_note=notes.append))
+    hooks = Hooks(on_note=notes.append)
+    halved = features(model, clips, sampling(), batch_size=8, hooks=hooks)
     assert notes == [
         "batches of 8 do not fit into the memory; going on with 4 at a time",
         "batches of 4 do not fit into the memory; going on with 2 at a time",
     ]
-    enough = by_video(run(model, clips, sampling(), batch_size=3))
-    for video, features in by_video(found).items():
-        np.testing.assert_array_equal(features, enough[video])
-
-
-def test_where_not_one_sample_fits_that_is_said(clips):
-    with pytest.raises(BackendError, match="full does not fit into the memory of this"):
-        run(own("full"), clips, sampling())
+    equal(halved, features(model, clips, sampling(), batch_size=3))
 
 
 def test_frames_that_cannot_be_prepared_at_once_are_prepared_by_halves(clips):
-    plain = loaded(own("corners"), sampling())
+    plain = loaded(CORNERS, sampling())
 
     def cramped(frames):
         if len(frames) > 3:
             raise torch.OutOfMemoryError("out of memory")
         return plain.prepare(frames)
 
-    found = by_video(run(replace(plain, prepare=cramped), clips, sampling()))
-    for video, features in by_video(run(plain, clips, sampling())).items():
-        np.testing.assert_array_equal(found[video], features)
+    found = features(replace(plain, prepare=cramped), clips, sampling())
+    equal(found, features(plain, clips, sampling()))
 
 
-def test_a_model_that_fails_in_itself_is_told_with_its_size_of_batches(clips):
+def test_what_a_model_cannot_do_ends_the_run_with_its_size_of_batches(clips):
     def fail(batch):
         raise RuntimeError("no kernel\nfor this")
 
-    plain = loaded(listed(), sampling())
-    plain.model.module.forward = fail
+    failing = loaded(listed(), sampling())
+    failing.model.module.forward = fail
     with pytest.raises(BackendError, match="cannot run on cpu with batches of 5: no kernel;"):
-        run(plain, clips[:1], sampling("every 7"))
+        run(failing, clips[:1], sampling("every 7"))
+    with pytest.raises(BackendError, match="full does not fit into the memory of this"):
+        run(own("full"), clips, sampling())
+    with pytest.raises(ConfigError, match=r"shape \[64, 80\], and of \[96, 128\] for others"):
+        run(own("maps"), clips, sampling())
 
 
 def test_a_batch_size_is_measured_where_that_is_asked_for(clips):
     notes = []
     hooks = Hooks(on_note=notes.append)
-    found = by_video(run(own("corners"), clips, sampling(), batch_size="auto", hooks=hooks))
+    found = features(CORNERS, clips, sampling(), batch_size="auto", hooks=hooks)
     assert "was chosen" in notes[0]
-    plain = by_video(run(own("corners"), clips, sampling()))
-    np.testing.assert_allclose(found[0], plain[0], **TOLERANCE)
+    near(found, features(CORNERS, clips, sampling()))
 
 
-def test_features_must_be_of_one_shape(clips):
-    with pytest.raises(ConfigError, match=r"shape \[64, 80\], and of \[96, 128\] for others"):
-        run(own("maps"), clips, sampling())
-
-
-@pytest.mark.parametrize("of", ["squeezenet1_1", "corners"])
-def test_the_same_again_gives_the_same_bits(clips, of):
-    spec = listed(of) if of != "corners" else own(of)
-    samples = sampling("every 8")
-    first, second = (by_video(run(spec, clips, samples, numerics=CPU)) for _ in range(2))
-    for video in first:
-        np.testing.assert_array_equal(first[video], second[video])
+@pytest.mark.parametrize("spec", [listed(), CORNERS])
+def test_the_same_again_gives_the_same_bits(clips, spec):
+    first, second = (features(spec, clips, sampling("every 8")) for _ in range(2))
+    equal(first, second)

@@ -11,8 +11,8 @@ from safetensors.numpy import load_file
 from webdataset.autodecode import Decoder
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
+from extraction.extracting import contents
 from extraction.features.feature_rows import (
-    facts,
     failed,
     files_of_at_most,
     row,
@@ -23,30 +23,49 @@ from headrace.errors import BackendError, ConfigError
 from headrace.extraction.features.export import export
 from headrace.extraction.features.export_webdataset import WebDatasetShards
 from headrace.extraction.features.folder import FeatureFolder
-from headrace.extraction.features.table import write_tables
 from headrace.extraction.features.whole_folder import whole_folder
 from headrace.extraction.features.whole_video import whole_video
 from headrace.text_file import partial_of
 
-FORMATS = ["npy", "safetensors", "webdataset"]
 A = list(range(0, 40, 2))
 
 
-def write(folder, out, format, **given):
-    with FeatureFolder(folder) as opened:
-        return export(opened, out, format, **given)
+@pytest.fixture
+def export_to(folder, tmp_path):
+    """Export features to another folder of the test; return what was told."""
+
+    def export_to(out, format="npy", *, folder=folder, **given):
+        with FeatureFolder(folder) as opened:
+            return export(opened, tmp_path / out, format, **given)
+
+    return export_to
+
+
+@pytest.fixture(params=["float32", "float16"])
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture
+def wide(tmp_path, dtype):
+    """A folder of features of 2 x 3 numbers."""
+    return write_folder(tmp_path / "g", shape=(2, 3), dtype=dtype)
+
+
+with_formats = pytest.mark.parametrize("format", ["npy", "safetensors", "webdataset"])
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
 
 
 def check_facts(found):
-    assert {name: found[name] for name in ("video", "path", "content", "size", "time_base")} == {
-        "video": "a",
-        "path": "/data/a.mp4",
-        "content": "sha256:89ab",
-        "size": [360, 640],
-        "time_base": [1, 15360],
+    expected = {
+        **{"video": "a", "path": "/data/a.mp4", "content": "sha256:89ab"},
+        **{"size": [360, 640], "time_base": [1, 15360], "lost": [[41, "damaged"]], "errors": []},
+        **{"model": "resnet18", "layer": "avgpool", "shape": [2, 3]},
     }
-    assert (found["lost"], found["errors"]) == ([[41, "damaged"]], [])
-    assert (found["model"], found["layer"], found["shape"]) == ("resnet18", "avgpool", [2, 3])
+    assert {name: found[name] for name in expected} == expected
 
 
 def check_lists(found):
@@ -57,15 +76,14 @@ def check_lists(found):
 
 
 def check_features(found, dtype):
-    assert found.shape == (20, 2, 3)
-    assert found.dtype == dtype
+    assert (found.shape, found.dtype) == ((20, 2, 3), dtype)
     assert found[:, 1, 2].tolist() == A
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_npy_holds_features_and_json_beside_it_where_they_are_from(tmp_path, dtype):
-    folder = write_folder(tmp_path / "f", shape=(2, 3), dtype=dtype)
-    told = write(folder, tmp_path / "o", "npy")
+def test_npy_holds_features_and_json_beside_it_where_they_are_from(
+    export_to, wide, tmp_path, dtype
+):
+    told = export_to("o", folder=wide)
     assert told.files == ("a.json", "a.npy", "b.json", "b.npy")
     assert (told.videos, told.empty, told.partial) == (2, ("c",), ("a", "b"))
     check_features(np.load(tmp_path / "o" / "a.npy", allow_pickle=False), dtype)
@@ -74,10 +92,8 @@ def test_npy_holds_features_and_json_beside_it_where_they_are_from(tmp_path, dty
     check_lists(found)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_safetensors_hold_all_of_a_video(tmp_path, dtype):
-    folder = write_folder(tmp_path / "f", shape=(2, 3), dtype=dtype)
-    told = write(folder, tmp_path / "o", "safetensors")
+def test_safetensors_hold_all_of_a_video(export_to, wide, tmp_path, dtype):
+    told = export_to("o", "safetensors", folder=wide)
     assert told.files == ("a.safetensors", "b.safetensors")
     found = load_file(tmp_path / "o" / "a.safetensors")
     check_features(found.pop("features"), dtype)
@@ -86,10 +102,8 @@ def test_safetensors_hold_all_of_a_video(tmp_path, dtype):
         check_facts(json.loads(file.metadata()["headrace"]))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_webdataset_reads_a_sample_for_each_video(tmp_path, dtype):
-    folder = write_folder(tmp_path / "f", shape=(2, 3), dtype=dtype)
-    told = write(folder, tmp_path / "o", "webdataset")
+def test_webdataset_reads_a_sample_for_each_video(export_to, wide, tmp_path, dtype):
+    told = export_to("o", "webdataset", folder=wide)
     assert told.files == ("features-000000.tar",)
     with (tmp_path / "o" / told.files[0]).open("rb") as shard:
         samples = group_by_keys(tar_file_expander([{"url": "shard", "stream": shard}]))
@@ -100,80 +114,70 @@ def test_webdataset_reads_a_sample_for_each_video(tmp_path, dtype):
     check_lists(found["a"]["json"])
 
 
-def test_shards_are_ended_when_they_are_large_and_dots_in_names_part_no_sample(tmp_path):
+def test_shards_are_ended_when_they_are_large_and_dots_in_names_part_no_sample(tmp_path, write):
     """All behind the first dot is the kind of a file to webdataset."""
-    names = ["x.1", "x_1", "y"]
-    list(write_tables(tmp_path, [row(name, 0, 4, chunk_id=name) for name in names], facts()))
-    folder = FeatureFolder(tmp_path)
-    out = tmp_path / "o"
+    videos, out = ["x.1", "x_1", "y"], tmp_path / "o"
+    write(*(row(name, 0, 4, chunk_id=name) for name in videos))
     out.mkdir()
+    folder = FeatureFolder(tmp_path)
     shards = WebDatasetShards(out, folder.facts, shard_bytes=1500)
-    for name in names:
+    for name in videos:
         shards.write(whole_video(folder, name))
     shards.close()
-    found = {}
-    for path in sorted(out.iterdir()):
-        with tarfile.open(path) as shard:
-            found[path.name] = shard.getnames()
-    assert found == {
-        "features-000000.tar": ["x_1.npy", "x_1.json"],
-        "features-000001.tar": ["x_1-2.npy", "x_1-2.json"],
-        "features-000002.tar": ["y.npy", "y.json"],
-    }
+    for number, name in enumerate(["x_1", "x_1-2", "y"]):
+        with tarfile.open(out / f"features-{number:06d}.tar") as shard:
+            assert shard.getnames() == [f"{name}.npy", f"{name}.json"]
+    assert len(names(out)) == 3
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_the_same_features_give_the_same_bytes(tmp_path, format):
-    folder = write_folder(tmp_path / "f")
+@with_formats
+def test_the_same_features_give_the_same_bytes(export_to, tmp_path, format):
     for out in ("o", "p"):
-        write(folder, tmp_path / out, format)
-    first, second = (
-        {path.name: path.read_bytes() for path in (tmp_path / out).iterdir()} for out in ("o", "p")
-    )
-    assert first == second
+        export_to(out, format)
+    assert contents(tmp_path / "o") == contents(tmp_path / "p") != {}
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, format):
-    folder = wide_folder(tmp_path / "f")
+@with_formats
+def test_a_full_disk_is_one_line_and_leaves_nothing(export_to, tmp_path, format):
+    wide = wide_folder(tmp_path / "w")
     with files_of_at_most(1000), pytest.raises(ConfigError) as told:
-        write(folder, tmp_path / "o", format)
+        export_to("o", format, folder=wide)
     assert str(told.value) == (
         f"cannot write {tmp_path}/o: file too large; give a folder that can be written to with -o"
     )
-    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+    assert names(tmp_path) == ["f", "w"]
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_what_is_interrupted_leaves_nothing(tmp_path, format):
+@with_formats
+def test_what_is_interrupted_leaves_nothing(export_to, tmp_path, format):
     def interrupt(done, of):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write(write_folder(tmp_path / "f"), tmp_path / "o", format, on_video=interrupt)
-    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+        export_to("o", format, on_video=interrupt)
+    assert names(tmp_path) == ["f"]
 
 
-def test_an_empty_folder_is_filled_and_what_holds_something_is_not_touched(tmp_path):
-    folder = write_folder(tmp_path / "f")
+def test_an_empty_folder_is_filled_and_what_holds_something_is_not_touched(export_to, tmp_path):
     (tmp_path / "o").mkdir()
-    write(folder, tmp_path / "o", "npy")
-    with pytest.raises(ConfigError, match="holds something; give a new or an empty folder"):
-        write(folder, tmp_path / "o", "npy")
-    assert len(list((tmp_path / "o").iterdir())) == 4
+    export_to("o")
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(ConfigError, match=r"cannot write .*file: not a directory"):
-        write(folder, tmp_path / "file", "npy")
-    with pytest.raises(ConfigError, match=r"cannot write .*: no such file or directory"):
-        write(folder, tmp_path / "none" / "o", "npy")
+    for out, words in [
+        ("o", "holds something; give a new or an empty folder"),
+        ("file", r"cannot write .*file: not a directory"),
+        ("none/o", r"cannot write .*: no such file or directory"),
+    ]:
+        with pytest.raises(ConfigError, match=words):
+            export_to(out)
+    assert len(names(tmp_path / "o")) == 4
 
 
-def test_what_an_ended_export_left_is_removed_by_the_next(tmp_path):
+def test_what_an_ended_export_left_is_removed_by_the_next(export_to, tmp_path):
     left = partial_of(tmp_path / "o") / "files"
     left.mkdir(parents=True)
     (left / "z.npy").touch()
-    assert "z.npy" not in write(write_folder(tmp_path / "f"), tmp_path / "o", "npy").files
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["f", "o"]
+    assert "z.npy" not in export_to("o").files
+    assert names(tmp_path) == ["f", "o"]
 
 
 def test_two_exports_to_one_folder_are_refused(tmp_path):
@@ -185,26 +189,25 @@ def test_two_exports_to_one_folder_are_refused(tmp_path):
         pass
 
 
-@pytest.mark.parametrize("name", ["../a", "/a", "a\0b"])
-def test_a_video_is_never_written_elsewhere(tmp_path, name):
-    list(write_tables(tmp_path, [row(name, 0, 4)], facts()))
-    with pytest.raises(ConfigError, match="is no name of a file; was it made by headrace"):
-        write(tmp_path, tmp_path / "o", "npy")
+UNFIT = [
+    *((row(name, 0, 4), "is no name of a file; was it made by") for name in ("../a", "/a", "a\0b")),
+    (failed("a", 0, 4), "has a feature; there is nothing to export"),
+]
 
 
-def test_features_of_nothing_are_not_exported(tmp_path):
-    list(write_tables(tmp_path, [failed("a", 0, 4)], facts()))
-    with pytest.raises(ConfigError, match="has a feature; there is nothing to export"):
-        write(tmp_path, tmp_path / "o", "npy")
+@pytest.mark.parametrize(("of", "words"), UNFIT)
+def test_what_has_no_name_of_a_file_or_no_feature_is_not_written(
+    tmp_path, write, export_to, of, words
+):
+    write(of)
+    with pytest.raises(ConfigError, match=words):
+        export_to("o", folder=tmp_path)
 
 
-def test_without_safetensors_it_says_what_adds_them(tmp_path, monkeypatch):
+def test_a_format_that_is_not_there_says_what_is(export_to, tmp_path, monkeypatch):
+    with pytest.raises(ConfigError, match="as npy, safetensors, webdataset, got 'zarr'"):
+        export_to("o", "zarr")
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(BackendError, match=r"pip install 'headrace\[safetensors\]', or export npy"):
-        write(write_folder(tmp_path / "f"), tmp_path / "o", "safetensors")
+        export_to("o", "safetensors")
     assert not (tmp_path / "o").exists()
-
-
-def test_an_unknown_format_is_one_line(tmp_path):
-    with pytest.raises(ConfigError, match="as npy, safetensors, webdataset, got 'zarr'"):
-        write(write_folder(tmp_path / "f"), tmp_path / "o", "zarr")

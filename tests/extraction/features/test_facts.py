@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,12 @@ FRAMES = Sampling()
 @pytest.fixture(scope="module")
 def facts():
     return measured_facts(listed(), FRAMES, CPU)[0]
+
+
+@pytest.fixture
+def known(tmp_path):
+    with KnownFacts(tmp_path) as known:
+        yield known
 
 
 def test_facts_tell_the_shape_and_what_decides_a_result(facts):
@@ -68,16 +75,25 @@ def never(monkeypatch):
     monkeypatch.setattr(child, "run_children", refuse)
 
 
+OTHERS = [
+    *((spec, FRAMES, CPU) for spec in (listed(layer="features"), listed(prep_level="simple"))),
+    (listed("alexnet"), FRAMES, CPU),
+    (listed(), sampling("every 1", 4), CPU),
+    (listed(), FRAMES, Numerics(precision="bfloat16")),
+]
+
+
 @pytest.mark.usefixtures("never")
-def test_what_is_known_is_not_found_out_again(tmp_path, facts):
+def test_what_is_known_is_not_found_out_again(tmp_path, facts, monkeypatch):
     with KnownFacts(tmp_path) as known:
         known.keep(listed(), FRAMES, CPU, facts, [])
     with KnownFacts(tmp_path) as known:
         assert feature_facts(listed(), FRAMES, CPU, known) == facts
-        for other in (listed(layer="features"), listed(prep_level="simple"), listed("alexnet")):
-            assert known.find(other, FRAMES, CPU) is None
-        assert known.find(listed(), sampling("every 1", 4), CPU) is None
-        assert known.find(listed(), FRAMES, Numerics(precision="bfloat16")) is None
+        assert [known.find(*other) for other in OTHERS] == [None] * len(OTHERS)
+        # Nor by other versions of packages.
+        known_facts = "headrace.extraction.features.known_facts.version"
+        monkeypatch.setattr(known_facts, lambda name: "99.0")
+        assert known.find(listed(), FRAMES, CPU) is None
 
 
 def test_other_weights_in_the_file_make_it_unknown(tmp_path, facts):
@@ -94,25 +110,16 @@ def test_other_weights_in_the_file_make_it_unknown(tmp_path, facts):
         assert known.find(spec, FRAMES, CPU) is None
 
 
-def test_other_versions_of_packages_make_it_unknown(tmp_path, facts, monkeypatch):
-    known_facts = "headrace.extraction.features.known_facts.version"
-    with KnownFacts(tmp_path) as known:
-        known.keep(listed(), FRAMES, CPU, facts, [])
-        monkeypatch.setattr(known_facts, lambda name: "99.0")
-        assert known.find(listed(), FRAMES, CPU) is None
-
-
-def test_what_is_damaged_is_unknown(tmp_path, facts):
+def test_what_is_damaged_is_unknown(tmp_path):
     (tmp_path / FILE).write_bytes(b"no table" * 1000)
     with KnownFacts(tmp_path) as known:
         assert known.find(listed(), FRAMES, CPU) is None
 
 
-def test_models_of_ones_own_and_gpus_are_not_remembered(tmp_path, facts):
-    with KnownFacts(tmp_path) as known:
-        for spec, numerics in ((own("corners"), CPU), (listed(), Numerics(device="cuda"))):
-            known.keep(spec, FRAMES, numerics, facts, [])
-            assert known.find(spec, FRAMES, numerics) is None
+def test_models_of_ones_own_and_gpus_are_not_remembered(known, facts):
+    for spec, numerics in ((own("corners"), CPU), (listed(), Numerics(device="cuda"))):
+        known.keep(spec, FRAMES, numerics, facts, [])
+        assert known.find(spec, FRAMES, numerics) is None
 
 
 def test_a_checkpoint_is_known_by_its_file():
@@ -141,58 +148,45 @@ def test_weights_must_be_the_same_in_each_process(facts):
         load_feature_model(spec, FRAMES, CPU, first)
 
 
-@pytest.mark.parametrize(
-    ("spec", "samples", "numerics", "words"),
-    [
-        (listed("resnet19"), FRAMES, CPU, "torchvision has no model 'resnet19'"),
-        (listed(layer="features.99"), FRAMES, CPU, "the model has no layer 'features.99'"),
-        (listed(), sampling("every 1", 4), CPU, "takes single frames; leave out --clip-len"),
-        (listed("r3d_18"), FRAMES, CPU, "takes clips, and single frames were asked for; give"),
-        (listed("mvit_v1_b"), sampling("every 1", 4), CPU, "takes clips of 16 frames, no others"),
-        (listed("fasterrcnn_resnet50_fpn"), FRAMES, CPU, "has no classifier whose input"),
-        (own("nothing_there"), FRAMES, CPU, "cannot import extraction.features.own:nothing_there"),
-        (own("fails_to_build"), FRAMES, CPU, "when it was called without arguments: KeyError"),
-        (
-            own("loads_other_weights"),
-            FRAMES,
-            CPU,
-            'for Linear: Missing key(s) in state_dict: "weight", "bias". Unexpected key(s)',
-        ),
-        (own("number"), FRAMES, CPU, "must return a model, such as an nn.Module; got int"),
-        (own("odd_size"), FRAMES, CPU, r"must be (height, width), got 24"),
-        (own("fails"), FRAMES, CPU, "failed on uint8 [1, 3, 224, 320]: IndexError: beyond the"),
-        (own("fewer"), FRAMES, CPU, "a tensor [1, ...]; got tensor float32 [0, 3, 224, 320]"),
-        (
-            own("scalar"),
-            FRAMES,
-            CPU,
-            "must give a tensor [1, ...], a row for each sample; got tensor",
-        ),
-        (own("listing"), FRAMES, CPU, "a row for each sample; got list of 1 x float"),
-    ],
-)
-def test_what_a_model_cannot_do_is_said_before_anything_runs(spec, samples, numerics, words):
+CLIPS = sampling("every 1", 4)
+REFUSED = [
+    (listed("resnet19"), FRAMES, "torchvision has no model 'resnet19'"),
+    (listed(layer="features.99"), FRAMES, "the model has no layer 'features.99'"),
+    (listed(), CLIPS, "takes single frames; leave out --clip-len"),
+    (listed("r3d_18"), FRAMES, "takes clips, and single frames were asked for; give"),
+    (listed("mvit_v1_b"), CLIPS, "takes clips of 16 frames, no others"),
+    (listed("fasterrcnn_resnet50_fpn"), FRAMES, "has no classifier whose input"),
+    (own("nothing_there"), FRAMES, "cannot import extraction.features.own:nothing_there"),
+    (own("fails_to_build"), FRAMES, "when it was called without arguments: KeyError"),
+    (
+        *(own("loads_other_weights"), FRAMES),
+        'for Linear: Missing key(s) in state_dict: "weight", "bias". Unexpected key(s)',
+    ),
+    (own("number"), FRAMES, "must return a model, such as an nn.Module; got int"),
+    (own("odd_size"), FRAMES, "must be (height, width), got 24"),
+    (own("fails"), FRAMES, "failed on uint8 [1, 3, 224, 320]: IndexError: beyond the"),
+    (own("fewer"), FRAMES, "a tensor [1, ...]; got tensor float32 [0, 3, 224, 320]"),
+    (own("scalar"), FRAMES, "must give a tensor [1, ...], a row for each sample; got tensor"),
+    (own("listing"), FRAMES, "a row for each sample; got list of 1 x float"),
+]
+
+
+@pytest.mark.parametrize(("spec", "samples", "words"), REFUSED)
+def test_what_a_model_cannot_do_is_said_before_anything_runs(spec, samples, words):
     with pytest.raises(ConfigError) as raised:
-        measured_facts(spec, samples, numerics)
+        measured_facts(spec, samples, CPU)
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_a_child_tells_what_is_wrong_in_its_own_words(tmp_path, monkeypatch):
+def test_a_child_tells_what_is_wrong_in_its_own_words(known, monkeypatch):
     def told(children):
         [call] = children
-        return [_Ending(call.function(call.argument, lambda message: None))]
+        result = call.function(call.argument, lambda message: None)
+        return [SimpleNamespace(is_good=True, result=result)]
 
     monkeypatch.setattr(child, "run_children", told)
-    with KnownFacts(tmp_path) as known:
-        with pytest.raises(ConfigError, match="no layer 'layer9'"):
-            feature_facts(listed(layer="layer9"), FRAMES, CPU, known)
-        with pytest.raises(BackendError, match="device cuda:7 was asked for"):
-            feature_facts(listed(), FRAMES, Numerics(device="cuda:7"), known)
-
-
-class _Ending:
-    is_good = True
-
-    def __init__(self, result):
-        self.result = result
+    with pytest.raises(ConfigError, match="no layer 'layer9'"):
+        feature_facts(listed(layer="layer9"), FRAMES, CPU, known)
+    with pytest.raises(BackendError, match="device cuda:7 was asked for"):
+        feature_facts(listed(), FRAMES, Numerics(device="cuda:7"), known)

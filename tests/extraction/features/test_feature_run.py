@@ -1,12 +1,8 @@
 """An extraction of features: each chunk once, wherever a run was ended, whatever the cache does."""
 
 import hashlib
-import json
-import os
 import random
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,34 +10,49 @@ import pyarrow.parquet
 import pytest
 
 from cache.redis_server import redis_server
+from extraction.extracting import write_clips
+from extraction.faults import interrupt_the_parent, killed
 from extraction.features import feature_workers
-from extraction.features.feature_workers import extract, planned
+from extraction.features.feature_workers import planned
 from headrace.errors import ConfigError
-from headrace.testing.synth import SynthClip, write_clip
 
 LENGTHS = (48, 24, 36)
 SAMPLES = [(n, k) for n, length in enumerate(LENGTHS) for k in range(0, length, 5) if k != 25]
 """Video and frame of each feature; frame 25 is lost."""
+NOBODY = feature_workers.nothing_is_left_to_do
 
 
 @pytest.fixture(scope="module")
 def clips(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("clips")
-    return [
-        write_clip(folder / f"clip{number}", SynthClip(num_frames=n, gop=10, size=(64, 96)))
-        for number, n in enumerate(LENGTHS)
-    ]
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("store")
+    return write_clips(tmp_path_factory.mktemp("clips"), LENGTHS, size=(64, 96), b_frames=0)
 
 
 @pytest.fixture(autouse=True)
 def chunks_of_a_gop(monkeypatch, tmp_path):
     monkeypatch.setattr("headrace.extraction.features.chunks._CHUNK_PIXELS", 1.0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def prepare(clips, store, out):
+    """Prepare an extraction from the clips, or from other videos, into `out`."""
+
+    def prepare(function=feature_workers.arithmetic, *, paths=clips, out=out, **given):
+        return planned(paths, out, store, function, **given)
+
+    return prepare
+
+
+@pytest.fixture
+def run(prepare):
+    """Run it; return what it came to."""
+    return lambda *given, **options: prepare(*given, **options).run()
+
+
+@pytest.fixture
+def results(tmp_path):
+    """The options of an extraction whose results are kept in a file."""
+    return {"cache": str(tmp_path / "results.sqlite")}
 
 
 def rows(out: Path) -> list[dict]:
@@ -60,31 +71,37 @@ def features(out: Path) -> list[tuple[int, int]]:
     return found
 
 
-def without_times(found: list[dict]) -> list[dict]:
+def hits(out: Path) -> list[bool]:
+    return [row["cache_hit"] for row in rows(out)]
+
+
+def without_times(out: Path) -> list[dict]:
+    found = rows(out)
     times = {"cache_hit", "worker", *(name for name in found[0] if name.endswith("_ms"))}
     return [{name: row[name] for name in row if name not in times} for row in found]
 
 
-def test_a_video_that_can_be_opened_later_is_added_to_what_is_there(clips, store, tmp_path):
-    late, out = tmp_path / "late", tmp_path / "out"
-    extract([clips[0], late], out, store)
+def losses(extracted) -> list[tuple[int, int | None, str]]:
+    return [(loss.input, loss.index, loss.cause) for loss in extracted.session.lost]
+
+
+def test_a_video_that_can_be_opened_later_is_added_to_what_is_there(clips, run, out, tmp_path):
+    late = tmp_path / "late"
+    run(paths=[clips[0], late])
     before = rows(out)
     assert {row["video"] for row in before} == {"clip0"}
     late.write_bytes(clips[1].read_bytes())
-    extracted = extract([clips[0], late], out, store)
+    assert run(paths=[clips[0], late]).session.outcome == "complete"
     assert not list(out.glob("*.damaged"))
     assert {row["video"] for row in rows(out)} == {"clip0", "late"}
     assert [row for row in rows(out) if row["video"] == "clip0"] == before
-    assert extracted.session.outcome == "complete"
 
 
-def test_each_sample_gives_a_feature_and_what_is_lost_is_named(clips, store, tmp_path):
-    out = tmp_path / "out"
-    extracted = extract(clips, out, store)
+def test_each_sample_gives_a_feature_and_what_is_lost_is_named(clips, run, out):
+    extracted = run()
     assert features(out) == SAMPLES
     assert (extracted.came, extracted.wanted, extracted.is_all) == (len(SAMPLES), 23, False)
-    lost = [(loss.input, loss.index, loss.cause) for loss in extracted.session.lost]
-    assert lost == [(0, 25, "damaged"), (2, 25, "damaged")]
+    assert losses(extracted) == [(0, 25, "damaged"), (2, 25, "damaged")]
     first = rows(out)[0]
     assert (first["video"], first["path"]) == ("clip0", str(clips[0]))
     assert (first["decode_ms"], first["queue_ms"], first["model_ms"]) == (2.0, 1.0, 1.0)
@@ -92,260 +109,211 @@ def test_each_sample_gives_a_feature_and_what_is_lost_is_named(clips, store, tmp
     assert not list((out / ".extraction" / "parts").iterdir())
     names = [stage.name for stage in extracted.session.stages]
     assert names == ["decode", "prepare", "transfer", "model", "write"]
+    # What is done is not done again.
+    again = run(NOBODY)
+    assert (again.session.outcome, again.were_there, again.came) == ("complete", *[21] * 2)
+    assert losses(again) == losses(extracted)
+    assert [path.name for path in out.glob("*.parquet")] == ["features-00000.parquet"]
 
 
-def test_features_with_nan_or_inf_are_lost_named_and_not_in_the_cache(clips, store, tmp_path):
-    cache = str(tmp_path / "cache.sqlite")
-    sick = extract(clips[:1], tmp_path / "a", store, feature_workers.gives_nan, cache=cache)
-    lost = [(loss.index, loss.cause) for loss in sick.session.lost]
-    assert lost == [
-        (5, "its feature holds NaN; look into the model, or keep it with --allow-nan"),
-        (10, "its feature holds Inf; look into the model, or keep it with --allow-nan"),
-        (25, "damaged"),
+def test_features_with_nan_or_inf_are_lost_named_and_not_in_the_cache(
+    clips, run, tmp_path, results
+):
+    given = {"paths": clips[:1], **results}
+    sick = run(feature_workers.gives_nan, out=tmp_path / "a", **given)
+    assert losses(sick) == [
+        (0, 5, "its feature holds NaN; look into the model, or keep it with --allow-nan"),
+        (0, 10, "its feature holds Inf; look into the model, or keep it with --allow-nan"),
+        (0, 25, "damaged"),
     ]
     assert (sick.came, sick.wanted, sick.is_all) == (7, 10, False)
     assert [row["lost_index"] for row in rows(tmp_path / "a")] == [[5], [10], [25], [], []]
-    assert extract(clips[:1], tmp_path / "a", store, cache=cache).session.lost == sick.session.lost
-    well = extract(clips[:1], tmp_path / "b", store, cache=cache)
+    assert losses(run(out=tmp_path / "a", **given)) == losses(sick)
+    well = run(out=tmp_path / "b", **given)
     assert (well.came, well.is_all) == (9, False)
-    assert [row["cache_hit"] for row in rows(tmp_path / "b")] == [False, False, True, True, True]
+    assert hits(tmp_path / "b") == [False, False, True, True, True]
 
 
 def test_features_with_nan_are_kept_where_that_is_asked_but_not_in_the_cache(
-    clips, store, tmp_path
+    clips, run, tmp_path, results
 ):
-    given = {"cache": str(tmp_path / "cache.sqlite"), "allow_nan": True}
-    sick = extract(clips[:1], tmp_path / "a", store, feature_workers.gives_nan, **given)
-    assert [loss.index for loss in sick.session.lost] == [25]
+    given = {"paths": clips[:1], "allow_nan": True, **results}
+    sick = run(feature_workers.gives_nan, out=tmp_path / "a", **given)
+    assert losses(sick) == [(0, 25, "damaged")]
     kept = [feature[1] for row in rows(tmp_path / "a") for feature in row["features"]]
     assert [str(number) for number in kept[1:3]] == ["nan", "-inf"]
-    extract(clips[:1], tmp_path / "b", store, **given)
-    assert [row["cache_hit"] for row in rows(tmp_path / "b")] == [False, False, True, True, True]
+    run(out=tmp_path / "b", **given)
+    assert hits(tmp_path / "b") == [False, False, True, True, True]
     with pytest.raises(ConfigError, match="allow_nan was True, now not set"):
-        extract(clips[:1], tmp_path / "a", store)
+        run(paths=clips[:1], out=tmp_path / "a")
 
 
-def test_a_model_that_differs_from_process_to_process_is_not_cached(clips, store, tmp_path):
-    given = {"cache": str(tmp_path / "cache.sqlite")}
-    found = extract(clips[:1], tmp_path / "a", store, feature_workers.has_another_state, **given)
+def test_a_model_that_differs_from_process_to_process_is_not_cached(clips, run, tmp_path, results):
+    given = {"paths": clips[:1], **results}
+    found = run(feature_workers.has_another_state, out=tmp_path / "a", **given)
     assert [note for note in found.session.notes if "differs from process" in note] == [
         "not kept in the cache: k of the model differs from process to process; have it follow "
         "from a file or a fixed seed, or give the model an attribute version"
     ]
-    extract(clips[:1], tmp_path / "b", store, **given)
-    assert not any(row["cache_hit"] for row in rows(tmp_path / "b"))
+    run(out=tmp_path / "b", **given)
+    assert not any(hits(tmp_path / "b"))
 
 
-def test_a_module_in_training_mode_is_said_to_run_in_evaluation_mode(
-    clips, store, tmp_path, monkeypatch
-):
-    facts = replace(feature_workers.FACTS, is_training=True)
-    monkeypatch.setattr(feature_workers, "FACTS", facts)
-    assert planned(clips[:1], tmp_path / "out", store).plan.notes == (
-        "the tests is in training mode; it is run in evaluation mode",
-    )
+def test_a_module_in_training_mode_is_said_to_run_in_evaluation_mode(prepare, monkeypatch):
+    monkeypatch.setattr(feature_workers, "FACTS", replace(feature_workers.FACTS, is_training=True))
+    assert prepare().plan.notes == ("the tests is in training mode; it is run in evaluation mode",)
 
 
-def test_a_run_names_its_phases(clips, store, tmp_path):
+def test_a_run_names_its_phases(clips, prepare):
     phases = []
-    planned(clips[:2], tmp_path / "out", store).run(on_phase=phases.append)
+    prepare(paths=clips[:2]).run(on_phase=phases.append)
     assert phases == ["reading files, 0 of 2 done", "reading files, 1 of 2 done", "extracting"]
 
 
-def test_three_workers_leave_the_same_as_one(clips, store, tmp_path):
-    extract(clips, tmp_path / "one", store)
-    extract(clips, tmp_path / "three", store, workers=3)
-    assert without_times(rows(tmp_path / "one")) == without_times(rows(tmp_path / "three"))
-
-
 @pytest.mark.parametrize("cache", ["none", "sqlite"])
-def test_tables_hold_name_path_and_digest_of_each_video_from_the_first_run_on(
-    clips, store, tmp_path, cache
+def test_three_workers_leave_the_same_as_one_with_the_digest_of_each_video(
+    clips, run, tmp_path, cache
 ):
-    extract(clips, tmp_path / "out", store, cache=cache)
-    found = {(row["video"], row["path"], row["content"]) for row in rows(tmp_path / "out")}
-    digests = [hashlib.sha256(clip.read_bytes()).hexdigest() for clip in clips]
-    assert found == {
-        (clip.stem, str(clip), f"sha256:{digest}")
-        for clip, digest in zip(clips, digests, strict=True)
+    run(out=tmp_path / "one", cache=cache)
+    run(out=tmp_path / "three", workers=3)
+    found = without_times(tmp_path / "one")
+    assert found == without_times(tmp_path / "three")
+    assert {(row["video"], row["path"], row["content"]) for row in found} == {
+        (clip.stem, str(clip), f"sha256:{hashlib.sha256(clip.read_bytes()).hexdigest()}")
+        for clip in clips
     }
 
 
-def test_what_is_done_is_not_done_again(clips, store, tmp_path):
-    out = tmp_path / "out"
-    before = extract(clips, out, store)
-    again = extract(clips, out, store, feature_workers.nothing_is_left_to_do)
-    assert (again.session.outcome, again.were_there, again.came) == ("complete", *[21] * 2)
-    assert again.session.lost == before.session.lost
-    assert [path.name for path in out.glob("*.parquet")] == ["features-00000.parquet"]
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_killed_with_minus_9_at_any_moment_and_run_again_each_chunk_is_there_once(
-    clips, store, tmp_path, seed
+    clips, store, run, out, seed
 ):
     chance = random.Random(seed)
-    victim = chance.choice(["worker", "parent"])
-    moment = {"VICTIM": victim, "CHANGES": str(chance.randrange(28))}
-    asked = {"paths": list(map(str, clips)), "out": str(tmp_path / "out"), "store": str(store)}
-    path = os.pathsep.join(filter(None, sys.path))
-    killed = subprocess.run(
-        [sys.executable, feature_workers.__file__, json.dumps(asked)],
-        env=os.environ | moment | {"PYTHONPATH": path},
-        check=False,
-    )
-    assert killed.returncode == -9
-    there = set(rows_of_whole_tables(tmp_path / "out"))
-    extracted = extract(clips, tmp_path / "out", store)
+    moment = {"VICTIM": chance.choice(["worker", "parent"]), "CHANGES": str(chance.randrange(28))}
+    asked = ([*map(str, clips)], str(out), str(store))
+    killed("extraction.features.feature_workers", *asked, **moment)
+    there = {row["chunk_id"] for row in rows(out)}
+    extracted = run()
     assert (extracted.session.outcome, extracted.came) == ("complete", len(SAMPLES))
-    assert features(tmp_path / "out") == SAMPLES
-    assert there <= set(rows_of_whole_tables(tmp_path / "out"))
-    assert not list((tmp_path / "out").rglob(".*.partial"))
+    assert features(out) == SAMPLES
+    assert there <= {row["chunk_id"] for row in rows(out)}
+    assert not list(out.rglob(".*.partial"))
 
 
-def rows_of_whole_tables(out: Path) -> list[str]:
-    return [row["chunk_id"] for row in rows(out)]
+ENDS = {
+    feature_workers.crashes: "working on it crashed: the process ended by signal 11",
+    feature_workers.hangs: "working on it hung: nothing came for 1 s",
+}
+HANGS = pytest.param(feature_workers.hangs, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("function", [feature_workers.crashes, HANGS])
+def test_of_chunks_at_work_only_the_one_that_ends_workers_is_left_out(run, out, function):
+    bad, words = [(1, 10), (1, 15)], ENDS[function]
+    extracted = run(function, stall_seconds=1.0)
+    assert features(out) == [each for each in SAMPLES if each not in bad]
+    assert [each[:2] for each in losses(extracted) if each[2] == words] == bad
+    # It stays where it is; nobody tries it again, unless told to.
+    causes = [cause for video, _, cause in losses(run(NOBODY)) if video == 1]
+    assert causes == [f"{words}; --retry tries it again"] * 2
+    assert run(retry=True).came == len(SAMPLES)
+    assert features(out) == SAMPLES
 
 
 @pytest.mark.parametrize(
-    ("function", "words"),
-    [
-        ("crashes", "working on it crashed: the process ended by signal 11"),
-        ("hangs", "working on it hung: nothing came for 1 s"),
-    ],
+    ("function", "outcome"),
+    [("interrupts_its_parent", "interrupted"), ("runs_out_of_room", "failed")],
 )
-def test_of_chunks_at_work_only_the_one_that_ends_workers_is_left_out(
-    clips, store, tmp_path, function, words
-):
-    function = getattr(feature_workers, function)
-    out = tmp_path / "out"
-    extracted = extract(clips, out, store, function, stall_seconds=1.0)
-    bad = [(1, 10), (1, 15)]
-    assert features(out) == [each for each in SAMPLES if each not in bad]
-    lost = [(each.input, each.index) for each in extracted.session.lost if each.cause == words]
-    assert lost == bad
-    # It stays where it is; nobody tries it again, unless told to.
-    again = extract(clips, out, store, feature_workers.nothing_is_left_to_do)
-    causes = [each.cause for each in again.session.lost if each.input == 1]
-    assert causes == [f"{words}; --retry tries it again"] * 2
-    assert extract(clips, out, store, retry=True).came == len(SAMPLES)
-    assert features(out) == SAMPLES
-
-
-def test_ctrl_c_keeps_what_is_done_in_tables(clips, store, tmp_path):
-    out = tmp_path / "out"
-    extracted = extract(clips, out, store, feature_workers.interrupts_its_parent)
-    assert extracted.session.outcome == "interrupted"
+def test_ctrl_c_and_a_full_disk_keep_what_is_done_in_tables(run, out, function, outcome):
+    extracted = run(getattr(feature_workers, function))
+    assert extracted.session.outcome == outcome
+    assert outcome != "failed" or "no space left on device" in extracted.session.error
     assert 0 < len(features(out)) == extracted.came < len(SAMPLES)
-    assert extract(clips, out, store).were_there == extracted.came
+    again = run()
+    assert (again.session.outcome, again.were_there) == ("complete", extracted.came)
     assert features(out) == SAMPLES
 
 
-def test_a_full_disk_keeps_what_was_done_before(clips, store, tmp_path):
-    out = tmp_path / "out"
-    extracted = extract(clips, out, store, feature_workers.runs_out_of_room)
-    assert extracted.session.outcome == "failed"
-    assert "no space left on device" in extracted.session.error
-    assert 0 < len(features(out)) == extracted.came
-    assert extract(clips, out, store).session.outcome == "complete"
-    assert features(out) == SAMPLES
-
-
-def test_a_table_that_is_cut_off_is_set_aside_and_its_chunks_are_done_again(clips, store, tmp_path):
-    out = tmp_path / "out"
-    extract(clips, out, store)
+def test_a_table_that_is_cut_off_or_deleted_is_made_again(run, out):
+    run()
     table = out / "features-00000.parquet"
     table.write_bytes(table.read_bytes()[:-20])
-    extracted = extract(clips, out, store)
-    [note] = [each for each in extracted.session.notes if "set aside" in each]
+    [note] = [each for each in run().session.notes if "set aside" in each]
     assert note.startswith("features-00000.parquet was set aside as features-00000.parquet.damaged")
     assert features(out) == SAMPLES
     assert (out / "features-00000.parquet.damaged").exists()
-
-
-def test_what_was_in_a_table_that_was_deleted_is_done_again(clips, store, tmp_path):
-    out = tmp_path / "out"
-    assert extract(clips, out, store).session.outcome == "complete"
-    (out / "features-00000.parquet").unlink()
-    assert extract(clips, out, store).were_there == 0
+    for path in out.glob("*.parquet"):
+        path.unlink()
+    assert run().were_there == 0
     assert features(out) == SAMPLES
 
 
-def test_a_folder_takes_one_request(clips, store, tmp_path):
-    extract(clips, tmp_path / "out", store)
+def test_a_folder_takes_one_request(run):
+    run()
     with pytest.raises(ConfigError, match="damaged was left out, now concealed"):
-        extract(clips, tmp_path / "out", store, on_error="conceal")
+        run(on_error="conceal")
 
 
-def test_a_cached_result_is_the_fresh_one(clips, store, tmp_path):
-    cache = str(tmp_path / "results.sqlite")
-    extract(clips, tmp_path / "fresh", store, cache=cache, workers=2)
-    nobody = feature_workers.nothing_is_left_to_do
-    extracted = extract(clips, tmp_path / "cached", store, nobody, cache=cache)
-    fresh = without_times(rows(tmp_path / "fresh"))
-    assert without_times(rows(tmp_path / "cached")) == fresh
-    assert {row["cache_hit"] for row in rows(tmp_path / "cached")} == {True}
-    assert {row["cache_hit"] for row in rows(tmp_path / "fresh")} == {False}
-    assert f"12 of 12 chunks were found in the cache {cache}" in extracted.session.notes
+def test_a_cached_result_is_the_fresh_one(run, tmp_path, results):
+    run(out=tmp_path / "fresh", workers=2, **results)
+    extracted = run(NOBODY, out=tmp_path / "cached", **results)
+    assert without_times(tmp_path / "cached") == without_times(tmp_path / "fresh")
+    assert (set(hits(tmp_path / "cached")), set(hits(tmp_path / "fresh"))) == ({True}, {False})
+    note = f"12 of 12 chunks were found in the cache {results['cache']}"
+    assert note in extracted.session.notes
 
 
-@pytest.mark.parametrize(
-    ("settings", "function", "words"),
-    [
-        (("maxmemory-policy allkeys-lru", 'save ""'), "kills_the_server", "the cache failed"),
-        (
-            ("maxmemory 9mb", "maxmemory-policy allkeys-lru", 'save ""'),
-            "finds_the_server_slow",
-            "did not answer in time",
-        ),
-        (("maxmemory 1mb", "maxmemory-policy noeviction"), "arithmetic", "noeviction"),
-    ],
-)
+LRU = "maxmemory-policy allkeys-lru"
+SERVERS = [
+    ([LRU, "save ''"], feature_workers.kills_the_server, "the cache failed"),
+    (
+        ["maxmemory 9mb", LRU, "save ''"],
+        feature_workers.finds_the_server_slow,
+        "did not answer in time",
+    ),
+    (["maxmemory 1mb", "maxmemory-policy noeviction"], feature_workers.arithmetic, "noeviction"),
+]
+
+
+@pytest.mark.parametrize(("settings", "function", "words"), SERVERS)
 def test_whatever_becomes_of_the_server_the_features_are_the_same(
-    clips, store, tmp_path, monkeypatch, settings, function, words
+    run, out, tmp_path, monkeypatch, settings, function, words
 ):
-    extract(clips, tmp_path / "none", store)
-    function = getattr(feature_workers, function)
+    run(out=tmp_path / "none")
     with redis_server(tmp_path, *settings) as server:
         monkeypatch.setenv("SERVER", str(server.process.pid))
-        extracted = extract(clips, tmp_path / "out", store, function, cache=server.url)
+        extracted = run(function, cache=server.url)
     assert any(words in note for note in extracted.session.notes)
     assert extracted.session.outcome == "complete"
-    found = without_times(rows(tmp_path / "out"))
-    assert found == without_times(rows(tmp_path / "none"))
+    assert without_times(out) == without_times(tmp_path / "none")
 
 
 def test_a_server_that_does_not_answer_at_all_costs_one_warning(
-    clips, store, tmp_path, monkeypatch
+    prepare, out, tmp_path, monkeypatch
 ):
     feature_workers.be_impatient(monkeypatch.setitem)
+    told = []
     with redis_server(tmp_path) as server:
         server.process.send_signal(signal.SIGSTOP)
-        told = []
-        planning = feature_workers.planned(
-            clips, tmp_path / "out", store, feature_workers.impatient, cache=server.url, workers=2
-        )
+        planning = prepare(feature_workers.impatient, cache=server.url, workers=2)
         extracted = planning.run(on_warning=told.append)
     [warning] = told
     assert "did not answer in time; the run goes on" in warning
     assert [note for note in extracted.session.notes if "cache failed" in note] == told
     assert extracted.session.outcome == "complete"
-    assert features(tmp_path / "out") == SAMPLES
+    assert features(out) == SAMPLES
 
 
-def test_a_password_of_the_cache_stands_nowhere(clips, store, tmp_path):
-    cache = "redis://:hush-hush@127.0.0.1:9/0"
-    extracted = extract(clips, tmp_path / "out", store, cache=cache)
+def test_a_password_of_the_cache_stands_nowhere(run, out):
+    extracted = run(cache="redis://:hush-hush@127.0.0.1:9/0")
     assert extracted.session.outcome == "complete"
     assert "hush" not in extracted.session.model_dump_json()
-    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    files = [path for path in out.rglob("*") if path.is_file()]
     assert not any(b"hush" in path.read_bytes() for path in files)
 
 
-def test_a_forecast_can_be_interrupted(clips, tmp_path):
-    prepared = feature_workers.planned(
-        clips, tmp_path / "out", tmp_path / "store", feature_workers.interrupts_before_a_sample
-    )
+def test_a_forecast_can_be_interrupted(prepare, out):
     with pytest.raises(KeyboardInterrupt):
-        prepared.forecast()
-    assert not (tmp_path / "out").exists()
+        prepare(interrupt_the_parent).forecast()
+    assert not out.exists()

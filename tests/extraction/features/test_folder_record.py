@@ -24,10 +24,9 @@ def folder(tmp_path):
     (home / "parts").mkdir(parents=True)
     request = Request(kind="features", asked={}, videos=VIDEOS)
     (home / "request.json").write_text(request.text())
+    chunks = ["00000-00000008-00000016", "00000-00000016-00000024", "00002-00000000-00000008"]
     reasons = {
-        "00000-00000008-00000016": "it crashed",
-        "00000-00000016-00000024": "it crashed",
-        "00002-00000000-00000008": "it crashed",
+        **dict.fromkeys(chunks, "it crashed"),
         "00003-00000000-00000008": "it hung",
         "00009-00000000-00000008": "of another request",
         "nonsense": "no chunk",
@@ -53,21 +52,27 @@ def test_videos_that_were_asked_for_are_there_in_their_order_and_say_what_failed
     assert features.is_ended is True
 
 
-def test_an_extraction_that_was_interrupted_has_not_ended(folder):
+def interrupted(folder):
     (folder / "session.json").write_text(json.dumps({"outcome": "interrupted", "outputs": []}))
-    assert read_features(folder).is_ended is False
 
 
-def test_an_extraction_that_was_killed_has_not_ended(folder):
+def killed(folder):
     (folder / ".extraction" / "parts" / "00001-00000004-00000008").touch()
-    assert read_features(folder).is_ended is False
+
+
+def killed_before_its_record(folder):
+    killed(folder)
     (folder / "session.json").unlink()
-    assert read_features(folder).is_ended is False
 
 
-def test_an_extraction_whose_table_is_gone_has_not_ended(folder):
+def robbed_of_a_table(folder):
     list(write_tables(folder, [row("a", 0, 4)], facts()))
     (folder / "features-00000.parquet").unlink()
+
+
+@pytest.mark.parametrize("end", [interrupted, killed, killed_before_its_record, robbed_of_a_table])
+def test_an_extraction_that_was_ended_or_whose_table_is_gone_has_not_ended(folder, end):
+    end(folder)
     assert read_features(folder).is_ended is False
 
 

@@ -78,12 +78,8 @@ def linear(fill):
 
 
 PAIRS = {
-    "number": (2, 3),
-    "float": (2.0, 2),
-    "text": ("a", "b"),
-    "truth": (True, False),
-    "nothing": (None, 0),
-    "bytes": (b"a", b"b"),
+    **{"number": (2, 3), "float": (2.0, 2), "text": ("a", "b"), "bytes": (b"a", b"b")},
+    **{"truth": (True, False), "nothing": (None, 0)},
     "enumeration": (Colour.RED, Colour.BLUE),
     "tuple": ((1, 2), (2, 1)),
     "list": ([1, [2]], [1, [3]]),
@@ -121,28 +117,30 @@ def test_an_attribute_changes_the_state_by_its_value_alone(name):
     assert state.differences(own_state(Net(second)).attributes) == ["held"]
 
 
-def test_equal_values_that_are_other_objects_give_one_state():
+def test_equal_values_that_are_other_objects_give_one_state_and_loops_an_end():
     first, second = (Net({"a": [Plain((1, 2))], "b": torch.ones(3)}) for _ in range(2))
     assert own_state(first) == own_state(second)
+    loop = [1]
+    loop.append(loop)
+    model = Net(loop)
+    model.itself = [model]
+    assert own_state(model).unstable == ()
 
 
-def test_attributes_of_submodules_hooks_classes_and_lost_buffers_count():
-    def changed(change):
-        model = Net(1)
-        change(model)
-        return own_state(model).differences(own_state(Net(1)).attributes)
+def changed(change):
+    model = Net(1)
+    change(model)
+    return own_state(model).differences(own_state(Net(1)).attributes)
 
-    assert changed(lambda model: None) == []
+
+def test_attributes_of_submodules_hooks_classes_and_lost_buffers_count(monkeypatch):
+    assert changed(lambda model: model.eval()) == changed(lambda model: None) == []
     assert changed(lambda model: setattr(model.inner, "note", 3)) == ["inner"]
     assert changed(lambda model: model.register_buffer("b", torch.ones(1), persistent=False))
     assert changed(lambda model: model.register_forward_hook(times(2)))
-    assert changed(lambda model: model.eval()) == []
     before = own_state(Net(1))
-    Net.factor = 2
-    try:
-        assert own_state(Net(1)).differences(before.attributes) == ["class"]
-    finally:
-        Net.factor = 1
+    monkeypatch.setattr(Net, "factor", 2)
+    assert own_state(Net(1)).differences(before.attributes) == ["class"]
 
 
 def test_a_class_that_closes_over_a_value_counts_with_it():
@@ -157,14 +155,6 @@ def test_a_class_that_closes_over_a_value_counts_with_it():
     assert own_state(build(2)) == own_state(build(2))
 
 
-def test_what_refers_to_itself_has_an_end():
-    loop = [1]
-    loop.append(loop)
-    model = Net(loop)
-    model.itself = [model]
-    assert own_state(model).unstable == ()
-
-
 def cut(k):
     """A model as torchvision cuts it: its graph is a chain of several hundred nodes."""
     net = nn.Sequential(*(nn.Identity() for _ in range(400)))
@@ -172,13 +162,9 @@ def cut(k):
     return create_feature_extractor(net, ["400"])
 
 
-def test_a_model_that_torchvision_cut_has_a_stable_form():
+def test_a_model_that_torchvision_cut_has_a_stable_form_and_its_graph_counts():
     assert own_state(cut(1)).unstable == ()
-    assert own_state(cut(1)) == own_state(cut(1))
-    assert own_state(cut(1)) != own_state(cut(2))
-
-
-def test_the_graph_of_a_model_counts():
+    assert own_state(cut(1)) == own_state(cut(1)) != own_state(cut(2))
     first, other = (symbolic_trace(Scaled(k)) for k in (2, 3))
     assert "_graph" in own_state(first).differences(own_state(other).attributes)
 
@@ -193,11 +179,6 @@ def looping_set():
     return child
 
 
-@pytest.mark.parametrize("held", [chain(800), looping_set()], ids=["chain", "looping set"])
-def test_what_is_nested_too_deeply_has_no_stable_form(held):
-    assert own_state(Net(held)).unstable == ("objects that are nested too deeply",)
-
-
 @pytest.mark.parametrize("view", [torch.Tensor.conj, torch.Tensor._neg_view])
 def test_tensors_count_by_their_numbers_however_they_are_kept(view):
     kept = view(torch.ones(2, dtype=torch.complex64))
@@ -205,34 +186,33 @@ def test_tensors_count_by_their_numbers_however_they_are_kept(view):
     assert own_state(Net(kept)) != own_state(Net(kept + 1))
 
 
-@pytest.mark.parametrize(
-    ("held", "named"),
-    [
-        (threading.Lock(), "held (lock)"),
-        (Plain(threading.Lock()), "held['value'] (lock)"),
-        (times(threading.Lock()), "held: k (lock)"),
-        ({"a": (n for n in ())}, "held['a'] (generator)"),
-    ],
-)
+DEEP = "objects that are nested too deeply"
+UNSTABLE = [
+    (threading.Lock(), "held (lock)"),
+    (Plain(threading.Lock()), "held['value'] (lock)"),
+    (times(threading.Lock()), "held: k (lock)"),
+    ({"a": (n for n in ())}, "held['a'] (generator)"),
+    (chain(800), DEEP),
+    (looping_set(), DEEP),
+]
+
+
+@pytest.mark.parametrize(("held", "named"), UNSTABLE)
 def test_what_has_no_stable_form_is_named(held, named):
     assert own_state(Net(held)).unstable == (named,)
 
 
-@pytest.mark.parametrize(
-    ("build", "reason"),
-    [
-        (
-            "with_a_lock",
-            "extraction.features.own:with_a_lock has no attribute version, and what it keeps in "
-            "lock (lock) cannot be compared between runs, so its results cannot be told from "
-            "those of another; give it one, a text that you change when it changes",
-        ),
-        ("with_a_lock_and_version", None),
-        ("corners", None),
-    ],
+NO_VERSION = (
+    "extraction.features.own:with_a_lock has no attribute version, and what it keeps in "
+    "lock (lock) cannot be compared between runs, so its results cannot be told from those of "
+    "another; give it one, a text that you change when it changes"
 )
-def test_a_module_is_cached_where_all_of_it_is_known_or_it_has_a_version(build, reason):
-    assert measured_facts(own(build), Sampling(), CPU)[0].uncached == reason
+UNCACHED = {"with_a_lock": NO_VERSION, "with_a_lock_and_version": None, "corners": None}
+
+
+@pytest.mark.parametrize("build", UNCACHED)
+def test_a_module_is_cached_where_all_of_it_is_known_or_it_has_a_version(build):
+    assert measured_facts(own(build), Sampling(), CPU)[0].uncached == UNCACHED[build]
 
 
 def test_an_imported_file_of_the_project_counts_and_so_do_its_plain_values(tmp_path, monkeypatch):

@@ -1,54 +1,43 @@
 """Parts: results of chunks on the disk, each whole or known to be damaged, until a table has it."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from extraction.features.feature_rows import facts
 from headrace.errors import ConfigError
 from headrace.extraction.features.chunks import ChunkSpec
 from headrace.extraction.features.outcome import Outcome
 from headrace.extraction.features.parts import Parts
 from headrace.extraction.features.result import ChunkResult, Lost, Samples
-from headrace.extraction.features.table_facts import TableFacts
 from headrace.extraction.features.table_row import VideoName
 from headrace.extraction.features.tabled import Tables, gather
 from headrace.extraction.ledger import Ledger
 from headrace.extraction.request import AskedVideo, Request
 
+FACTS = facts(shape=(2,))
 CHUNKS = [ChunkSpec(video=0, start=10 * k, stop=10 * k + 10, samples=3) for k in range(3)]
 REQUEST = Request(
     kind="features",
     asked={},
     videos=(AskedVideo(name="a", path="/a.mp4", size=1, mtime_ns=1),),
 )
-FACTS = TableFacts(
-    model="m",
-    layer=None,
-    weights="none",
-    shape=(2,),
-    dtype="float32",
-    clip_len=None,
-    stride=None,
-    sampling="every 5",
-    request="sha256:0",
-)
+LOST = [(Lost(index=chunk.start + 9, cause="damaged"),) for chunk in CHUNKS]
 
 
-def result(chunk):
+def result(number):
+    chunk = CHUNKS[number]
     index = np.array([chunk.start, chunk.start + 5])
-    return ChunkResult(
-        chunk=chunk,
-        size=(4, 6),
-        time_base=Fraction(1, 30),
-        samples=Samples(
-            index=index,
-            pts=index * 2,
-            is_concealed=np.array([False, True]),
-            features=np.ones((2, 2), np.float32),
-        ),
-        lost=(Lost(index=chunk.start + 9, cause="damaged"),),
+    samples = Samples(
+        index=index,
+        pts=index * 2,
+        is_concealed=np.array([False, True]),
+        features=np.ones((2, 2), np.float32),
     )
+    kind = {"size": (4, 6), "time_base": Fraction(1, 30)}
+    return ChunkResult(chunk=chunk, samples=samples, lost=LOST[number], **kind)
 
 
 @pytest.fixture
@@ -61,51 +50,57 @@ def ledger(tmp_path):
 @pytest.fixture
 def parts(ledger):
     parts = Parts(ledger)
-    for chunk in CHUNKS:
-        assert parts.write(result(chunk)).made.times.write_ms > 0
+    for number in range(len(CHUNKS)):
+        assert parts.write(result(number)).made.times.write_ms > 0
     return parts
 
 
-def outcome(chunk):
-    lost = (Lost(index=chunk.start + 9, cause="damaged"),)
-    return Outcome(came=2, lost=lost, concealed=(chunk.start + 5,))
-
-
+@pytest.fixture
 def gathered(ledger, parts):
-    tables = Tables(ledger.folder, FACTS)
-    gather(tables, parts, CHUNKS, lambda _: VideoName(name="a", path="/a.mp4", content=None))
-    return tables
+    """Gather the parts into tables; return them."""
+
+    def gathered():
+        tables = Tables(ledger.folder, FACTS)
+        gather(tables, parts, CHUNKS, lambda _: VideoName(name="a", path="/a.mp4", content=None))
+        return tables
+
+    return gathered
 
 
-def test_what_parts_tell_and_what_the_table_of_them_tells_is_the_same(ledger, parts):
-    expected = {chunk.name: outcome(chunk) for chunk in CHUNKS}
+def test_what_parts_tell_and_what_the_table_of_them_tells_is_the_same(gathered, parts):
+    expected = {
+        chunk.name: Outcome(came=2, lost=lost, concealed=(chunk.start + 5,))
+        for chunk, lost in zip(CHUNKS, LOST, strict=True)
+    }
     assert parts.outcomes(CHUNKS) == expected
-    assert gathered(ledger, parts).outcomes() == expected
+    assert gathered().outcomes() == expected
     assert parts.outcomes(CHUNKS) == {}
     assert not list(parts.path.iterdir())
 
 
-def test_a_part_that_is_damaged_is_named_removed_and_the_others_are_gathered(ledger, parts):
+def test_a_part_that_is_damaged_is_named_removed_and_the_others_are_gathered(
+    ledger, gathered, parts
+):
     path = parts.path / CHUNKS[1].name
     content = bytearray(path.read_bytes())
     content[-30] ^= 1
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=f"{path} was damaged .* run the same command again"):
-        gathered(ledger, parts)
+        gathered()
     assert list(Tables(ledger.folder, FACTS).outcomes()) == [CHUNKS[0].name, CHUNKS[2].name]
     assert parts.outcomes(CHUNKS) == {}
 
 
-def test_parts_that_a_table_holds_already_are_swept(ledger, parts):
-    tables = gathered(ledger, parts)
-    parts.write(result(CHUNKS[0]))  # as if the run had been killed before it was removed
+def test_parts_that_a_table_holds_already_are_swept(gathered, parts):
+    tables = gathered()
+    parts.write(result(0))  # as if the run had been killed before it was removed
     parts.forget_all(tables.outcomes())
     assert parts.outcomes(CHUNKS) == {}
 
 
-def test_a_table_of_something_else_is_no_table_of_this_folder(ledger, parts):
-    gathered(ledger, parts)
-    other = Tables(ledger.folder, TableFacts(**{**vars(FACTS), "request": "sha256:1"}))
+def test_a_table_of_something_else_is_no_table_of_this_folder(ledger, gathered):
+    gathered()
+    other = Tables(ledger.folder, replace(FACTS, request="sha256:1"))
     assert other.outcomes() == {}
     other.set_aside_damaged()
     assert "is of another extraction" in other.damaged[0]

@@ -1,11 +1,9 @@
 """Features of a real model by whole runs: the same by any workers and batches, and from a cache."""
 
-import numpy as np
 import pytest
 
 from extraction.features import feature_workers
-from extraction.features.running import TOLERANCE, listed, loaded, sampling
-from extraction.features.running import expected as by_a_plain_loop
+from extraction.features.running import equal, expected, listed, loaded, near, sampling
 from headrace.extraction.features.extraction import FeatureExtraction
 from headrace.extraction.features.feature_set import read_features
 from headrace.extraction.features.request import FeatureOptions
@@ -31,11 +29,11 @@ def extracted(clips, tmp_path, monkeypatch):
     """Return a function that runs an extraction of chunks of a GOP; name of each video -> array."""
     monkeypatch.setattr("headrace.extraction.features.chunks._CHUNK_PIXELS", 1.0)
 
-    def run(out, *, batch_size=16, workers=1, **given):
+    def run(name, *, batch_size=16, workers=1, **given):
         options = FeatureOptions(
             sources=tuple(map(str, clips)),
             model=MODEL,
-            out=tmp_path / out,
+            out=tmp_path / name,
             sampling=SAMPLES,
             effort=Effort(batch_size=batch_size),
             workers=workers,
@@ -43,28 +41,21 @@ def extracted(clips, tmp_path, monkeypatch):
         )
         came = FeatureExtraction.prepare(options, **given).run()
         assert (came.session.outcome, came.came) == ("complete", 18)
-        found = read_features(tmp_path / out)
+        found = read_features(options.out)
         return {name: video.features.numpy() for name, video in found.items()}, came.session.notes
 
     return run
 
 
 def test_features_are_those_of_a_plain_loop_by_any_workers_and_batches(clips, extracted, tmp_path):
-    model = loaded(MODEL, SAMPLES)
-    wanted = {path.stem: by_a_plain_loop(model, path, SAMPLES) for path in clips}
+    by_loop = expected(loaded(MODEL, SAMPLES), clips, SAMPLES)
+    wanted = {path.stem: by_loop[video] for video, path in enumerate(clips)}
     fresh, _ = extracted("one", batch_size=16, workers=1)
     near(fresh, wanted)
     found, notes = extracted("cached", function=feature_workers.nothing_is_left_to_do)
     assert any(note.startswith("9 of 9 chunks were found in the cache") for note in notes)
-    assert list(found) == list(fresh)
-    assert all(np.array_equal(found[name], fresh[name]) for name in fresh)
+    equal(found, fresh)
     (tmp_path / "results.sqlite").unlink()
     found, notes = extracted("two", batch_size=1, workers=2)
     assert any(note.startswith("0 of 9 chunks were found in the cache") for note in notes)
     near(found, wanted)
-
-
-def near(found, wanted):
-    assert list(found) == list(wanted)
-    for name, features in wanted.items():
-        np.testing.assert_allclose(found[name], features, **TOLERANCE)

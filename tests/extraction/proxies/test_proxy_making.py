@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from extraction.proxies.conftest import LENGTHS
+from extraction.conftest import LENGTHS
 from extraction.proxies.proxying import make, plain_frames, plain_packets
 from headrace.decode.packet_table import read_proxy_entry
 from headrace.decode.proxy_rows import read_rows
@@ -64,16 +64,15 @@ def test_the_packet_table_says_where_each_packet_is_and_the_index_is_the_origina
 
 def test_the_list_tells_what_the_originals_were_and_what_was_lost(proxies, clips):
     out, codec = proxies
-    row = next(read_rows(out))
-    source = Source(clips[0])
-    assert row.path == str(clips[0])
-    assert (row.name, row.proxy, row.stream) == ("clip0", "videos/clip0.mp4", None)
-    assert row.fingerprint == vars(source.fingerprint())
-    assert row.content == source.content_id()
-    assert row.bytes == (out / row.proxy).stat().st_size
-    assert (row.frames, row.height, row.width) == (48, 64, 86)
-    assert (row.original_height, row.original_width) == (96, 128)
-    assert (row.codec, row.lost) == (codec, ())
+    row, source = next(read_rows(out)), Source(clips[0])
+    expected = {
+        **{"path": str(clips[0]), "name": "clip0", "proxy": "videos/clip0.mp4", "stream": None},
+        **{"fingerprint": vars(source.fingerprint()), "content": source.content_id()},
+        **{"bytes": (out / row.proxy).stat().st_size, "codec": codec, "lost": ()},
+        **{"frames": 48, "height": 64, "width": 86},
+        **{"original_height": 96, "original_width": 128},
+    }
+    assert {name: getattr(row, name) for name in expected} == expected
     assert 30 < row.psnr["worst"] <= row.psnr["mean"] <= 100
     assert 0.9 < row.ssim["worst"] <= row.ssim["mean"] <= 1
 

@@ -1,0 +1,80 @@
+"""What happens to workers of the tests, and when; imported by children."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+
+def before(owner, *names, act, calls=0, where=lambda *given, **named: True, once=True):
+    """Have `act` called with what a function of `owner` is given, before it, after some calls."""
+    left = calls
+
+    def watched(done):
+        def call(*given, **named):
+            nonlocal left
+            left -= where(*given, **named)
+            if left == -1 or (left < 0 and not once):
+                left -= 1
+                act(*given)
+            return done(*given, **named)
+
+        return call
+
+    for name in names:
+        setattr(owner, name, watched(getattr(owner, name)))
+
+
+def crash(*given):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hang(*given):
+    signal.sigwait([signal.SIGUSR1])
+
+
+def fail(*given):
+    raise ZeroDivisionError("no such number")
+
+
+def fill_the_disk(path, *given):
+    path.touch()
+    raise OSError(28, "No space left on device")
+
+
+def interrupt_the_parent(*given):
+    os.kill(os.getppid(), signal.SIGINT)
+    hang()
+
+
+def kill_the_parent(*given):
+    os.kill(os.getppid(), signal.SIGKILL)
+
+
+def kill(*given):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_both(*given):
+    kill_the_parent()
+    kill()
+
+
+def killed(module, *asked, **environment):
+    """Run `main` of a module of the tests in a process of its own, which is killed."""
+    code = f"import json, sys, {module} as module; module.main(*json.loads(sys.argv[1]))"
+    path = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(asked)],
+        env=os.environ | {"PYTHONPATH": path} | environment,
+        check=False,
+    )
+    assert done.returncode == -9
+
+
+def modules_of(imports):
+    """The names of all packages that a new interpreter has loaded after these imports."""
+    code = f"import sys, {imports}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in done.stdout.split()}

@@ -1,0 +1,111 @@
+"""What proxies are made of: encoders, sizes, times for players, and likeness to the original."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import av
+import numpy as np
+import pytest
+
+from headrace.errors import BackendError, ConfigError
+from headrace.extraction.proxies.codecs import check_encoder
+from headrace.extraction.proxies.likeness import Likeness
+from headrace.extraction.proxies.size import ExactSize, ShorterSide, proxy_size
+from headrace.extraction.proxies.times import PlayTimes
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.stream_index import StreamIndex
+
+
+def test_an_encoder_that_is_missing_is_said_with_those_that_are_there(monkeypatch):
+    monkeypatch.setattr(av, "codecs_available", {"libx264", "mjpeg", "png"})
+    check_encoder("h264")
+    with pytest.raises(BackendError, match=r"no encoder for hevc \(libx265\); .* h264, mjpeg;"):
+        check_encoder("hevc")
+
+
+SIZES = [
+    ("256", (720, 1280), (256, 456)),
+    ("256", (1280, 720), (456, 256)),
+    ("256", (480, 640), (256, 342)),
+    ("256", (200, 300), (200, 300)),
+    ("256", (75, 53), (74, 52)),
+    ("480", (480, 853), (480, 852)),
+    ("256", (1, 9), (2, 8)),
+    ("256x256", (720, 1280), (256, 256)),
+    (" 64×48 ", (10, 10), (64, 48)),
+]
+
+
+@pytest.mark.parametrize(("text", "upright", "size"), SIZES)
+def test_sides_are_even_and_the_shorter_one_is_the_asked(text, upright, size):
+    assert proxy_size(text).of(upright) == size
+
+
+@pytest.mark.parametrize("size", [ShorterSide(256), ExactSize(256, 456)])
+def test_a_size_reads_as_it_is_written(size):
+    assert proxy_size(str(size)) == size
+
+
+@pytest.mark.parametrize("text", ["", "x", "256x", "-2", "255", "0", "8194", "256x255", "1e2"])
+def test_what_is_no_size_is_said(text):
+    with pytest.raises(ConfigError, match="prox"):
+        proxy_size(text)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    return StreamIndex.scan(write_clip(tmp_path_factory.mktemp("t") / "a", SynthClip(num_frames=4)))
+
+
+BILLION = 10**9
+TIMES = [
+    ((5, 7, 10, 11), "1/1000", 1000, (5, 7, 10, 11)),
+    ((0, 1, 2, 3), "1001/30000", 30000, (0, 1001, 2002, 3003)),
+    ((-9, -5, 0, 1), "1/90000", 90000, (0, 4, 9, 10)),
+    ((0, 0, 0, 5), "1/25", 25, (0, 1, 2, 7)),
+    ((0, 1 << 40, 1 << 41, 1 << 41), "1/10", 10, (0, (1 << 31) - 1, (1 << 32) - 2, 2**32 - 1)),
+    ([k * BILLION for k in range(4)], "1/10000000000", 10**6, tuple(k * 10**5 for k in range(4))),
+]
+
+
+@pytest.mark.parametrize(("pts", "time_base", "ticks", "expected"), TIMES)
+def test_times_ascend_from_0_and_are_the_originals_where_mp4_can_hold_them(
+    index, pts, time_base, ticks, expected
+):
+    pts, info = np.array(pts, np.int64), replace(index.info, time_base=Fraction(time_base))
+    timed = replace(index, pts=pts, duration=np.append(np.diff(pts), 1), info=info)
+    times = PlayTimes.of(timed)
+    assert (times.ticks_per_second, tuple(times.pts.tolist())) == (ticks, expected)
+    assert times.duration.min() >= 1
+
+
+SIZE = (32, 48)
+
+
+def likeness_of(*pairs):
+    """The likeness of pictures to others, each given by its brightness."""
+    likeness = Likeness(SIZE, "yuv420p")
+    for pair in pairs:
+        planes = np.full((2, SIZE[0] * 3 // 2, SIZE[1]), 128, np.uint8)
+        for plane, luma in zip(planes, pair, strict=True):
+            plane[: SIZE[0]] = luma
+        likeness.compare(*(av.VideoFrame.from_ndarray(each, format="yuv420p") for each in planes))
+    likeness.finish()
+    return likeness
+
+
+def test_psnr_is_that_of_the_mean_error_and_the_worst_that_of_a_frame():
+    errors = np.array([0, 4, 16])
+    assert likeness_of((100, 100), (100, 102), (100, 104)).psnr == {
+        "mean": pytest.approx(10 * np.log10(255**2 / errors.mean()), abs=1e-3),
+        "worst": pytest.approx(10 * np.log10(255**2 / errors.max()), abs=1e-3),
+    }
+
+
+def test_equal_pictures_have_100_decibel_and_1_and_ssim_falls_where_structure_is_lost():
+    equal = likeness_of((100, 100))
+    assert (equal.psnr, equal.ssim) == ({"mean": 100, "worst": 100}, {"mean": 1, "worst": 1})
+    steps = np.tile(np.arange(SIZE[1], dtype=np.uint8) % 8 * 30, (SIZE[0], 1))
+    ssim = likeness_of((steps, steps), (steps, 105)).ssim
+    assert ssim["worst"] < 0.1
+    assert ssim["mean"] == pytest.approx((1 + ssim["worst"]) / 2, abs=1e-4)
