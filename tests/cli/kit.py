@@ -31,7 +31,7 @@ def recorded(folder: Path, name: str = "session.json") -> dict[str, Any]:
 def python(code: str, *words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a program, and return its exit code and what it printed."""
     command = [sys.executable, "-c", code, *map(str, words)]
-    options = {"timeout": 120, "capture_output": True, **options}
+    options = {"timeout": 300, "capture_output": True, **options}
     return subprocess.run(command, text=True, check=False, **options)
 
 

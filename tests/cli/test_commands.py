@@ -280,8 +280,8 @@ def test_what_ends_the_writing_of_the_record_is_said(
 
     monkeypatch.setattr("headrace.report.folder.render_html", ended)
     code, out, err = call("run", good, *FAST, "--pace", pace, "--out", tmp_path / "out")
-    assert (code, err.count("\n")) == (expected, 1)
-    assert err.startswith(f"headrace: {words.format(tmp_path)}")
+    assert code == expected
+    assert err.splitlines()[-1].startswith(f"headrace: {words.format(tmp_path)}")
     assert (tmp_path / "out" / "session.json").exists()
     assert expected == 130 or "good.mp4 · squeezenet1_1 on cpu · complete" in out
 
@@ -406,5 +406,5 @@ def test_a_model_is_run_on_pictures_in_order(call, pictures, tmp_path, how):
     session = json.loads(said)
     configuration = session["provenance"]["configuration"]
     assert (code, sum(session["steps"]["frames"]), configuration["rate"]) == (0, 12, "12.5")
-    lines = [json.loads(line) for line in (tmp_path / "predictions.jsonl").open()]
+    lines = map(json.loads, (tmp_path / "predictions.jsonl").read_text().splitlines())
     assert [line["pts_seconds"] for line in lines] == pytest.approx([k * 0.08 for k in range(12)])

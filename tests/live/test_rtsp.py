@@ -18,6 +18,7 @@ from live.reading import QUICK, Read
 from media import read_frames, real_clip, rgb
 from runtime.in_time import Call, happens, in_time
 
+pytestmark = pytest.mark.slow
 REFUSED = "it refused the user name or password"
 
 
@@ -53,7 +54,6 @@ def test_a_stall_is_noticed_and_what_follows_it_too(rtsp):
     read.check_conserved()
 
 
-@pytest.mark.slow
 def test_what_is_told_of_a_stall_is_told_once_also_when_the_connection_ends_later(rtsp):
     read = Read(rtsp.url(), replace(QUICK, backlog_seconds=0, reconnect=BackOff(attempts=0)))
     read.on = {"joined": rtsp.stop, "stalled": rtsp.go_on, "dropped": rtsp.kill}
@@ -65,7 +65,6 @@ def test_what_is_told_of_a_stall_is_told_once_also_when_the_connection_ends_late
     read.check_conserved()
 
 
-@pytest.mark.slow
 def test_a_server_that_is_killed_and_restarted_with_another_size_is_joined_again(rtsp, wider_clip):
     read = Read(rtsp.url())
 
@@ -141,7 +140,6 @@ def test_a_source_that_is_not_there_is_fatal_unless_it_is_waited_for(rtsp, clip)
     assert read.frames[0].run == 0
 
 
-@pytest.mark.slow
 def test_a_slow_consumer_gets_the_newest_frames_and_the_others_are_counted(rtsp):
     read = Read(rtsp.url(), replace(QUICK, keep=1))
     frames = iter(read)
@@ -177,7 +175,6 @@ def test_waking_ends_a_wait_for_a_server_that_is_silent(rtsp):
         call.result()
 
 
-@pytest.mark.slow
 def test_the_senders_clock_gives_the_moment_of_capture(rtsp):
     """GStreamer sends its first report within some seconds; none before it is made up."""
     read = Read(rtsp.url())

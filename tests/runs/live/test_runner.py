@@ -127,7 +127,8 @@ def test_rows_say_when_its_frame_came_and_by_which_connection(runner, tmp_path, 
         for segment, time in zip((0, 0, 1), times, strict=True)
     ]
     [metrics] = tmp_path.glob("M_*_metrics.csv")
-    steps = [row | {"segment": int(row["segment"])} for row in csv.DictReader(metrics.open())]
+    lines = csv.DictReader(metrics.read_text().splitlines())
+    steps = [row | {"segment": int(row["segment"])} for row in lines]
     for rows in (predictions(tmp_path, kind), steps):
         assert [{name: as_text(row[name]) for name in expected[0]} for row in rows] == expected
     assert Session.load(tmp_path / "session.json") == session
