@@ -1,12 +1,103 @@
-"""`headrace extract frames` as a user meets it."""
+"""`headrace extract frames`, `extract features` and `proxy`, as a user meets them."""
 
 import json
+import re
+from dataclasses import dataclass
 
+import numpy as np
+import pyarrow.parquet
 import pytest
+import typer
 
+from cli.kit import recorded, write_pictures
+from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
+from extraction.features import feature_workers
+from headrace.cli.extract_end import Words, conclude
+from headrace.cli.stopping import Ending
+from headrace.extraction.proxies.proxy_making import ProxyMaking
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.manifest import find_videos
+
+MODEL = """
+import torch
+
+class Mean(torch.nn.Module):
+    size = (32, 48)
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(2.0))
+    def forward(self, frames):
+        return frames.float().mean((-2, -1)) * self.scale
+
+def build():
+    return Mean()
+"""
+
+
+@dataclass(frozen=True)
+class Door:
+    """A command that writes something for each video."""
+
+    words: tuple
+    plain: tuple
+    """What it takes to ask for something."""
+    done: str
+    """What is there already the second time."""
+    ends: tuple[str, ...]
+    """How the last lines begin."""
+    dry: tuple[str, str, str]
+    """What a dry run says: how it begins, of the size, of the time."""
+    other: tuple
+    changed: str
+    """How a request of another kind is refused."""
+    whole: tuple
+    """What it takes to ask for every frame."""
+    lost: str
+    """How the line ends that says how many are missing."""
+
+
+FRAMES = Door(
+    ("extract", "frames"),
+    ("--fps", 2, "--prefix", "shot_", "--format", "jpg"),
+    "2 pictures",
+    ("Pictures: 2 in {0}", "Table: {0}/frames.parquet", "Report: {0}/report.html"),
+    ("2 pictures of 1 video would go to {0}", "Size: about ", " on 1 worker, by what the samples"),
+    ("--every", 6, "--prefix", "shot_", "--format", "jpg"),
+    "frames was fps 2, now every 6; give another",
+    ("--every", 1),
+    "1 video could not be opened:",
+)
+FEATURES = Door(
+    ("extract", "features"),
+    ("--every", 6, "--model", "own_mean:build"),
+    "4 features",
+    ("Features: 4 in {0}", "Table: {0}/features-00000.parquet", "Report: {0}/report.html"),
+    ("4 features of 1 video, 3 float32 each", "", " on 1 worker, "),
+    ("--every", 12, "--model", "own_mean:build"),
+    "frames was every 6, now every 12",
+    ("--every", 1, "--model", "own_mean:build"),
+    "1 video gave no feature:",
+)
+PROXIES = Door(
+    ("proxy",),
+    ("--size", 64, "--no-gain"),
+    "24 frames",
+    ("Frames: 24 in {0}", "Size: 0.0", "PSNR: ", "SSIM: 0.9", "Report: {0}/report.html"),
+    (
+        "proxies of 24 frames of 1 video would go to {0}",
+        "Size: about ",
+        " on 1 worker, by what these took",
+    ),
+    ("--size", 32, "--no-gain"),
+    "size was 64, now 32",
+    ("--size", 64),
+    "2 videos without a proxy:",
+)
+DOORS = pytest.mark.parametrize(
+    "door", [FRAMES, FEATURES, PROXIES], ids=["frames", "features", "proxy"]
+)
 
 
 @pytest.fixture
@@ -15,116 +106,298 @@ def clip(tmp_path):
 
 
 @pytest.fixture
-def extract(call, tmp_path):
-    def run(*arguments):
-        return call("extract", "frames", *arguments, "-o", tmp_path / "out", "--workers", 1)
+def extract(call, tmp_path, monkeypatch):
+    """Return a function: door, arguments -> (exit code, stdout, stderr), into a folder `out`."""
+    (tmp_path / "own_mean.py").write_text(MODEL)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def run(door, *arguments, out="out"):
+        return call(*door.words, *arguments, "-o", tmp_path / out, "--workers", 1)
 
     return run
 
 
+def names(folder):
+    return {path.name for path in folder.iterdir() if path.suffix != ".csv"}
+
+
+def rows(out):
+    return pyarrow.parquet.read_table(out / "features-00000.parquet").to_pylist()
+
+
+@DOORS
 def test_it_says_where_things_are_and_a_second_time_that_there_is_nothing_to_do(
-    extract, clip, tmp_path
+    extract, clip, tmp_path, door
 ):
     out = tmp_path / "out"
-    code, said, err = extract(clip, "--fps", 2, "--prefix", "shot_", "--format", "jpg")
+    code, said, err = extract(door, clip, *door.plain)
     assert (code, err) == (0, "")
-    assert "clip.mp4 · complete" in said
-    assert said.endswith(
-        f"Pictures: 2 in {out}\nTable: {out}/frames.parquet\nReport: {out}/report.html\n"
-    )
-    names = {path.name for path in out.iterdir() if path.suffix != ".csv"}
-    assert names == {
-        ".extraction",
-        "frames.parquet",
-        "report.html",
-        "session.json",
-        "shot_clip_000000_0.000s.jpg",
-        "shot_clip_000015_0.500s.jpg",
-    }
-    again = extract(clip, "--fps", 2, "--prefix", "shot_", "--format", "jpg")
-    assert again == (0, f"Nothing to do: 2 pictures are in {out} already\n", "")
+    assert re.search("^.*clip.mp4 · (.* · )?complete", said, re.MULTILINE)
+    assert door is not FEATURES or "packets" not in said, "nobody counted them"
+    last = said.splitlines()[-len(door.ends) :]
+    for line, begins in zip(last, door.ends, strict=True):
+        assert line.startswith(begins.format(out))
+    nothing = f"Nothing to do: {door.done} are in {out} already\n"
+    assert extract(door, clip, *door.plain) == (0, nothing, "")
+    code, _, err = extract(door, clip, *door.other)
+    assert (code, f"holds another extraction: {door.changed}" in err) == (2, True), err
 
 
-def test_json_is_the_session(extract, clip):
-    code, said, _ = extract(clip, "--keyframes", "--json")
+@DOORS
+def test_json_is_the_session(extract, clip, door):
+    code, said, _ = extract(door, clip, *door.plain, "--json")
     session = json.loads(said)
     assert (code, session["kind"], session["outcome"]) == (0, "extract", "complete")
-    assert session["provenance"]["configuration"]["frames"] == "keyframes"
 
 
-def test_a_dry_run_tells_how_many_how_large_and_how_long(extract, clip, tmp_path):
-    code, said, _ = extract(clip, "--every", 6, "--dry-run")
-    first, size, time = said.splitlines()
-    assert (code, first) == (0, f"Dry run: 4 pictures of 1 video would go to {tmp_path / 'out'}")
-    assert size.startswith("Size: about ")
-    assert time.endswith(" on 1 worker, by what the samples took")
-    code, said, _ = extract(clip, "--every", 6, "--dry-run", "--json")
-    assert json.loads(said)["frames"] == 4
+@DOORS
+def test_a_dry_run_tells_how_many_how_large_and_how_long(extract, clip, tmp_path, door):
+    code, said, _ = extract(door, clip, *door.plain, "--dry-run")
+    begins, size, time = (part.format(tmp_path / "out") for part in door.dry)
+    assert (code, said.partition(begins)[0]) == (0, "Dry run: ")
+    assert all(part in said for part in (size, time)), said
+    facts = json.loads(extract(door, clip, *door.plain, "--dry-run", "--json")[1])
+    assert facts.get("frames", facts.get("samples")) == int(door.done.split()[0])
     assert not (tmp_path / "out").exists()
 
 
-def test_what_did_not_come_is_named_and_the_exit_code_tells(extract, clip, tmp_path):
+@DOORS
+def test_what_did_not_come_is_named_and_the_exit_code_tells(extract, clip, tmp_path, door):
     bad = damage.damage_packets(clip, tmp_path / "bad.mp4", ordinals=[13])
-    code, _, err = extract(tmp_path / "gone.mp4", bad, clip, "--every", 1)
-    assert code == 3
-    first, gone, *others = err.splitlines()
-    assert "of 48 did not come, and 1 video could not be opened:" in first
-    assert f"the whole video: cannot open {tmp_path / 'gone.mp4'}: no such file" in gone
-    assert "bad.mp4 cannot be decoded" in others[0]
+    gone = tmp_path / "gone.mp4"
+    code, _, err = extract(door, gone, bad, clip, *door.whole)
+    first, *named = err.splitlines()
+    assert (code, first.partition(" of 48 did not come, and ")[2]) == (3, door.lost)
+    assert any(f"cannot open {gone}: no such file" in line for line in named)
+    assert any("bad.mp4 cannot be decoded" in line for line in named)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((), "say which frames by one of --fps, --every, --keyframes, --at (--every 1: all)"),
-        (("--fps", 1, "--every", 2), "got 2 of them"),
-        (("--fps", "x"), "--fps takes a number, as 0.5 or 1/3, got 'x'"),
-        (("--fps", "1/0"), "--fps takes a number"),
-        (("--fps", 0), "a rate must be > 0"),
-        (("--at", "1,,2"), "--at takes numbers with commas between them, got ''"),
-        (("--at", "0.5,9"), "shows nothing at 9 s: it runs from 0.000 s to 0.800 s"),
-        (("--every", 2, "--quality", 90), "png loses nothing"),
-        (("--every", 2, "--size", "100"), "--size is a height and a width"),
-        (("--every", 2, "--size", "0x9"), "size is (height, width)"),
-        (("--every", 2, "--prefix", "a/b"), "a prefix is the beginning of a file name"),
-        (
-            ("--every", 2, "rtsp://camera/1"),
-            "frames are extracted from files: rtsp://camera is an address",
-        ),
-    ],
-)
-def test_what_is_not_possible_is_said_in_one_line(extract, clip, tmp_path, arguments, words):
-    code, said, err = extract(clip, *arguments)
-    assert (code, said, err.count("\n")) == (2, "", 1)
-    assert words in err
-    assert not (tmp_path / "out").exists()
+def test_names_of_what_is_written(extract, clip, tmp_path):
+    assert extract(FRAMES, clip, *FRAMES.plain)[0] == 0
+    shots = {f"shot_clip_{k:06d}_{k / 30:.3f}s.jpg" for k in (0, 15)}
+    kept = {".extraction", "report.html", "session.json"}
+    assert names(tmp_path / "out") == {*kept, *shots, "frames.parquet"}
+    assert extract(PROXIES, clip, *PROXIES.plain, out="proxies")[0] == 0
+    out = tmp_path / "proxies"
+    assert names(out) == {*kept, "proxies.json", "proxies.jsonl", "videos"}
+    assert names(out / "videos") == {"clip.mp4", "clip.npz"}
+    record = recorded(out, "proxies.json")
+    assert (record["totals"]["frames"], record["gain"]) == (24, None)
+
+
+def test_options_are_recorded(extract, clip):
+    for door, flags, expected in (
+        (FRAMES, ("--keyframes",), {"frames": "keyframes"}),
+        (PROXIES, ("--size", 64, "--gop", 4, "--no-gain"), {"gop": 4}),
+    ):
+        session = json.loads(extract(door, clip, *flags, "--json", out=door.words[0])[1])
+        configuration = session["provenance"]["configuration"]
+        assert {name: configuration[name] for name in expected} == expected
+
+
+def test_a_folder_with_something_else_is_refused(extract, clip, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").touch()
+    assert "holds something else (" in extract(FRAMES, clip, "--every", 6)[2]
+
+
+def test_features_are_found_in_the_cache(extract, clip, tmp_path):
+    asked = (FEATURES, clip, *FEATURES.plain)
+    assert extract(*asked)[0] == 0
+    code, said, err = extract(*asked, out="again")
+    assert (code, err) == (0, "")
+    assert "\n1 of 1 chunks were found in the cache " in said
+    [fresh], [found] = rows(tmp_path / "out"), rows(tmp_path / "again")
+    assert (found["index"], found["features"]) == ([0, 6, 12, 18], fresh["features"])
+    assert (fresh["cache_hit"], found["cache_hit"]) == (False, True)
+    said = extract(*asked, "--dry-run", out="third")[1]
+    assert "Chunks: 1; 0 are done, 1 are in the cache" in said
+    assert said.endswith("Time: not estimated, nothing is left to compute\n")
+    assert not (tmp_path / "third").exists()
+
+
+def test_a_video_too_short_for_a_clip_is_named(extract, tmp_path):
+    short = write_clip(tmp_path / "short", SynthClip(num_frames=5, size=(64, 96)))
+    asked = ("--clip-len", 8, "--hop", 8, *FEATURES.plain[2:], "--json")
+    code, said, err = extract(FEATURES, tmp_path / "gone.mp4", short, *asked)
+    assert (code, json.loads(said)["kind"]) == (3, "extract"), err
+    assert "2 videos gave no feature:" in err
+    assert "has 5 frames, and a clip of 8" in err
+
+
+@needs_torchcodec
+def test_features_by_another_decoder_are_like_those_by_pyav_and_never_mixed_with_them(
+    extract, clip, tmp_path
+):
+    """Neither in a folder nor in the cache."""
+    asked = (FEATURES, clip, *FEATURES.plain)
+    other = (*asked, "--decode", "torchcodec")
+    assert extract(*asked)[0] == 0
+    code, _, err = extract(*other)
+    assert (code, "decoded_by was not set, now torchcodec" in err) == (2, True)
+    assert extract(*other, out="other")[::2] == (0, "")
+    assert apart(tmp_path) < 2 * 2, "grey levels, and the model doubles them"
+    assert not any(row["cache_hit"] for row in rows(tmp_path / "other"))
+    assert extract(*other, out="again")[0] == 0
+    assert all(row["cache_hit"] for row in rows(tmp_path / "again"))
+    configuration = recorded(tmp_path / "other")["provenance"]["configuration"]
+    assert configuration["decode"] == "torchcodec:cpu"
+
+
+def apart(folder):
+    """Return by how much the features in `other` are from those in `out`."""
+    ours, theirs = (
+        np.concatenate([row["features"] for row in rows(folder / out)]) for out in ("out", "other")
+    )
+    return np.abs(ours - theirs).max()
 
 
 @needs_no_gpu
-def test_what_decodes_may_be_said_and_is_recorded(extract, clip):
-    code, said, err = extract(clip, "--keyframes", "--decode", "auto", "--json")
-    assert (code, err) == (0, "")
-    session = json.loads(said)
+@pytest.mark.parametrize("door", [FRAMES, FEATURES], ids=["frames", "features"])
+def test_by_auto_things_are_those_of_the_cpu_and_the_record_says_what_decoded(
+    extract, clip, tmp_path, door
+):
+    """They go into one folder; the cache keeps them apart, as it does those of a GPU."""
+    assert extract(door, clip, *door.plain)[0] == 0
+    assert extract(door, clip, *door.plain, "--decode", "auto")[0] == 0
+    assert extract(door, clip, *door.plain, "--decode", "auto", out="other")[::2] == (0, "")
+    session = recorded(tmp_path / "other")
     assert session["provenance"]["configuration"]["decode"] == "pyav:auto"
     assert any(note.startswith("decoded by the CPU alone, as ") for note in session["notes"])
+    if door is FEATURES:
+        assert apart(tmp_path) == 0
+        assert "decoded by cpu: 4 frames" in session["notes"]
 
 
-@needs_no_gpu
-@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
-def test_a_decoder_that_is_not_here_is_refused_before_anything_is_written(
-    extract, clip, tmp_path, dry
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    return write_pictures(tmp_path_factory.mktemp("pictures") / "frames", 12)
+
+
+def test_frames_of_pictures_in_order_are_extracted(extract, pictures, tmp_path):
+    """Their numbers and times are those of the sequence; another rate is another request."""
+    asked = (FRAMES, pictures, "--every", 4, "--size", "32x48", "--rate")
+    code, said, _ = extract(*asked, 10, "--dry-run")
+    assert (code, "3 pictures of 1 video" in said) == (0, True)
+    assert extract(*asked, 10)[0] == 0
+    shots = [f"frames_{k:06d}_{k / 10:.3f}s.png" for k in (0, 4, 8)]
+    assert sorted(path.name for path in (tmp_path / "out").glob("*.png")) == shots
+    code, said, _ = extract(*asked, "10.0")
+    assert (code, said.startswith("Nothing to do")) == (0, True)
+    code, _, err = extract(*asked, 20)
+    assert (code, f"rate of {pictures} was 10, now 20" in err) == (2, True)
+    table = pyarrow.parquet.read_table(tmp_path / "out" / "frames.parquet").to_pylist()
+    assert [row["pts_seconds"] for row in table] == [0.0, 0.4, 0.8]
+    pattern = (FRAMES, pictures / "%05d.jpg", *asked[2:], 4)
+    assert extract(*pattern, out="pattern")[0] == 0
+    assert (tmp_path / "pattern" / "frames_000004_1.000s.png").exists(), "named after the folder"
+
+
+def test_features_of_pictures_in_order_are_kept(extract, pictures, tmp_path):
+    assert extract(FEATURES, pictures, "--every", 5, *FEATURES.plain[2:], "--rate", "5/2")[0] == 0
+    [row] = rows(tmp_path / "out")
+    assert row["index"] == [0, 5, 10]
+
+
+def test_proxies_say_what_is_won_where_there_are_enough_frames_for_a_batch(extract, tmp_path):
+    clip = write_clip(tmp_path / "long", SynthClip(num_frames=150, gop=150))
+    code, said, _ = extract(PROXIES, clip, "--size", 64)
+    assert code == 0
+    assert "Predicted frames/s, batches of 128 in 1GiB: originals, proxies\n  naive " in said
+    gains = recorded(tmp_path / "out", "proxies.json")["gain"]["gains"]
+    assert [gain["strategy"] for gain in gains] == [
+        *("naive", "look-ahead", "look-ahead, shuffled", "bursts")
+    ]
+    assert all(gain["before"] > 0 < gain["after"] for gain in gains)
+
+
+def test_what_a_run_did_not_tell_as_it_was_killed_the_next_one_tells(extract, clip, tmp_path):
+    asked = (PROXIES, clip, *PROXIES.plain)
+    assert extract(*asked)[0] == 0
+    ends = [tmp_path / "out" / f for f in ("report.html", "session.json", "proxies.json")]
+    for path in ends:
+        path.unlink()
+    code, said, err = extract(*asked)
+    assert (code, err) == (0, "")
+    assert "24 frames were there already, from earlier runs" in said
+    assert "PSNR: " in said
+    assert all(path.exists() for path in ends)
+    assert extract(*asked)[1].startswith("Nothing to do")
+
+
+@pytest.mark.parametrize("below", ["proxies", "deep/proxies"])
+def test_a_folder_of_videos_may_hold_its_proxies_and_has_no_more_videos(call, tmp_path, below):
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    clip = write_clip(folder / "clip", SynthClip(num_frames=24))
+    out = folder / below
+    asked = ("proxy", folder, "-o", out, *PROXIES.plain, "--workers", 1)
+    assert call(*asked)[0] == 0
+    assert call(*asked) == (0, f"Nothing to do: 24 frames are in {out} already\n", "")
+    assert find_videos([folder]) == [clip]
+
+
+def test_a_second_ctrl_c_leaves_what_is_done_and_says_so(extract, clip, monkeypatch):
+    def interrupted(making, *_):
+        (making.options.out / ".extraction").mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ProxyMaking, "run", interrupted)
+    code, said, err = extract(PROXIES, clip, *PROXIES.plain)
+    assert (code, said) == (130, "")
+    assert "proxies that are done stay; run the same command again to go on" in err
+
+
+def test_proxies_too_small_for_a_window_have_no_ssim_and_json_that_all_can_read(
+    extract, clip, tmp_path
 ):
-    code, _, err = extract(clip, "--keyframes", "--decode", "cuda", *dry)
-    assert (code, len(err.splitlines())) == (1, 1)
-    assert "decoding on GPU 0 was asked for" in err
-    assert "leave --decode out" in err
-    assert not (tmp_path / "out").exists()
+    code, said, _ = extract(PROXIES, clip, "--size", 4, "--no-gain")
+    assert (code, "PSNR: " in said, "SSIM" in said) == (0, True, False)
+
+    def refuse(name):
+        raise ValueError(name)
+
+    for name in ("proxies.json", "proxies.jsonl"):
+        json.loads((tmp_path / "out" / name).read_text(), parse_constant=refuse)
 
 
-def test_a_folder_takes_one_request(extract, clip, tmp_path):
-    assert extract(clip, "--every", 12)[0] == 0
-    code, _, err = extract(clip, "--every", 6)
-    assert code == 2
-    assert "holds another extraction: frames was every 12, now every 6; give another" in err
-    (tmp_path / "out" / ".extraction" / "request.json").unlink()
-    assert "holds something else (" in extract(clip, "--every", 12)[2]
+@pytest.fixture
+def concluded(tmp_path, monkeypatch, capsys):
+    """Return a function: work -> the exit code at its end, the lines on stderr."""
+    monkeypatch.setattr("headrace.extraction.features.chunks._CHUNK_PIXELS", 1.0)
+    short = SynthClip(num_frames=30, gop=10, size=(64, 96))
+    clips = [write_clip(tmp_path / f"clip{number}", short) for number in range(2)]
+
+    def run(function, before_end=lambda: None):
+        out = tmp_path / "out"
+        (out / ".extraction").mkdir(parents=True)
+        done = feature_workers.planned(clips, out, tmp_path / "store", function).run()
+        before_end()
+        words = Words(noun="feature", sample="frame", none="gave no feature")
+        with pytest.raises(typer.Exit) as end:
+            conclude(done, out, words, Ending(), as_json=True)
+        return end.value.exit_code, capsys.readouterr().err.splitlines()
+
+    return run
+
+
+def test_what_is_lost_is_told_with_its_video_where_the_cause_does_not_name_it(concluded):
+    code, lines = concluded(feature_workers.crashes)
+    assert (code, lines[:3]) == (
+        3,
+        [
+            "headrace: 4 frames of 12 did not come:",
+            "  frame 25 of clip0.mp4: damaged",
+            "  frames 10, 15 of clip1.mp4: working on it crashed: the process ended by signal 11",
+        ],
+    )
+
+
+def test_where_the_report_cannot_be_written_it_is_said_what_is_done_all_the_same(
+    concluded, tmp_path
+):
+    report = tmp_path / "out" / "report.html"
+    code, (written, failure) = concluded(feature_workers.runs_out_of_room, report.mkdir)
+    assert (code, "report.html" in written, "no space left on device" in failure) == (1, True, True)
+    kept = f"features are done in {tmp_path}/out; run the same command again to go on"
+    assert failure.endswith(kept)

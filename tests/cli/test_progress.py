@@ -37,59 +37,52 @@ def written():
     return Written()
 
 
-def test_work_that_takes_less_than_ten_seconds_writes_nothing(written):
-    for done in range(10):
-        written.after(0.99, "decoding", done, 10)
-    assert written.lines == []
-
-
-def test_a_line_comes_at_most_every_ten_seconds_with_an_estimate(written):
-    for done in range(1, 41):
-        written.after(1, f"decoding {done} of 40", done, 40)
-    assert written.lines == [
-        "decoding 10 of 40, 10.0 s, about 30.0 s left",
-        "decoding 20 of 40, 20.0 s, about 20.0 s left",
-        "decoding 30 of 40, 30.0 s, about 10.0 s left",
-        "decoding 40 of 40, 40.0 s",
-    ]
-
-
-def test_a_long_turn_is_written_of_while_nothing_new_is_done(written):
-    written.after(0, "2 workers", 0, 4)
-    written.after(10)
-    written.after(20, "4 workers", 1, 4)
-    written.after(9)
-    written.after(1)
-    assert written.lines == [
-        "2 workers, 10.0 s",
-        "4 workers, 30.0 s, about 90.0 s left",
-        "4 workers, 40.0 s, about 80.0 s left",
-    ]
-
-
-def test_an_estimate_that_was_too_short_does_not_go_below_a_second(written):
-    written.after(0, "decoding", 0, 2)
-    written.after(1, "decoding", 1, 2)
-    written.after(60)
-    assert written.lines == ["decoding, 61.0 s, about 1.0 s left"]
-
-
-def test_another_phase_is_estimated_by_itself(written):
-    written.after(100, "indexing", 50, 50)
-    written.after(10, "planning", 0, 0)
-    written.after(0, "timing", 0, 10)
-    written.after(10, "timing", 5, 10)
-    assert written.lines == [
-        "indexing, 100.0 s",
-        "planning, 110.0 s",
-        "timing, 2 min 00 s, about 10.0 s left",
-    ]
-
-
-def test_what_was_done_before_does_not_make_the_estimate_short(written):
-    written.after(0, "extracting", 90, 100)
-    written.after(10, "extracting", 91, 100)
-    assert written.lines == ["extracting, 10.0 s, about 90.0 s left"]
+@pytest.mark.parametrize(
+    ("steps", "lines"),
+    [
+        ([(0.99, "decoding", done, 10) for done in range(10)], []),
+        (
+            [(1, f"decoding {done} of 40", done, 40) for done in range(1, 41)],
+            [
+                "decoding 10 of 40, 10.0 s, about 30.0 s left",
+                "decoding 20 of 40, 20.0 s, about 20.0 s left",
+                "decoding 30 of 40, 30.0 s, about 10.0 s left",
+                "decoding 40 of 40, 40.0 s",
+            ],
+        ),
+        (
+            [(0, "2 workers", 0, 4), (10,), (20, "4 workers", 1, 4), (9,), (1,)],
+            [
+                "2 workers, 10.0 s",
+                "4 workers, 30.0 s, about 90.0 s left",
+                "4 workers, 40.0 s, about 80.0 s left",
+            ],
+        ),
+        (
+            [(0, "decoding", 0, 2), (1, "decoding", 1, 2), (60,)],
+            ["decoding, 61.0 s, about 1.0 s left"],
+        ),
+        (
+            [
+                *((100, "indexing", 50, 50), (10, "planning", 0, 0)),
+                *((0, "timing", 0, 10), (10, "timing", 5, 10)),
+            ],
+            ["indexing, 100.0 s", "planning, 110.0 s", "timing, 2 min 00 s, about 10.0 s left"],
+        ),
+        (
+            [(0, "extracting", 90, 100), (10, "extracting", 91, 100)],
+            ["extracting, 10.0 s, about 90.0 s left"],
+        ),
+    ],
+    ids=[
+        *("less than ten seconds", "a line every ten seconds", "a long turn with nothing new"),
+        *("an estimate that was too short", "another phase", "what was done before"),
+    ],
+)
+def test_a_line_comes_at_most_every_ten_seconds_with_an_estimate(written, steps, lines):
+    for step in steps:
+        written.after(*step)
+    assert written.lines == lines
 
 
 def test_the_columns_of_a_bar_are_written_without_the_bar(written):
@@ -124,12 +117,3 @@ def test_quiet_and_json_write_nothing_and_start_no_thread(capsys):
     with progress_line(is_quiet=False) as bar:
         assert isinstance(bar, PlainProgress)
     assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_quiet_works_anywhere_on_the_command_line(call, place):
-    arguments = ["models", "resnet18"]
-    plain = call(*arguments)
-    arguments.insert(place, "--quiet")
-    assert call(*arguments) == plain
-    assert plain[0] == 0

@@ -1,12 +1,16 @@
-"""What each flag of `headrace run` becomes; flags that contradict each other."""
+"""What each flag of `headrace run` becomes; what decodes; folders of videos."""
 
 import json
+import re
 from dataclasses import replace
 from inspect import signature
 
 import pytest
 import typer
 
+from cli.kit import FAST, recorded
+from decode.backends import needs_torchcodec
+from decode.gpus import needs_no_gpu
 from headrace.cli import run as run_command
 from headrace.cli.run_values import run_options
 from headrace.models.compute import LARGEST, Compute
@@ -19,7 +23,7 @@ from headrace.runs.options import (
 )
 from headrace.testing.synth import SynthClip, write_clip
 
-FAST = ("--model-name", "squeezenet1_1", "--weights", "none", "--no-video")
+PLAIN = ComputeOptions()
 
 
 def options_of(**typed: object) -> RunOptions:
@@ -28,55 +32,37 @@ def options_of(**typed: object) -> RunOptions:
     return run_options({**defaults, "sources": ["a.mp4"], **typed})
 
 
-PLAIN = ComputeOptions()
-
-
-@pytest.mark.parametrize(
-    ("typed", "compute"),
-    [
-        ({"model_name": "resnet50"}, replace(PLAIN, model_name="resnet50")),
-        ({"batch_size": "8"}, replace(PLAIN, batch_size=8)),
-        ({"prep_level": "complex"}, replace(PLAIN, prep_level="complex")),
-        ({"device": "cpu"}, PLAIN),
-        ({"device": "cuda"}, replace(PLAIN, device="cuda")),
-        ({"infer_on_gpu": True}, replace(PLAIN, device="cuda")),
-        ({"infer_on_gpu": True, "device": "cuda"}, replace(PLAIN, device="cuda")),
-        ({"threads": 2}, replace(PLAIN, threads=2)),
-    ],
-)
-def test_a_flag_alone_changes_what_is_computed(typed, compute):
-    assert options_of(**typed).compute == compute
-
-
 @pytest.mark.parametrize(
     ("typed", "changed"),
     [
-        ({"prep_on_gpu": True}, {"prep_on_gpu": True}),
-        ({"core_bind": "0-3"}, {"core_bind": "0-3"}),
-        ({"enable_compile": True}, {"compile": True}),
-        ({"use_amp": True}, {"amp": True}),
-        ({"split_point": "resnet50:layer3"}, {"split_point": "resnet50:layer3"}),
+        ({"model_name": "resnet50"}, {"model_name": "resnet50"}),
+        ({"batch_size": "8"}, {"batch_size": 8}),
+        ({"prep_level": "complex"}, {"prep_level": "complex"}),
+        ({"device": "cpu"}, {}),
+        ({"device": "cuda"}, {"device": "cuda"}),
+        ({"infer_on_gpu": True}, {"device": "cuda"}),
+        ({"infer_on_gpu": True, "device": "cuda"}, {"device": "cuda"}),
+        ({"threads": 2}, {"threads": 2}),
+        ({"prep_on_gpu": True}, {"execution": {"prep_on_gpu": True}}),
+        ({"core_bind": "0-3"}, {"execution": {"core_bind": "0-3"}}),
+        ({"enable_compile": True}, {"execution": {"compile": True}}),
+        ({"use_amp": True}, {"execution": {"amp": True}}),
+        ({"split_point": "a:b"}, {"execution": {"split_point": "a:b"}}),
+        ({"batch_size": "auto"}, {"batch_size": LARGEST, "execution": {"fit_batch": True}}),
     ],
 )
-def test_a_flag_alone_changes_how_it_is_computed(typed, changed):
-    expected = replace(PLAIN, execution=ExecutionOptions(**changed))
-    assert options_of(**typed).compute == expected
-
-
-def test_a_batch_size_may_be_left_to_measuring():
-    compute = options_of(batch_size="auto").compute
-    assert (compute.batch_size, compute.execution.fit_batch) == (LARGEST, True)
+def test_a_flag_alone_changes_what_is_computed_and_how(typed, changed):
+    execution = ExecutionOptions(**changed.pop("execution", {}))
+    assert options_of(**typed).compute == replace(PLAIN, execution=execution, **changed)
 
 
 def test_flags_alone_change_what_is_read_and_where_results_go():
-    assert options_of(max_steps=3, stride=2).input == InputOptions(
-        sources=("a.mp4",), max_steps=3, stride=2
-    )
-    assert options_of(sources=None, input_path=["b.mp4", "c.mp4"]).input.sources == (
-        *("b.mp4", "c.mp4"),
-    )
-    found = options_of(predictions="parquet", top_k=5, video=False).output
-    assert found == OutputOptions(predictions="parquet", top_k=5, video=False)
+    read = options_of(max_steps=3, stride=2).input
+    assert read == InputOptions(sources=("a.mp4",), max_steps=3, stride=2)
+    named = options_of(sources=None, input_path=["b.mp4", "c.mp4"])
+    assert named.input.sources == ("b.mp4", "c.mp4")
+    output = options_of(predictions="parquet", top_k=5, video=False).output
+    assert output == OutputOptions(predictions="parquet", top_k=5, video=False)
 
 
 @pytest.mark.parametrize(
@@ -94,23 +80,20 @@ def test_flags_that_contradict_each_other_are_errors_of_usage(typed, hint):
 
 
 @pytest.mark.parametrize(
-    ("compute", "expected"),
+    ("device", "execution", "expected"),
     [
-        (PLAIN, Compute()),
-        (ComputeOptions(execution=ExecutionOptions(amp=True)), Compute(precision="bfloat16")),
+        ("cpu", {}, Compute()),
+        ("cpu", {"amp": True}, Compute(precision="bfloat16")),
+        ("cuda", {"amp": True}, Compute(device="cuda", precision="float16")),
         (
-            ComputeOptions(device="cuda", execution=ExecutionOptions(amp=True)),
-            Compute(device="cuda", precision="float16"),
-        ),
-        (
-            ComputeOptions(
-                device="cuda", execution=ExecutionOptions(amp=True, split_point="features.3")
-            ),
+            "cuda",
+            {"amp": True, "split_point": "features.3"},
             Compute(device="cuda", precision="bfloat16", split_layer="features.3"),
         ),
     ],
 )
-def test_the_precision_is_one_that_all_devices_of_the_model_have(compute, expected):
+def test_the_precision_is_one_that_all_devices_of_the_model_have(device, execution, expected):
+    compute = ComputeOptions(device=device, execution=ExecutionOptions(**execution))
     assert compute.compute() == expected
 
 
@@ -125,24 +108,27 @@ def test_a_folder_is_a_source_and_all_of_its_videos_are_run(call, tmp_path):
     )
     assert (code, err) == (0, "")
     session = json.loads(out)
-    assert session["steps"]["input"] == [0, 0, 1]
+    assert (session["steps"]["input"], len(session["stages"])) == ([0, 0, 1], 6)
     assert session["outputs"][0] == "predictions.parquet"
-    assert len(session["stages"]) == 6
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    ("way", "recorded_as", "note"),
     [
-        (("--batch-size", "auto", "--pace", "realtime"), 2, "--batch-size auto is for single"),
-        (("--split-point", "features.3", "--view", "web"), 2, "--split-point is for single"),
-        (("--prep-on-gpu", "--clip-len", 4, "--model-name", "r3d_18"), 2, "--prep-on-gpu is for"),
-        (("--enable-compile", "--split-point", "features.3"), 2, "is not compiled as one; leave"),
-        (("--infer-on-gpu", "--device", "cpu"), 2, "contradicts --device cpu"),
-        (("--top-k", 0), 2, "--top-k"),
+        pytest.param("torchcodec", "torchcodec:cpu", "", marks=needs_torchcodec),
+        pytest.param(
+            *("auto", "pyav:auto", r"decoded by cpu: \d+ jobs, 30 frames, .*; the CPU alone, as "),
+            marks=needs_no_gpu,
+        ),
     ],
 )
-def test_what_does_not_go_together_is_said(call, tmp_path, arguments, code, message):
-    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=2, size=(64, 96)))
-    found, _, err = call("run", clip, *FAST, "--out", tmp_path / "out", *arguments)
-    assert (found, message in " ".join(err.split())) == (code, True), err
-    assert not (tmp_path / "out").exists()
+def test_the_session_and_the_report_say_what_decoded(call, tmp_path, way, recorded_as, note):
+    good, out = write_clip(tmp_path / "good", SynthClip(num_frames=30)), tmp_path / "out"
+    code, said, err = call("run", good, *FAST, "--batch-size", 8, "--decode", way, "--out", out)
+    assert (code, err) == (0, "")
+    assert re.search(rf"^  decode +{recorded_as}$", said, re.MULTILINE)
+    session = recorded(out)
+    assert session["provenance"]["configuration"]["decode"] == recorded_as
+    assert recorded_as in (out / "report.html").read_text()
+    assert re.match(note, "".join(session["notes"]))
+    assert not note or "decoded by cpu: " in said

@@ -132,31 +132,6 @@ def test_a_script_without_a_loader_is_told_so_and_loads_no_torch(tmp_path) -> No
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        (("bash", "train.sh"), "cannot watch 'bash': it is no Python; give `headrace watch --"),
-        (("python0.1", "train.py"), "there is no such program"),
-        ((sys.executable,), "it runs no script"),
-        ((sys.executable, "-c", "pass"), "cannot watch '-c': no script and no module"),
-        ((sys.executable, "-m"), "cannot watch '-m': no script and no module"),
-        ((sys.executable, "-u", "-X", "dev", "no.py"), "cannot watch 'no.py': there is no such"),
-    ],
-)
-def test_what_cannot_be_watched_is_refused_with_what_to_do(call, command, said) -> None:
-    code, out, err = call("watch", "--", *command)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert len(err.splitlines()) == 1
-
-
-def test_places_that_cannot_be_written_are_refused_before_the_script_runs(call, script) -> None:
-    command = ("--", sys.executable, script)
-    assert "cannot write to the output folder" in call("watch", "--out", script, *command)[2]
-    assert "give a file in a folder" in call("watch", "--json", script.parent, *command)[2]
-    assert "give a file in" in call("watch", "--json", script / "x.json", *command)[2]
-
-
-@pytest.mark.parametrize(
     ("arguments", "own"),
     [
         (["run", "a.mp4", "--debug"], 3),

@@ -27,10 +27,22 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def rtsp(clip):
-    """A server that serves the clip, without a password."""
+def serve(clip):
+    """Return a function: login, what is served, a key -> a server, which ends with the test."""
     needs_server()
-    server = RtspServer()
-    server.start(clip)
-    yield server
-    server.kill()
+    servers = []
+
+    def start(*login, path=clip, **given):
+        servers.append(RtspServer(*login, **given))
+        servers[-1].start(path)
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.kill()
+
+
+@pytest.fixture
+def rtsp(serve):
+    """A server that serves the clip, without a password."""
+    return serve()

@@ -63,16 +63,12 @@ def test_reads_an_address(text, address):
         ("test://h", "got test://h"),
         ("nothing*.here", "no file is matched by nothing\\*.here"),
         ("missing.streams", "cannot read the list missing.streams: no such file"),
+        (None, "no source is named"),
     ],
 )
 def test_refuses_what_cannot_be_a_source(text, words):
     with pytest.raises(ConfigError, match=words):
-        addresses_of([text])
-
-
-def test_nothing_named_is_an_error():
-    with pytest.raises(ConfigError, match="no source is named"):
-        addresses_of([])
+        addresses_of([] if text is None else [text])
 
 
 def test_a_password_that_breaks_the_address_is_not_shown():
@@ -89,9 +85,6 @@ def test_a_folder_and_a_glob_stand_for_the_videos_in_them(tmp_path):
         (tmp_path / name).touch()
     assert _names(addresses_of([tmp_path])) == ["a.mp4", "b.mp4", "d.mkv"]
     assert _names(addresses_of([str(tmp_path / "*.mp4")])) == ["a.mp4", "b.mp4"]
-
-
-def test_a_file_whose_name_looks_like_a_glob_is_that_file(tmp_path):
     (tmp_path / "a[1].mp4").touch()
     assert _names(addresses_of([str(tmp_path / "a[1].mp4")])) == ["a[1].mp4"]
 
@@ -133,15 +126,12 @@ def test_a_bad_line_of_a_list_is_named_by_its_number(tmp_path):
     assert str(raised.value).startswith(found)
 
 
-def test_an_address_shows_no_secret_in_any_form():
+def test_an_address_shows_no_secret_and_a_pattern_can_be_asked_for_again_by_its_name():
     address = NetworkAddress(url="rtsp://user:pass@camera/live?token=abc")
     assert address.name == "rtsp://***@camera/live?token=***"
     assert repr(address) == f"NetworkAddress({address.name})" == str(address)
-
-
-def test_a_pattern_is_named_so_that_it_can_be_asked_for_again():
-    address = PatternAddress(size=(64, 96), seconds=Fraction(2), seed=5)
-    assert addresses_of([address.name]) == [address]
+    pattern = PatternAddress(size=(64, 96), seconds=Fraction(2), seed=5)
+    assert addresses_of([pattern.name]) == [pattern]
 
 
 def _names(addresses):

@@ -5,7 +5,7 @@ import shutil
 import socket
 import subprocess
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
@@ -15,10 +15,17 @@ import pytest
 from PIL import Image
 
 from headrace.errors import OpenError
-from headrace.live.address import PatternAddress
+from headrace.live.address import PatternAddress, addresses_of
 from headrace.live.back_off import BackOff
+from headrace.live.opening import opening_of
+from headrace.live.options import SourceOptions
 from headrace.live.pattern import PatternSource
+from headrace.live.received import Received, receive
+from headrace.live.trouble import Failed
+from headrace.runtime.item import Dropped
+from headrace.runtime.waiter import Waiter
 from headrace.testing.damage import concatenate, damage_packets, hls_text
+from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from live.reading import QUICK, Read
 from missing import missing
@@ -60,14 +67,30 @@ def stream(tmp_path_factory):
     return write_clip(path, SynthClip(num_frames=60, container="ts", gop=10))
 
 
-def answer_whole(content):
+def answering(code, content=b"", **headers):
+    """Return an answer of one status, with these headers and its length."""
+
     def answer(request):
-        request.send_response(200)
-        request.send_header("Content-Length", str(len(content)))
+        request.send_response(code)
+        for name, value in {"content-length": str(len(content)), **headers}.items():
+            request.send_header(name.replace("_", "-"), value)
         request.end_headers()
         request.wfile.write(content)
 
     return answer
+
+
+def answer_whole(content):
+    return answering(200, content)
+
+
+def played(content, options=QUICK, path=""):
+    """What is read of a stream that is sent whole, to its end."""
+    with http_server(answer_whole(content)) as url:
+        read = Read(f"{url}{path}", options)
+        in_time(lambda: list(read))
+    read.check_conserved()
+    return read
 
 
 def answer_without_end(content, goes_on):
@@ -85,17 +108,15 @@ def answer_without_end(content, goes_on):
 
 def test_a_recording_is_played_in_real_time_to_its_end(tmp_path):
     path = write_clip(tmp_path / "clip", SynthClip(num_frames=15, container="mkv"))
-    with http_server(answer_whole(path.read_bytes())) as url:
-        read = Read(f"{url}/clip.mkv?token=abc")
-        in_time(lambda: list(read))
+    read = played(path.read_bytes(), path="/clip.mkv?token=abc")
     assert [read_number(frame.pixels) for frame in read.frames] == list(range(15))
     arrived = [frame.arrived_ns for frame in read.frames]
     assert arrived[-1] - arrived[0] >= 14 / 30 * 1e9 - 1e6
     assert read.kinds == ["joined", "ended"]
     assert read.source.name.endswith("/clip.mkv?token=***")
-    read.check_conserved()
 
 
+@pytest.mark.slow
 def test_a_stream_that_stalls_and_hangs_up_is_joined_again(stream):
     goes_on = threading.Event()
     with http_server(answer_without_end(stream.read_bytes(), goes_on)) as url:
@@ -144,37 +165,24 @@ def test_a_playlist_is_not_read_and_nothing_it_names_is_asked_for(tmp_path, kind
     assert set(asked) == {"/x"}
 
 
-def test_what_is_no_video_is_named():
-    for content in (b"<html>not here</html>", b""):
-        with (
-            http_server(answer_whole(content)) as url,
-            pytest.raises(OpenError, match=r"no video stream that is known here|cannot be read"),
-        ):
-            in_time(lambda u=url: Read(u).take(1))
-
-
-def test_a_redirect_to_a_local_file_is_not_followed(stream):
-    def answer(request):
-        request.send_response(302)
-        request.send_header("Location", f"file://{stream}")
-        request.end_headers()
-
-    with http_server(answer) as url, pytest.raises(OpenError) as raised:
-        in_time(lambda: Read(url).take(1))
-    assert str(stream) not in str(raised.value)
-
-
 @pytest.mark.parametrize(
-    ("code", "words"), [(401, "refused the user name"), (403, "403"), (404, "404")]
+    ("answer", "words"),
+    [
+        (
+            answering(200, b"<html>not here</html>"),
+            "no video stream that is known here|cannot be r",
+        ),
+        (answering(200), "no video stream that is known here|cannot be read"),
+        (answering(401), "refused the user name"),
+        (answering(403), "403"),
+        (answering(404), "404"),
+        (answering(302, location=f"file://{__file__}"), "cannot open"),
+    ],
 )
-def test_a_refusal_is_named(code, words):
-    def answer(request):
-        request.send_response(code)
-        request.send_header("Content-Length", "0")
-        request.end_headers()
-
-    with http_server(answer) as url, pytest.raises(OpenError, match=words):
+def test_what_is_no_video_or_is_refused_is_named_and_no_local_file_is_read(answer, words):
+    with http_server(answer) as url, pytest.raises(OpenError, match=words) as raised:
         in_time(lambda: Read(url).take(1))
+    assert __file__ not in str(raised.value)
 
 
 def test_a_host_that_is_not_there_is_named():
@@ -223,41 +231,33 @@ def test_udp_where_nobody_sends_is_named(udp_port):
 def test_damaged_frames_are_dropped_in_their_places(tmp_path):
     whole = write_clip(tmp_path / "clip", SynthClip(num_frames=12, gop=1, container="mkv"))
     damaged = damage_packets(whole, tmp_path / "damaged.mkv", ordinals=[4, 5])
-    with http_server(answer_whole(damaged.read_bytes())) as url:
-        read = Read(url)
-        in_time(lambda: list(read))
+    read = played(damaged.read_bytes())
     assert [frame.number for frame in read.frames] == [*range(4), *range(6, 12)]
     assert [item.cause for item in read.items[4:6]] == ["damaged", "damaged"]
     assert read.words_of("dropped") == ["2 damaged frames left out"]
-    read.check_conserved()
 
 
 def test_a_stream_without_timestamps_is_counted_on(tmp_path):
     path = write_clip(tmp_path / "clip", SynthClip(num_frames=12, container="h264"))
-    with http_server(answer_whole(path.read_bytes())) as url:
-        read = Read(url)
-        in_time(lambda: list(read))
+    read = played(path.read_bytes())
     assert [read_number(frame.pixels) for frame in read.frames] == list(range(12))
     assert read.kinds == ["joined", "timestamps", "ended"]
     assert read.words_of("timestamps")[0].startswith("frames without timestamps")
     assert len({frame.pts for frame in read.frames}) == 12
-    read.check_conserved()
 
 
 def test_another_size_on_the_way_is_told_and_ends_a_run(tmp_path):
     first = write_clip(tmp_path / "a", SynthClip(num_frames=6, gop=6, container="ts"))
     second = write_clip(tmp_path / "b", SynthClip(num_frames=6, container="ts", size=(64, 64)))
     joined = concatenate([first, second], tmp_path / "joined.ts")
-    with http_server(answer_whole(joined.read_bytes())) as url:
-        read = Read(url)
-        in_time(lambda: list(read))
+    read = played(joined.read_bytes())
     sizes = {frame.run: frame.pixels.shape for frame in read.frames}
     assert set(sizes.values()) == {(96, 128, 3), (64, 64, 3)}
     assert "frames are 64x64 now, they were 96x128" in read.words_of("resized")
     assert "timestamps went back" in read.words_of("timestamps")[0]
-    read.check_conserved()
 
 
+@pytest.mark.slow
 def test_another_codec_after_a_reconnection_is_told(tmp_path, stream):
     other = SynthClip(codec="mpeg2video", num_frames=30, container="ts")
     contents = [stream.read_bytes(), write_clip(tmp_path / "b", other).read_bytes()]
@@ -300,3 +300,33 @@ def test_a_web_camera_that_sends_pictures_is_timed_by_their_arrival():
         passed_ns = frame.arrived_ns - first.arrived_ns
         assert abs(float(frame.pts * frame.time_base) * 1e9 - passed_ns) < 1e6
     read.check_conserved()
+
+
+def test_a_slow_decoder_skips_to_keyframes_and_counts_what_it_skips(tmp_path):
+    """The clock moves by 0.2 s for each frame that is decoded, and not for one that is skipped."""
+    clip = SynthClip(num_frames=60, container="ts", gop=10)
+    stream = write_clip(tmp_path / "clip", clip).read_bytes()
+    clock, items = FakeClock(), []
+    with http_server(answer_without_end(stream, None)) as url:
+        opening = opening_of(addresses_of([url])[0], SourceOptions())
+
+        def read():
+            for item in receive(opening, SourceOptions(), Waiter(clock)):
+                if isinstance(item, Received | Dropped):
+                    items.append(item)
+                if isinstance(item, Received):
+                    clock.advance(0.2)
+
+        with suppress(Failed):  # the server hangs up
+            in_time(read)
+    assert len(items) == 60
+    dropped = [item for item in items if isinstance(item, Dropped)]
+    assert {item.cause for item in dropped} == {"late"}
+    numbers = [
+        read_number(item.frame.to_ndarray(format="rgb24"))
+        for item in items
+        if isinstance(item, Received)
+    ]
+    jumps = [after for before, after in pairwise(numbers) if after > before + 1]
+    assert jumps
+    assert all(number % 10 == 0 for number in jumps)

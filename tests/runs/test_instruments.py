@@ -9,31 +9,23 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from headrace.decode.index_store import IndexStore
 from headrace.errors import BackendError, ConfigError
 from headrace.profiling.nvtx_marks import NvtxMarks
-from headrace.runs.live.options import FlowOptions, LiveOptions
+from headrace.runs.live.options import LiveOptions
 from headrace.runs.live.runner import LiveRunner
 from headrace.runs.marks import prepare_marks
-from headrace.runs.options import (
-    ComputeOptions,
-    InputOptions,
-    MarkOptions,
-    OutputOptions,
-    RunOptions,
-)
-from headrace.runs.run import Runner
+from headrace.runs.options import MarkOptions
 from headrace.runs.start import StartWatch
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.stream_index import StreamIndex
 from profiling.perfetto_engine import opened
+from runs.kit import options, tiny_runner
 from runs.live.fake_sources import FakeSource
 from runs.tiny import tiny_classifier
 from runtime.in_time import in_time
 
-TRACED = MarkOptions(trace=True, trace_steps=3)
-LONG = MarkOptions(trace=True, trace_steps=30)
+TRACED = {"trace": True, "trace_steps": 3}
+LONG = {"trace": True, "trace_steps": 30, "batch_size": 1}
 """More steps than can be on their way: the model works while the trace is recorded."""
 
 
@@ -44,32 +36,9 @@ def clip(tmp_path_factory):
 
 @pytest.fixture
 def runner(clip, tmp_path):
-    """Return a function: marks -> a run over 48 frames whose model costs nothing."""
-
-    def make(marks, *, batch_size=4, **read) -> Runner:
-        options = RunOptions(
-            input=InputOptions(sources=(str(clip),), **read),
-            compute=ComputeOptions(batch_size=batch_size),
-            output=OutputOptions(out=tmp_path, video=False),
-            marks=marks,
-        )
-        index = StreamIndex.scan(clip)
-        return Runner(
-            options=options, indexes=(index,), model=tiny_classifier(), clock=SYSTEM_CLOCK
-        )
-
-    return make
-
-
-def live_runner(folder, source, marks) -> LiveRunner:
-    options = LiveOptions(
-        input=InputOptions(sources=(source.name,)),
-        flow=FlowOptions(overload="every-frame"),
-        compute=ComputeOptions(batch_size=4),
-        output=OutputOptions(out=folder, video=False),
-        marks=marks,
-    )
-    return LiveRunner(options=options, sources=(source,), model=tiny_classifier())
+    """Return a function: marks and options -> a run over 48 frames whose model costs nothing."""
+    plain = {"batch_size": 4, "video": False, "clock": SYSTEM_CLOCK}
+    return lambda **given: tiny_runner(clip, tmp_path, **{**plain, **given})
 
 
 def events(folder: Path) -> list[dict]:
@@ -81,7 +50,7 @@ def named(found: list[dict], stage: str) -> list[int]:
 
 
 def test_perfetto_finds_the_rows_the_work_and_the_arrows_of_a_run(runner, tmp_path, page):
-    session = runner(LONG, batch_size=1).run()
+    session = runner(**LONG).run()
     assert (session.outcome, session.outputs) == (
         "complete",
         ("predictions.jsonl", "trace.json.gz"),
@@ -120,7 +89,7 @@ def test_perfetto_finds_the_rows_the_work_and_the_arrows_of_a_run(runner, tmp_pa
 
 
 def test_pytorch_s_work_lies_inside_the_ranges_of_the_stage_that_does_it(runner, tmp_path):
-    runner(LONG, batch_size=1).run()
+    runner(**LONG).run()
     found = events(tmp_path)
     rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in found if e["name"] == "thread_name"}
     work = [e for e in found if rows.get((e["pid"], e["tid"])) == "model-0: PyTorch" and "dur" in e]
@@ -135,29 +104,26 @@ def test_pytorch_s_work_lies_inside_the_ranges_of_the_stage_that_does_it(runner,
         ), each
 
 
-def test_the_record_says_which_steps_the_profiler_made_slower(runner):
-    session = runner(TRACED).run()
-    (event,) = session.events
-    assert (event.kind, event.source) == ("traced", None)
-    assert event.words == "steps 1 to 3 were traced, and are slower for it"
-    assert session.provenance.configuration["trace_steps"] == 3
-
-
-def test_a_run_shorter_than_its_trace_is_in_it_whole(runner, tmp_path):
-    session = runner(MarkOptions(trace=True), max_steps=2).run()
-    assert named(events(tmp_path), "sink") == [0, 1]
-    assert session.events[0].words == "steps 1 to 1 were traced, and are slower for it"
-
-
-def test_a_run_of_one_step_has_a_trace_of_its_stages(runner, tmp_path):
-    session = runner(MarkOptions(trace=True), max_steps=1).run()
-    assert named(events(tmp_path), "model") == [0]
-    assert session.events == ()
-
-
-def test_a_trace_ends_with_its_last_step(runner, tmp_path):
-    runner(MarkOptions(trace=True, trace_steps=1)).run()
-    assert {0, 1} <= set(named(events(tmp_path), "sink")) < set(range(12))
+@pytest.mark.parametrize(
+    ("given", "stage", "items", "traced"),
+    [
+        (TRACED, "sink", None, ["steps 1 to 3 were traced, and are slower for it"]),
+        ({"max_steps": 2}, "sink", [0, 1], ["steps 1 to 1 were traced, and are slower for it"]),
+        ({"max_steps": 1}, "model", [0], []),
+        ({"trace_steps": 1}, "sink", None, ["steps 1 to 1 were traced, and are slower for it"]),
+    ],
+    ids=["some steps", "a run shorter than its trace", "a run of one step", "one step"],
+)
+def test_a_trace_holds_its_steps_and_the_record_says_which_it_made_slower(
+    runner, tmp_path, given, stage, items, traced
+):
+    session = runner(**{"trace": True, **given}).run()
+    assert [(event.kind, event.source, event.words) for event in session.events] == [
+        ("traced", None, words) for words in traced
+    ]
+    assert given is not TRACED or session.provenance.configuration["trace_steps"] == 3
+    found = named(events(tmp_path), stage)
+    assert found == items or (items is None and {0, 1} <= set(found) < set(range(12)))
 
 
 def test_an_interrupt_leaves_a_whole_trace(runner, tmp_path):
@@ -165,7 +131,7 @@ def test_an_interrupt_leaves_a_whole_trace(runner, tmp_path):
         if step.step == 2:
             raise KeyboardInterrupt
 
-    session = runner(MarkOptions(trace=True)).run(interrupt)
+    session = runner(trace=True).run(interrupt)
     assert session.outcome == "interrupted"
     assert {0, 1, 2} <= set(named(events(tmp_path), "sink"))
     assert not list(tmp_path.glob(".*"))
@@ -173,7 +139,7 @@ def test_an_interrupt_leaves_a_whole_trace(runner, tmp_path):
 
 def test_a_trace_that_cannot_be_written_fails_the_run_in_words(runner, tmp_path):
     (tmp_path / "trace.json.gz").mkdir()
-    session = runner(MarkOptions(trace=True)).run()
+    session = runner(trace=True).run()
     assert session.outcome == "failed"
     assert session.error.startswith(f"cannot write {tmp_path}/trace.json.gz: is a directory")
     assert session.outputs == ("predictions.jsonl",)
@@ -182,7 +148,10 @@ def test_a_trace_that_cannot_be_written_fails_the_run_in_words(runner, tmp_path)
 
 def test_each_frame_of_a_live_run_has_an_arrow_to_its_result(tmp_path):
     source = FakeSource(count=40)
-    session = in_time(live_runner(tmp_path, source, TRACED).run)
+    given = {"overload": "every-frame", "batch_size": 4, "video": False, **TRACED}
+    made = options(source.name, tmp_path, LiveOptions, **given)
+    runner = LiveRunner(options=made, sources=(source,), model=tiny_classifier())
+    session = in_time(runner.run)
     assert "traced" in {event.kind for event in session.events}
     found = events(tmp_path)
     places = {(e["tid"], e["ts"]): e["name"] for e in found if e.get("cat") == "stage"}
@@ -200,7 +169,7 @@ def test_each_frame_of_a_live_run_has_an_arrow_to_its_result(tmp_path):
 
 def test_tensorboard_reads_the_log_of_a_run_and_finds_its_trace(runner, tmp_path):
     logs = tmp_path / "logs"
-    session = runner(MarkOptions(trace=True, trace_steps=2, tensorboard=logs)).run()
+    session = runner(trace=True, trace_steps=2, tensorboard=logs).run()
     (folder,) = logs.iterdir()
     assert folder.name == f"M_mobilenet_v2_P_{session.provenance.pid}"
     assert (folder / "headrace.pt.trace.json.gz").read_bytes()[:2] == b"\x1f\x8b"
@@ -209,10 +178,14 @@ def test_tensorboard_reads_the_log_of_a_run_and_finds_its_trace(runner, tmp_path
     assert {"queue_depth/decode", "queue_depth/model"} <= set(found.Tags()["scalars"])
 
 
-def test_a_run_that_nobody_looks_at_leaves_nothing(runner, tmp_path):
-    session = runner(MarkOptions()).run()
-    assert session.events == ()
+def test_a_run_that_nobody_looks_at_leaves_nothing_and_imports_no_package(
+    runner, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "nvtx", None)
+    session = runner().run()
+    assert (session.outcome, session.events) == ("complete", ())
     assert [path.name for path in tmp_path.iterdir()] == ["predictions.jsonl"]
+    assert NvtxMarks.__module__ in sys.modules
 
 
 def test_nvtx_marks_every_stage_of_a_run(runner, monkeypatch):
@@ -226,7 +199,7 @@ def test_nvtx_marks_every_stage_of_a_run(runner, monkeypatch):
             pushed.append(None)
 
     monkeypatch.setattr("nvtx.get_domain", lambda name: Domain())
-    runner(MarkOptions(nvtx=True)).run()
+    runner(nvtx=True).run()
     assert pushed.count(None) * 2 == len(pushed)
     for stage in ("decode", "preprocess", "model", "sink"):
         assert {f"{stage} {n}" for n in range(12)} <= set(pushed), stage
@@ -259,18 +232,6 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_run(tmp_path):
         prepare_marks(MarkOptions(tensorboard=tmp_path / "file" / "logs"), StartWatch(SYSTEM_CLOCK))
 
 
-def test_the_profiler_is_set_up_before_the_first_step(clip, tmp_path):
-    options = RunOptions(
-        input=InputOptions(sources=(str(clip),)),
-        compute=ComputeOptions(model_name="squeezenet1_1", weights="none"),
-        output=OutputOptions(out=tmp_path),
-        marks=MarkOptions(trace=True),
-    )
-    parts = Runner.prepare(options, store=IndexStore(tmp_path / "store")).startup
+def test_the_profiler_is_set_up_before_the_first_step(prepare, clip):
+    parts = prepare(clip, trace=True).startup
     assert [part.name for part in parts] == ["profiler", "index", "model", "warm-up"]
-
-
-def test_without_nvtx_no_package_is_imported(runner, monkeypatch):
-    monkeypatch.setitem(sys.modules, "nvtx", None)
-    assert runner(MarkOptions()).run().outcome == "complete"
-    assert NvtxMarks.__module__ in sys.modules

@@ -1,6 +1,7 @@
 """Boxes in files: COCO's JSON, a Parquet table, pictures they are drawn on."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from headrace.sinks.annotated_pictures import AnnotatedPictures
 from headrace.sinks.box_table import BoxTable
 from headrace.sinks.coco import CocoFile
 from headrace.sinks.painting import BoxPainter
-from sinks.found_boxes import DOG, found_frames, found_pictures
+from sinks.made import DOG, found_frames, found_pictures
 
 NAMES = ClassNames(names=("__background__", "person", *["N/A"] * 16, "dog"))
 
@@ -83,16 +84,12 @@ def test_the_table_has_a_row_for_each_box_and_null_for_times_of_pictures(tmp_pat
 
 
 def test_a_table_without_a_row_says_that_nothing_was_found(tmp_path):
-    table = BoxTable(tmp_path, ["a.mp4"])
     seen = found_frames(0, 2)
-    table.write(type(seen)(batch=seen.batch, boxes=_none_of(seen.boxes)))
+    values = {name: tuple(part[:0] for part in column) for name, column in vars(seen.boxes).items()}
+    table = BoxTable(tmp_path, ["a.mp4"])
+    table.write(replace(seen, boxes=replace(seen.boxes, **values)))
     table.close()
     assert pyarrow.parquet.read_table(tmp_path / "boxes.parquet").num_rows == 0
-
-
-def _none_of(boxes):
-    values = {name: tuple(each[:0] for each in column) for name, column in vars(boxes).items()}
-    return type(boxes)(**values)
 
 
 def test_boxes_are_drawn_on_a_copy_where_they_are():

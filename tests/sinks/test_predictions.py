@@ -1,18 +1,22 @@
-"""Predictions: the same rows as lines of JSON and as a table."""
+"""Predictions, the same rows as lines of JSON and as a table; functions of one's own as sinks."""
 
 import json
-import subprocess
 import sys
 from contextlib import closing
 
 import pyarrow.parquet
 import pytest
 
-from headrace.errors import ConfigError
-from headrace.sinks.prediction_table import PredictionTable, open_predictions
-from sinks.seen_frames import seen_frames
+from headrace.errors import BackendError, ConfigError, StageError
+from headrace.runtime.fan_out import FanOut, Outlet
+from headrace.sinks.callback import Callback
+from headrace.sinks.prediction_table import PredictionTable, check_table, open_predictions
+from runtime.in_time import in_time
+from sinks.made import seen_frames
+from sinks.web.faked_run import seen
 
 SOURCES = ("a.mp4", "b.mp4")
+KINDS = pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 
 
 def written(kind, folder, *batches, top_k=1):
@@ -27,7 +31,7 @@ def written(kind, folder, *batches, top_k=1):
     return pyarrow.parquet.read_table(path).to_pylist(), sink.outputs
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@KINDS
 def test_each_frame_is_a_row_that_names_its_video_and_its_exact_time(tmp_path, kind):
     rows, outputs = written(kind, tmp_path, seen_frames(0, 2), seen_frames(7, 1, video=1))
     assert outputs == (f"predictions.{kind}",)
@@ -42,7 +46,7 @@ def test_each_frame_is_a_row_that_names_its_video_and_its_exact_time(tmp_path, k
     }
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@KINDS
 def test_where_several_classes_were_asked_for_all_are_there_the_likeliest_first(tmp_path, kind):
     ((row,), _) = written(kind, tmp_path, seen_frames(0, 1, top_k=3), top_k=3)
     assert (row["label"], row["confidence"]) == ("cat", 0.75)
@@ -57,12 +61,14 @@ def test_both_formats_hold_the_same_rows(tmp_path):
     assert lines == table
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_without_a_frame_there_is_no_file(tmp_path, kind):
+@KINDS
+def test_without_a_frame_there_is_no_file_and_a_folder_that_is_gone_is_an_error(tmp_path, kind):
     sink = open_predictions(kind, tmp_path, SOURCES, top_k=1)
     sink.close()
     sink.close()
     assert (sink.outputs, list(tmp_path.iterdir())) == ((), [])
+    with pytest.raises(ConfigError, match=r"cannot write .*no such file or directory; give anoth"):
+        open_predictions(kind, tmp_path / "gone", SOURCES, top_k=1)
 
 
 def test_a_table_is_not_seen_before_it_is_whole(tmp_path):
@@ -71,23 +77,47 @@ def test_a_table_is_not_seen_before_it_is_whole(tmp_path):
         assert not (tmp_path / "predictions.parquet").exists()
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_a_folder_that_cannot_be_written_is_an_error_of_one_line(tmp_path, kind):
-    with pytest.raises(ConfigError, match=r"cannot write .*no such file or directory; give anoth"):
-        open_predictions(kind, tmp_path / "gone", SOURCES, top_k=1)
+def test_without_pyarrow_it_is_said_what_adds_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        BackendError, match=r"pip install 'headrace\[parquet\]', or leave out --pre"
+    ):
+        check_table()
 
 
-def test_without_pyarrow_it_is_said_what_adds_it(tmp_path):
-    """In a process of its own, where pyarrow cannot be imported."""
-    code = """
-import sys
-sys.modules["pyarrow"] = None
-from headrace.errors import BackendError
-from headrace.sinks.prediction_table import check_table
-try:
-    check_table()
-except BackendError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'headrace[parquet]', or leave out --predictions" in done.stdout
+def test_a_function_gets_every_result_in_order():
+    results, got = [seen(k) for k in range(3)], []
+    callback = Callback(got.append)
+    for result in results:
+        callback.write(result)
+    callback.close()
+    assert (got, callback.outputs) == (results, ())
+
+
+def test_a_function_that_fails_ends_alone():
+    def fail(_):
+        raise RuntimeError("my own mistake")
+
+    got = []
+
+    def run_it():
+        functions = {"callback": fail, "other": got.append}
+        sinks = [Outlet(name=n, function=Callback(f).write) for n, f in functions.items()]
+        with FanOut(sinks) as fan:
+            for k in range(5):
+                fan.put(seen(k))
+
+    with pytest.raises(StageError, match="my own mistake"):
+        in_time(run_it)
+    assert len(got) == 5
+
+
+async def later(result):
+    """An async function."""
+
+
+@pytest.mark.parametrize(("function", "kind"), [(later, "an async function"), ("print", "str")])
+def test_only_a_plain_function_can_be_called(function, kind):
+    with pytest.raises(ConfigError) as caught:
+        Callback(function)
+    assert str(caught.value) == f"a callback is a plain function of one result, got {kind}"

@@ -1,10 +1,8 @@
-"""The annotated video, finished whatever happens."""
+"""Annotated videos, finished whatever happens."""
 
 import signal
 import struct
-import subprocess
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -12,12 +10,45 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from PIL import Image
 
+from cli.kit import python
 from headrace.errors import BackendError, ConfigError
+from headrace.sinks.annotated_parts import AnnotatedParts
 from headrace.sinks.video_file import VideoFile
 from sinks.full_disk import disk_full_after, noise
+from sinks.web.faked_run import seen
 
 RATE = Fraction(25)
+LOADED = """new Promise(done => {
+    const video = document.querySelector('video');
+    const tell = () => done([
+        video.error && video.error.message, video.videoWidth, video.videoHeight, video.duration,
+    ]);
+    video.onloadedmetadata = video.onerror = tell;
+    video.load();
+})"""
+"""What the browser finds: an error or null, width, height and seconds."""
+SHOWN = """new Promise(done => {{
+    const video = document.querySelector('video');
+    video.requestVideoFrameCallback((now, frame) => done(frame.mediaTime));
+    video.currentTime = {};
+}})"""
+"""Goes to a time; the time of the frame that is then on the screen."""
+KILLED = """
+import os, sys; from fractions import Fraction; from pathlib import Path
+import numpy as np; from headrace.sinks.video_file import VideoFile
+video = VideoFile(Path(sys.argv[1]), Fraction(25), is_endless=True)
+source = np.random.default_rng(0)
+for k in range(200):
+    video.write(source.integers(0, int(sys.argv[2]), (240, 320, 3), np.uint8), k / 25)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "out.mp4"
 
 
 def flat(colour: object, size: tuple[int, int] = (48, 64)) -> np.ndarray:
@@ -27,14 +58,16 @@ def flat(colour: object, size: tuple[int, int] = (48, 64)) -> np.ndarray:
 def write(
     path: Path,
     frames: Iterable[np.ndarray],
+    times: Sequence[float] = tuple(k / 25 for k in range(999)),
     *,
+    rate: Fraction = RATE,
     then: Exception | None = None,
     is_endless: bool = False,
 ) -> None:
-    """Write frames, 25 a second; raise `then` before the file is closed."""
-    with VideoFile(path, RATE, is_endless=is_endless) as video:
-        for k, frame in enumerate(frames):
-            video.write(frame, k / 25)
+    """Write frames at their times; raise `then` before the file is closed."""
+    with VideoFile(path, rate, is_endless=is_endless) as video:
+        for frame, seconds in zip(frames, times, strict=False):
+            video.write(frame, seconds)
         if then is not None:
             raise then
 
@@ -43,6 +76,10 @@ def read(path: Path) -> tuple[av.VideoStream, list[av.VideoFrame]]:
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         return stream, list(container.decode(stream))
+
+
+def times_in(path: Path) -> list[float]:
+    return [frame.time for frame in read(path)[1]]
 
 
 def boxes(path: Path) -> list[str]:
@@ -56,149 +93,142 @@ def boxes(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [(48, 64), (47, 63), (1, 1)])
-def test_frames_come_back_with_their_times(tmp_path, size):
+def test_frames_come_back_with_their_times(path, size):
     times = [0.0, 0.04, 0.5, 0.54]
-    with VideoFile(tmp_path / "out.mp4", RATE) as video:
-        for k, seconds in enumerate(times):
-            video.write(flat(60 * k, size), seconds)
-    stream, frames = read(tmp_path / "out.mp4")
+    write(path, (flat(60 * k, size) for k in range(4)), times)
+    stream, frames = read(path)
     assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
-    assert [f.time for f in frames] == pytest.approx(times)
-    assert [f.to_ndarray(format="rgb24").mean() for f in frames] == pytest.approx(
-        [0, 60, 120, 180], abs=4
-    )
+    assert times_in(path) == pytest.approx(times)
+    shades = [f.to_ndarray(format="rgb24").mean() for f in frames]
+    assert shades == pytest.approx([0, 60, 120, 180], abs=4)
     assert (frames[0].height, frames[0].width) == tuple(n + n % 2 for n in size)
 
 
-def test_colours_are_kept_and_tagged_so_that_players_agree(tmp_path):
+def test_colours_are_kept_and_tagged_so_that_players_agree(path):
     colours = [(200, 30, 60), (20, 180, 90), (30, 60, 220), (240, 240, 20)]
-    write(tmp_path / "out.mp4", map(flat, colours))
-    stream, frames = read(tmp_path / "out.mp4")
-    found = [frame.to_ndarray(format="rgb24").mean(axis=(0, 1)) for frame in frames]
-    assert np.allclose(found, colours, atol=6)
+    write(path, map(flat, colours))
+    stream, frames = read(path)
+    shown = [frame.to_ndarray(format="rgb24").mean(axis=(0, 1)) for frame in frames]
+    assert np.allclose(shown, colours, atol=6)
     context = stream.codec_context
     assert (context.colorspace, context.color_primaries, context.color_trc) == (1, 1, 1)
     assert context.color_range == 1
 
 
-def test_an_odd_row_and_column_are_repeated(tmp_path):
+def test_an_odd_row_and_column_are_repeated(path):
     frame = flat(0, (33, 47))
     frame[-1], frame[:, -1] = 255, 255
-    write(tmp_path / "out.mp4", [frame])
-    [found] = read(tmp_path / "out.mp4")[1]
-    picture = found.to_ndarray(format="rgb24")
+    write(path, [frame])
+    [shown] = read(path)[1]
+    picture = shown.to_ndarray(format="rgb24")
     assert picture.shape == (34, 48, 3)
     assert picture[-2:].mean() > 230 < picture[:, -2:].mean()
 
 
-def test_the_index_stands_in_front_so_that_browsers_play_at_once(tmp_path):
-    write(tmp_path / "out.mp4", [flat(0)])
-    kinds = boxes(tmp_path / "out.mp4")
-    assert kinds.index("moov") < kinds.index("mdat")
+@pytest.mark.parametrize("has_room", [True, False])
+def test_the_index_stands_in_front_so_that_browsers_play_at_once(path, has_room):
+    """Without room to move it, it stays behind."""
+    if not has_room:
+        (path.parent / ".out.mp4.partial").mkdir()  # in the way of the second file
+    write(path, noise(3))
+    kinds = boxes(path)
+    assert (kinds.index("moov") < kinds.index("mdat")) == has_room
+    assert len(read(path)[1]) == 3
 
 
-def test_without_room_to_move_the_index_it_stays_behind(tmp_path):
-    (tmp_path / ".out.mp4.partial").mkdir()  # in the way of the second file
-    write(tmp_path / "out.mp4", noise(3))
-    kinds = boxes(tmp_path / "out.mp4")
-    assert kinds.index("moov") > kinds.index("mdat")
-    assert len(read(tmp_path / "out.mp4")[1]) == 3
-
-
-def test_times_that_do_not_advance_are_pushed_on(tmp_path):
-    with VideoFile(tmp_path / "out.mp4", RATE) as video:
-        for _ in range(3):
-            video.write(flat(0), 1.0)
-    assert len(read(tmp_path / "out.mp4")[1]) == 3
+def test_times_that_do_not_advance_are_pushed_on(path):
+    write(path, [flat(0)] * 3, [1.0] * 3)
+    assert len(read(path)[1]) == 3
 
 
 @pytest.mark.parametrize("rate", [Fraction(0), Fraction(1, 5000), Fraction(90_000)])
-def test_any_frame_rate_will_do(tmp_path, rate):
-    with VideoFile(tmp_path / "out.mp4", rate) as video:
-        for k in range(3):
-            video.write(flat(0), k * 0.5)
-    assert [f.time for f in read(tmp_path / "out.mp4")[1]] == pytest.approx([0, 0.5, 1.0])
+def test_any_frame_rate_will_do(path, rate):
+    write(path, [flat(0)] * 3, [0, 0.5, 1.0], rate=rate)
+    assert times_in(path) == pytest.approx([0, 0.5, 1.0])
 
 
-def test_a_file_that_lies_there_is_replaced(tmp_path):
-    (tmp_path / "out.mp4").write_bytes(b"older" * 10_000)
-    write(tmp_path / "out.mp4", [flat(0)])
-    assert len(read(tmp_path / "out.mp4")[1]) == 1
-    assert b"older" not in (tmp_path / "out.mp4").read_bytes()
+@pytest.mark.parametrize("count", [1, 0])
+def test_a_file_that_lies_there_is_replaced_or_goes(path, count):
+    path.write_bytes(b"older" * 10_000)
+    write(path, [flat(0)] * count)
+    assert path.exists() == bool(count)
+    assert not count or (len(read(path)[1]), b"older" in path.read_bytes()) == (1, False)
 
 
-def test_without_a_frame_no_file_is_left(tmp_path):
-    (tmp_path / "out.mp4").write_text("of an older run")
-    write(tmp_path / "out.mp4", [])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_was_written_plays_when_something_else_fails(tmp_path):
+def test_what_was_written_plays_when_something_else_fails(path):
     with pytest.raises(RuntimeError, match="something else"):
-        write(tmp_path / "out.mp4", [flat(0)] * 3, then=RuntimeError("something else"))
-    assert len(read(tmp_path / "out.mp4")[1]) == 3
+        write(path, [flat(0)] * 3, then=RuntimeError("something else"))
+    assert len(read(path)[1]) == 3
 
 
-def test_closing_again_is_harmless_and_writing_afterwards_an_error(tmp_path):
-    video = VideoFile(tmp_path / "out.mp4", RATE)
+def test_closing_again_is_harmless_and_writing_afterwards_an_error(path):
+    video = VideoFile(path, RATE)
     video.write(flat(0), 0.0)
     video.close()
     video.close()
     with pytest.raises(ConfigError, match=r"cannot write a frame to .*out\.mp4: it is closed"):
         video.write(flat(0), 0.1)
-    assert len(read(tmp_path / "out.mp4")[1]) == 1
+    assert len(read(path)[1]) == 1
 
 
-@pytest.mark.parametrize("name", ["nowhere/out.mp4", ""])
-def test_a_path_that_cannot_be_written_is_refused_at_once(tmp_path, name):
-    with pytest.raises(ConfigError, match=r"cannot write .*; give another folder with --out"):
-        VideoFile(tmp_path / name, RATE)
+def no_folder(path: Path) -> None:
+    VideoFile(path.parent / "nowhere" / path.name, RATE)
 
 
-@pytest.mark.parametrize("num_bytes", [0, 60_000])
-def test_a_disk_that_runs_full_is_an_error_and_leaves_no_file_that_does_not_play(
-    tmp_path, num_bytes
+def no_name(path: Path) -> None:
+    VideoFile(path.parent / "", RATE)
+
+
+def too_wide(path: Path) -> None:
+    write(path, [flat(0, (2, 16_386))])
+
+
+def full(num_bytes: int, count: int, **options: object):
+    """Return what writes noise to a disk that runs full."""
+
+    def write_noise(path: Path) -> None:
+        with disk_full_after(num_bytes):
+            write(path, noise(count), **options)
+
+    return write_noise
+
+
+@pytest.mark.parametrize(
+    ("work", "error", "words"),
+    [
+        (no_folder, ConfigError, r"cannot write .*; give another folder with --out"),
+        (no_name, ConfigError, r"cannot write .*; give another folder with --out"),
+        (full(0, 24), ConfigError, r"out\.mp4: file too large; nothing of it is kept; give"),
+        (full(60_000, 24), ConfigError, r"out\.mp4: file too large; nothing of it is kept; give"),
+        (full(0, 70, is_endless=True), ConfigError, "file too large"),
+        (full(0, 1, then=RuntimeError("the first")), RuntimeError, "the first"),
+        (too_wide, BackendError, r"cannot encode frames of 2x16386 .* with libx264"),
+    ],
+)
+def test_what_cannot_be_written_is_an_error_and_leaves_no_file_that_does_not_play(
+    path, work, error, words
 ):
-    words = r"cannot write .*out\.mp4: file too large; nothing of it is kept; give"
-    full = pytest.raises(ConfigError, match=words)
-    with disk_full_after(num_bytes), full:
-        write(tmp_path / "out.mp4", noise(24))
-    assert list(tmp_path.iterdir()) == []
+    """A failure while closing does not hide the first."""
+    with pytest.raises(error, match=words):
+        work(path)
+    assert list(path.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize("is_endless", [True, False])
-def test_a_disk_that_runs_full_leaves_what_plays(tmp_path, is_endless):
-    path = tmp_path / "out.mp4"
+def test_a_disk_that_runs_full_leaves_what_plays(path, is_endless):
     words = r"cannot write .*out\.mp4: file too large; what was written before plays; give"
-    with disk_full_after(5_000_000), pytest.raises(ConfigError, match=words):
-        write(path, noise(200), is_endless=is_endless)
-    assert [each.name for each in tmp_path.iterdir()] == ["out.mp4"]
-    _, frames = read(path)
-    assert len(frames) > 60
-    assert [f.time for f in frames] == pytest.approx([k / 25 for k in range(len(frames))])
-
-
-def test_a_disk_that_is_full_from_the_start_leaves_no_recording(tmp_path):
-    with disk_full_after(0), pytest.raises(ConfigError):
-        write(tmp_path / "out.mp4", noise(70), is_endless=True)
-    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ConfigError, match=words):
+        full(5_000_000, 200, is_endless=is_endless)(path)
+    assert list(path.parent.iterdir()) == [path]
+    times = times_in(path)
+    assert len(times) > 60
+    assert times == pytest.approx([k / 25 for k in range(len(times))])
 
 
 @pytest.mark.parametrize("most", [256, 1], ids=["noise", "black"])
-def test_a_recording_plays_after_a_power_cut(tmp_path, most):
+def test_a_recording_plays_after_a_power_cut(path, most):
     """The process is killed in the middle: nothing is closed. What is black takes few bytes."""
-    path = tmp_path / "out.mp4"
-    program = (
-        "import os, sys; from fractions import Fraction; from pathlib import Path; "
-        "import numpy as np; from headrace.sinks.video_file import VideoFile\n"
-        "video = VideoFile(Path(sys.argv[1]), Fraction(25), is_endless=True)\n"
-        "source = np.random.default_rng(0)\n"
-        "for k in range(200):\n"
-        "    video.write(source.integers(0, int(sys.argv[2]), (240, 320, 3), np.uint8), k / 25)\n"
-        "os.kill(os.getpid(), 9)"
-    )
-    done = subprocess.run([sys.executable, "-c", program, path, str(most)], check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert python(KILLED, path, most).returncode == -signal.SIGKILL
     times = []
     with av.open(str(path)) as container, suppress(av.error.InvalidDataError):
         for frame in container.decode(video=0):
@@ -207,20 +237,52 @@ def test_a_recording_plays_after_a_power_cut(tmp_path, most):
     assert times == pytest.approx([k / 25 for k in range(len(times))])
 
 
-def test_a_recording_that_is_closed_is_a_plain_file(tmp_path):
-    write(tmp_path / "out.mp4", noise(130), is_endless=True)
-    assert boxes(tmp_path / "out.mp4")[-2:] == ["mdat", "moov"]
-    times = [frame.time for frame in read(tmp_path / "out.mp4")[1]]
-    assert times == pytest.approx([k / 25 for k in range(130)])
+def test_a_recording_that_is_closed_is_a_plain_file(path):
+    write(path, noise(130), is_endless=True)
+    assert boxes(path)[-2:] == ["mdat", "moov"]
+    assert times_in(path) == pytest.approx([k / 25 for k in range(130)])
 
 
-def test_a_failure_while_closing_does_not_hide_the_first(tmp_path):
-    with disk_full_after(0), pytest.raises(RuntimeError, match="the first"):
-        write(tmp_path / "out.mp4", [flat(0)], then=RuntimeError("the first"))
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ({"size": (96, 96)}, {"-1": 5, "-1.2": 1, "-0": 1}),
+        ({"size": (64, 64), "pts": 0}, {"-1": 5, "-1.2": 1, "-0": 1}),
+        (None, {"": 5}),
+    ],
+    ids=["another size", "times anew", "one source"],
+)
+def test_what_one_file_cannot_hold_goes_on_in_another(tmp_path, last, expected):
+    """Of frames that came as they came."""
+    sink = AnnotatedParts(tmp_path, 1 if last is None else 2)
+    for number in range(5):
+        sink.write(seen(number, source=int(last is not None), size=(64, 64)))
+    if last is not None:
+        sink.write(seen(5, source=1, **last))
+        sink.write(seen(0, size=(64, 64)))
+    sink.close()
+    sink.close()
+    lengths = {name: len(read(tmp_path / name)[1]) for name in sink.outputs}
+    assert lengths == {f"annotated{part}.mp4": length for part, length in expected.items()}
 
 
-def test_frames_no_encoder_takes_are_refused_with_their_size(tmp_path):
-    with pytest.raises(BackendError, match=r"cannot encode frames of 2x16386 .* with libx264"):
-        write(tmp_path / "out.mp4", [flat(0, (2, 16_386))])
-    assert list(tmp_path.iterdir()) == []
+def test_a_folder_that_is_gone_is_said(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot write .*annotated\.mp4"):
+        AnnotatedParts(tmp_path / "gone", 1).write(seen(0))
+
+
+def test_a_browser_plays_it_and_shows_the_right_frame_in_the_right_colour(page, tmp_path):
+    colours = [(200, 40, 40), (40, 180, 60), (50, 60, 200), (210, 200, 50)]
+    with VideoFile(tmp_path / "annotated.mp4", Fraction(2)) as video:
+        for k in range(40):
+            video.write(np.full((181, 321, 3), colours[k // 10], np.uint8), k / 2)
+    html = "<body style='margin: 0'><video src='annotated.mp4' muted></video>"
+    (tmp_path / "play.html").write_text(f"<!doctype html>{html}")
+    page.show(tmp_path / "play.html", width=400)
+    assert page.evaluate(LOADED) == [None, 322, 182, 20]
+    for seconds in (12.2, 3.2, 17.2):
+        assert page.evaluate(SHOWN.format(seconds)) == seconds // 0.5 / 2
+        page.screenshot(tmp_path / "shot.png")
+        with Image.open(tmp_path / "shot.png") as shot:
+            found = shot.convert("RGB").getpixel((160, 90))
+        assert found == pytest.approx(colours[int(seconds // 5)], abs=12)

@@ -11,6 +11,10 @@ from headrace.runs.launch.config import LaunchConfig, WorkerConfig
 from headrace.runs.launch.ends import killed_words
 from headrace.runs.launch.launching import Launch
 from headrace.runs.launch.record import end_words
+from headrace.runs.launch.watching import CalledOff, Watch
+from headrace.runtime.child import Ending
+from headrace.runtime.rendezvous import Rendezvous
+from headrace.testing.fake_clock import FakeClock
 from report.recorded import record
 from runtime.in_time import in_time
 
@@ -41,10 +45,8 @@ def test_workers_begin_together_and_leave_one_record(tmp_path):
     news = []
     made = launch(tmp_path, cars="complete", people="complete")
     found = ran(with_callbacks(made, on_news=news.append))
-    assert [(each.name, each.outcome, each.exit_code) for each in found.workers] == [
-        ("cars", "complete", 0),
-        ("people", "complete", 0),
-    ]
+    ends = [(each.name, each.outcome, each.exit_code) for each in found.workers]
+    assert ends == [("cars", "complete", 0), ("people", "complete", 0)]
     first = found.workers[0]
     assert first.command == ("headrace", "run", "complete", "--out", str(tmp_path / "out/cars"))
     assert first.figures.frames == 40 * 16
@@ -74,31 +76,23 @@ def test_no_password_stands_in_the_list_of_processes_or_in_the_record(tmp_path):
 def test_where_one_cannot_begin_none_does_and_all_that_is_wrong_is_told(tmp_path):
     found = ran(launch(tmp_path, good="complete", bad="refuse", worse="refuse"))
     good, bad, worse = found.workers
-    assert (good.outcome, good.error) == (
-        "not begun",
-        "it waited for bad, worse, which could not begin",
-    )
-    for each in (bad, worse):
-        assert each.outcome == "failed"
-        assert each.error == "torchvision has no model 'resnet5'; did you mean resnet50?"
+    waited = "it waited for bad, worse, which could not begin"
+    assert (good.outcome, good.error) == ("not begun", waited)
+    told = ("failed", "torchvision has no model 'resnet5'; did you mean resnet50?")
+    assert [(each.outcome, each.error) for each in (bad, worse)] == [told] * 2
     assert not (tmp_path / "out/good/session.json").exists()
 
 
-def test_one_that_dies_is_named_with_its_last_lines_and_the_other_finishes(tmp_path):
-    good, bad = ran(launch(tmp_path, good="complete", bad="die")).workers
+def test_one_that_dies_is_named_with_its_last_lines_and_its_record_and_the_other_finishes(tmp_path):
+    good, bad, late = ran(launch(tmp_path, good="complete", bad="die", late="killed")).workers
     assert good.outcome == "complete"
     assert (bad.outcome, bad.exit_code) == ("died", -9)
     assert bad.error == "killed (signal 9, SIGKILL) before its first record"
     assert bad.last_lines == ("step 1", "step 2")
     assert end_words(bad) == f"was {bad.error}"
-
-
-def test_what_a_killed_worker_recorded_until_then_is_read_and_said(tmp_path):
-    good, bad = ran(launch(tmp_path, good="complete", bad="killed")).workers
-    assert good.outcome == "complete"
-    assert (bad.outcome, bad.figures.frames) == ("died", 7 * 16)
-    folder = tmp_path / "out/bad"
-    assert bad.error == f"killed (signal 9, SIGKILL) after 7 steps; what it wrote is in {folder}"
+    assert (late.outcome, late.figures.frames) == ("died", 7 * 16)
+    folder = tmp_path / "out/late"
+    assert late.error == f"killed (signal 9, SIGKILL) after 7 steps; what it wrote is in {folder}"
 
 
 @pytest.mark.parametrize(
@@ -171,3 +165,37 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_starts(tmp_path
     (tmp_path / "out").write_text("")
     with pytest.raises(ConfigError, match="cannot write to the output folder"):
         launch(tmp_path, a="complete").check()
+
+
+@pytest.fixture
+def watch(tmp_path):
+    clock = FakeClock()
+    place = Rendezvous(tmp_path, clock)
+    return Watch([*"abc"], place, clock, lambda _: None, lambda: None, lambda _: None)
+
+
+def ending(name, exit_code):
+    return Ending(name=name, exit_code=exit_code, has_timed_out=False, seconds=1, tail="")
+
+
+def test_those_that_cannot_begin_are_named_in_their_order_whoever_ended_first(watch):
+    watch.ended(ending("c", 2))
+    watch.ended(ending("a", 2))
+    assert watch.broken == ("a", "c")
+
+
+def test_the_rest_is_called_off_once_all_are_heard_of(watch, tmp_path):
+    watch.ended(ending("c", 2))
+    watch.look()
+    for name in "ab":
+        (tmp_path / f"{name}.jsonl").write_text('{"ready": 7}\n')
+    with pytest.raises(CalledOff):
+        watch.look()
+
+
+def test_one_that_ends_after_the_start_breaks_nothing(watch, tmp_path):
+    for name in "abc":
+        (tmp_path / f"{name}.jsonl").write_text('{"ready": 7}\n')
+    watch.look()
+    watch.ended(ending("a", 2))
+    assert watch.broken == ()

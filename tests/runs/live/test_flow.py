@@ -31,9 +31,9 @@ def plan(*sources, run=means, overload="every-frame", staleness=None, **options)
     return LivePlan(sources=sources, engine=engine, overload=chosen, **options)
 
 
-def flowed(made, clock=None):
+def flowed(made, clock=None, **options):
     """The items that came out, and the flow, over."""
-    flow = LiveFlow(made, clock or FakeClock())
+    flow = LiveFlow(made, clock or FakeClock(), **options)
 
     def run():
         with flow:
@@ -126,23 +126,36 @@ class Gate:
         return means(batch)
 
 
-def test_freshest_takes_the_newest_frame_and_counts_the_others():
+def stuck(first, last, **options):
+    """What comes of 40 frames while a model is stuck between frame `first` and `last`."""
     gate = Gate()
 
     def on_frame(number):
-        if number == 1:
-            happens(gate.stuck)  # frame 0 is in the model
-        if number == 39:
+        if number == first:
+            happens(gate.stuck)
+        if number == last:
             gate.opened.set()
 
-    made = plan(FakeSource(count=40, on_frame=on_frame), run=gate, overload="freshest")
-    items, flow = flowed(made)
-    seen = [number for each in numbers(items) for number in each]
-    assert seen[0] == 0
-    assert seen[-1] == 39
-    found = flow.conserved()
-    assert found.dropped == {("decode", "overflow"): 40 - len(seen)}
+    source = FakeSource(count=40, on_frame=on_frame)
+    items, flow = flowed(plan(source, run=gate, overload="freshest", **options))
+    return numbers(items), flow.conserved().dropped
+
+
+def test_freshest_takes_the_newest_frame_and_counts_the_others():
+    batches, dropped = stuck(1, 39)
+    seen = [number for batch in batches for number in batch]
+    assert (seen[0], seen[-1]) == (0, 39)
+    assert dropped == {("decode", "overflow"): 40 - len(seen)}
     assert len(seen) <= 6, "the model, a batch made ready, and those it freed the way for"
+
+
+def test_clips_that_are_too_many_end_whole_and_tear_no_other():
+    clips, dropped = stuck(4, 36, clips=ClipShape(num_frames=4))
+    for clip in clips:
+        assert clip == list(range(clip[0], clip[0] + 4))
+        assert clip[0] % 4 == 0
+    assert set(dropped) == {("clips", "overflow")}
+    assert dropped["clips", "overflow"] % 4 == 0
 
 
 def test_a_fast_source_never_drops_the_frames_of_a_slow_one():
@@ -172,30 +185,6 @@ def test_a_fast_source_never_drops_the_frames_of_a_slow_one():
     assert len(own[1]) <= 5
     by_source = {(spell.source, spell.cause) for spell in flow.drops.spells}
     assert (1, "overflow") in by_source
-
-
-def test_clips_that_are_too_many_end_whole_and_tear_no_other():
-    gate = Gate()
-
-    def on_frame(number):
-        if number == 4:
-            happens(gate.stuck)  # the first clip is in the model
-        if number == 36:
-            gate.opened.set()
-
-    made = plan(
-        FakeSource(count=40, on_frame=on_frame),
-        run=gate,
-        overload="freshest",
-        clips=ClipShape(num_frames=4),
-    )
-    items, flow = flowed(made)
-    for clip in numbers(items):
-        assert clip == list(range(clip[0], clip[0] + 4))
-        assert clip[0] % 4 == 0
-    dropped = flow.conserved().dropped
-    assert set(dropped) == {("clips", "overflow")}
-    assert dropped["clips", "overflow"] % 4 == 0
 
 
 def test_no_clip_holds_a_frame_before_and_one_behind_a_gap():
@@ -294,13 +283,7 @@ def test_an_overload_is_told_of_once_with_what_it_cost():
         return means(batch)
 
     made = plan(FakeSource(count=400), run=slow, staleness=0.02)
-    flow = LiveFlow(made, clock, on_event=told.append)
-
-    def run():
-        with flow:
-            return list(flow)
-
-    in_time(run)
+    _, flow = flowed(made, clock, on_event=told.append)
     [event] = [event for event in told if event.kind == "overloaded"]
     assert event.source is None
     assert event.words.startswith("overload: frames come faster than they are worked on; ")

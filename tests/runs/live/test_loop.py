@@ -62,16 +62,11 @@ def test_a_result_says_when_its_frame_came_and_by_which_connection():
     assert [r.capture_time for r in found] == [r.arrival_time for r in found]
 
 
-def test_at_full_speed_there_is_no_latency(tmp_path):
+def test_at_full_speed_there_is_no_latency_and_a_path_or_a_number_is_a_source(tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=12))
-    found = results(str(clip), means, pace="offline", batch_size=5)
+    found = results(clip, means, pace="offline", batch_size=5)
     assert [r.number for r in found] == list(range(12))
     assert {r.latency_ms for r in found} == {None}
-
-
-def test_a_path_and_the_number_of_a_camera_are_sources(tmp_path):
-    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=3))
-    assert [r.number for r in results(clip, means, pace="offline")] == [0, 1, 2]
     with pytest.raises(OpenError, match="/dev/video97"):
         results(97, means)
 
@@ -86,10 +81,8 @@ def test_a_file_beside_what_comes_by_itself_is_played(tmp_path):
 
 def test_several_sources_make_batches_and_say_which_is_which():
     found = results([FakeSource(count=4), FakeSource(count=6, captured=True)], means, batch_size=4)
-    assert sorted((r.source, r.number) for r in found) == [
-        *((0, k) for k in range(4)),
-        *((1, k) for k in range(6)),
-    ]
+    expected = [(0, k) for k in range(4)] + [(1, k) for k in range(6)]
+    assert sorted((r.source, r.number) for r in found) == expected
     assert {r.captured_seconds is None for r in found if r.source == 1} == {False}
     assert {r.time_base for r in found} == {Fraction(1, 30)}
 
@@ -107,12 +100,9 @@ def test_clips_carry_their_frames_and_the_times_of_the_newest():
     assert shapes == [(1, 4, 3, 4, 4)] * 2
 
 
-def test_a_model_of_headrace_gives_its_own_results():
+def test_a_model_of_headrace_gives_its_own_results_and_a_name_is_one_of_torchvision():
     found = results(FakeSource(count=3), tiny_classifier())
     assert [r.output.names for r in found] == [(("dark",),)] * 3
-
-
-def test_a_name_is_a_model_of_torchvision():
     found = results(FakeSource(count=2), "squeezenet1_1", weights="none")
     assert [len(r.output.names) for r in found] == [1, 1]
 
@@ -156,32 +146,28 @@ def test_a_module_in_training_mode_is_evaluated_and_comes_back_as_it_was(given):
     assert int(model.norm.num_batches_tracked) == 0
 
 
-@pytest.mark.filterwarnings("ignore:the model is in training mode")
-def test_a_module_has_its_mode_back_when_the_loop_is_left():
-    def leave():
-        for _ in headrace.live(Endless(count=10), model, clock=FakeClock()):
-            seen.append(modes(model))
-            break
-
-    model, seen = in_training(), []
-    in_time(leave)
-    assert seen == [[False] * 3]
-    assert modes(model) == [True, True, False]
+def leave_early(model):
+    for _ in headrace.live(Endless(count=10), model, clock=FakeClock()):
+        assert modes(model) == [False] * 3
+        break
 
 
-@pytest.mark.filterwarnings("ignore:the model is in training mode")
-def test_a_module_has_its_mode_back_after_an_error():
-    model = in_training()
-    model.register_forward_pre_hook(lambda *_: 1 / 0)
+def fail(model):
+    hook = model.register_forward_pre_hook(lambda *_: 1 / 0)
     with pytest.raises(StageError):
         results(FakeSource(count=3), model)
-    assert modes(model) == [True, True, False]
+    hook.remove()
+
+
+def never_begin(model):
+    headrace.live(FakeSource(count=3), model).close()
 
 
 @pytest.mark.filterwarnings("ignore:the model is in training mode")
-def test_a_loop_that_never_began_changes_no_mode():
+@pytest.mark.parametrize("use", [leave_early, fail, never_begin])
+def test_a_module_has_its_mode_back_however_the_loop_ends(use):
     model = in_training()
-    headrace.live(FakeSource(count=3), model).close()
+    in_time(lambda: use(model))
     assert modes(model) == [True, True, False]
 
 

@@ -5,166 +5,150 @@ import json
 from dataclasses import replace
 
 import av
-import pyarrow.parquet
 import pytest
 import torch
 
-from headrace.errors import ConfigError, OpenError
+from headrace.errors import ConfigError, DecodeError, OpenError
+from headrace.live.frame import LiveFrame
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.folder import write_run
 from headrace.report.text import render_text
-from headrace.runs.live.options import ClipOptions, FlowOptions, LiveOptions
+from headrace.runs.live.addresses import open_sources
+from headrace.runs.live.options import FlowOptions, LiveOptions
 from headrace.runs.live.runner import LiveRunner
-from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions
 from headrace.runtime.clock import iso_text
+from headrace.runtime.waiter import Waiter
+from headrace.testing.damage import damage_packets
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.content import content_digest
+from runs.kit import SQUEEZENET, check_handed_out, options, predictions
 from runs.live.fake_sources import Endless, FakeSource
 from runs.tiny import tiny_classifier
 from runtime.in_time import in_time
 
 GONE = OpenError("cannot go on: the camera is gone", source="fake")
+FULL = "cannot write x: no space left on device; give another folder"
 
 
-def runner_of(
-    folder,
-    *sources,
-    model=None,
-    video=True,
-    max_steps=None,
-    predictions="jsonl",
-    batch_size=4,
-    **flow,
-):
-    """A runner of fake sources whose model costs nothing."""
-    options = LiveOptions(
-        input=InputOptions(sources=tuple(source.name for source in sources), max_steps=max_steps),
-        flow=FlowOptions(**{"overload": "every-frame", **flow}),
-        compute=ComputeOptions(batch_size=batch_size),
-        output=OutputOptions(out=folder, video=video, predictions=predictions),
-    )
-    model = model or tiny_classifier()
-    return LiveRunner(options=options, sources=sources, model=model, clock=FakeClock())
+@pytest.fixture
+def runner(tmp_path):
+    """Return a function: fake sources, options -> a run whose model costs nothing."""
+
+    def make(*sources, model=None, sinks=(), on_notice=lambda notice: None, **given):
+        plain = {"overload": "every-frame", "batch_size": 4, "video": False}
+        names = [source.name for source in sources]
+        return LiveRunner(
+            options=options(names, tmp_path, LiveOptions, **{**plain, **given}),
+            sources=sources,
+            model=model or tiny_classifier(),
+            clock=FakeClock(),
+            **{"sinks": sinks, "on_notice": on_notice},
+        )
+
+    return make
 
 
 def run(runner, on_step=lambda step: None):
     return in_time(lambda: runner.run(on_step))
 
 
-def sizeable(count, **options):
+class Sizeable(FakeSource):
     """A source whose frames a video file can hold."""
 
-    class Sizeable(FakeSource):
-        def frames(self, number, waiter, note):
-            for value in super().frames(number, waiter, note):
-                if hasattr(value, "pixels"):
-                    value = replace(value, pixels=value.pixels.repeat(32, 0).repeat(32, 1))
-                yield value
-
-    return Sizeable(count=count, **options)
+    def frames(self, number, waiter, note):
+        for value in super().frames(number, waiter, note):
+            if hasattr(value, "pixels"):
+                value = replace(value, pixels=value.pixels.repeat(32, 0).repeat(32, 1))
+            yield value
 
 
-def test_a_run_over_two_sources_one_of_which_fails_is_recorded_whole(tmp_path):
-    sources = (
-        FakeSource(count=9, name="door", dropped=(4,), error=GONE),
-        FakeSource(count=20, name="yard", captured=True),
-    )
-    session = run(runner_of(tmp_path, *sources, video=False))
+def shown(path):
+    with av.open(str(path)) as video:
+        return sum(1 for _ in video.decode(video=0))
+
+
+def test_a_run_over_two_sources_one_of_which_fails_is_recorded_whole(runner, tmp_path):
+    door = FakeSource(count=9, name="door", dropped=(4,), error=GONE)
+    session = run(runner(door, FakeSource(count=20, name="yard", captured=True)))
     assert (session.kind, session.pace, session.outcome) == ("live", "schedule", "complete")
-    assert session.items.arrived == 30  # the failure takes the place of a frame
-    assert session.items.delivered == 28 == sum(session.steps.frames)
-    assert session.items.in_flight == 0
+    items = session.items
+    assert (items.arrived, items.delivered, items.in_flight) == (30, 28, 0), "the failure is one"
+    assert sum(session.steps.frames) == 28
     assert [(s.name, s.arrived, s.error) for s in session.sources] == [
         ("door", 10, "cannot go on: the camera is gone"),
         ("yard", 20, None),
     ]
     assert session.stages[0].dropped == {"damaged": 1, "source failed": 1}
-    happened = {(event.kind, event.source, event.words) for event in session.events}
-    assert happened >= {
+    assert {(event.kind, event.source, event.words) for event in session.events} >= {
         ("joined", 0, "joined 5 ms behind"),
         ("failed", 0, "cannot go on: the camera is gone"),
     }
-    assert [event.at_seconds for event in session.events] == sorted(
-        event.at_seconds for event in session.events
-    )
+    moments = [event.at_seconds for event in session.events]
+    assert moments == sorted(moments)
     assert Metrics.of(session).capture_ms is not None
     written = write_run(session, tmp_path)
     assert Session.load(tmp_path / "session.json") == written
     text = render_text(written)
-    assert "30 frames" in text
-    assert "= 28 delivered + 2 dropped + 0 in flight" in text
-    assert "joined 5 ms behind" in text
+    parts = ("30 frames", "= 28 delivered + 2 dropped + 0 in flight", "joined 5 ms behind")
+    assert [part for part in parts if part not in text] == []
     assert "the camera is gone" in (tmp_path / "report.html").read_text()
 
 
-def test_a_source_that_is_a_file_is_recorded_with_its_digest(tmp_path):
+def test_a_source_that_is_a_file_is_recorded_with_its_digest(runner, tmp_path):
     path = write_clip(tmp_path / "clip", SynthClip(num_frames=4))
-    session = run(runner_of(tmp_path, FakeSource(count=3, name=str(path)), video=False))
+    session = run(runner(FakeSource(count=3, name=str(path))))
     assert session.sources[0].content == content_digest(path)
     assert session.usage is not None
 
 
-def test_what_waits_for_others_is_called_before_the_first_frame(tmp_path):
-    waited = []
-    runner = runner_of(tmp_path, FakeSource(count=3), video=False)
-    runner = replace(runner, before_start=lambda: waited.append(1))
-    steps = []
-    run(runner, lambda step: steps.append(list(waited)))
-    assert steps
+def test_what_waits_for_others_is_called_before_the_first_frame(runner):
+    waited, steps = [], []
+    waiting = replace(runner(FakeSource(count=3)), before_start=lambda: waited.append(1))
+    run(waiting, lambda step: steps.append(list(waited)))
     assert steps[0] == waited == [1]
 
 
-def test_predictions_say_which_source_a_line_is_from(tmp_path):
-    run(runner_of(tmp_path, FakeSource(count=3, name="a"), FakeSource(count=2, name="b")))
-    rows = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
-    assert sorted((row["source"], row["index"]) for row in rows) == [
-        *(("a", k) for k in range(3)),
-        *(("b", k) for k in range(2)),
-    ]
+def test_predictions_say_which_source_a_line_is_from(runner, tmp_path):
+    run(runner(FakeSource(count=3, name="a"), FakeSource(count=2, name="b")))
+    rows = sorted((row["source"], row["index"]) for row in predictions(tmp_path))
+    assert rows == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_every_row_says_when_its_frame_came_and_by_which_connection(tmp_path, kind):
+def test_rows_say_when_its_frame_came_and_by_which_connection(runner, tmp_path, kind):
     """The clock of these tests stands at 2023-11-14T22:13:20Z when the run begins."""
     yard = FakeSource(count=3, interval_ms=250, name="yard", captured=True, reconnects=(2,))
-    runner = runner_of(tmp_path, yard, video=False, predictions=kind, batch_size=1)
-    session = write_run(run(runner), tmp_path)
-    rows = rows_of(tmp_path / f"predictions.{kind}")
+    session = write_run(run(runner(yard, predictions=kind, batch_size=1)), tmp_path)
     times = [f"2023-11-14T22:13:20.{part}000+00:00" for part in ("000", "250", "500")]
-    expected = [("yard", 0, times[0]), ("yard", 0, times[1]), ("yard", 1, times[2])]
-    assert [(row["source"], row["segment"], row["arrival_time"]) for row in rows] == expected
-    assert [row["capture_time"] for row in rows] == times
+    expected = [
+        {"source": "yard", "segment": segment, "arrival_time": time, "capture_time": time}
+        for segment, time in zip((0, 0, 1), times, strict=True)
+    ]
     [metrics] = tmp_path.glob("M_*_metrics.csv")
-    steps = list(csv.DictReader(metrics.read_text().splitlines()))
-    assert [(row["source"], int(row["segment"]), row["arrival_time"]) for row in steps] == expected
-    assert [row["capture_time"] for row in steps] == times
+    lines = csv.DictReader(metrics.read_text().splitlines())
+    steps = [row | {"segment": int(row["segment"])} for row in lines]
+    for rows in (predictions(tmp_path, kind), steps):
+        assert [{name: as_text(row[name]) for name in expected[0]} for row in rows] == expected
     assert Session.load(tmp_path / "session.json") == session
 
 
-def rows_of(path):
-    """Rows of predictions, times as text, whatever the format."""
-    if path.suffix == ".jsonl":
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    rows = pyarrow.parquet.read_table(path).to_pylist()
-    times = ("arrival_time", "capture_time")
-    return [row | {name: iso_text(row[name]) for name in times} for row in rows]
+def as_text(value):
+    """Return a time of a table as in lines of JSON, all else as it is."""
+    return iso_text(value) if hasattr(value, "isoformat") else value
 
 
-def test_rows_of_files_at_full_speed_have_no_time_of_arrival(tmp_path):
-    run(runner_of(tmp_path, FakeSource(count=2, base="full_speed"), video=False))
-    assert not {"segment", "arrival_time"} & rows_of(tmp_path / "predictions.jsonl")[0].keys()
+def test_rows_of_files_at_full_speed_have_no_time_of_arrival(runner, tmp_path):
+    run(runner(FakeSource(count=2, base="full_speed")))
+    assert not {"segment", "arrival_time"} & predictions(tmp_path)[0].keys()
 
 
-def test_each_source_has_a_video_of_its_own_that_plays(tmp_path):
-    session = run(runner_of(tmp_path, sizeable(5, name="a"), sizeable(3, name="b")))
-    assert set(session.outputs) == {"annotated-0.mp4", "annotated-1.mp4", "predictions.jsonl"}
-    counts = []
-    for name in ("annotated-0.mp4", "annotated-1.mp4"):
-        with av.open(str(tmp_path / name)) as container:
-            counts.append(len(list(container.decode(video=0))))
-    assert counts == [5, 3]
+def test_each_source_has_a_video_of_its_own_that_plays(runner, tmp_path):
+    session = run(runner(Sizeable(count=5, name="a"), Sizeable(count=3, name="b"), video=True))
+    videos = ("annotated-0.mp4", "annotated-1.mp4")
+    assert set(session.outputs) == {*videos, "predictions.jsonl"}
+    assert [shown(tmp_path / name) for name in videos] == [5, 3]
 
 
 class FullDisk:
@@ -178,34 +162,41 @@ class FullDisk:
     def write(self, seen):
         self.written += 1
         if self.written == 3:
-            raise ConfigError("cannot write x: no space left on device; give another folder")
+            raise ConfigError(FULL)
 
     def close(self):
         pass
 
 
-def test_a_sink_that_fails_ends_alone_and_is_told_of(tmp_path):
+def test_a_sink_that_fails_ends_alone_and_is_told_of(runner, tmp_path):
     told = []
-    runner = runner_of(tmp_path, FakeSource(count=40), video=False)
-    session = run(replace(runner, sinks=(FullDisk(),), on_notice=told.append))
-    assert session.outcome == "complete"
-    assert session.items.delivered == 40
-    assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == 40
-    words = "cannot write x: no space left on device; give another folder"
-    assert [(n.event, n.source, n.reason) for n in told] == [("failed", None, words)]
+    session = run(runner(FakeSource(count=40), sinks=(FullDisk(),), on_notice=told.append))
+    assert (session.outcome, session.items.delivered) == ("complete", 40)
+    assert len(predictions(tmp_path)) == 40
+    assert [(n.event, n.source, n.reason) for n in told] == [("failed", None, FULL)]
     failed = [event for event in session.events if event.kind == "failed"]
-    assert [(event.source, event.words) for event in failed] == [(None, words)]
+    assert [(event.source, event.words) for event in failed] == [(None, FULL)]
     assert session.stages[-1].dropped["sink failed"] > 0
 
 
-def test_a_source_that_fails_is_told_of_at_once_with_its_time(tmp_path):
+def test_a_disk_that_runs_full_ends_that_sink_alone_and_is_told_at_once(runner, tmp_path):
+    """`/dev/full` is a file on a full disk."""
+    (tmp_path / "predictions.jsonl").symlink_to("/dev/full")
+    told = []
+    session = run(runner(Sizeable(count=200), video=True, on_notice=told.append))
+    assert (session.outcome, session.items.delivered, len(told)) == ("complete", 200, 1)
+    words = told[0].reason
+    assert "predictions.jsonl: no space left on device; give another folder with --out" in words
+    assert [event.words for event in session.events if event.kind == "failed"] == [words]
+    assert shown(tmp_path / "annotated.mp4") == 200
+
+
+def test_a_source_that_fails_is_told_of_at_once_with_its_time(runner):
     """The clock of these tests stands at 2023-11-14T22:13:20Z when the run begins, and moves on."""
     told = []
-    sources = (
-        FakeSource(count=3, interval_ms=1000, name="door", error=GONE, base="arrival"),
-        FakeSource(count=8, interval_ms=1000, name="yard", base="arrival"),
-    )
-    run(replace(runner_of(tmp_path, *sources, video=False), on_notice=told.append))
+    given = {"interval_ms": 1000, "base": "arrival"}
+    door = FakeSource(count=3, name="door", error=GONE, **given)
+    run(runner(door, FakeSource(count=8, name="yard", **given), on_notice=told.append))
     assert {notice.text()[:17] for notice in told} == {"2023-11-14T22:13:"}
     assert {notice.text()[19:] for notice in told} == {
         "Z door: joined 5 ms behind",
@@ -219,54 +210,63 @@ def test_a_source_that_fails_is_told_of_at_once_with_its_time(tmp_path):
     }
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OpenError("gone", source="x")])
-def test_a_run_that_ends_early_is_recorded_with_what_was_done(tmp_path, error):
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (KeyboardInterrupt, ("interrupted", None)),
+        (OpenError("gone", source="x"), ("failed", "gone")),
+    ],
+)
+def test_a_run_that_ends_early_is_recorded_with_what_was_done(runner, tmp_path, error, expected):
     def on_step(step):
         if step.step == 5:
             raise error
 
-    session = run(runner_of(tmp_path, Endless(count=20), video=False), on_step)
-    expected = ("interrupted", None) if error is KeyboardInterrupt else ("failed", "gone")
+    session = run(runner(Endless(count=20)), on_step)
     assert (session.outcome, session.error) == expected
     assert len(session.steps) == 6
     items = session.items
     assert items.arrived == items.delivered + items.dropped + items.in_flight
-    assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) >= 6
+    assert len(predictions(tmp_path)) >= 6
 
 
-def test_a_source_that_cannot_be_opened_fails_the_run(tmp_path):
-    session = run(runner_of(tmp_path, FakeSource(count=0, error=GONE), Endless(count=1)))
+def test_a_source_that_cannot_be_opened_fails_the_run(runner):
+    session = run(runner(FakeSource(count=0, error=GONE), Endless(count=1)))
     assert (session.outcome, session.error) == ("failed", "cannot go on: the camera is gone")
 
 
-def test_a_run_stops_after_so_many_steps(tmp_path):
-    session = run(runner_of(tmp_path, Endless(count=20), video=False, max_steps=4))
+def test_a_run_stops_after_so_many_steps(runner):
+    session = run(runner(Endless(count=20), max_steps=4))
     assert (session.outcome, len(session.steps)) == ("complete", 4)
 
 
-def test_latency_counts_from_the_newest_frame_of_a_clip_beside_the_oldest(tmp_path):
+def test_latency_counts_from_the_newest_frame_of_a_clip_beside_the_oldest(runner):
     class Still(torch.nn.Module):
         def forward(self, clips):
             return torch.zeros(len(clips), 2)
 
     tiny = tiny_classifier(Still())
     model = replace(tiny, input=replace(tiny.input, num_frames=4))
-    runner = runner_of(tmp_path, FakeSource(count=8), model=model, video=False)
-    session = run(runner)
-    assert [step.first_index for step in session.steps.rows()] == [0, 4]
-    for step in session.steps.rows():
-        assert step.arrived_ms - step.oldest_arrived_ms == pytest.approx(30)
+    session = run(runner(FakeSource(count=8), model=model))
+    steps = list(session.steps.rows())
+    assert [step.first_index for step in steps] == [0, 4]
+    assert [s.arrived_ms - s.oldest_arrived_ms for s in steps] == pytest.approx([30, 30])
     assert session.stages[1].name == "clips"
 
 
-def test_at_full_speed_the_session_holds_no_latency(tmp_path):
+@pytest.fixture
+def prepare(tmp_path):
+    """Return a function: sources, options -> a runner with a real, small model."""
+
+    def make(*sources, out=tmp_path / "out", **given):
+        return LiveRunner.prepare(options(sources, out, LiveOptions, **{**SQUEEZENET, **given}))
+
+    return make
+
+
+def test_at_full_speed_the_session_holds_no_latency(tmp_path, prepare):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=20))
-    options = LiveOptions(
-        input=InputOptions(sources=(str(clip), str(clip))),
-        compute=ComputeOptions(model_name="squeezenet1_1", weights="none", batch_size=4),
-        output=OutputOptions(out=tmp_path / "out", video=False),
-    )
-    session = LiveRunner.prepare(options).run()
+    session = prepare(clip, clip, video=False, batch_size=4).run()
     assert (session.kind, session.pace) == ("run", "full_speed")
     assert sum(session.steps.frames) == 40
     assert Metrics.of(session).latency is None
@@ -275,34 +275,20 @@ def test_at_full_speed_the_session_holds_no_latency(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("given", "message"),
     [
-        ({"compute": ComputeOptions(model_name="mvit_v1_b", weights="none"), "clip_len": 8}, "16"),
+        ({"model_name": "mvit_v1_b", "clip_len": 8}, "16"),
         ({"clip_len": 8}, "takes single frames; leave out --clip-len"),
         ({"max_staleness": "1s", "pace": "offline"}, "never too many or too"),
         ({"source": "test://?seconds=1", "pace": "offline"}, "comes as it comes"),
-        (
-            {"compute": ComputeOptions(model_name="r3d_18", weights="none"), "stride": 2},
-            "--clip-st",
-        ),
+        ({"model_name": "r3d_18", "stride": 2}, "--clip-st"),
     ],
 )
-def test_what_cannot_be_is_refused_before_the_first_frame(tmp_path, options, message):
+def test_what_cannot_be_is_refused_before_the_first_frame(tmp_path, prepare, given, message):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=2))
-    compute = ComputeOptions(model_name="squeezenet1_1", weights="none")
-    made = LiveOptions(
-        input=InputOptions(
-            sources=(options.get("source", str(clip)),), stride=options.get("stride", 1)
-        ),
-        flow=FlowOptions(
-            pace=options.get("pace", "realtime"), max_staleness=options.get("max_staleness")
-        ),
-        clips=ClipOptions(clip_len=options.get("clip_len")),
-        compute=options.get("compute", compute),
-        output=OutputOptions(out=tmp_path / "out"),
-    )
+    given = {"source": clip, "pace": "realtime", **given}
     with pytest.raises(ConfigError, match=message):
-        LiveRunner.prepare(made)
+        prepare(given.pop("source"), **given)
 
 
 @pytest.mark.parametrize(
@@ -318,39 +304,49 @@ def test_what_is_no_span_of_time_is_refused(text):
         FlowOptions(max_staleness=text)
 
 
-def test_a_part_of_an_earlier_run_is_not_written_over_while_it_is_read(tmp_path):
+def test_a_part_of_an_earlier_run_is_not_written_over_while_it_is_read(tmp_path, prepare):
     source = write_clip(tmp_path / "annotated-1", SynthClip(num_frames=3))
-    options = LiveOptions(
-        input=InputOptions(sources=(str(source),)),
-        flow=FlowOptions(pace="realtime"),
-        output=OutputOptions(out=tmp_path),
-    )
     with pytest.raises(ConfigError, match=r"would replace its source .*annotated-1\.mp4"):
-        LiveRunner.prepare(options)
+        prepare(source, out=tmp_path, pace="realtime")
 
 
-def test_a_disk_that_runs_full_ends_that_sink_alone_and_is_told_at_once(tmp_path):
-    """`/dev/full` is a file on a full disk."""
-    (tmp_path / "predictions.jsonl").symlink_to("/dev/full")
-    told = []
-    source = sizeable(200, name="door")
-    runner = replace(runner_of(tmp_path, source), on_notice=told.append)
-    session = run(runner)
-    assert (session.outcome, session.items.delivered) == ("complete", 200)
-    assert len(told) == 1
-    words = told[0].reason
-    assert "predictions.jsonl: no space left on device; give another folder with --out" in words
-    assert [event.words for event in session.events if event.kind == "failed"] == [words]
-    with av.open(str(tmp_path / "annotated.mp4")) as video:
-        assert sum(1 for _ in video.decode(video=0)) == 200
+def test_the_record_is_handed_out_as_it_goes_for_a_process_that_is_killed(runner):
+    _, second, *_, session = check_handed_out(runner(FakeSource(count=20)), run)
+    assert second.outputs == session.outputs
 
 
-def test_the_record_is_handed_out_as_it_goes_for_a_process_that_is_killed(tmp_path):
-    found = []
-    runner = replace(runner_of(tmp_path, FakeSource(count=20), video=False), on_record=found.append)
-    session = run(runner, lambda step: runner.clock.advance(1))
-    assert (found[1].outcome, len(found[0].steps)) == ("interrupted", 1)
-    assert 1 < len(found[1].steps) < len(session.steps)
-    assert found[1].steps.frames[0] == session.steps.frames[0]
-    assert found[1].stages[0].name == session.stages[0].name
-    assert found[1].outputs == session.outputs
+@pytest.fixture
+def damaged(tmp_path, monkeypatch):
+    """Two dozen frames; 5, 6 and the last one are damaged."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = write_clip(tmp_path / "clip", SynthClip(num_frames=24, gop=1))
+    return str(damage_packets(path, tmp_path / "damaged.mp4", ordinals=[5, 6, 23]))
+
+
+def read(path, on_error):
+    (source,) = open_sources([path], "auto", on_error=on_error)
+    return source, list(source.frames(0, Waiter(FakeClock()), lambda event: None))
+
+
+def test_a_damaged_frame_ends_the_reading_or_is_dropped_in_its_place_and_a_run_ends(damaged):
+    with pytest.raises(DecodeError, match=r"damaged\.mp4"):
+        read(damaged, "raise")
+    source, items = read(damaged, "skip")
+    assert len(items) == 24
+    frames = [item for item in items if isinstance(item, LiveFrame)]
+    assert all(items[frame.number] is frame for frame in frames)
+    assert [frame.run for frame in frames] == [0] * 5 + [1] * 16
+    assert [loss.index for loss in source.losses] == [5, 6, 23]
+
+
+def test_what_is_concealed_comes_and_is_listed(damaged):
+    source, items = read(damaged, "conceal")
+    assert [item.number for item in items] == list(range(24))
+    losses = [(loss.index, loss.is_concealed) for loss in source.losses]
+    assert losses == [(5, True), (6, True), (23, True)]
+
+
+def test_in_real_time_nothing_can_be_concealed(damaged):
+    for source, pace in ((damaged, "realtime"), ("0", "auto")):
+        with pytest.raises(ConfigError, match="is for files at full speed"):
+            open_sources([source], pace, on_error="conceal")

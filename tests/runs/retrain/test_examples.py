@@ -1,14 +1,24 @@
-"""Which class each frame has, and how labels that do not fit are refused."""
+"""Which class each frame has, which videos are held out, and in what order frames are drawn."""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
+from headrace.runs.retrain.chosen_frames import ChosenFrames
 from headrace.runs.retrain.examples import NO_CLASS, Examples, dummies, labelled
 from headrace.runs.retrain.label_file import read_labels
+from headrace.runs.retrain.split import held_out
+from headrace.sampling.population import Population
+from headrace.sampling.sampler import SamplerUse, adapted, check_order
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 from runs.retrain.toy import write_labels
+
+INDICES = tuple(np.array(each) for each in ([0, 2], [1, 3, 4], [5]))
+POPULATION = Population.of([np.array([6]), np.array([3, 4])])
+"""Of the videos 0 and 2 of three: the second cannot be opened."""
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +72,70 @@ def test_dummy_classes_follow_from_the_seed(videos):
     assert all(map(np.array_equal, one.of_frame, same.of_frame))
     assert not np.array_equal(one.of_frame[0], other.of_frame[0])
     assert set(np.concatenate(one.of_frame)) == set(range(10))
+
+
+def examples(*classes: tuple[int, ...]) -> Examples:
+    """Return examples of videos that have a frame of each of their classes."""
+    return Examples(classes=tuple("abcd"), of_frame=tuple(np.array(each) for each in classes))
+
+
+def test_a_share_of_the_videos_of_each_class_is_held_out():
+    videos = examples(*[(0,)] * 10, *[(1,)] * 5, (2,), (2,))
+    held = held_out(videos, [*map(str, range(17))], share=0.2, seed=0)
+    assert [len({v for v in held if videos.classes_of(v) == {k}}) for k in range(3)] == [2, 1, 1]
+    assert held == held_out(videos, [*map(str, range(17))], share=0.2, seed=0)
+    assert held != held_out(videos, [*map(str, range(17))], share=0.2, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("videos", "contents", "share"),
+    [
+        (examples((0,), (1,)), "ab", 0.5),
+        (examples((0,), (0,), (1,)), "abc", 0.0),
+        (examples((0,), (0,), (1,), (1,)), "aabb", 0.5),
+    ],
+    ids=["one of each class", "share 0", "copies only"],
+)
+def test_nothing_is_held_out_where_no_video_can_be_spared(videos, contents, share):
+    assert held_out(videos, contents, share=share, seed=0) == frozenset()
+
+
+@given(
+    st.lists(
+        st.tuples(st.sets(st.integers(0, 3), min_size=1), st.sampled_from("stuvw")), min_size=1
+    ),
+    st.floats(0, 0.99),
+    st.integers(0, 99),
+)
+def test_every_class_is_trained_on_and_copies_stay_together(drawn, share, seed):
+    by_content = {content: classes for classes, content in drawn}
+    contents = [content for _, content in drawn]
+    videos = examples(*(tuple(by_content[content]) for content in contents))
+    held = held_out(videos, contents, share=share, seed=seed)
+    trained = set(range(len(contents))) - held
+    assert not {contents[v] for v in held} & {contents[v] for v in trained}
+    every = frozenset().union(*by_content.values())
+    assert frozenset().union(*(videos.classes_of(v) for v in trained)) == every
+
+
+def opened(sampler: ChosenFrames) -> ChosenFrames:
+    use = SamplerUse(videos=np.array([0, 2]), videos_given=3, seed=5)
+    return adapted(sampler, use)
+
+
+def test_chosen_frames_come_in_order_or_shuffled_each_once():
+    in_order = opened(ChosenFrames(indices=INDICES, is_shuffled=False))
+    assert in_order.order(POPULATION, 0)[:].tolist() == [0, 2, 11]
+    many = tuple(np.arange(6) for _ in INDICES)
+    shuffled = opened(ChosenFrames(indices=many))
+    orders = [shuffled.order(POPULATION, epoch)[:].tolist() for epoch in (0, 0, 1)]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[2]) == list(range(12))
+    check_order(shuffled.order(POPULATION, 0), shuffled, POPULATION)
+
+
+def test_other_frames_are_another_identity():
+    one, same, other = (
+        ChosenFrames(indices=each).traits.identity for each in (INDICES, INDICES, INDICES[::-1])
+    )
+    assert one == same != other

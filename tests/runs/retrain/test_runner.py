@@ -3,13 +3,12 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 import torch
 
+from cli.kit import python
 from headrace.decode.clips import load_clip
 from headrace.errors import ConfigError
 from headrace.models.load import load_classifier
@@ -17,8 +16,10 @@ from headrace.profiling.findings.verdict import find
 from headrace.profiling.record import metrics_csv
 from headrace.profiling.session import Session
 from headrace.report.folder import write_run
+from headrace.runs.retrain.runner import RetrainRunner
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
+from runs.kit import check_handed_out
 from runs.retrain.toy import FRAMES, toy_runner, write_labels, write_toys
 from weights import mobilenet
 
@@ -38,15 +39,15 @@ print(json.dumps([found.names, [row[0].hex() for row in found.confidence]]))
 def learnt(toys, tmp_path_factory):
     """Return the runner, session and folder of a training that has something to learn from."""
     out = tmp_path_factory.mktemp("learnt")
-    runner = toy_runner(
-        *(toys, out),
-        model_name="mobilenet_v2",
-        weights=str(mobilenet()),
-        epochs=2,
-        held_out=0.3,
-        learning_rate=3e-3,
-    )
+    model = {"model_name": "mobilenet_v2", "weights": str(mobilenet())}
+    runner = toy_runner(toys, out, **model, epochs=2, held_out=0.3, learning_rate=3e-3)
     return runner, write_run(runner.run(), out), out
+
+
+@pytest.fixture
+def toy(toys, tmp_path):
+    """Return a function: options -> a training of a small model on the toys."""
+    return lambda folder=toys, out=tmp_path, **given: toy_runner(folder, out, **given)
 
 
 def test_the_loss_falls_and_videos_never_seen_are_told_apart(learnt):
@@ -62,11 +63,9 @@ def test_the_loss_falls_and_videos_never_seen_are_told_apart(learnt):
 def test_a_new_process_predicts_the_same_bit_for_bit(learnt, toys):
     runner, _, out = learnt
     video = str(toys / "waves2.mp4")
-    command = [sys.executable, "-c", PREDICTING, str(out / "head.pt"), video]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = runner.learner.model.run(
-        runner.learner.preprocess(load_clip(video, 0, FRAMES, 1).frames)
-    )
+    done = python(PREDICTING, out / "head.pt", video)
+    frames = load_clip(video, 0, FRAMES, 1).frames
+    found = runner.learner.model.run(runner.learner.preprocess(frames))
     confidence = [row[0].hex() for row in found.confidence]
     assert json.loads(done.stdout) == [[list(row) for row in found.names], confidence]
     assert {row[0] for row in found.names} == {"waves"}
@@ -109,21 +108,17 @@ def test_the_record_times_each_part_of_a_step(learnt):
     assert "Loss over the steps" in (out / "report.html").read_text()
 
 
-def test_the_same_seed_learns_the_same(toys, tmp_path):
-    losses = [
-        toy_runner(toys, tmp_path / str(run), seed=seed, max_steps=2).run().steps.loss
-        for run, seed in enumerate((3, 3, 4))
-    ]
+def test_the_same_seed_learns_the_same(toy):
+    losses = [toy(seed=seed, max_steps=2).run().steps.loss for seed in (3, 3, 4)]
     assert losses[0] == losses[1] != losses[2]
 
 
-def test_an_interrupt_saves_the_head_as_it_then_is(toys, tmp_path):
-    runner = toy_runner(toys, tmp_path, epochs=9)
-
+def test_an_interrupt_saves_the_head_as_it_then_is(toy, tmp_path):
     def stop(step):
         if step.step == 1:
             raise KeyboardInterrupt
 
+    runner = toy(epochs=9)
     session = runner.run(stop)
     assert (session.outcome, len(session.steps)) == ("interrupted", 2)
     assert session.outputs == ("head.pt",)
@@ -134,80 +129,71 @@ def test_an_interrupt_saves_the_head_as_it_then_is(toys, tmp_path):
     assert all(torch.equal(now[name], value) for name, value in saved["state_dict"].items())
 
 
-def test_weights_that_run_away_end_the_training_without_a_head(toys, tmp_path):
-    session = toy_runner(toys, tmp_path, learning_rate=1e37, epochs=3).run()
-    assert session.outcome == "failed"
+def test_weights_that_run_away_end_the_training_without_a_head(toy, tmp_path):
+    session = toy(learning_rate=1e37, epochs=3).run()
+    assert (session.outcome, session.outputs) == ("failed", ())
     assert "use a smaller --learning-rate than 1e+37" in session.error
-    assert session.outputs == ()
     assert not (tmp_path / "head.pt").exists()
 
 
-def test_layers_are_trained_and_saved_with_the_head_and_may_recompute(toys, tmp_path):
-    runs = {
-        recomputes: toy_runner(
-            *(toys, tmp_path / str(recomputes)),
-            **{"train_from": "features.11", "checkpoint_gradients": recomputes, "max_steps": 3},
-        )
-        for recomputes in (False, True)
-    }
-    sessions = {recomputes: runner.run() for recomputes, runner in runs.items()}
-    assert sessions[False].steps.loss == sessions[True].steps.loss
-    loaded = load_classifier("squeezenet1_1", str(tmp_path / "True" / "head.pt")).module
-    plain = load_classifier("squeezenet1_1", "none").module.state_dict()
-    now = runs[True].learner.model.module.state_dict()
+def test_layers_are_trained_and_saved_with_the_head_and_may_recompute(toy, tmp_path):
+    given = {"train_from": "features.11", "max_steps": 3}
+    plain, recomputing = (toy(checkpoint_gradients=each, **given) for each in (False, True))
+    assert plain.run().steps.loss == recomputing.run().steps.loss
+    loaded = load_classifier("squeezenet1_1", str(tmp_path / "head.pt")).module
+    before = load_classifier("squeezenet1_1", "none").module.state_dict()
+    now = recomputing.learner.model.module.state_dict()
     for name, value in loaded.state_dict().items():
         assert torch.equal(value, now[name])
         if not name.startswith("classifier"):
             is_trained = name.startswith(("features.11", "features.12"))
-            assert torch.equal(value, plain[name]) != is_trained
+            assert torch.equal(value, before[name]) != is_trained
 
 
-def test_without_labels_they_are_dummies_and_the_record_says_so(toys, tmp_path):
-    runner = toy_runner(toys, tmp_path, labels=None, max_steps=2)
-    session = runner.run()
-    assert (session.training.is_dummy, len(session.training.classes)) == (True, 10)
-    assert session.training.not_measured.startswith("the labels are dummies")
+def test_without_labels_they_are_dummies_and_the_record_says_so(toy, tmp_path):
+    training = toy(labels=None, max_steps=2).run().training
+    assert (training.is_dummy, len(training.classes)) == (True, 10)
+    assert training.not_measured.startswith("the labels are dummies")
     assert load_classifier("squeezenet1_1", str(tmp_path / "head.pt"))
 
 
-def test_one_video_of_each_class_gives_no_accuracy_and_says_why(toys, tmp_path):
+def test_one_video_of_each_class_gives_no_accuracy_and_says_why(toy, toys, tmp_path):
     labels = write_labels(tmp_path / "labels.csv", [f"{toys}/bars0.mp4,a", f"{toys}/waves0.mp4,b"])
-    sources = (str(toys / "bars0.mp4"), str(toys / "waves0.mp4"))
-    session = toy_runner(toys, tmp_path, sources=sources, labels=labels, max_steps=1).run()
-    assert "label two videos or more of each class" in session.training.not_measured
-    assert session.training.frames == FRAMES + FRAMES + 3
+    sources = [toys / "bars0.mp4", toys / "waves0.mp4"]
+    training = toy(sources=sources, labels=labels, max_steps=1).run().training
+    assert "label two videos or more of each class" in training.not_measured
+    assert training.frames == FRAMES + FRAMES + 3
 
 
-def test_videos_of_other_sizes_need_a_size(toys, tmp_path):
+def test_videos_of_other_sizes_need_a_size(toy, toys, tmp_path):
     wide = write_clip(tmp_path / "wide", SynthClip(num_frames=4, size=(64, 256)))
     labels = write_labels(tmp_path / "labels.csv", [f"{toys}/bars0.mp4,a", "wide.mp4,b"])
-    options = {"sources": (str(toys / "bars0.mp4"), str(wide)), "labels": labels}
+    given = {"sources": [toys / "bars0.mp4", wide], "labels": labels}
     with pytest.raises(ConfigError, match=r"bars0.mp4 has 96x128, .*wide.mp4 64x256; .*--size"):
-        toy_runner(toys, tmp_path, **options)
-    session = toy_runner(toys, tmp_path / "run", **options, size=(64, 64), max_steps=1).run()
-    assert session.outcome == "complete"
+        toy(**given)
+    assert toy(**given, size=(64, 64), max_steps=1).run().outcome == "complete"
 
 
-def test_bad_media_is_left_out_and_listed_where_that_is_asked_for(tmp_path):
+def test_bad_media_is_left_out_and_listed_where_that_is_asked_for(toy, tmp_path):
     folder = tmp_path / "toys"
     folder.mkdir()
     write_toys(folder)
     write_labels(folder / "labels.csv")
     (folder / "bars1.mp4").write_bytes(b"no video at all")
-    session = toy_runner(folder, tmp_path / "out", on_error="skip", max_steps=2).run()
+    session = toy(folder, on_error="skip", max_steps=2).run()
     assert session.outcome == "complete"
     assert sum(video.is_open for video in session.inputs) == 5
     assert "bars1.mp4" in session.lost[0].cause
     assert session.inputs[session.lost[0].input].path.endswith("bars1.mp4")
 
 
-def test_a_head_is_not_trained_on_a_head_nor_written_over_its_weights(toys, tmp_path):
-    toy_runner(toys, tmp_path, max_steps=1).run()
+def test_a_head_is_not_trained_on_a_head_nor_written_over_its_weights(toy, tmp_path):
+    toy(max_steps=1).run()
     head = str(tmp_path / "head.pt")
     with pytest.raises(ConfigError, match="would replace the weights"):
-        toy_runner(toys, tmp_path, weights=head)
+        toy(weights=head)
     with pytest.raises(ConfigError, match="is a head that was trained already"):
-        toy_runner(toys, tmp_path / "other", weights=head)
+        toy(out=tmp_path / "other", weights=head)
 
 
 @pytest.mark.parametrize(
@@ -217,10 +203,7 @@ def test_a_head_is_not_trained_on_a_head_nor_written_over_its_weights(toys, tmp_
         ({"model_name": "resnet5"}, "did you mean"),
         ({"train_from": "layer4"}, "the model has no layer 'layer4'"),
         ({"checkpoint_gradients": True}, "name the first layer to train with --train-from"),
-        (
-            {"checkpoint_gradients": True, "train_from": "classifier"},
-            "has no block that could recompute",
-        ),
+        ({"checkpoint_gradients": True, "train_from": "classifier"}, "has no block that could rec"),
         ({"held_out": 1.0}, "held_out is a share of the videos"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0"),
         ({"learning_rate": float("nan")}, "learning_rate must be above 0"),
@@ -229,21 +212,14 @@ def test_a_head_is_not_trained_on_a_head_nor_written_over_its_weights(toys, tmp_
         ({"on_error": "conceal"}, "on_error must be one of raise, skip"),
     ],
 )
-def test_what_cannot_be_trained_is_refused_in_one_line(toys, tmp_path, options, message):
+def test_what_cannot_be_trained_is_refused_in_one_line(toy, options, message):
     with pytest.raises(ConfigError, match=message) as caught:
-        toy_runner(toys, tmp_path, **options)
+        toy(**options)
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_the_record_is_handed_out_as_it_goes_for_a_process_that_is_killed(toys, tmp_path):
-    found = []
-    runner = replace(
-        toy_runner(toys, tmp_path, max_steps=4), clock=FakeClock(), on_record=found.append
-    )
-    session = runner.run(lambda step: runner.clock.advance(1))
-    assert (found[1].outcome, len(found[0].steps)) == ("interrupted", 1)
-    assert 1 < len(found[1].steps) < len(session.steps)
-    assert found[1].steps.frames[0] == session.steps.frames[0]
-    assert found[1].stages[0].name == session.stages[0].name
-    assert found[1].inputs[0].content is None
+def test_the_record_is_handed_out_as_it_goes_for_a_process_that_is_killed(toy):
+    runner = replace(toy(max_steps=4), clock=FakeClock())
+    _, second, *_, session = check_handed_out(runner, RetrainRunner.run)
+    assert second.inputs[0].content is None
     assert session.inputs[0].content is not None

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.decode.index_store import IndexStore
-from headrace.runs.options import ComputeOptions
-from headrace.runs.retrain.options import LabelledInput, RetrainOptions, TrainOptions
+from headrace.runs.retrain.options import RetrainOptions
 from headrace.runs.retrain.runner import RetrainRunner
 from headrace.testing.synth import Look, SynthClip, write_clip
+from runs.kit import SQUEEZENET, options
 
 NAMES = tuple(f"{kind}{number}" for kind in ("bars", "waves") for number in range(3))
 FRAMES = 6
@@ -29,26 +29,9 @@ def write_labels(path: Path, lines: Sequence[str] = (), heads: str = "path,label
     return path
 
 
-def toy_runner(folder: Path, out: Path, **options: object) -> RetrainRunner:
+def toy_runner(folder: Path, out: Path, **given: object) -> RetrainRunner:
     """Return a runner on the toys, with a small model of random weights, from flat options."""
-    chosen = {
-        "sources": (str(folder),),
-        "labels": folder / "labels.csv",
-        "model_name": "squeezenet1_1",
-        "weights": "none",
-        "batch_size": 4,
-        "threads": 1,
-        **options,
-    }
-    parts = {
-        name: part(**{each: chosen.pop(each) for each in part.__annotations__ if each in chosen})
-        for name, part in (
-            ("input", LabelledInput),
-            ("training", TrainOptions),
-            ("compute", ComputeOptions),
-        )
-    }
-    assert not chosen
-    return RetrainRunner.prepare(
-        RetrainOptions(out=out, **parts), store=IndexStore(folder / "store")
-    )
+    plain = {"labels": folder / "labels.csv", "batch_size": 4, "threads": 1, **SQUEEZENET, **given}
+    sources = plain.pop("sources", folder)
+    chosen = options(sources, out, RetrainOptions, **plain)
+    return RetrainRunner.prepare(chosen, store=IndexStore(folder / "store"))

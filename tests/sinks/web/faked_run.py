@@ -81,19 +81,23 @@ def status(**changes: Any) -> LiveStatus:
 
 
 def seen(
-    number: int, *, source: int = 0, shade: int = 96, size: tuple[int, int] = (72, 128)
+    number: int,
+    *,
+    source: int = 0,
+    shade: int = 96,
+    size: tuple[int, int] = (72, 128),
+    pts: int | None = None,
 ) -> Seen:
-    """One frame in one shade of grey."""
-    return Seen(
-        batch=FrameBatch(
-            frames=np.full((1, *size, 3), shade, np.uint8),
-            index=np.array([number]),
-            pts=np.array([number]),
-            time_base=Fraction(1, 30),
-            video=source,
-        ),
-        labels=Labels(names=(("street sign", "traffic light"),), confidence=((0.93, 0.04),)),
+    """One frame in one shade of grey, of 30 in a second."""
+    batch = FrameBatch(
+        frames=np.full((1, *size, 3), shade, np.uint8),
+        index=np.array([number]),
+        pts=np.array([number if pts is None else pts]),
+        time_base=Fraction(1, 30),
+        video=source,
     )
+    names, confidence = ("street sign", "traffic light"), (0.93, 0.04)
+    return Seen(batch=batch, labels=Labels(names=(names,), confidence=(confidence,)))
 
 
 class FakedRun:

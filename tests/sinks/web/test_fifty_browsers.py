@@ -5,6 +5,8 @@ import tracemalloc
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
+import pytest
+
 from headrace.live.overload import Overload
 from headrace.models.results import Labels
 from headrace.runs.live.engine import Engine
@@ -50,6 +52,7 @@ def watch(run, has_picture):
     return numbers[1:]
 
 
+@pytest.mark.slow
 def test_fifty_browsers_neither_hold_a_run_back_nor_lose_a_frame_nor_grow_its_memory():
     pictures = [threading.Event() for _ in range(WATCHING)]
     all_ask = threading.Event()

@@ -1,0 +1,173 @@
+"""Commands in processes of their own: interrupts, outputs that nobody reads, the tab key."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from cli.kit import FAST, SQUEEZENET, python, recorded
+from headrace.cli.stopping import ending_on_sigterm
+from headrace.testing.synth import KINDS, SynthClip, write_clip
+from runs.retrain.toy import write_toys
+
+INTERRUPTED = """
+import atexit, json, os, signal, sys
+from importlib import import_module
+
+class Kept:
+    def __del__(self):
+        os.write(2, b"collected\\n")
+
+kept = Kept()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
+where, name, count, number, is_twice = json.loads(sys.argv[1])
+module, _, kind = where.rpartition(".")
+owner, calls = getattr(import_module(module), kind), []
+plain = getattr(owner, name)
+
+def interrupting(self, *given):
+    result = plain(self, *given)
+    calls.append(None)
+    if len(calls) == count:
+        atexit.register(os.write, 2, b"exit handlers were called\\n")
+        os.kill(os.getpid(), number)
+    return result
+
+setattr(owner, name, interrupting)
+if is_twice:  # once more, while the record is written
+    import headrace.report.folder
+    headrace.report.folder.write_run = lambda *_: os.kill(os.getpid(), signal.SIGINT)
+from headrace.cli import main
+main(sys.argv[2:])
+"""
+"""A signal after so many calls of a method; at its end the interpreter collects nothing."""
+
+AT_ONCE = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
+from headrace.cli.stopping import ending_at_once
+with ending_at_once():
+    try:
+        os.kill(os.getpid(), int(sys.argv[1]))
+        print("went on")
+    except BaseException:
+        print("swallowed")
+"""
+ROW = "headrace.sinks.predictions.PredictionLines", "write"
+STEP = "headrace.runs.retrain.trainer.Trainer", "step"
+CAMERA = ("run", "test://?size=64x96&rate=100", *FAST)
+FILE = ("run", "{0}/clip.mp4", *FAST, "--batch-size", 8)
+KEPT = "interrupted; what was done is kept in {0}/out"
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("at", "number", "command", "words"),
+    [
+        ((*ROW, 3), signal.SIGINT, FILE, KEPT),
+        ((*ROW, 5), signal.SIGINT, CAMERA, KEPT),
+        ((*ROW, 5), signal.SIGTERM, CAMERA, KEPT),
+        (
+            (*STEP, 3),
+            signal.SIGINT,
+            ("run", "{0}/toys", *SQUEEZENET, "--mode", "retrain", "--epochs", 99, "--threads", 1),
+            "interrupted; the head as it was then is {0}/out/head.pt",
+        ),
+        (
+            (*ROW, 3),
+            signal.SIGINT,
+            FILE,
+            "interrupted while the record was written; what is there is kept in {0}/out",
+        ),
+    ],
+    ids=["a file", "a camera", "SIGTERM", "a training", "twice"],
+)
+def test_a_signal_ends_a_run_with_its_record_whole(tmp_path, at, number, command, words):
+    """A real signal to a real process, in the middle of a run."""
+    write_clip(tmp_path / "clip", KINDS["h264_long_gop"])
+    (tmp_path / "toys").mkdir()
+    write_toys(tmp_path / "toys")
+    out = tmp_path / "out"
+    typed = [str(word).format(tmp_path) for word in command]
+    is_twice = "record" in words
+    given = json.dumps((*at, int(number), is_twice))
+    done = python(INTERRUPTED, given, *typed, "--quiet", "--out", out)
+    assert done.returncode == CODES[number], done.stderr
+    said = f"headrace: {words.format(tmp_path)}"
+    assert done.stderr.splitlines() == [said, "exit handlers were called"]
+    session = recorded(out)
+    assert session["outcome"] == "interrupted"
+    assert not list(out.glob(".*"))
+    if command == CAMERA:
+        items = session["items"]
+        assert items["arrived"] == items["delivered"] + items["dropped"] + items["in_flight"]
+        assert all(map(json.loads, (out / "predictions.jsonl").read_text().splitlines()))
+    if at[:2] == STEP:
+        assert len(session["steps"]["loss"]) == 2
+        assert (out / "head.pt").is_file()
+    assert (out / "report.html").exists() != is_twice
+
+
+@pytest.fixture(autouse=True)
+def _python_handles_ctrl_c():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_what_a_library_swallows_ends_the_command_when_its_work_would_begin(number):
+    with ending_on_sigterm() as ending:
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+        with pytest.raises(KeyboardInterrupt):
+            ending.begin()
+    assert not ending.has_begun
+
+
+@pytest.mark.parametrize(("number", "code"), CODES.items())
+def test_imports_end_at_once_whatever_they_catch(number, code):
+    done = python(AT_ONCE, int(number))
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "headrace: interrupted\n")
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("models",), ("run", "--help")])
+def test_an_output_on_a_full_disk_is_one_line(arguments):
+    command = [sys.executable, "-m", "headrace", *arguments]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    said = "headrace: cannot write to the standard output: no space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("index {0} {0} | head -c 1", 0), ("--quiet index {0} >&-", 0)]
+)
+def test_an_output_that_is_cut_off_or_closed_is_as_if_nobody_looked(tmp_path, command, code):
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=12))
+    line = f"{sys.executable} -m headrace {command.format(clip)}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("run --view m", ["metrics"]),
+        ("run cl", []),
+        ("run --decode t", ["torchcodec", "torchcodec:cuda"]),
+    ],
+)
+def test_the_tab_key_completes_choices_and_leaves_files_to_the_shell(typed, completed):
+    """Where the command completes nothing, `complete -o default` lets the shell do it."""
+    words = {"COMP_WORDS": f"headrace {typed}", "COMP_CWORD": str(len(typed.split()))}
+    program = "import sys; sys.argv[0] = 'headrace'; from headrace.cli import main; main([])"
+    done = python(program, env={**os.environ, **words, "_HEADRACE_COMPLETE": "complete_bash"})
+    assert (done.stdout.split(), done.stderr) == (completed, "")

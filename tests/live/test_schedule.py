@@ -1,0 +1,189 @@
+"""Files in real time, played again and again, and the test pattern: each frame at its moment."""
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from headrace.decode.open import open_index
+from headrace.errors import DecodeError, OpenError
+from headrace.live.address import PatternAddress
+from headrace.live.pattern import PatternSource
+from headrace.live.replayed import Replayed
+from headrace.runtime.queue import Cancelled
+from headrace.runtime.waiter import Waiter
+from headrace.testing.damage import damage_packets
+from headrace.testing.fake_clock import FakeClock
+from headrace.testing.synth import SynthClip, Timing, read_number, write_clip
+from live.reading import Read
+
+TEN = Fraction(10)
+
+
+def test_every_frame_is_due_at_its_pts(tmp_path, store):
+    durations = (Fraction(1, 10), Fraction(3, 10))
+    clip = SynthClip(num_frames=12, timing=Timing(durations_seconds=durations), b_frames=2)
+    path = write_clip(tmp_path / "clip", clip)
+    clock = FakeClock(now_ns=7_000)
+    read = Read(str(path), store=store, clock=clock)
+    list(read)
+    assert [read_number(frame.pixels) for frame in read.frames] == list(range(12))
+    seconds = [pts - clip.pts_seconds[0] for pts in clip.pts_seconds]
+    assert [frame.arrived_ns for frame in read.frames] == [
+        7_000 + round(s * 10**9) for s in seconds
+    ]
+    assert read.kinds == ["joined", "ended"]
+    assert read.source.base == "schedule"
+    assert read.source.name == str(path)
+    read.check_conserved()
+
+
+@pytest.mark.parametrize("source", [None, "test://?size=96x128&rate=10&seconds=1"])
+def test_a_reader_that_is_late_gets_every_frame_with_its_moment(tmp_path, store, source):
+    path = write_clip(tmp_path / "clip", SynthClip(num_frames=10, frame_rate=TEN))
+    clock = FakeClock()
+    read = Read(source or str(path), store=store, clock=clock)
+    for _ in read:
+        clock.advance(1)
+    assert [frame.arrived_ns for frame in read.frames] == [k * 10**8 for k in range(10)]
+    assert read.waiter.waited_ns == 0
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    """Two dozen frames; 5 and 6 are damaged."""
+    path = write_clip(tmp_path / "clip", SynthClip(num_frames=24, gop=1))
+    return damage_packets(path, tmp_path / "damaged.mp4", ordinals=[5, 6])
+
+
+def test_a_damaged_frame_ends_the_source_behind_the_frames_before_it(damaged, store):
+    read = Read(str(damaged), store=store, clock=FakeClock())
+    with pytest.raises(DecodeError, match=r"damaged\.mp4"):
+        list(read)
+    assert [frame.number for frame in read.frames] == [0, 1, 2, 3, 4]
+
+
+def test_a_damaged_frame_that_may_be_skipped_is_dropped_in_its_place_and_a_run_ends(damaged, store):
+    read = Read(str(damaged), store=store, clock=FakeClock(), on_error="skip")
+    list(read)
+    assert [loss.index for loss in read.source.losses] == [5, 6]
+    assert len(read.items) == 24
+    assert [frame.run for frame in read.frames] == [0] * 5 + [1] * 17
+    assert [frame.number for frame in read.frames] == [*range(5), *range(7, 24)]
+    told = [(event.words, event.frames) for event in read.events if event.kind == "dropped"]
+    assert told == [("damaged before frame 7", 2)]
+    read.check_conserved()
+
+
+def test_what_is_no_video_is_named(tmp_path, store):
+    playlist = tmp_path / "list.m3u8"
+    playlist.write_text("#EXTM3U\n#EXTINF:1,\n/etc/passwd\n")
+    for path, words in (
+        ("no.mp4", r"cannot open no\.mp4: no such file"),
+        (playlist, "an HLS playlist"),
+    ):
+        with pytest.raises(OpenError, match=words):
+            list(Read(str(path), store=store))
+
+
+def test_frames_carry_their_numbers_and_are_due_at_their_moments():
+    clock = FakeClock(now_ns=5_000)
+    read = Read("test://?size=96x128&rate=30&seconds=0.5", clock=clock)
+    assert len(list(read)) == 15
+    frames = read.frames
+    assert [read_number(frame.pixels) for frame in frames] == list(range(15))
+    assert [frame.arrived_ns for frame in frames] == [
+        5_000 + round(k * 1e9 / 30) for k in range(15)
+    ]
+    assert {frame.time_base for frame in frames} == {Fraction(1, 30)}
+    assert read.kinds == ["joined", "ended"]
+    assert read.source.base == "schedule"
+    read.check_conserved()
+
+
+def test_without_an_end_it_goes_on_until_it_is_woken():
+    read = Read("test://?size=32x32&rate=1000", clock=FakeClock())
+    frames = iter(read)
+    for _ in range(2000):
+        next(frames)
+    read.waiter.wake()
+    with pytest.raises(Cancelled):
+        next(frames)
+
+
+@pytest.mark.parametrize("size", [(32, 32), (97, 131), (720, 1280)])
+def test_numbers_can_be_read_at_any_size(size):
+    source = PatternSource(PatternAddress(size=size))
+    for number in (0, 1, 63, 64, 65_535):
+        assert read_number(source.picture(number)) == number
+
+
+def test_the_picture_moves_and_another_seed_is_another_picture():
+    one, other = (PatternSource(PatternAddress(size=(96, 128), seed=seed)) for seed in (0, 1))
+    assert not np.array_equal(one.picture(0)[80:], one.picture(1)[80:])
+    assert not np.array_equal(one.picture(0)[80:], other.picture(0)[80:])
+    assert np.array_equal(one.picture(7), one.picture(7))
+
+
+@pytest.fixture
+def index(tmp_path, store):
+    clip = SynthClip(num_frames=5, frame_rate=TEN, b_frames=1)
+    return open_index(write_clip(tmp_path / "clip", clip), store)
+
+
+def frames_of(*indexes, **options):
+    clock = FakeClock(now_ns=7_000)
+    return list(Replayed(indexes, **options).frames(0, Waiter(clock))), clock
+
+
+def test_it_begins_again_after_the_last_frame_as_another_run(index):
+    frames, _ = frames_of(index, frames=12)
+    assert [read_number(frame.pixels) for frame in frames] == [*range(5), *range(5), 0, 1]
+    assert [frame.number for frame in frames] == list(range(12))
+    assert [frame.run for frame in frames] == [0] * 5 + [1] * 5 + [2] * 2
+    assert [frame.arrived_ns for frame in frames] == [7_000 + k * 10**8 for k in range(12)]
+
+
+@pytest.mark.parametrize(("speed", "interval_ns"), [(2.0, 5 * 10**7), (0.5, 2 * 10**8)])
+def test_its_timetable_can_be_faster_or_slower(index, speed, interval_ns):
+    frames, clock = frames_of(index, frames=7, speed=speed)
+    due = [frame.arrived_ns for frame in frames]
+    assert {later - sooner for sooner, later in pairwise(due)} == {interval_ns}
+    assert clock.now_ns() == due[-1], "it waited for each, and not longer"
+
+
+def test_at_full_speed_it_never_waits(index):
+    source = Replayed([index], frames=9, speed=None)
+    assert source.base == "full_speed"
+    frames, clock = frames_of(index, frames=9, speed=None)
+    assert (len(frames), clock.now_ns()) == (9, 7_000)
+
+
+def test_a_delay_shifts_all_but_the_first_frame(index):
+    frames, _ = frames_of(index, frames=3, delay_seconds=0.04)
+    assert [frame.arrived_ns for frame in frames] == [7_000, 140_007_000, 240_007_000]
+
+
+def test_several_videos_take_turns_each_in_its_own_size(index, tmp_path, store):
+    clip = SynthClip(num_frames=3, frame_rate=TEN, size=(96, 192))
+    wide = open_index(write_clip(tmp_path / "wide", clip), store)
+    frames, _ = frames_of(index, wide, frames=10)
+    assert [frame.run for frame in frames] == [0] * 5 + [1] * 3 + [2] * 2
+    assert frames[5].pixels.shape == (96, 192, 3)
+    assert frames[8].pixels.shape == frames[0].pixels.shape
+
+
+def test_a_frame_is_not_decoded_before_it_is_due(index):
+    clock = FakeClock()
+    frames = Replayed([index], frames=3).frames(0, Waiter(clock))
+    next(frames)
+    assert clock.now_ns() == 0, "the next one is waited for when it is asked for"
+    next(frames)
+    assert clock.now_ns() == 10**8
+    frames.close()
+
+
+def test_a_damaged_video_is_refused_where_the_damage_is(damaged, store):
+    with pytest.raises(DecodeError, match=r"frame 5 of .*damaged\.mp4 is damaged; give a video"):
+        frames_of(open_index(damaged, store), frames=24)
