@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
@@ -17,7 +16,6 @@ from headrace.report.experiment import (
     render_experiment,
     render_experiment_text,
 )
-from report.chromium import Page
 from report.recorded import MACHINE
 
 HOSTILE = "</script><script>alert(1)</script>\x1b[31m"
@@ -78,17 +76,6 @@ def test_hostile_text_is_shown_and_never_run(where):
     hostile = {"provenance": made} if where == "command" else {where: HOSTILE}
     page = render_experiment(replace(EXPERIMENT, **hostile))
     assert "<script>alert(1)</script>" not in page
-
-
-def test_a_browser_draws_it_and_asks_for_nothing(page: Page, tmp_path: Path):
-    file = tmp_path / "page.html"
-    file.write_text(render_experiment(EXPERIMENT), encoding="utf-8")
-    for width in (1280, 480):
-        page.show(file, width=width)
-        assert page.evaluate("document.querySelectorAll('#chart-many g.trace').length") == 1
-        assert page.evaluate("document.documentElement.scrollWidth") == width
-    assert page.console == []
-    assert set(page.requested) == {file.as_uri()}
 
 
 def test_a_figure_has_the_colours_of_its_page():
