@@ -40,6 +40,7 @@ def of_container() -> str:
     return str(command)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [of_unit(), of_container()], ids=["unit", "container"])
 def test_its_command_runs_is_found_well_and_ends_by_sigterm(command: str, tmp_path: Path):
     """The very command, but for where things lie, the port, and a model without a download."""

@@ -95,21 +95,15 @@ def headrace_threads() -> set[str]:
 def ran(source: Any, *stages: Any, how: dict[str, Any] | None = None, **options: Any) -> Any:
     """Items, statistics of the stages and flow of a run to its end; `how` is for `run`."""
 
-    def run_it() -> Any:
-        with Pipeline(source=source, stages=stages, **options).run(**how or {}) as run:
-            return list(run), run.stages(), run.flow()
-
-    return in_time(run_it)
+    with Pipeline(source=source, stages=stages, **options).run(**how or {}) as run:
+        return list(run), run.stages(), run.flow()
 
 
 def collect(line: Pipeline, got: list[Any]) -> None:
     """Runs it, and puts the value of each item into `got` as it comes."""
 
-    def run_it() -> None:
-        with line.run() as run:
-            got.extend(item.value for item in run)
-
-    in_time(run_it)
+    with line.run() as run:
+        got.extend(item.value for item in run)
 
 
 def outputs(line: Pipeline) -> list[Any]:

@@ -89,10 +89,10 @@ def test_a_source_that_waits_is_woken_however_the_run_ends(error, cameras):
                 raise error
 
     if error is None:
-        in_time(leave)
+        leave()
     else:
         with pytest.raises(error):
-            in_time(leave)
+            leave()
     assert len(ended) == cameras
     assert not headrace_threads()
 
@@ -121,7 +121,7 @@ def test_a_failure_wakes_the_source_before_the_consumer_hears_of_it():
             next(run)
 
     with pytest.raises(StageError):
-        in_time(consume)
+        consume()
 
 
 def test_what_a_source_raises_of_its_own_is_no_end_of_the_run():
@@ -188,11 +188,8 @@ def test_one_source_that_fails_may_end_alone_with_its_error_in_place():
 
 
 def test_leaving_early_ends_merged_sources_that_have_no_end():
-    def leave():
-        with Pipeline(source=Merged(feeds=[count(), count(), count()])).run() as run:
-            return next(run).index
-
-    assert in_time(leave) == 0
+    with Pipeline(source=Merged(feeds=[count(), count(), count()])).run() as run:
+        assert next(run).index == 0
     assert not headrace_threads()
 
 

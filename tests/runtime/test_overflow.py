@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from headrace.errors import ConfigError
 from headrace.runtime.queue import BoundedQueue, Overflow
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import in_time
 
 
 def queue_of(overflow: Overflow, capacity: int = 2, **options) -> BoundedQueue:
@@ -16,7 +15,7 @@ def queue_of(overflow: Overflow, capacity: int = 2, **options) -> BoundedQueue:
 
 def drained(queue):
     queue.close()
-    return in_time(lambda: list(queue))
+    return list(queue)
 
 
 def test_the_oldest_makes_room_for_the_newest():
@@ -76,7 +75,7 @@ def test_places_that_cannot_be_shared_equally_are_refused():
 def test_what_takes_no_room_enters_a_full_queue_and_drops_nothing(overflow):
     queue = queue_of(overflow, capacity=1)
     assert queue.put("item") is None
-    assert in_time(lambda: queue.put("mark", takes_room=False)) is None
+    assert queue.put("mark", takes_room=False) is None
     assert not queue.has_room()
     assert drained(queue) == ["item", "mark"]
 

@@ -15,7 +15,6 @@ from runtime.in_time import (
     collect,
     happens,
     headrace_threads,
-    in_time,
     outputs,
     printed,
 )
@@ -197,7 +196,7 @@ def test_a_failure_stops_the_source_before_the_consumer_hears_of_it():
             next(run)
 
     with pytest.raises(StageError):
-        in_time(consume)
+        consume()
 
 
 def endless(closed_in):
@@ -219,30 +218,26 @@ def test_leaving_early_ends_every_thread_and_closes_the_source_where_it_ran(work
                 raise error
 
     if error is None:
-        in_time(leave)
+        leave()
     else:
         with pytest.raises(error):
-            in_time(leave)
+            leave()
     assert closed_in == ["headrace-source"]
     assert not headrace_threads()
 
 
 def test_a_closed_run_is_over():
     run = pipeline(count(), same).run()
-
-    def take_one_and_close():
-        next(run)
-        run.close()
-        return list(run)
-
-    assert in_time(take_one_and_close) == []
+    next(run)
+    run.close()
+    assert list(run) == []
 
 
 def test_a_forgotten_run_ends_its_threads():
     runs = [pipeline(count(), same).run()]
-    assert in_time(lambda: next(runs[0])).value == 0
+    assert next(runs[0]).value == 0
     assert headrace_threads()
-    in_time(runs.clear)
+    runs.clear()
     assert not headrace_threads()
 
 
@@ -300,12 +295,8 @@ def test_each_item_knows_when_each_stage_worked_on_it():
         yield "frame"
 
     line = pipeline(source(), taking(2), taking(3))
-
-    def run_it():
-        with line.run(clock=clock) as run:
-            return list(run), run.stages()
-
-    items, stages = in_time(run_it)
+    with line.run(clock=clock) as run:
+        items, stages = list(run), run.stages()
     second = 1_000_000_000
     spans = (
         Span("source", 0, second),
@@ -320,12 +311,9 @@ def test_each_item_knows_when_each_stage_worked_on_it():
 
 
 def test_a_stage_starves_at_the_queue_before_it_and_blocks_at_the_one_behind():
-    def run_it():
-        with pipeline(range(50), same, same, workers=2).run() as run:
-            assert len(list(run)) == 50
-            return run.stages(), run.queues()
-
-    stages, queues = in_time(run_it)
+    with pipeline(range(50), same, same, workers=2).run() as run:
+        assert len(list(run)) == 50
+        stages, queues = run.stages(), run.queues()
     assert [queue.name for queue in queues] == [stage.name for stage in stages]
     assert [queue.gets for queue in queues] == [stage.items for stage in stages] == [50, 50, 50]
     starved = [0.0, *(queue.starved_seconds for queue in queues[:2])]
@@ -358,7 +346,7 @@ def test_the_last_queue_counts_how_long_the_consumer_waited():
             list(run)
             return run.queues()[-1]
 
-    assert in_time(run_it).starved_seconds == 4.0
+    assert run_it().starved_seconds == 4.0
 
 
 def test_a_run_that_has_not_begun_has_done_nothing():

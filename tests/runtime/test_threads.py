@@ -12,7 +12,7 @@ from headrace.runtime.threads import ThreadGroup, iterating
 from headrace.runtime.waiter import Waiter
 from headrace.runtime.watch import Watch
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import TIMEOUT_SECONDS, Call, happens, in_time, printed
+from runtime.in_time import TIMEOUT_SECONDS, Call, happens, printed
 
 
 def test_no_thread_outlives_the_block():
@@ -34,7 +34,7 @@ def test_an_exception_in_the_block_ends_the_threads_and_goes_on():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        in_time(fail)
+        fail()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("headrace")]
 
 
@@ -85,11 +85,8 @@ def test_iterating_closes_a_generator_where_it_ran():
         finally:
             closed_in.append(threading.current_thread())
 
-    def take_one():
-        with iterating(numbers()) as values:
-            return next(values), threading.current_thread()
-
-    value, thread = in_time(take_one)
+    with iterating(numbers()) as values:
+        value, thread = next(values), threading.current_thread()
     assert value == 0
     assert closed_in == [thread]
 
@@ -108,7 +105,7 @@ def taken(reader):
     found = []
     while True:
         try:
-            found.append(in_time(reader.take))
+            found.append(reader.take())
         except Closed:
             return found
 
@@ -214,5 +211,5 @@ def test_who_hangs_is_told_by_the_clock_it_was_given():
     clock.advance(0.0004)
     empty = BoundedQueue(1, "outputs")
     with pytest.raises(StageError, match=r"worker worker-1 has been at late\.mp4 for 50 s"):
-        in_time(lambda: next(watch.taken_from(empty)))
+        next(watch.taken_from(empty))
     assert abandoned == ["worker-1"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
 from headrace.runtime.unordered import unordered_streams
-from runtime.in_time import happens, headrace_threads, in_time
+from runtime.in_time import happens, headrace_threads
 
 
 def streams(function, items, **options):
@@ -24,7 +24,7 @@ def streams(function, items, **options):
 )
 def test_delivers_each_output_once_and_those_of_an_item_in_order(lengths, workers, capacity):
     items = [[(number, k) for k in range(n)] for number, n in enumerate(lengths)]
-    found = in_time(lambda: list(streams(iter, items, workers=workers, capacity=capacity)))
+    found = list(streams(iter, items, workers=workers, capacity=capacity))
     assert sorted(found) == [output for item in items for output in item]
     for number, item in enumerate(items):
         assert [output for output in found if output[0] == number] == item
@@ -39,9 +39,9 @@ def test_what_is_done_first_comes_first():
         yield item
 
     with closing(streams(work, ["slow", "quick", "quicker"], workers=2)) as outputs:
-        first = in_time(lambda: [next(outputs), next(outputs)])
+        first = [next(outputs), next(outputs)]
         comes_last.set()
-        assert [*first, *in_time(lambda: list(outputs))] == ["quick", "quicker", "slow"]
+        assert [*first, *list(outputs)] == ["quick", "quicker", "slow"]
 
 
 def test_items_are_taken_by_who_iterates_and_not_far_ahead():
@@ -54,7 +54,7 @@ def test_items_are_taken_by_who_iterates_and_not_far_ahead():
             yield number
 
     with closing(streams(lambda item: [item], items(), workers=2)) as outputs:
-        assert in_time(lambda: next(outputs)) in (0, 1, 2)
+        assert next(outputs) in (0, 1, 2)
         assert len(taken) == 3
     assert len(here) == 1
     assert not any(thread.name.startswith("headrace-") for thread in here)
@@ -81,7 +81,7 @@ def test_what_is_raised_comes_to_who_iterates_and_ends_the_threads(where):
 
     outputs = unordered_streams(opened, items(), workers=2, capacity=2)
     with pytest.raises(ZeroDivisionError):
-        in_time(lambda: list(outputs))
+        list(outputs)
     assert not headrace_threads()
 
 
@@ -97,7 +97,7 @@ def test_left_early_it_ends_its_threads_and_closes_what_they_keep():
             closed.append(threading.current_thread())
 
     with closing(unordered_streams(kept, range(5), workers=2, capacity=1)) as outputs:
-        in_time(lambda: next(outputs))
+        next(outputs)
         assert headrace_threads()
     assert not headrace_threads()
     assert sorted(opened, key=id) == sorted(closed, key=id)
