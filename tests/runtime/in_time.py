@@ -3,7 +3,8 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -85,6 +86,18 @@ class WatchedClock(FakeClock):
         else:
             on.statistics()
         return call
+
+
+@contextmanager
+def left_by(error: type[BaseException] | None) -> Iterator[Callable[[], None]]:
+    """A block that an error leaves, when the function it is given is called; None: no error."""
+
+    def leave() -> None:
+        if error is not None:
+            raise error
+
+    with nullcontext() if error is None else pytest.raises(error):
+        yield leave
 
 
 def headrace_threads() -> set[str]:

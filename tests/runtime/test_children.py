@@ -9,7 +9,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headrace.errors import ConfigError
 from headrace.runtime import children
 from headrace.runtime.child import Call, Command, Ending
 from headrace.runtime.child_process import ChildProcess
@@ -188,26 +187,6 @@ def test_a_program_runs_in_its_folder_with_its_variables(tmp_path):
     script = "import os; print(os.getcwd(), os.environ['COLOUR'])"
     (ending,) = ran(python("here", script, folder=tmp_path, environment={"COLOUR": "blue"}))
     assert ending.tail == f"{tmp_path} blue\n"
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Call(name="a", function=lambda value, send: None), "imported by its name, got"),
-        (lambda: Call(name="a", function=squared, timeout_seconds=0), "must be > 0, got 0"),
-        (lambda: Command(name="a", arguments=()), "needs a program to run"),
-        (lambda: ran(python("a", ""), python("a", "")), "different names, got a, a"),
-        (lambda: ran(python("a", ""), at_once=0), "at_once must be >= 1, got 0"),
-    ],
-)
-def test_refuses_what_cannot_run(make, message):
-    with pytest.raises(ConfigError, match=message):
-        make()
-
-
-def test_an_argument_that_is_not_json_is_refused():
-    with pytest.raises(TypeError, match="not JSON serializable"):
-        ran(Call(name="a", function=squared, argument={1}))
 
 
 def test_an_interrupt_that_is_taken_asks_all_to_end_and_tells_how_they_did():

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from headrace.errors import ConfigError, MediaError, StageError
+from headrace.errors import MediaError, StageError
 from headrace.runtime.fan_out import FanOut, Outlet
 from headrace.runtime.pipeline import Pipeline
 from headrace.testing.fake_clock import FakeClock
@@ -190,8 +190,3 @@ def test_no_sink_is_fine():
     with FanOut([]) as fan:
         fan.put(0)
     assert fan.statistics() == fan.queues() == ()
-
-
-def test_refuses_two_sinks_of_one_name():
-    with pytest.raises(ConfigError, match="different names, got page, page"):
-        FanOut([Outlet(name="page", function=print)] * 2)

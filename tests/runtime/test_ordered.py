@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError, StageError
 from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.queue import BoundedQueue
 from headrace.runtime.room import Room
-from runtime.in_time import TIMEOUT_SECONDS, happens, headrace_threads
+from headrace.runtime.unordered import unordered_streams
+from runtime.in_time import TIMEOUT_SECONDS, happens, headrace_threads, left_by
 
 
 def streams(function, items, **options):
@@ -145,15 +145,28 @@ def test_raises_when_items_cannot_be_iterated():
         list(streams(iter, 5))
 
 
-def test_raises_when_a_worker_cannot_be_opened():
+@pytest.mark.parametrize("door", [ordered_streams, unordered_streams])
+@pytest.mark.parametrize("where", ["open", "work", "items"])
+def test_what_is_raised_comes_to_who_iterates_and_ends_the_threads(door, where):
     @contextmanager
-    def open_worker():
-        raise OSError("no decoder")
-        yield
+    def opened():
+        if where == "open":
+            raise ZeroDivisionError
+        yield work
 
-    outputs = ordered_streams(open_worker, [1, 2, 3], workers=2, capacity=1)
-    with pytest.raises(OSError, match="no decoder"):
-        list(outputs)
+    def work(item):
+        yield item
+        if where == "work":
+            raise ZeroDivisionError
+
+    def items():
+        yield 1
+        if where == "items":
+            raise ZeroDivisionError
+        yield from range(20)
+
+    with pytest.raises(ZeroDivisionError):
+        list(door(opened, items(), workers=2, capacity=2))
     assert not headrace_threads()
 
 
@@ -217,17 +230,10 @@ def endless(log):
 def test_leaving_early_closes_every_generator_where_it_ran(error):
     log = []
 
-    def consume():
-        with closing(streams(*endless(log), workers=3, capacity=1)) as outputs:
-            assert next(outputs) == 0
-            if error is not None:
-                raise error
-
-    if error is None:
-        consume()
-    else:
-        with pytest.raises(error):
-            consume()
+    outputs = streams(*endless(log), workers=3, capacity=1)
+    with left_by(error) as leave, closing(outputs):
+        assert next(outputs) == 0
+        leave()
     assert not headrace_threads()
     opened = sorted(f"{name} {thread}" for name, thread in log if name.startswith("open"))
     closed = sorted(f"{name} {thread}" for name, thread in log if name.startswith("close"))
@@ -247,31 +253,6 @@ def test_starts_no_thread_before_the_first_output_is_asked_for():
     outputs = streams(*endless([]))
     assert not headrace_threads()
     outputs.close()
-
-
-@pytest.mark.parametrize("wrong", [{"workers": 0}, {"capacity": 0}, {"lookahead": 0}])
-def test_refuses_impossible_numbers_at_once(wrong):
-    with pytest.raises(ConfigError, match="workers, capacity and lookahead must be >= 1"):
-        streams(iter, [], **wrong)
-
-
-def test_a_worker_that_hangs_is_named_and_left_behind():
-    release = threading.Event()
-
-    def run(item):
-        if item == "hangs":
-            release.wait()
-        return [item]
-
-    options = {"name": "test", "stall_seconds": 0.05, "describe": str.upper}
-    outputs = streams(run, ["good", "hangs", "later"], **options)
-    assert next(outputs) == "good"
-    with pytest.raises(StageError, match=r"worker test-\d has been at HANGS for 0 s") as caught:
-        next(outputs)
-    assert caught.value.item == "hangs"
-    (hanging,) = [t for t in threading.enumerate() if t.name.startswith("headrace-test")]
-    release.set()
-    hanging.join()
 
 
 def test_items_that_wait_for_room_do_not_keep_an_error_from_its_reader():
@@ -295,43 +276,69 @@ def test_items_that_wait_for_room_do_not_keep_an_error_from_its_reader():
         next(outputs)
 
 
-def test_when_one_worker_hangs_others_that_seem_to_are_not_waited_for():
-    release, both = threading.Event(), threading.Barrier(2)
-
-    def run(item):
-        both.wait(TIMEOUT_SECONDS)
-        release.wait()
-        return [item]
-
-    outputs = streams(run, ["one", "other"], workers=2, name="test", stall_seconds=0.05)
-    try:
-        with pytest.raises(StageError):
-            next(outputs)
-        hanging = [t for t in threading.enumerate() if t.name.startswith("headrace-test")]
-        assert len(hanging) == 2
-    finally:
-        release.set()
-    for each in hanging:
-        each.join()
+def unordered(function, items, workers=2, capacity=4):
+    return unordered_streams(
+        lambda: nullcontext(function), items, workers=workers, capacity=capacity
+    )
 
 
-def test_the_end_does_not_wait_for_ever_for_a_worker_that_hangs():
-    release, hangs = threading.Event(), threading.Event()
+@settings(max_examples=60)
+@given(
+    lengths=st.lists(st.integers(0, 6), max_size=12),
+    workers=st.integers(1, 4),
+    capacity=st.integers(1, 3),
+)
+def test_delivers_each_output_once_and_those_of_an_item_in_order(lengths, workers, capacity):
+    items = [[(number, k) for k in range(n)] for number, n in enumerate(lengths)]
+    found = list(unordered(iter, items, workers=workers, capacity=capacity))
+    assert sorted(found) == [output for item in items for output in item]
+    for number, item in enumerate(items):
+        assert [output for output in found if output[0] == number] == item
 
-    def run(item):
-        if item == "hangs":
-            hangs.set()
-            release.wait()
-        return [item]
 
-    outputs = streams(run, ["good", "hangs"], workers=1, name="test", stall_seconds=0.05)
-    assert next(outputs) == "good"
-    happens(hangs)
-    try:
-        with pytest.warns(RuntimeWarning, match="headrace-test-0 hangs and is left behind"):
-            outputs.close()
-    finally:
-        release.set()
-    for each in threading.enumerate():
-        if each.name.startswith("headrace-test"):
-            each.join()
+def test_what_is_done_first_comes_first():
+    comes_last = threading.Event()
+
+    def work(item):
+        if item == "slow":
+            happens(comes_last)
+        yield item
+
+    with closing(unordered(work, ["slow", "quick", "quicker"], workers=2)) as outputs:
+        first = [next(outputs), next(outputs)]
+        comes_last.set()
+        assert [*first, *list(outputs)] == ["quick", "quicker", "slow"]
+
+
+def test_items_are_taken_by_who_iterates_and_not_far_ahead():
+    taken, here = [], set()
+
+    def items():
+        for number in count():
+            taken.append(number)
+            here.add(threading.current_thread())
+            yield number
+
+    with closing(unordered(lambda item: [item], items(), workers=2)) as outputs:
+        assert next(outputs) in (0, 1, 2)
+        assert len(taken) == 3
+    assert len(here) == 1
+    assert not any(thread.name.startswith("headrace-") for thread in here)
+
+
+def test_left_early_it_ends_its_threads_and_closes_what_they_keep():
+    opened, closed = [], []
+
+    @contextmanager
+    def kept():
+        opened.append(threading.current_thread())
+        try:
+            yield lambda item: (item for _ in count())
+        finally:
+            closed.append(threading.current_thread())
+
+    with closing(unordered_streams(kept, range(5), workers=2, capacity=1)) as outputs:
+        next(outputs)
+        assert headrace_threads()
+    assert not headrace_threads()
+    assert sorted(opened, key=id) == sorted(closed, key=id)

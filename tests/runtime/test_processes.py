@@ -189,13 +189,6 @@ def test_an_interrupt_is_the_parents_alone_to_act_on():
     assert psutil.wait_procs(children, timeout=TIMEOUT_SECONDS)[1] == []
 
 
-def test_a_line_without_stages_or_room_is_refused():
-    with pytest.raises(ConfigError, match="needs stages, and slots"):
-        ProcessLine([], slot_bytes=1, slots=1)
-    with pytest.raises(ConfigError, match="1 stages, 0, 16 and 2"):
-        line(slots=0)
-
-
 COMER = """
 import sys
 from headrace.runtime.rendezvous import Participant

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
 from headrace.runtime.queue import BoundedQueue, Cancelled, Closed
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import TIMEOUT_SECONDS, Call, WatchedClock
@@ -23,12 +22,6 @@ def filled(*items, capacity=8, **options):
 def test_hands_items_out_in_the_order_they_came():
     queue = filled(1, 2, 3)
     assert [queue.get(), queue.get(), queue.get()] == [1, 2, 3]
-
-
-@pytest.mark.parametrize(("capacity", "producers"), [(0, 1), (-1, 1), (1, 0)])
-def test_refuses_a_queue_that_could_never_be_used(capacity, producers):
-    with pytest.raises(ConfigError, match=f"'numbers' needs .*got {capacity} and {producers}"):
-        BoundedQueue(capacity, "numbers", producers=producers)
 
 
 def put(item, **options):
@@ -118,13 +111,6 @@ def test_producers_that_number_their_items_put_them_in_that_order():
     for call in early:
         call.result()
     assert [queue.get() for _ in range(4)] == ["item 0", "item 1", "item 2", "item 3"]
-
-
-def test_refuses_a_place_that_is_taken():
-    queue = filled()
-    queue.put("a", place=0)
-    with pytest.raises(ConfigError, match="place 0 is taken, the next free one is 1"):
-        queue.put("b", place=0)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import threading
 
 import pytest
 
-from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, SystemClock, WallTime, iso_text
 from headrace.runtime.newest import Newest
 from headrace.runtime.queue import Cancelled
@@ -151,14 +150,6 @@ def test_waiting_is_counted():
     room.give(1)
     waiting.result()
     assert room.blocked_seconds == 3
-
-
-@pytest.mark.parametrize("places", [-1, 11])
-def test_more_than_there_is_at_all_is_refused(places):
-    with pytest.raises(ConfigError, match="were asked of a room of 10"):
-        Room(10).take(places)
-    with pytest.raises(ConfigError, match="capacity >= 1"):
-        Room(0)
 
 
 def test_a_turn_waits_for_those_before_it_and_not_for_other_keys():
