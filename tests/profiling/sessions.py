@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from headrace.profiling.flow import ItemCounts, StageRecord
+from headrace.profiling.flow import ItemCounts
 from headrace.profiling.session import Session
 from headrace.profiling.steps import Step, Steps
 from headrace.profiling.training import Accuracy, TrainingRecord
-from report.recorded import changed, record
+from report.recorded import changed, record, stage_record
 
 EXTRACTION = {"decode": "decode", "encode": "sink", "write": "sink"}
 TRAINING = {
@@ -38,7 +38,6 @@ def in_turn(
     """Fields of a session whose parts follow each other in each worker; `of_step` is of each."""
     length = sum(work_ms)
     work = dict(zip(roles, work_ms, strict=True))
-    waits = {"starved_seconds": 0, "blocked_seconds": 0}
     rows = (
         Step(
             step=number,
@@ -53,9 +52,8 @@ def in_turn(
         for number in range(steps)
     )
     stages = (
-        StageRecord(
-            **{"name": name, "role": role, "workers": workers, "items": steps, **waits},
-            busy_seconds=work[name] * steps / 1e3,
+        stage_record(
+            name, role, workers=workers, items=steps, seconds=(work[name] * steps / 1e3, 0, 0)
         )
         for name, role in roles.items()
     )

@@ -19,7 +19,7 @@ from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.testing.fake_clock import FakeClock
 from profiling.sessions import extracted, live, trained
-from report.recorded import MACHINE, changed, changed_all, record
+from report.recorded import MACHINE, changed, changed_all, record, stage_record
 
 DECODE = (230.0, 24.0, 70.0, 31.0)
 PREPROCESS = (70.0, 230.0, 90.0, 31.0)
@@ -75,10 +75,7 @@ def hardly_busy() -> Session:
 
 def camera_waited() -> Session:
     session = record((3.0, 2.0, 10.0, 3.0))
-    waiting = StageRecord(
-        **{"name": "camera", "role": "decode", "workers": 1, "items": 282},
-        **{"busy_seconds": 0.4, "starved_seconds": 10.0, "blocked_seconds": 0.0},
-    )
+    waiting = stage_record("camera", "decode", items=282, seconds=(0.4, 10.0, 0.0))
     return changed(session, stages=(waiting, *changed_all(session.stages[1:], busy_seconds=0.5)))
 
 

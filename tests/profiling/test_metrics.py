@@ -16,7 +16,7 @@ from headrace.profiling.stages import ROLES
 from headrace.profiling.steps import Step, Steps
 from headrace.report.totals import totals
 from profiling.sessions import live
-from report.recorded import changed, record
+from report.recorded import changed, record, stage_record
 
 TWO_AND_FOUR = [
     second + place / count for second, count in enumerate([2, 4] * 5, 1) for place in range(count)
@@ -154,15 +154,6 @@ def test_stalls_and_the_bases_of_latency_are_told_apart(session, expected):
     assert found == {name: pytest.approx(value) for name, value in expected.items()}
 
 
-def carrying(name: str, moved_bytes: int, moved_to: str | None) -> StageRecord:
-    waits = {"busy_seconds": 1.0, "starved_seconds": 0.0, "blocked_seconds": 0.0}
-    return StageRecord(
-        **{"name": name, "role": "transfer", "workers": 1, "items": 4, **waits},
-        moved_bytes=moved_bytes,
-        moved_to=moved_to,
-    )
-
-
 def copying(*stages: StageRecord, brought_down: int = 0, decode: str = "pyav:cpu") -> Session:
     session = record(configuration={"decode": decode})
     decoded = changed(session.decode, brought_down_bytes=brought_down)
@@ -172,9 +163,9 @@ def copying(*stages: StageRecord, brought_down: int = 0, decode: str = "pyav:cpu
 def test_what_goes_to_the_cpu_came_down_and_all_else_went_up():
     """Records that do not say where to are of transfers to the model."""
     session = copying(
-        carrying("transfer", 6000, "cuda"),
-        carrying("transfer inside the model", 1000, None),
-        carrying("transfer to the sinks", 2000, "cpu"),
+        stage_record("transfer", "transfer", moved_bytes=6000, moved_to="cuda"),
+        stage_record("transfer inside the model", "transfer", moved_bytes=1000, moved_to=None),
+        stage_record("transfer to the sinks", "transfer", moved_bytes=2000, moved_to="cpu"),
         brought_down=500,
     )
     frames = sum(session.steps.frames)
@@ -183,7 +174,9 @@ def test_what_goes_to_the_cpu_came_down_and_all_else_went_up():
 
 @pytest.mark.parametrize("decode", ["pyav:cpu", "torchcodec:cpu"])
 def test_where_no_gpu_is_used_nothing_is_said(decode):
-    session = copying(carrying("transfer", 0, "cpu"), decode=decode)
+    session = copying(
+        stage_record("transfer", "transfer", moved_bytes=0, moved_to="cpu"), decode=decode
+    )
     assert Copies.of(session) is None
     assert "Copied" not in [row.label for row in totals(session, Metrics.of(session))]
 

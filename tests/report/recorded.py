@@ -128,6 +128,20 @@ def changed_all(models: Iterable[Any], **fields: Any) -> tuple[Any, ...]:
     return tuple(changed(model, **fields) for model in models)
 
 
+def stage_record(
+    name: str,
+    role: Role | None = None,
+    *,
+    items: int = 0,
+    workers: int = 1,
+    seconds: Sequence[float] = (0.0, 0.0, 0.0),
+    **more: Any,
+) -> StageRecord:
+    """Return what is recorded of a stage; seconds busy, starved and blocked."""
+    waits = dict(zip(("busy_seconds", "starved_seconds", "blocked_seconds"), seconds, strict=True))
+    return StageRecord(name=name, role=role or name, workers=workers, items=items, **waits, **more)
+
+
 class _Line:
     """When each stage takes each step, is done with it and hands it on; all [stages, steps], ms."""
 
@@ -166,11 +180,14 @@ class _Line:
 
     def stages(self) -> tuple[StageRecord, ...]:
         return tuple(
-            StageRecord(
-                **{"name": name, "role": name, "workers": 1, "items": self.services.shape[1]},
-                busy_seconds=self.services[place].sum() / 1e3,
-                starved_seconds=self.starved_seconds(place),
-                blocked_seconds=(self.puts[place] - self.dones[place]).sum() / 1e3,
+            stage_record(
+                name,
+                items=self.services.shape[1],
+                seconds=(
+                    self.services[place].sum() / 1e3,
+                    self.starved_seconds(place),
+                    (self.puts[place] - self.dones[place]).sum() / 1e3,
+                ),
             )
             for place, name in enumerate(STAGES)
         )

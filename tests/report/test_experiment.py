@@ -60,16 +60,6 @@ def test_control_characters_do_not_reach_the_terminal():
     assert "\x1b" not in render_experiment_text(replace(EXPERIMENT, title=HOSTILE))
 
 
-def test_the_page_holds_answer_rows_and_provenance():
-    page = render_experiment(EXPERIMENT)
-    for text in (
-        *("<title>How many? · headrace</title>", "<h2>Seven</h2>", "<td>1,000</td>"),
-        *("headrace bench something &#39;a b.mp4&#39;", "<dt>quick</dt><dd>yes</dd>"),
-        *("Example CPU 8-Core", "2026-11-01 12:00 UTC"),
-    ):
-        assert text in page, text
-
-
 @pytest.mark.parametrize("where", ["title", "name", "command"])
 def test_hostile_text_is_shown_and_never_run(where):
     made = PROVENANCE.model_copy(update={"command": (HOSTILE,)})

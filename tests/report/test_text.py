@@ -81,6 +81,7 @@ RUNS = {
     "live": happened(),
     "extraction": extracted(10, 85, 5),
     "training": trained(*FORWARD),
+    "training_of_all_frames": trained(*FORWARD, steps=13),
     "training_of_two_steps": trained(
         *FORWARD,
         steps=2,
@@ -178,7 +179,13 @@ def test_frames_of_one_cause_and_one_video_are_one_row(videos, frames, rows):
 
 def test_what_happened_is_on_the_page_and_on_the_chart_of_latency():
     session = happened()
-    assert [row.words for row in timeline(session)][1] == "", "what a row says it says once"
+    door = "rtsp://***@door/1"
+    assert [(row.at, row.what, row.where, row.words) for row in timeline(session)] == [
+        ("0.1 s", "joined", door, "joined 640 ms behind"),
+        ("1.0 s", "joined", door, ""),  # what a row says it says once
+        ("2.0 s", "dropped", door, "50 frames: overflow"),
+        ("3.0 s", "failed", "", "<b>disk</b> full"),
+    ]
     page = render_html(session)
     for words in ("What happened", "Latency over time", "Latency from arrival"):
         assert words in page
@@ -220,7 +227,9 @@ LAUNCHES = {
     ),
     "one_died": launched(
         worker("cars", record()),
-        worker("people", None, "died", error="killed (signal 9, SIGKILL) after 7 steps"),
+        worker(
+            "people", None, "died", error="killed (signal 9, SIGKILL) after 7 steps", exit_code=-9
+        ),
     ),
     "busy": beside(0.37),
     "quiet": beside(0.02),
