@@ -1,11 +1,14 @@
-"""For every test: nothing is left running or open, the same examples, and a browser to ask for."""
+"""For every test: nothing left running or open, the same examples, a browser, and kept texts.
+
+`pytest tests/ROOM --update-snapshots` writes the kept texts of a room anew.
+"""
 
 import ctypes
 import gc
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,6 +28,30 @@ GRACE_SECONDS = 5
 KEPT_BY_PYTHON = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 """Processes that multiprocessing starts once and keeps until the interpreter ends."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that writes the kept texts anew."""
+    words = "Write the texts in the `snapshots` folders anew."
+    parser.addoption("--update-snapshots", action="store_true", help=words)
+
+
+@pytest.fixture
+def holds(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Return a function: (name, text) -> None; fails where the text kept beside it differs."""
+
+    def check(name: str, text: str) -> None:
+        path = request.path.parent / "snapshots" / name
+        if request.config.getoption("--update-snapshots"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        stored = path.read_text("utf-8") if path.is_file() else ""
+        assert text.splitlines() == stored.splitlines(), (
+            f"{name} is not what its snapshot says; if that is meant, write it anew by "
+            "`pytest --update-snapshots`, and say so in the commit"
+        )
+
+    return check
 
 
 @pytest.fixture(autouse=True)

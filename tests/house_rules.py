@@ -1,4 +1,7 @@
-"""The rules of the house (docs/design.md), read off the source text."""
+"""The rules of the house (docs/design.md), read off the source text.
+
+Which files may import inside a function stands in pyproject.toml, and ruff holds them to it.
+"""
 
 import ast
 import builtins
@@ -12,22 +15,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LAYERS = [
-    *(
-        "errors",
-        "sizes",
-        "argument_names",
-        "masking",
-        "text_file",
-        "video",
-        "sampling",
-        "planning",
-        "runtime",
-        "decode",
-        "preprocess",
-    ),
-    *("models", "cache", "profiling", "training", "extraction", "live", "sinks"),
-    *("runs", "report", "watching", "measuring", "planner", "bench"),
-    "cli",
+    *("errors", "sizes", "argument_names", "masking", "text_file"),
+    *("video", "sampling", "planning", "runtime", "decode", "preprocess", "models", "cache"),
+    *("profiling", "training", "extraction", "live", "sinks", "runs", "report", "watching"),
+    *("measuring", "planner", "bench", "cli"),
 ]
 """A file imports only from what stands before it; `testing`, after them all, from anything."""
 ENTRIES = ["__init__", "__main__"]
@@ -78,25 +69,6 @@ UNSAFE = (
     r"pickle(?!\.UnpicklingError)|marshal|shelve|dill|yaml\.(unsafe_|full_)?load|os\.(system|popen)"
     r"|builtins\.(eval|exec)"
 )
-LAZY = [
-    *(
-        "cli/*",
-        "decode/*",
-        "bench/*",
-        "measuring/*",
-        "planner/*",
-        "sinks/web/open.py",
-        "sinks/parquet_file.py",
-    ),
-    *("cache/open.py", "runs/marks.py", "extraction/table.py", "extraction/ray/open.py"),
-    "training/manifest/file.py",
-    *("extraction/features/table*.py", "extraction/features/export_safetensors.py"),
-    # who starts children loads no PyTorch
-    *("extraction/decoders.py", "extraction/features/child.py"),
-    *("watching/patch.py", "watching/script.py"),  # nothing of PyTorch before the script itself
-    *("__init__.py", "__main__.py"),
-]
-"""Files that may import inside a function."""
 VAGUE = r"(.*_)?(utils?|common|helpers?|core|managers?)|base(_.*)?"
 
 
@@ -214,16 +186,6 @@ def safety(module: Module) -> Problems:
                 yield node.lineno, "torch.load without weights_only=True runs what it reads"
 
 
-def lazy_imports(module: Module) -> Problems:
-    """Imports stand at the top, but for what must load late."""
-    if module.is_in(LAZY):
-        return
-    for function in _functions(module):
-        for node in ast.walk(function):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                yield node.lineno, f"import inside {function.name}; only {', '.join(LAZY)} may"
-
-
 def names(module: Module) -> Problems:
     """A name says what is inside."""
     for part in module.parts:
@@ -252,11 +214,7 @@ def folders(module: Module) -> Problems:
 
 
 RULES: dict[str, Callable[[Module], Problems]] = {
-    rule.__name__: rule
-    for rule in (
-        *(layers, root, owners, blindness, safety),
-        *(lazy_imports, names, sizes, folders),
-    )
+    rule.__name__: rule for rule in (layers, root, owners, blindness, safety, names, sizes, folders)
 }
 
 

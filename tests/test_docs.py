@@ -10,48 +10,12 @@ import pytest
 import typer
 
 import headrace
-from headrace.cli import (
-    annotate,
-    bench,
-    cache,
-    clip,
-    compare,
-    doctor,
-    extract,
-    index,
-    launch,
-    models,
-    plan,
-    proxy,
-    report,
-    run,
-    watch,
-)
 from headrace.cli.main import app
 from media import real_clip
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
-_MODULES = (
-    annotate,
-    bench,
-    cache,
-    clip,
-    compare,
-    doctor,
-    extract,
-    index,
-    launch,
-    models,
-    plan,
-    proxy,
-    report,
-    run,
-    watch,
-)
-COMMANDS = {module.__name__.rpartition(".")[2] for module in _MODULES}
-
-
+COMMANDS = set(typer.main.get_command(app).commands)
 PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
 
 

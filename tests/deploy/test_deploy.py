@@ -10,13 +10,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
+from cache.redis_server import redis_server
+from headrace.cache.open import open_cache, open_store
 from headrace.cli.web import TOKEN_VARIABLE
 from missing import missing
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+CONF = DEPLOY / "redis.conf"
 UNIT = (DEPLOY / "headrace.service").read_text("utf-8").replace("\\\n", " ")
 CONTAINER = (DEPLOY / "Containerfile").read_text("utf-8").replace("\\\n", " ")
 TOKEN = "a-token-of-a-test-0123"
@@ -40,6 +44,7 @@ def of_container() -> str:
     return str(command)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [of_unit(), of_container()], ids=["unit", "container"])
 def test_its_command_runs_is_found_well_and_ends_by_sigterm(command: str, tmp_path: Path):
     """The very command, but for where things lie, the port, and a model without a download."""
@@ -119,3 +124,26 @@ def _health(url: str, environment: dict[str, str]) -> subprocess.CompletedProces
         timeout=SECONDS,
         check=False,
     )
+
+
+def maxmemory_by_the_rule() -> int:
+    """What the command in the file says."""
+    (command,) = re.findall(r"^# +redis-server .*--maxmemory \$\((.*)\)$", CONF.read_text(), re.M)
+    done = subprocess.run(shlex.split(command), capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_the_rule_gives_seventy_percent_of_the_machines_memory():
+    assert maxmemory_by_the_rule() == pytest.approx(0.7 * psutil.virtual_memory().total, rel=1e-4)
+
+
+def test_a_server_with_these_settings_is_a_cache_without_a_warning(tmp_path):
+    bound = maxmemory_by_the_rule()
+    with redis_server(tmp_path, f"include {CONF}", f"maxmemory {bound}") as server:
+        with open_cache(server.url) as cache:
+            assert cache.warnings == []
+        store = open_store(server.url)
+        assert store.state().bound_bytes == bound
+        store.close()
+        for name, value in [("protected-mode", "yes"), ("maxmemory-policy", "allkeys-lru")]:
+            assert server.ask("CONFIG", "GET", name) == {name.encode(): value.encode()}

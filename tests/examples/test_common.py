@@ -9,6 +9,8 @@ from examples.running import EXAMPLES, changed, ended, stopped
 from headrace.testing.synth import SynthClip, write_clip
 from training.cameras.clips import write_layout
 
+pytestmark = pytest.mark.slow
+
 ONE_GPU = "torch.cuda.is_available, torch.cuda.device_count = lambda: True, lambda: 1"
 TWO_GPUS = "torch.cuda.is_available, torch.cuda.device_count = lambda: True, lambda: 2"
 
@@ -38,16 +40,6 @@ def test_an_interrupt_ends_an_example_with_130_and_not_a_word(example, when, wor
     assert (found.returncode, found.stderr) == (130, "")
 
 
-@pytest.mark.parametrize("example", ["train_frames.py", "camera_stream.py"])
-def test_a_process_without_a_gpu_of_its_own_says_so_in_one_line(example, words):
-    found = changed(ONE_GPU, str(EXAMPLES / example), *words[example], LOCAL_RANK="1", RANK="1")
-    assert found.returncode == 2
-    assert found.stderr == (
-        f"{example}: error: process 1 of this machine has no GPU to itself, as there are 1; "
-        "ask for --nproc_per_node=1 at most\n"
-    )
-
-
 def test_each_process_takes_the_gpu_of_its_number(tmp_path):
     script = tmp_path / "device.py"
     script.write_text(
@@ -57,6 +49,44 @@ def test_each_process_takes_the_gpu_of_its_number(tmp_path):
     chosen = f"{TWO_GPUS}; torch.cuda.set_device = lambda device: print('current:', device)"
     found = changed(chosen, str(script), LOCAL_RANK="1")
     assert found.stdout == "current: cuda:1\ncuda:1\n", found.stderr
+
+
+NO_NVTX = """
+def fail(*words):
+    raise RuntimeError("NVTX functions not installed. Are you sure you have a CUDA build?")
+class Stub:
+    rangePushA = rangePop = markA = staticmethod(fail)
+torch.cuda.nvtx._nvtx = Stub()
+"""
+NO_GPU = "torch.cuda.is_available = lambda: False"
+ALONE = (
+    "process 1 of this machine has no GPU to itself, as there are 1; "
+    "ask for --nproc_per_node=1 at most\n"
+)
+UNMARKED = (
+    "--nvtx needs a torch that is built for CUDA: "
+    "NVTX functions not installed. Are you sure you have a CUDA build?\n"
+)
+SECOND = {"LOCAL_RANK": "1", "RANK": "1"}
+
+
+@pytest.mark.parametrize(
+    ("example", "options", "change", "environment", "code", "said"),
+    [
+        ("train_frames.py", [], ONE_GPU, SECOND, 2, ALONE),
+        ("camera_stream.py", [], ONE_GPU, SECOND, 2, ALONE),
+        ("camera_stream.py", ["--nvtx"], NO_NVTX, {}, 2, UNMARKED),
+        ("camera_stream.py", ["--decode_on_gpu"], NO_GPU, {}, 1, "decoding on GPU 0 was asked for"),
+        ("train_frames.py", ["no/such.mp4"], "", {}, 1, "cannot open no/such.mp4"),
+    ],
+)
+def test_what_cannot_be_ends_an_example_with_one_line(
+    words, example, options, change, environment, code, said
+):
+    found = changed(change, str(EXAMPLES / example), *options, *words[example], **environment)
+    assert found.returncode == code, found.stderr
+    assert found.stderr.startswith(f"{example}: error: {said}")
+    assert found.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -70,18 +100,10 @@ def test_each_process_takes_the_gpu_of_its_number(tmp_path):
 def test_a_number_below_one_is_refused_as_argparse_does(example, option, value, words):
     found = ended(str(EXAMPLES / example), *words[example], option, value)
     assert found.returncode == 2
-    line = f"{example}: error: argument {option}: must be at least 1, got {value}\n"
-    assert found.stderr.endswith(line)
+    assert found.stderr.endswith(
+        f"{example}: error: argument {option}: must be at least 1, got {value}\n"
+    )
     assert "Traceback" not in found.stderr
-
-
-def test_what_headrace_refuses_ends_an_example_with_one_line(tmp_path):
-    missing = str(tmp_path / "missing.mp4")
-    found = ended(str(EXAMPLES / "train_frames.py"), missing)
-    assert found.returncode == 1
-    assert found.stderr.startswith("train_frames.py: error: ")
-    assert missing in found.stderr
-    assert found.stderr.count("\n") == 1
 
 
 NO_CHECKPOINTS = """

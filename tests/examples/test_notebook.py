@@ -52,6 +52,7 @@ def test_a_kept_notebook_is_small_and_names_no_place_of_a_machine(path):
     assert not re.search(r"/(tmp|home|root|work|Users|usr)\b|site-packages|Traceback", texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
 def test_a_notebook_says_again_what_it_said(path, tmp_path):
     again = shutil.copy(path, tmp_path)

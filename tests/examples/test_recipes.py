@@ -86,12 +86,14 @@ def test_a_recipe_is_listed_where_its_subject_is(recipe):
     assert any(f"../examples/recipes/{recipe.name})" in page for page in pages)
 
 
+@pytest.mark.slow
 def test_a_folder_for_each_class(run, dataset):
     said = run("folder_per_class.py", dataset)
     assert len(said.splitlines()) == 4  # two clips of each of two videos
     assert " in run: " in said or " in walk: " in said
 
 
+@pytest.mark.slow
 def test_labels_in_a_table(run, dataset, tmp_path):
     rows = [
         (video.relative_to(dataset), video.parent.name, number / 2)
@@ -102,6 +104,7 @@ def test_labels_in_a_table(run, dataset, tmp_path):
     assert said == "8 rows, classes run, walk\n320 frames, each with the label of its row\n"
 
 
+@pytest.mark.slow
 def test_overlapping_segments_of_one_file(run, tmp_path):
     write_clip(tmp_path / "street", SynthClip(num_frames=240, size=(64, 96)))
     write_clip(tmp_path / "park", SynthClip(num_frames=60, size=(64, 96)))
@@ -118,6 +121,7 @@ def test_overlapping_segments_of_one_file(run, tmp_path):
     assert said.startswith("7 segments of 2 videos, each once\n")
 
 
+@pytest.mark.slow
 def test_clips_at_a_rate_of_files_of_any_rate(run, tmp_path):
     videos = [
         write_clip(
@@ -131,6 +135,7 @@ def test_clips_at_a_rate_of_files_of_any_rate(run, tmp_path):
     assert sorted(apart) == pytest.approx([float(rate) / 8 for rate in RATES], abs=0.1)
 
 
+@pytest.mark.slow
 def test_ten_clips_of_33_videos_on_two_ranks_count_once_each(run, tmp_path):
     clip = write_clip(tmp_path / "0", SynthClip(num_frames=60, size=(64, 64)))
     videos = [clip]
@@ -141,6 +146,7 @@ def test_ten_clips_of_33_videos_on_two_ranks_count_once_each(run, tmp_path):
     assert said.splitlines()[0] == "330 clips of 33 videos on 2 ranks, each once"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "package"),
     [

@@ -7,6 +7,8 @@ import pytest
 from examples.launched import EXAMPLES, Launch, launched
 from headrace.testing.nuscenes import CAMERAS, NuScenesSet, write_nuscenes
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = str(EXAMPLES / "train_cameras.py")
 MADE = NuScenesSet(
     durations_seconds=(1.5, 1.0, 1.25, 0.75, 1.5, 1.0, 1.25, 1.0),

@@ -11,6 +11,8 @@ from examples.running import EXAMPLES, TWO_PROCESSES, run, stopped
 from headrace.testing.synth import SynthClip, write_clip
 from media import real_clip
 
+pytestmark = pytest.mark.slow
+
 FRAMES, CLIPS = str(EXAMPLES / "train_frames.py"), str(EXAMPLES / "train_clips.py")
 FOR_EVER = ("--epochs", "1000000")
 

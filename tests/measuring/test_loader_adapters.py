@@ -2,7 +2,6 @@
 
 import pytest
 
-from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import StageError
 from headrace.measuring.loader_adapters import DataLoaderDelivery, LoaderDelivery, failing_in_words
@@ -78,11 +77,6 @@ def test_warming_up_ends_after_six_times_the_measured_time_and_the_turn_says_so(
 @pytest.fixture
 def clips(tmp_path):
     return [write_clip(tmp_path / f"{k}", SynthClip(num_frames=12, gop=6)) for k in range(2)]
-
-
-@pytest.fixture
-def store(tmp_path):
-    return IndexStore(tmp_path / "index")
 
 
 def turn_of(delivery):

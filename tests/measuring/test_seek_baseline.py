@@ -6,7 +6,6 @@ from fractions import Fraction
 import pytest
 import torch
 
-from headrace.decode.index_store import IndexStore
 from headrace.errors import DecodeError, OpenError
 from headrace.measuring.seek_baseline import SeekPerFrame
 from headrace.testing.synth import Look, SynthClip, Timing, write_clip
@@ -27,17 +26,10 @@ ODD = [
 ]
 
 
-@pytest.fixture
-def store(tmp_path):
-    return IndexStore(tmp_path / "index")
-
-
 @pytest.mark.parametrize("size", [SIZE, (128, 128)])
 def test_frames_equal_those_of_headrace_bit_for_bit(tmp_path, store, size):
-    files = [
-        *write_videos(tmp_path),
-        *(write_clip(tmp_path / f"{k}", c) for k, c in enumerate(ODD)),
-    ]
+    odd = (write_clip(tmp_path / f"{k}", clip) for k, clip in enumerate(ODD))
+    files = [*write_videos(tmp_path), *odd]
     plain = SeekPerFrame(VideoSet.open(files, store=store), size)
     with FrameDataset(files, size=size, store=store) as frames:
         assert len(plain) == len(frames)
@@ -45,8 +37,12 @@ def test_frames_equal_those_of_headrace_bit_for_bit(tmp_path, store, size):
             assert torch.equal(plain[number], frames[number]["frame"]), number
 
 
-def test_each_frame_costs_an_opening_a_seek_and_its_gop_up_to_it(tmp_path, store):
-    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=20, gop=10))
+@pytest.fixture
+def clip(tmp_path):
+    return write_clip(tmp_path / "clip", SynthClip(num_frames=20, gop=10))
+
+
+def test_each_frame_costs_an_opening_a_seek_and_its_gop_up_to_it(clip, store):
     plain = SeekPerFrame(VideoSet.open([clip], store=store), SIZE)
     for number in (3, 3, 14):
         plain[number]
@@ -55,20 +51,17 @@ def test_each_frame_costs_an_opening_a_seek_and_its_gop_up_to_it(tmp_path, store
 
 
 @pytest.mark.parametrize("shift", [1, 10**6])
-def test_a_frame_that_a_seek_does_not_lead_to_is_named(tmp_path, store, shift):
-    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=20, gop=10))
+def test_a_frame_that_a_seek_does_not_lead_to_is_named(clip, store, shift):
     videos = VideoSet.open([clip], store=store)
     [index] = videos.indexes
     moved = replace(videos, indexes=(replace(index, pts=index.pts + shift),))
-    with pytest.raises(
-        DecodeError, match=r"a plain seek to frame 7 of .*clip.*leave it out"
-    ) as said:
+    message = r"a plain seek to frame 7 of .*clip.*leave it out"
+    with pytest.raises(DecodeError, match=message) as said:
         SeekPerFrame(moved, SIZE)[7]
     assert said.value.missing == (7,)
 
 
-def test_a_file_that_is_gone_is_named(tmp_path, store):
-    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=4))
+def test_a_file_that_is_gone_is_named(clip, store):
     plain = SeekPerFrame(VideoSet.open([clip], store=store), SIZE)
     clip.unlink()
     with pytest.raises(OpenError, match="clip"):

@@ -6,23 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.opening_clock import OpeningTakesTenSeconds
-from headrace.decode.index_store import IndexStore
 from headrace.errors import DecodeError
 from headrace.planner.decode_speed import measure_speed, share_out
 from headrace.testing import damage
-from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.video_set import VideoSet
 
 
-@pytest.fixture
-def opened(tmp_path):
-    """Return a function: paths -> VideoSet."""
-    return lambda *paths: VideoSet.open(paths, store=IndexStore(tmp_path / "index"))
-
-
-def test_every_constant_is_measured(opened, tmp_path):
-    clips = [write_clip(tmp_path / f"{k}", SynthClip(gop=12)) for k in range(2)]
-    found = measure_speed(opened(*clips), (32, 32), workers=2)
+def test_every_constant_is_measured(opened, written):
+    found = measure_speed(opened(*written()), (32, 32), workers=2)
     assert found.gops == 8
     # The first frame twice, then two times all frames of a GOP, and what was on its way.
     assert 8 * (1 + 1 + 12 + 12) <= found.frames < 8 * 4 * 12
@@ -32,22 +22,22 @@ def test_every_constant_is_measured(opened, tmp_path):
     assert speed.droppable_share == 0
 
 
-def test_frames_that_may_be_skipped_are_counted(opened, tmp_path):
-    videos = opened(write_clip(tmp_path / "b", SynthClip(gop=12, b_frames=2)))
+def test_frames_that_may_be_skipped_are_counted(opened, written):
+    videos = opened(*written(1, b_frames=2))
     share = videos.indexes[0].is_droppable.mean()
     assert share > 0.3
     found = measure_speed(videos, (32, 32), workers=1)
     assert found.speed.droppable_share == pytest.approx(share)
 
 
-def test_gops_that_cannot_be_decoded_are_left_out(opened, tmp_path):
-    good = write_clip(tmp_path / "good", SynthClip(gop=12))
+def test_gops_that_cannot_be_decoded_are_left_out(opened, written, tmp_path):
+    [good] = written(1)
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[0])
     assert measure_speed(opened(bad), (32, 32), workers=1).gops == 3
 
 
-def test_where_nothing_can_be_decoded_it_is_said(opened, tmp_path):
-    good = write_clip(tmp_path / "good", SynthClip(num_frames=12, gop=12))
+def test_where_nothing_can_be_decoded_it_is_said(opened, written, tmp_path):
+    [good] = written(1, num_frames=12)
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=range(12))
     with pytest.raises(DecodeError, match="cannot be decoded"):
         measure_speed(opened(bad), (32, 32), workers=1)
@@ -82,9 +72,8 @@ def test_what_never_happened_takes_no_time():
 
 
 @pytest.mark.parametrize(("max_open", "seconds"), [(128, 1), (2, 1), (1, 1 + 9 / 2)])
-def test_what_cannot_stay_open_is_opened_again_to_enter_a_gop(opened, tmp_path, max_open, seconds):
+def test_what_cannot_stay_open_is_opened_again_to_enter_a_gop(opened, written, max_open, seconds):
     """Of two videos, one that may stay open is half of them."""
-    clips = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=12, gop=12)) for k in range(2)]
-    clock = OpeningTakesTenSeconds()
-    found = measure_speed(opened(*clips), (32, 32), workers=2, max_open=max_open, clock=clock)
+    videos, clock = opened(*written(num_frames=12)), OpeningTakesTenSeconds()
+    found = measure_speed(videos, (32, 32), workers=2, max_open=max_open, clock=clock)
     assert found.speed.seconds_per_seek == pytest.approx(seconds)

@@ -2,20 +2,15 @@
 
 import pytest
 
-from headrace.decode.index_store import IndexStore
 from headrace.planner.plan_probe import run_trial
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.frames import Permutation, Uniform
-from headrace.testing.synth import SynthClip, write_clip
-from headrace.training.video_set import VideoSet
 
 
 @pytest.fixture
-def trial(tmp_path):
+def trial(opened, written, store):
     """Return a function: sampler, look-ahead -> Trial on 96 small frames."""
-    store = IndexStore(tmp_path / "index")
-    clips = [write_clip(tmp_path / f"{k}", SynthClip(gop=12)) for k in range(2)]
-    videos = VideoSet.open(clips, store=store)
+    videos = opened(*written())
 
     def run(sampler, lookahead, **options):
         options = {"batch_size": 8, "memory_budget": "1MiB", "seconds": 0.3, **options}

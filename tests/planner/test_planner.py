@@ -3,7 +3,6 @@
 import pytest
 
 from bench.opening_clock import OpeningTakesTenSeconds
-from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
 from headrace.planner.plan_config import PlanConfig
 from headrace.planner.plan_facts import loader_call
@@ -13,19 +12,19 @@ from headrace.testing.synth import SynthClip, write_clip
 
 
 @pytest.fixture
-def clips(tmp_path):
-    return [write_clip(tmp_path / f"{k}", SynthClip(gop=12)) for k in range(3)]
+def clips(written):
+    return written(3)
 
 
 @pytest.fixture
-def planned(tmp_path):
+def planned(store):
     """Return a function: videos, options -> Plan of small frames on two threads."""
 
     def run(videos, **options):
         config = PlanConfig(
             **{"batch_size": 8, "size": (32, 32), "memory_budget": "1MiB"} | options
         )
-        return plan(videos, config, workers=2, store=IndexStore(tmp_path / "index"))
+        return plan(videos, config, workers=2, store=store)
 
     return run
 
@@ -50,24 +49,18 @@ def test_predictions_are_of_the_loader_s_own_window(planned, clips):
 
 
 @pytest.mark.parametrize(("memory", "seconds"), [("1MiB", 1 + 9 * 2 / 3), ("1GiB", 1)])
-def test_files_stay_open_in_a_plan_as_in_a_loader_of_that_memory(tmp_path, memory, seconds):
+def test_files_stay_open_in_a_plan_as_in_a_loader_of_that_memory(written, store, memory, seconds):
     """1 MiB lets one file of three stay open, so two of three times another has to be opened."""
-    clips = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=12, gop=12)) for k in range(3)]
     config = PlanConfig(batch_size=8, size=(32, 32), memory_budget=memory)
-    store, clock = IndexStore(tmp_path / "index"), OpeningTakesTenSeconds()
+    clips, clock = written(3, num_frames=12), OpeningTakesTenSeconds()
     made = plan(clips, config, workers=3, store=store, clock=clock)
     assert made.decoding.speed.seconds_per_seek == pytest.approx(seconds)
 
 
-def test_progress_is_told(planned, clips, tmp_path):
+def test_progress_is_told(clips, store):
     seen = []
-    plan(
-        clips,
-        PlanConfig(batch_size=8, size=(32, 32)),
-        workers=1,
-        on_progress=lambda what, done, of: seen.append((what, done, of)),
-        store=IndexStore(tmp_path / "index"),
-    )
+    config = PlanConfig(batch_size=8, size=(32, 32))
+    plan(clips, config, workers=1, on_progress=lambda *each: seen.append(each), store=store)
     assert seen[:3] == [("indexing", done, 3) for done in (1, 2, 3)]
     assert [what for what, _, _ in seen[3:]][:2] == ["timing", "planning Uniform"]
 
@@ -81,14 +74,11 @@ def test_what_can_be_run_is_run_beside_its_prediction(planned, clips):
 
 
 def test_videos_that_cannot_be_read_are_left_out_and_listed(planned, clips, tmp_path):
-    bad = tmp_path / "list.mp4"
+    bad, gone = tmp_path / "list.mp4", tmp_path / "gone.mp4"
     damage.hls_text(bad)
-    made = planned([*clips, bad, tmp_path / "gone.mp4"])
-    assert made.contents.videos == 3
-    assert [error.source for error in made.contents.left_out] == [
-        str(bad),
-        str(tmp_path / "gone.mp4"),
-    ]
+    contents = planned([*clips, bad, gone]).contents
+    assert contents.videos == 3
+    assert [error.source for error in contents.left_out] == [str(bad), str(gone)]
 
 
 @pytest.mark.parametrize(

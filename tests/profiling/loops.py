@@ -11,7 +11,7 @@ from headrace.watching.facts import BatchFacts, LoaderFacts
 from headrace.watching.loop import LoopWatch, SeenStep
 from headrace.watching.recording import session_of
 from profiling.simulation import Process, Queue, Signal, Sleep, Wait, Work, World
-from report.recorded import MACHINE, record
+from report.recorded import MACHINE, changed, record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,6 @@ def simulate_loop(plan: Loop) -> Session:
     turns, starts = _run(plan)
     watch = LoopWatch(clock=FakeClock(), seen=turns, start_seconds=starts)
     watch.batch = BatchFacts(num_bytes=plan.batch_bytes, has_float32=True)
-    machine = MACHINE.model_copy(update={"usable_cores": plan.cores})
     return session_of(
         watch,
         LoaderFacts(
@@ -70,7 +69,7 @@ def simulate_loop(plan: Loop) -> Session:
             prefetch_factor=plan.prefetch if plan.workers else None,
             has_persistent_workers=plan.lives_on,
         ),
-        made=record(steps=1).provenance.model_copy(update={"machine": machine}),
+        made=record(steps=1, machine=changed(MACHINE, usable_cores=plan.cores)).provenance,
         began_ns=0,
         wall_seconds=(turns[-1].ended_ns or 0) / 1e9,
         outcome="complete",

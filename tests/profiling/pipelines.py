@@ -12,7 +12,7 @@ from headrace.profiling.setup import Setup
 from headrace.profiling.stages import Role
 from headrace.profiling.steps import Step, Steps
 from profiling.simulation import Lock, Process, Queue, Sleep, Work, World
-from report.recorded import MACHINE, record
+from report.recorded import MACHINE, changed, record, stage_record
 
 ORDER: tuple[Role, ...] = ("decode", "preprocess", "transfer", "model", "sink")
 
@@ -62,12 +62,8 @@ def simulate(plan: Pipeline, **changes: Any) -> Session:
         for _ in range(stage.workers):
             world.start(_worker(world, stage, before, after, lock, plan))
     world.run()
-    base = record(steps=1, warmup_steps=0)
-    machine = MACHINE.model_copy(update={"usable_cores": plan.cores})
-    setup = Setup(batch_size=16, model="resnet50", prep_level="complex", draws_video=True)
-    fields: dict[str, Any] = {
-        "provenance": base.provenance.model_copy(update={"machine": machine}),
-        "setup": setup,
+    fields = {
+        "setup": Setup(batch_size=16, model="resnet50", prep_level="complex", draws_video=True),
         "wall_seconds": world.now_ms / 1e3,
         "warmup_steps": 1,
         "steps": _steps(stages),
@@ -77,7 +73,8 @@ def simulate(plan: Pipeline, **changes: Any) -> Session:
             for place, queue in enumerate(queues)
         ),
     }
-    return base.model_copy(update={**fields, **changes})
+    base = record(steps=1, machine=changed(MACHINE, usable_cores=plan.cores))
+    return changed(base, **fields, **changes)
 
 
 class _Stage:
@@ -92,14 +89,9 @@ class _Stage:
         self.began_ms, self.ended_ms = {}, {}
 
     def record(self) -> StageRecord:
-        return StageRecord(
-            name=self.role,
-            role=self.role,
-            workers=self.workers,
-            items=len(self.ended_ms),
-            busy_seconds=self.busy_ms / 1e3,
-            starved_seconds=self.starved_ms / 1e3,
-            blocked_seconds=self.blocked_ms / 1e3,
+        spent = (self.busy_ms / 1e3, self.starved_ms / 1e3, self.blocked_ms / 1e3)
+        return stage_record(
+            self.role, workers=self.workers, items=len(self.ended_ms), seconds=spent
         )
 
 

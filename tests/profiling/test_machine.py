@@ -1,20 +1,33 @@
-"""The machine is described without being disturbed."""
+"""The machine is described without being disturbed, and what of it is used, and installed."""
 
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
 import av
+import psutil
 import pytest
 
 from headrace.profiling import machine
+from headrace.profiling.extras import Extra, extras
 from headrace.profiling.machine import describe_machine, versions
+from headrace.profiling.usage import (
+    ProcessorShare,
+    cpu_seconds,
+    machine_cpu_seconds,
+    memory_bytes,
+)
 from headrace.runtime.affinity import parse_cores
 
+TICK = 0.01
+"""The kernel counts processor time in these."""
+BUSY = "sum(range(3_000_000)); print(flush=True); input()"
 
-def test_the_machine_has_cores_memory_and_ffmpeg() -> None:
+
+def test_the_machine_has_cores_memory_and_ffmpeg():
     found = describe_machine()
     assert found.cpu
     assert 1 <= found.usable_cores <= found.logical_cores
@@ -23,7 +36,7 @@ def test_the_machine_has_cores_memory_and_ffmpeg() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no core binding on this system")
-def test_usable_cores_are_those_the_process_is_bound_to() -> None:
+def test_usable_cores_are_those_the_process_is_bound_to():
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
@@ -32,30 +45,26 @@ def test_usable_cores_are_those_the_process_is_bound_to() -> None:
         os.sched_setaffinity(0, allowed)
 
 
-def test_gpus_are_listed_where_torch_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    cards = [SimpleNamespace(name="Card A", total_memory=8 << 30)]
+def test_gpus_are_listed_where_torch_is_loaded(monkeypatch):
+    card = SimpleNamespace(name="Card A", total_memory=8 << 30)
     cuda = SimpleNamespace(
-        is_available=lambda: True,
-        device_count=lambda: len(cards),
-        get_device_properties=lambda place: cards[place],
+        is_available=lambda: True, device_count=lambda: 1, get_device_properties=[card].__getitem__
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     (gpu,) = describe_machine().gpus
     assert (gpu.name, gpu.memory_bytes) == ("Card A", 8 << 30)
 
 
-def test_a_processor_linux_does_not_name_still_has_a_name(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_processor_linux_does_not_name_still_has_a_name(monkeypatch, tmp_path):
     monkeypatch.setattr(machine, "_CPU_INFO", tmp_path / "none")
     assert describe_machine().cpu
 
 
-def test_versions_name_what_computes() -> None:
+def test_versions_name_what_computes():
     assert {"python", "headrace", "torch", "torchvision", "av", "ffmpeg"} <= set(versions())
 
 
-def test_nothing_here_loads_torch() -> None:
+def test_nothing_here_loads_torch():
     code = (
         "import sys, headrace.profiling.machine as m, headrace.report.html, headrace.report.text\n"
         "m.describe_machine(), m.versions()\n"
@@ -64,9 +73,7 @@ def test_nothing_here_loads_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_cores_that_may_be_used_and_what_sets_their_clock_are_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_cores_that_may_be_used_and_what_sets_their_clock_are_named(monkeypatch, tmp_path):
     for core in range(os.cpu_count() or 1):
         folder = tmp_path / f"cpu{core}" / "cpufreq"
         folder.mkdir(parents=True)
@@ -81,12 +88,57 @@ def test_the_cores_that_may_be_used_and_what_sets_their_clock_are_named(
     assert describe_machine().governor is None
 
 
-def test_the_driver_of_a_gpu_is_told_as_its_module_tells_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_driver_of_a_gpu_is_told_as_its_module_tells_it(monkeypatch, tmp_path):
     told = tmp_path / "version"
     told.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.10  Wed Jan 29\n")
     monkeypatch.setattr(machine, "_NVIDIA", told)
     assert machine._driver() == "570.86.10"
     monkeypatch.setattr(machine, "_NVIDIA", tmp_path / "none")
     assert machine._driver() is None
+
+
+def test_a_child_counts_while_it_lives_and_after_it():
+    before = cpu_seconds()
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        child.stdout.readline()
+        took = psutil.Process(child.pid).cpu_times().user
+        alive = cpu_seconds() - before
+        child.communicate("\n")
+    assert took > 0
+    assert alive > took - TICK
+    assert cpu_seconds() - before > took - TICK
+
+
+def test_the_machine_is_as_busy_as_this_process_at_least():
+    own, machine = cpu_seconds(), machine_cpu_seconds()
+    while cpu_seconds() - own < 0.1:
+        sum(range(10_000))
+    assert machine_cpu_seconds() - machine > 0.1 - 5 * TICK
+
+
+def test_what_a_run_took_is_its_processor_time_and_its_greatest_memory():
+    assert memory_bytes() > 10**6
+    share = ProcessorShare()
+    held = bytearray(64 << 20)
+    used = share.used()
+    assert used.cpu_seconds >= 0
+    assert used.peak_memory_bytes > len(held)
+    assert used.peak_gpu_bytes is None
+
+
+def test_the_extras_of_the_package_are_listed_with_their_packages():
+    found = {extra.name: extra for extra in extras()}
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    assert set(found) == set(declared["project"]["optional-dependencies"])
+    assert found["dev"].packages["pytest"]
+    assert found["bench"].command == "pip install 'headrace[bench]'"
+
+
+def test_an_extra_is_installed_when_all_of_it_is():
+    assert Extra("x", {"a": "1", "b": "2"}).is_installed
+    assert not Extra("x", {"a": "1", "b": None}).is_installed
+    lowest = {"pydantic": "2.10", "rich": "13"}
+    installed = {"pydantic": "2.9.3", "rich": "13.0", "typer": None, "jinja2": "3.1"}
+    assert Extra("run", installed, lowest).lacking() == ["pydantic>=2.10", "typer"]

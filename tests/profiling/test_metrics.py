@@ -2,16 +2,26 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.profiling.copies import Copies
+from headrace.profiling.flow import StageRecord
 from headrace.profiling.metrics import Cost, Metrics
 from headrace.profiling.session import Session
 from headrace.profiling.stages import ROLES
 from headrace.profiling.steps import Step, Steps
-from report.recorded import record
+from headrace.report.totals import totals
+from profiling.sessions import live
+from report.recorded import changed, record, stage_record
+
+TWO_AND_FOUR = [
+    second + place / count for second, count in enumerate([2, 4] * 5, 1) for place in range(count)
+]
+"""Seconds of 2, 4, 2, 4, ... outputs: mean 3, standard deviation 1."""
 
 
 def session_with_outputs(
@@ -29,54 +39,64 @@ def session_with_outputs(
         )
         for step, end in enumerate(ends_seconds)
     )
-    changes = {"steps": steps, "warmup_steps": warmup_steps}
-    return record(steps=0).model_copy(update=changes)
+    return record(steps=0, warmup_steps=warmup_steps).model_copy(update={"steps": steps})
 
 
-def cost(decode: float, preprocess: float, model: float, sink: float) -> Cost:
-    """Return what a step costs, with stages called by their roles."""
-    stages = {"decode": decode, "preprocess": preprocess, "model": model, "sink": sink}
-    return Cost(stages=dict(stages), roles={role: stages[role] for role in ROLES if role in stages})
+def figures(metrics: Metrics, names: Sequence[str]) -> dict[str, Any]:
+    """Return figures by their names, which may lead into others; whatever is not there is None."""
+    found = {}
+    for name in names:
+        value: Any = metrics
+        for part in name.split("."):
+            value = getattr(value, part, None)
+        found[name] = value
+    return found
 
 
-def test_mean_rate_counts_intervals_not_outputs() -> None:
-    metrics = Metrics.of(session_with_outputs([1.0, 1.5, 2.0, 2.5]))
-    assert metrics.fps_mean == 2.0  # 3 frames in 1.5 s, not 4
-
-
-def test_the_frames_of_the_first_output_belong_to_the_time_before_it() -> None:
-    metrics = Metrics.of(session_with_outputs([1.0, 1.5, 2.0], frames=16))
-    assert metrics.fps_mean == 32.0
-
-
-def test_warm_up_is_left_out_and_counts_as_start_up() -> None:
-    metrics = Metrics.of(session_with_outputs([5.0, 6.0, 7.0, 7.5], warmup_steps=2))
-    assert (metrics.steps, metrics.startup_seconds, metrics.fps_mean) == (2, 6.0, 2.0)
-
-
-def test_start_up_without_warm_up_ends_where_the_first_step_begins() -> None:
-    assert Metrics.of(session_with_outputs([5.0, 6.0])).startup_seconds == pytest.approx(4.95)
-
-
-def test_seconds_are_counted_whole() -> None:
-    """The partial seconds before 1 and after 4 are left out; a second without output counts 0."""
-    ends = [0.5, 0.9, 1.0, 1.2, 1.999, 3.5, 4.0, 4.2]
-    per_second = Metrics.of(session_with_outputs(ends)).per_second
-    assert per_second is not None
-    assert (per_second.first_second, per_second.counts) == (1, (3, 0, 1))
+@pytest.mark.parametrize(
+    ("ends", "options", "expected"),
+    [
+        pytest.param([1, 1.5, 2, 2.5], {}, {"fps_mean": 2}, id="intervals are counted, not ends"),
+        pytest.param([1, 1.5, 2], {"frames": 16}, {"fps_mean": 32}, id="the first is before it"),
+        pytest.param(
+            [5, 6, 7, 7.5],
+            {"warmup_steps": 2},
+            {"steps": 2, "startup_seconds": 6, "fps_mean": 2},
+            id="warm-up counts as start-up",
+        ),
+        pytest.param([5, 6], {}, {"startup_seconds": 4.95}, id="start-up ends with the first step"),
+        pytest.param(
+            [0.5, 0.9, 1, 1.2, 1.999, 3.5, 4, 4.2],
+            {},
+            {"per_second.first_second": 1, "per_second.counts": (3, 0, 1), "fps_cv": None},
+            id="seconds are counted whole, also without an output",
+        ),
+        pytest.param([0.5, *TWO_AND_FOUR, 11.5], {}, {"fps_cv": 1 / 3}, id="spread per second"),
+        pytest.param([s + 0.5 for s in range(11)], {}, {"fps_cv": None}, id="nine whole seconds"),
+        pytest.param([s + 0.5 for s in range(12)], {}, {"fps_cv": 0}, id="ten whole seconds"),
+        pytest.param(
+            [1, 1.1, 1.4, 1.5, 1.8],
+            {},
+            {"jitter_ms": 100, "interval_cv": 0.5},
+            id="jitter is the spread of the intervals",
+        ),
+        pytest.param([1, 1.1], {}, {"jitter_ms": None}, id="one interval has no jitter"),
+        pytest.param([1, 2], {}, {"service_ms.mean": 15}, id="work without waiting"),
+    ],
+)
+def test_a_figure_of_outputs_is_what_it_says(ends, options, expected):
+    found = figures(Metrics.of(session_with_outputs(ends, **options)), list(expected))
+    assert found == {name: pytest.approx(value) for name, value in expected.items()}
 
 
 @given(
     st.lists(st.floats(0.01, 3.0), min_size=1, max_size=60),
     st.integers(1, 8),
 )
-def test_whole_seconds_hold_exactly_the_frames_between_them(gaps: list[float], frames: int) -> None:
+def test_whole_seconds_hold_exactly_the_frames_between_them(gaps, frames):
     ends = [1.0 + sum(gaps[:place]) for place in range(1, len(gaps) + 1)]
     session = session_with_outputs(ends, frames=frames)
-    ends = [
-        (started + total) / 1e3
-        for started, total in zip(session.steps.started_ms, session.steps.total_ms, strict=True)
-    ]
+    ends = [(row.started_ms + row.total_ms) / 1e3 for row in session.steps.rows()]
     per_second = Metrics.of(session).per_second
     start, stop = math.ceil(ends[0]), math.floor(ends[-1])
     if per_second is None:
@@ -86,64 +106,85 @@ def test_whole_seconds_hold_exactly_the_frames_between_them(gaps: list[float], f
     assert sum(per_second.counts) == frames * sum(start <= end < stop for end in ends)
 
 
-def test_fps_cv_is_the_spread_of_counts_per_second() -> None:
-    """Seconds of 2, 4, 2, 4, ... outputs: mean 3, std 1."""
-    ends = [0.5]
-    for second in range(1, 11):
-        count = 2 if second % 2 else 4
-        ends += [second + place / count for place in range(count)]
-    metrics = Metrics.of(session_with_outputs([*ends, 11.5]))
-    assert metrics.fps_cv == pytest.approx(1 / 3)
+@pytest.mark.parametrize(
+    ("milliseconds", "ratio"),
+    [
+        ((30.0, 10.0, 25.0, 1.0), (3.0, 1.0, 2.5)),
+        ((30.0, 0.0, 15.0, 1.0), (2.0, 0.0, 1.0)),
+        ((0.0, 0.0, 0.0, 1.0), None),
+    ],
+)
+def test_the_ratio_takes_the_smallest_that_costs_something_as_one(milliseconds, ratio):
+    stages = dict(zip(("decode", "preprocess", "model", "sink"), milliseconds, strict=True))
+    roles = {role: stages[role] for role in ROLES if role in stages}
+    assert Cost(stages=stages, roles=roles).ratio == ratio
 
 
-def test_fps_cv_needs_ten_whole_seconds() -> None:
-    nine = Metrics.of(session_with_outputs([0.5 + second for second in range(11)]))
-    ten = Metrics.of(session_with_outputs([0.5 + second for second in range(12)]))
-    assert nine.per_second is not None
-    assert (len(nine.per_second.counts), nine.fps_cv) == (9, None)
-    assert ten.fps_cv == 0.0
-
-
-def test_jitter_is_the_spread_of_the_intervals() -> None:
-    metrics = Metrics.of(session_with_outputs([1.0, 1.1, 1.4, 1.5, 1.8]))
-    assert metrics.jitter_ms == pytest.approx(100.0)
-    assert metrics.interval_cv == pytest.approx(0.5)
-
-
-def test_one_interval_has_no_jitter() -> None:
-    assert Metrics.of(session_with_outputs([1.0, 1.1])).jitter_ms is None
-
-
-def test_service_time_is_work_not_waiting() -> None:
-    service = Metrics.of(session_with_outputs([1.0, 2.0])).service_ms
-    assert service is not None
-    assert service.mean == 15.0
-
-
-def test_the_ratio_takes_the_smallest_as_one() -> None:
-    found = cost(30.0, 10.0, 25.0, 1.0)
-    assert found.ratio == (3.0, 1.0, 2.5)
-
-
-def test_the_ratio_skips_what_costs_nothing() -> None:
-    found = cost(30.0, 0.0, 15.0, 1.0)
-    assert found.ratio == (2.0, 0.0, 1.0)
-    assert cost(0.0, 0.0, 0.0, 1.0).ratio is None
-
-
-def test_amplification_is_decoded_per_delivered() -> None:
+def test_amplification_is_decoded_per_delivered():
     session = record(steps=1)
-    changes = {"frames_decoded": 96, "frames_delivered": 32}
-    decode = session.decode.model_copy(update=changes)
-    assert Metrics.of(session.model_copy(update={"decode": decode})).amplification == 3.0
+    decode = changed(session.decode, frames_decoded=96, frames_delivered=32)
+    assert Metrics.of(changed(session, decode=decode)).amplification == 3.0
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 4])
-def test_a_run_of_a_few_steps_has_no_figure_it_cannot_have(steps: int) -> None:
+def test_a_run_of_a_few_steps_has_no_figure_it_cannot_have(steps):
     """Three of them are warm-up."""
     metrics = Metrics.of(record(steps=steps))
     assert metrics.steps == max(0, steps - 3)
-    assert metrics.fps_mean is None
-    assert metrics.jitter_ms is None
+    assert (metrics.fps_mean, metrics.jitter_ms) == (None, None)
     assert (metrics.service_ms is None) == (steps <= 3)
     assert (metrics.amplification is None) == (steps == 0)
+
+
+@pytest.mark.parametrize(
+    ("session", "expected"),
+    [
+        (live(), {"stalls.count": 0, "stalls.seconds": 0}),
+        (live(stalled_after=100), {"stalls.count": 1, "stalls.seconds": 5.04}),
+        (record(), {"stalls": None}),
+        (live(), {"latency.base": "arrival", "latency.oldest_ms": None, "capture_ms": None}),
+        (
+            live(oldest_ms=30.0, captured_ms=55.0),
+            {"latency.ms.p50": 20, "latency.oldest_ms.p50": 50, "capture_ms.p50": 55},
+        ),
+    ],
+)
+def test_stalls_and_the_bases_of_latency_are_told_apart(session, expected):
+    found = figures(Metrics.of(session), list(expected))
+    assert found == {name: pytest.approx(value) for name, value in expected.items()}
+
+
+def copying(*stages: StageRecord, brought_down: int = 0, decode: str = "pyav:cpu") -> Session:
+    session = record(configuration={"decode": decode})
+    decoded = changed(session.decode, brought_down_bytes=brought_down)
+    return changed(session, stages=(*session.stages, *stages), decode=decoded)
+
+
+def test_what_goes_to_the_cpu_came_down_and_all_else_went_up():
+    """Records that do not say where to are of transfers to the model."""
+    session = copying(
+        stage_record("transfer", "transfer", moved_bytes=6000, moved_to="cuda"),
+        stage_record("transfer inside the model", "transfer", moved_bytes=1000, moved_to=None),
+        stage_record("transfer to the sinks", "transfer", moved_bytes=2000, moved_to="cpu"),
+        brought_down=500,
+    )
+    frames = sum(session.steps.frames)
+    assert Copies.of(session) == Copies(up_bytes=7000 / frames, down_bytes=2500 / frames)
+
+
+@pytest.mark.parametrize("decode", ["pyav:cpu", "torchcodec:cpu"])
+def test_where_no_gpu_is_used_nothing_is_said(decode):
+    session = copying(
+        stage_record("transfer", "transfer", moved_bytes=0, moved_to="cpu"), decode=decode
+    )
+    assert Copies.of(session) is None
+    assert "Copied" not in [row.label for row in totals(session, Metrics.of(session))]
+
+
+def test_that_nothing_was_copied_is_said_where_a_gpu_decodes():
+    session = copying(decode="pyav:cuda:0")
+    (row,) = (row for row in totals(session, Metrics.of(session)) if row.label == "Copied")
+    assert (row.value, row.reading) == (
+        "0 MB up, 0 MB down",
+        "a frame, between CPU and GPU; none is best",
+    )

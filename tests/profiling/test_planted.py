@@ -4,35 +4,21 @@ After each verdict its change is made in the simulator, and the gain is held aga
 """
 
 import re
-from dataclasses import dataclass
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.findings.replay import replay_ms
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.setup import Alternative
 from profiling.loops import Loop, loop_ms, simulate_loop
 from profiling.pipelines import Pipeline, simulate, step_ms
+from report.recorded import changed
 
 TOLERANCE = 0.2
 """Of a gain, by which the prediction may differ from what the simulator gives."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Planted:
-    """A run, what bounds it, and what its change makes of it."""
-
-    name: str
-    plan: Pipeline
-    bound_by: str
-    says: str
-    """How the change begins."""
-    after: Pipeline | None
-    """The run with the change; None: the change brings nothing that a figure tells."""
-    is_tried: bool = False
-    """Whether another batch size ran for a moment after the run, as `after` does."""
-    amplification: float = 1.0
 
 
 def even(**changes: float) -> Pipeline:
@@ -41,162 +27,54 @@ def even(**changes: float) -> Pipeline:
 
 NOTHING = 0.0
 """A stage that takes no time is left out: the most that a change of it can bring."""
+SHORT_GOPS = "Re-encode the video with a keyframe every 30 frames"
+"""Where more is decoded than is wanted: as much more as it then takes less."""
+SMALLER = "Re-encode the video at a smaller size"
+LARGER_COPIES = "--batch-size 32: fewer, larger copies"
+FEWER_HAND_OVERS = "--batch-size 32: fewer hand-overs"
+TRIED = "--batch-size 8"
+"""Where another batch size ran for a moment after the run, as the run with the change does."""
+TWO_DECODE = {"decode": 40, "workers": {"decode": 2}}
+LIGHT = Pipeline(decode=0.5, preprocess=0.5, model=0.5, sink=0.5, overhead=2.0)
+PYTHON = "Python overhead"
 
 RUNS = [
-    Planted(
-        name="decoding twice what is wanted",
-        plan=even(decode=20.0),
-        bound_by="decode",
-        says="Re-encode the video with a keyframe every 30 frames",
-        after=even(decode=10.0),
-        amplification=2.0,
+    ("decoding twice what is wanted", even(decode=20), "decode", SHORT_GOPS, 10),
+    ("decoding five times what is wanted", even(decode=20, model=9), "decode", SHORT_GOPS, 4),
+    ("plain decoding", even(decode=20), "decode", SMALLER, NOTHING),
+    ("decoding, the model close behind", even(decode=20, model=16), "decode", SMALLER, NOTHING),
+    ("decoding by two threads", even(**TWO_DECODE), "decode", SMALLER, NOTHING),
+    ("the same on two cores", even(**TWO_DECODE, model=8, cores=2), "decode", SHORT_GOPS, 10),
+    ("preprocessing", even(preprocess=20), "preprocess", "--prep-level medium", NOTHING),
+    (
+        "preprocessing, uneven",
+        even(preprocess=20, model=10, noise=0.3),
+        *("preprocess", "--prep-level medium", NOTHING),
     ),
-    Planted(
-        name="decoding five times what is wanted",
-        plan=even(decode=20.0, model=9.0),
-        bound_by="decode",
-        says="Re-encode the video with a keyframe every 30 frames",
-        after=even(decode=4.0, model=9.0),
-        amplification=5.0,
+    (
+        "preprocessing by three threads",
+        even(preprocess=60, decode=8, workers={"preprocess": 3}),
+        *("preprocess", "--prep-level medium", NOTHING),
     ),
-    Planted(
-        name="plain decoding",
-        plan=even(decode=20.0),
-        bound_by="decode",
-        says="Re-encode the video at a smaller size",
-        after=even(decode=NOTHING),
+    ("the transfer", even(transfer=20), "transfer", LARGER_COPIES, NOTHING),
+    ("the same, the model behind", even(transfer=20, model=12), "transfer", LARGER_COPIES, NOTHING),
+    ("a model that likes larger batches", even(model=30), "model", TRIED, 15),
+    ("more than the rest can bear", even(model=30, decode=12), "model", TRIED, 5),
+    ("a model with nothing to try", even(model=30), "model", "A smaller model than", NOTHING),
+    ("a model on one core with all the rest", even(model=20, cores=1), "model", TRIED, 10),
+    ("drawing the video", even(sink=20), "sink", "--no-video", NOTHING),
+    (
+        "drawing the video on two cores",
+        even(sink=20, model=12, decode=12, cores=2),
+        *("sink", "--no-video", NOTHING),
     ),
-    Planted(
-        name="decoding, the model close behind",
-        plan=even(decode=20.0, model=16.0),
-        bound_by="decode",
-        says="Re-encode the video at a smaller size",
-        after=even(decode=NOTHING, model=16.0),
-    ),
-    Planted(
-        name="decoding by two threads",
-        plan=even(decode=40.0, workers={"decode": 2}),
-        bound_by="decode",
-        says="Re-encode the video at a smaller size",
-        after=even(decode=NOTHING),
-    ),
-    Planted(
-        name="decoding by two threads on two cores",
-        plan=even(decode=40.0, model=8.0, cores=2, workers={"decode": 2}),
-        bound_by="decode",
-        says="Re-encode the video with a keyframe every 30 frames",
-        after=even(decode=10.0, model=8.0, cores=2, workers={"decode": 2}),
-        amplification=4.0,
-    ),
-    Planted(
-        name="preprocessing",
-        plan=even(preprocess=20.0),
-        bound_by="preprocess",
-        says="--prep-level medium",
-        after=even(preprocess=NOTHING),
-    ),
-    Planted(
-        name="preprocessing, uneven",
-        plan=even(preprocess=20.0, model=10.0, noise=0.3),
-        bound_by="preprocess",
-        says="--prep-level medium",
-        after=even(preprocess=NOTHING, model=10.0, noise=0.3),
-    ),
-    Planted(
-        name="preprocessing by three threads",
-        plan=even(preprocess=60.0, decode=8.0, workers={"preprocess": 3}),
-        bound_by="preprocess",
-        says="--prep-level medium",
-        after=even(preprocess=NOTHING, decode=8.0),
-    ),
-    Planted(
-        name="the transfer",
-        plan=even(transfer=20.0),
-        bound_by="transfer",
-        says="--batch-size 32: fewer, larger copies",
-        after=even(transfer=NOTHING),
-    ),
-    Planted(
-        name="the transfer, the model behind",
-        plan=even(transfer=20.0, model=12.0),
-        bound_by="transfer",
-        says="--batch-size 32: fewer, larger copies",
-        after=even(transfer=NOTHING, model=12.0),
-    ),
-    Planted(
-        name="a model that likes larger batches",
-        plan=even(model=30.0),
-        bound_by="model",
-        says="--batch-size 8",
-        after=even(model=15.0),
-        is_tried=True,
-    ),
-    Planted(
-        name="a model that likes them more than the rest can bear",
-        plan=even(model=30.0, decode=12.0),
-        bound_by="model",
-        says="--batch-size 8",
-        after=even(model=5.0, decode=12.0),
-        is_tried=True,
-    ),
-    Planted(
-        name="a model with nothing to try",
-        plan=even(model=30.0),
-        bound_by="model",
-        says="A smaller model than resnet50",
-        after=even(model=NOTHING),
-    ),
-    Planted(
-        name="a model on one core with all the rest",
-        plan=even(model=20.0, cores=1),
-        bound_by="model",
-        says="--batch-size 8",
-        after=even(model=10.0, cores=1),
-        is_tried=True,
-    ),
-    Planted(
-        name="drawing the video",
-        plan=even(sink=20.0),
-        bound_by="sink",
-        says="--no-video",
-        after=even(sink=NOTHING),
-    ),
-    Planted(
-        name="drawing the video on two cores",
-        plan=even(sink=20.0, model=12.0, decode=12.0, cores=2),
-        bound_by="sink",
-        says="--no-video",
-        after=even(sink=NOTHING, model=12.0, decode=12.0, cores=2),
-    ),
-    Planted(
-        name="short queues",
-        plan=even(sink=20.0, capacity=1),
-        bound_by="sink",
-        says="--no-video",
-        after=even(sink=NOTHING, capacity=1),
-    ),
-    Planted(
-        name="Python between the stages",
-        plan=Pipeline(decode=0.5, preprocess=0.5, model=0.5, sink=0.5, overhead=2.0),
-        bound_by="Python overhead",
-        says="--batch-size 32: fewer hand-overs",
-        after=Pipeline(decode=0.5, preprocess=0.5, model=0.5, sink=0.5, overhead=1.0),
-    ),
-    Planted(
-        name="Python between many light stages",
-        plan=even(transfer=4.0, overhead=6.0),
-        bound_by="Python overhead",
-        says="--batch-size 32: fewer hand-overs",
-        after=even(transfer=4.0, overhead=3.0),
-    ),
-    Planted(
-        name="a source that gives no more",
-        plan=even(source=30.0),
-        bound_by="source",
-        says="None",
-        after=None,
-    ),
+    ("short queues", even(sink=20, capacity=1), "sink", "--no-video", NOTHING),
+    ("Python between the stages", LIGHT, PYTHON, FEWER_HAND_OVERS, 1),
+    ("between many light ones", even(transfer=4, overhead=6), PYTHON, FEWER_HAND_OVERS, 3),
+    ("a source that gives no more", even(source=30), "source", "None", None),
 ]
+"""Name, run, what bounds it, how the change begins, and the milliseconds that part then takes;
+None: the change brings nothing that a figure tells."""
 
 
 def a_moment_ms(plan: Pipeline) -> float:
@@ -206,28 +84,31 @@ def a_moment_ms(plan: Pipeline) -> float:
     return 1e3 / rate
 
 
-@pytest.mark.parametrize("case", RUNS, ids=lambda case: case.name)
-def test_a_planted_bottleneck_of_a_run_is_found_with_its_gain(case: Planted) -> None:
-    session = simulate(case.plan)
-    decode = session.decode.model_copy(
-        update={"frames_delivered": 1000, "frames_decoded": round(1000 * case.amplification)}
-    )
-    session = session.model_copy(update={"decode": decode})
-    if case.is_tried and case.after:
+@pytest.mark.parametrize(
+    ("name", "plan", "bound_by", "says", "after_ms"), RUNS, ids=[case[0] for case in RUNS]
+)
+def test_a_planted_bottleneck_of_a_run_is_found_with_its_gain(
+    name: str, plan: Pipeline, bound_by: str, says: str, after_ms: float | None
+) -> None:
+    session, part = simulate(plan), bound_by.removeprefix("Python ")
+    after = None if after_ms is None else plan.with_(**{part: after_ms})
+    wasted = getattr(plan, part) / after_ms if says == SHORT_GOPS and after_ms else 1
+    decode = changed(session.decode, frames_delivered=1000, frames_decoded=round(1000 * wasted))
+    session = changed(session, decode=decode)
+    if says == TRIED and after:
         other = Alternative(
             option="--batch-size 8",
             options={"batch_size": 8},
-            ms_per_frame=a_moment_ms(case.after),
-            baseline_ms_per_frame=a_moment_ms(case.plan),
+            ms_per_frame=a_moment_ms(after),
+            baseline_ms_per_frame=a_moment_ms(plan),
         )
-        session = session.model_copy(update={"alternatives": (other,)})
+        session = changed(session, alternatives=(other,))
     finding = find(session)[-1]
-    assert finding.bound_by == (case.bound_by,)
-    assert str(finding.change).startswith(case.says)
-    if case.after is not None:
-        assert predicted(finding) == pytest.approx(
-            step_ms(case.plan) / step_ms(case.after), rel=TOLERANCE
-        )
+    assert finding.bound_by == (bound_by,)
+    assert str(finding.change).startswith(says)
+    if after:
+        gain = step_ms(plan) / step_ms(after)
+        assert predicted(finding) == pytest.approx(gain, rel=TOLERANCE)
 
 
 LOOPS = [
@@ -296,36 +177,29 @@ def test_a_planted_bottleneck_of_a_loop_is_found_with_its_gain(
     findings = find(simulate_loop(plan))
     assert findings[0].bound_by == (bound_by,)
     for finding in findings:
-        if finding.advice is None:
-            continue
-        after = changed(plan, finding.advice)
-        if after is not None:
-            assert predicted(finding) == pytest.approx(
-                loop_ms(plan) / loop_ms(after), rel=TOLERANCE
-            )
+        after = finding.advice and changed_loop(plan, finding.advice)
+        if after:
+            gain = loop_ms(plan) / loop_ms(after)
+            assert predicted(finding) == pytest.approx(gain, rel=TOLERANCE)
 
 
-@pytest.mark.parametrize(
-    "plan", [pytest.param(plan, id=name) for name, plan, bound_by in LOOPS if bound_by == "step"]
-)
+def planted(kind: str) -> list[ParameterSet]:
+    return [pytest.param(plan, id=name) for name, plan, bound_by in LOOPS if bound_by == kind]
+
+
+@pytest.mark.parametrize("plan", planted("step"))
 def test_work_between_batches_is_not_answered_with_settings_of_the_loader(plan: Loop) -> None:
     """What they would bring at most is said, and no more comes."""
     first, *others = find(simulate_loop(plan))
-    assert first.advice is not None
     assert first.advice.words.startswith("A cheaper step")
     best = max([each.advice.gain or 0.0 for each in others if each.advice], default=1.0)
-    found = re.search(r"no setting of the loader brings more than ([0-9.]+) times", str(first))
-    assert found is not None
-    assert best <= float(found[1]) * 1.01
+    [most] = re.findall(r"no setting of the loader brings more than ([0-9.]+) times", str(first))
+    assert best <= float(most) * 1.01
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [pytest.param(plan, id=name) for name, plan, bound_by in LOOPS if bound_by == "hand-over"],
-)
+@pytest.mark.parametrize("plan", planted("hand-over"))
 def test_hand_over_is_never_answered_with_more_workers_or_batches_ahead(plan: Loop) -> None:
     first = find(simulate_loop(plan))[0]
-    assert first.advice is not None
     assert first.advice.words.startswith(("num_workers=0", "Let the workers give uint8"))
     assert (first.advice.gain or 0.0) > 1
     # What was advised before, applied: it brings nothing.
@@ -341,7 +215,7 @@ def predicted(finding: Finding) -> float:
     return found
 
 
-def changed(plan: Loop, advice: Change) -> Loop | None:
+def changed_loop(plan: Loop, advice: Change) -> Loop | None:
     """The loop with the change that was advised; None where it brings nothing."""
     name, _, value = advice.words.partition("=")
     match name:
@@ -361,9 +235,36 @@ def changed(plan: Loop, advice: Change) -> Loop | None:
     return None
 
 
-def test_at_least_thirty_bottlenecks_are_planted() -> None:
-    assert len(RUNS) + len(LOOPS) >= 30
-    assert {case.bound_by for case in RUNS} | {case[2] for case in LOOPS} >= {
+def test_every_kind_of_bottleneck_is_planted() -> None:
+    assert {case[2] for case in [*RUNS, *LOOPS]} == {
         *("decode", "preprocess", "transfer", "model", "sink", "Python overhead", "source"),
         *("step", "loading", "loader workers", "hand-over", "start-up"),
     }
+
+
+@pytest.mark.parametrize(
+    ("batch_ms", "step_ms", "workers", "expected"),
+    [
+        (30.0, 10.0, 0, 40.0),  # one after the other
+        (30.0, 10.0, 1, 30.0),  # the worker is the slower side
+        (30.0, 10.0, 2, 15.0),
+        (30.0, 10.0, 3, 10.0),  # the loop is
+        (30.0, 10.0, 9, 10.0),
+    ],
+)
+def test_even_times_give_the_slower_side(batch_ms, step_ms, workers, expected) -> None:
+    found = replay_ms([batch_ms] * 50, [step_ms] * 50, workers=workers, prefetch=2)
+    assert found == pytest.approx(expected, rel=0.01)
+
+
+def test_batches_ahead_even_out_what_is_uneven() -> None:
+    batches, steps = [1.0] * 15 + [150.0], [11.0] * 16
+    few, many = (replay_ms(batches, steps, workers=1, prefetch=n) for n in (2, 16))
+    assert few > 1.5 * many
+    assert many == pytest.approx(11.0, rel=0.05)
+
+
+def test_what_the_loop_does_to_take_a_batch_over_is_no_shorter_with_more_ahead() -> None:
+    times = ([5.0] * 50, [60.0] * 50)
+    few, many = (replay_ms(*times, workers=1, prefetch=n) for n in (2, 16))
+    assert few == many == pytest.approx(60.0)

@@ -1,75 +1,70 @@
-"""A session is a value that survives its file, and a bad file says what is wrong with it."""
+"""A session survives its file and gives a table of its steps; the latest steps take little room."""
 
+import csv
 import json
 import math
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from headrace.errors import ConfigError
-from headrace.profiling.record import metrics_columns
+from headrace.profiling.latest_steps import LatestSteps
+from headrace.profiling.record import metrics_columns, metrics_csv, metrics_file_name
 from headrace.profiling.session import QueueRecord, Session, StageRecord
 from headrace.profiling.steps import Step, Steps
 from headrace.runtime.distribution import Distribution
 from headrace.runtime.stage import StageStatistics
 from headrace.runtime.statistics import QueueStatistics
-from report.recorded import record
+from report.recorded import changed, record
 
 
-def test_a_session_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
-    session = record(steps=20, configuration={"core_bind": "0-3", "scale": 0.5, "amp": True})
-    session.save(tmp_path / "session.json")
-    assert Session.load(tmp_path / "session.json") == session
+def kept(session: Session, folder: Path) -> Session:
+    """Return the session as its file gives it back."""
+    session.save(folder / "session.json")
+    return Session.load(folder / "session.json")
 
 
-def test_option_values_keep_their_types(tmp_path: Path) -> None:
+def test_a_session_comes_back_from_its_file_as_it_was(tmp_path):
     given = {"text": "1", "flag": True, "whole": 1, "part": 1.0, "nothing": None}
-    record(steps=1, configuration=given).save(tmp_path / "session.json")
-    found = Session.load(tmp_path / "session.json").provenance.configuration
-    assert [(name, type(found[name]), found[name]) for name in given] == [
-        (name, type(value), value) for name, value in given.items()
-    ]
+    session = record(steps=20, configuration=given)
+    found = kept(session, tmp_path)
+    assert found == session
+    found = {name: found.provenance.configuration[name] for name in given}
+    assert repr(found) == repr(given), "options keep their types"
 
 
-def test_a_loss_that_diverged_is_kept(tmp_path: Path) -> None:
+def test_a_loss_that_diverged_is_kept(tmp_path):
     losses = (0.5, math.nan, math.inf, None)
-    steps = record(steps=4).steps.model_copy(update={"loss": losses})
-    record(steps=4).model_copy(update={"steps": steps}).save(tmp_path / "session.json")
-    found = Session.load(tmp_path / "session.json").steps.loss
-    assert str(found) == str(losses)
+    steps = changed(record(steps=4).steps, loss=losses)
+    assert str(kept(changed(record(steps=4), steps=steps), tmp_path).steps.loss) == str(losses)
 
 
-def test_an_hour_at_30_frames_per_second_in_batches_of_16_is_below_a_megabyte() -> None:
+def test_an_hour_at_30_frames_per_second_in_batches_of_16_is_below_a_megabyte():
     session = record(steps=6750)
     assert len(session.model_dump_json()) < 1_000_000
 
 
-def test_a_name_that_is_no_utf8_is_spelt_out(tmp_path: Path) -> None:
+def test_a_name_that_is_no_utf8_is_spelt_out(tmp_path):
     session = record(steps=1, error="cannot open a\udcff.mp4")
-    session.save(tmp_path / "session.json")
-    assert Session.load(tmp_path / "session.json").error == r"cannot open a\udcff.mp4"
+    assert kept(session, tmp_path).error == r"cannot open a\udcff.mp4"
 
 
-def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:
-    file = tmp_path / "session.json"
-    file.write_text("what was there before")
-    record(steps=1).save(file)
-    assert [path.name for path in tmp_path.iterdir()] == ["session.json"]
-    assert Session.load(file).outcome == "complete"
-
-
-def test_a_failed_save_keeps_what_was_there(tmp_path: Path) -> None:
-    folder = tmp_path / "session.json"
-    folder.mkdir()
-    with pytest.raises(ConfigError, match=r"cannot write .*session.json: .*; give a folder"):
-        record(steps=1).save(folder)
+def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path):
+    (tmp_path / "session.json").write_text("what was there before")
+    assert kept(record(steps=1), tmp_path).outcome == "complete"
     assert [path.name for path in tmp_path.iterdir()] == ["session.json"]
 
 
-def test_saving_into_a_missing_folder_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot write .*no such file"):
-        record(steps=1).save(tmp_path / "missing" / "session.json")
+@pytest.mark.parametrize(
+    ("place", "said"), [(".", r".*session\.json: .*; give a folder"), ("missing", ".*no such file")]
+)
+def test_a_failed_save_keeps_what_was_there_and_says_why(tmp_path, place, said):
+    (tmp_path / "session.json").mkdir()
+    with pytest.raises(ConfigError, match=f"cannot write {said}"):
+        record(steps=1).save(tmp_path / place / "session.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["session.json"]
 
 
 def _text(**changes: object) -> str:
@@ -96,42 +91,21 @@ def _text(**changes: object) -> str:
         (_text(steps={"step": [0]}), "steps: .*one entry per step"),
     ],
 )
-def test_a_file_that_is_no_session_says_what_it_is(tmp_path: Path, text: str, found: str) -> None:
+def test_a_file_that_is_no_session_says_what_it_is(tmp_path, text, found):
     file = tmp_path / "session.json"
     file.write_text(text)
     with pytest.raises(ConfigError, match=f"(?s)^cannot read .*session.json: .*{found}"):
         Session.load(file)
 
 
-def test_a_missing_file_says_which_file_to_give(tmp_path: Path) -> None:
+def test_a_missing_file_says_which_file_to_give(tmp_path):
     with pytest.raises(ConfigError, match=r"No such file .*give the session.json of a run folder"):
         Session.load(tmp_path / "session.json")
 
 
-def test_the_layout_does_not_change_unnoticed() -> None:
-    """A file of this version must stay readable: change the version with the layout."""
-    fields = set(json.loads(record(steps=1).model_dump_json()))
-    assert fields == {
-        *("version", "kind", "provenance", "setup", "startup", "others_cpu_share", "alternatives"),
-        *("usage", "training", "workers", "started"),
-        *(
-            "inputs",
-            "items",
-            "pace",
-            "outcome",
-            "error",
-            "wall_seconds",
-            "warmup_steps",
-            "steps",
-            "stages",
-        ),
-        *("queues", "decode", "lost", "notes", "outputs", "sources", "events", "loader"),
-    }
-
-
-def test_a_live_record_from_before_wall_times_were_kept_still_opens(tmp_path: Path) -> None:
+def test_a_live_record_from_before_wall_times_were_kept_still_opens(tmp_path):
     """And makes the table it made then."""
-    old = json.loads(record(steps=2).model_copy(update={"kind": "live"}).model_dump_json())
+    old = json.loads(record(steps=2, kind="live").model_dump_json())
     del old["started"], old["steps"]["segment"]
     (tmp_path / "session.json").write_text(json.dumps(old))
     session = Session.load(tmp_path / "session.json")
@@ -139,29 +113,29 @@ def test_a_live_record_from_before_wall_times_were_kept_still_opens(tmp_path: Pa
     assert [row.segment for row in session.steps.rows()] == [None, None]
 
 
-def test_a_session_cannot_be_changed() -> None:
+def test_a_session_cannot_be_changed():
     with pytest.raises(ValidationError, match="frozen"):
         record(steps=1).outcome = "failed"  # type: ignore[misc]
 
 
-def test_every_field_says_what_it_means_where_its_name_does_not() -> None:
-    schema = Session.model_json_schema()
-    described = {name for name, field in schema["properties"].items() if "description" in field}
+def test_every_field_says_what_it_means_where_its_name_does_not():
+    fields = Session.model_json_schema()["properties"]
+    described = {name for name, field in fields.items() if "description" in field}
     assert {"provenance", "pace", "wall_seconds", "warmup_steps", "outputs"} <= described
 
 
-def test_steps_come_back_out_as_they_went_in() -> None:
+def test_steps_come_back_out_as_they_went_in():
     rows = list(record(steps=5).steps.rows())
     assert list(Steps.of(rows).rows()) == rows
     assert len(Steps.of(rows)) == 5
 
 
-def test_columns_of_different_lengths_cannot_be_built() -> None:
+def test_columns_of_different_lengths_cannot_be_built():
     with pytest.raises(ValidationError, match="one entry per step"):
         Steps(step=(0, 1), first_index=(0,))
 
 
-def test_service_time_leaves_waits_out() -> None:
+def test_service_time_leaves_waits_out():
     step = Step(
         **{"step": 0, "first_index": 0, "frames": 4, "started_ms": 5.0, "total_ms": 100.0},
         work_ms={"decode": 1.0, "preprocess": 2.0, "model": 4.0, "sink": 8.0},
@@ -169,16 +143,21 @@ def test_service_time_leaves_waits_out() -> None:
     assert step.service_ms == 15.0
 
 
-def test_records_take_over_what_the_runtime_counted() -> None:
-    stage = StageStatistics(
-        **{"name": "model", "workers": 2, "items": 3},
-        **{"busy_seconds": 1.0, "starved_seconds": 2.0, "blocked_seconds": 3.0},
-    )
-    assert StageRecord.of(stage, "model", moved_bytes=7, moved_to="cpu").model_dump() == {
-        **{"name": "model", "role": "model", "workers": 2, "items": 3, "dropped": {}},
+STAGE = StageStatistics(
+    **{"name": "decoder", "workers": 2, "items": 3},
+    **{"busy_seconds": 1.0, "starved_seconds": 2.0, "blocked_seconds": 3.0},
+)
+
+
+def test_records_take_over_what_the_runtime_counted():
+    """A stage has any name, and one of the roles."""
+    assert StageRecord.of(STAGE, "decode", moved_bytes=7, moved_to="cpu").model_dump() == {
+        **{"name": "decoder", "role": "decode", "workers": 2, "items": 3, "dropped": {}},
         **{"busy_seconds": 1.0, "starved_seconds": 2.0, "blocked_seconds": 3.0, "moved_bytes": 7},
         "moved_to": "cpu",
     }
+    with pytest.raises(ValidationError, match="'decode', 'preprocess', 'transfer'"):
+        StageRecord.of(STAGE, "decoder")
     queue = QueueStatistics(
         **{"name": "decode", "capacity": 4, "puts": 9, "gets": 8, "elapsed_seconds": 7.0},
         **{"mean_occupancy": 0.25, "depth": 1, "max_occupancy": 0.5},
@@ -190,11 +169,79 @@ def test_records_take_over_what_the_runtime_counted() -> None:
     assert (found.wait_ms_p50, found.wait_ms_p95) == (3.0, 3.0)
 
 
-def test_a_stage_has_any_name_and_one_of_the_roles() -> None:
-    stage = StageStatistics(
-        **{"name": "decoder", "workers": 1, "items": 0},
-        **{"busy_seconds": 0.0, "starved_seconds": 0.0, "blocked_seconds": 0.0},
+def test_the_table_is_this_text():
+    rows = [
+        Step(
+            **{"step": 0, "first_index": 0, "frames": 16, "started_ms": 2100.0, "total_ms": 1045.0},
+            work_ms={"decode": 69.5, "preprocess": 24.25, "model": 920.1234, "sink": 31.0},
+        ),
+        Step(
+            **{"step": 1, "first_index": 16, "frames": 4, "started_ms": 2169.5, "total_ms": 1000.0},
+            work_ms={"decode": 17.0, "preprocess": 6.0, "model": 58.0, "sink": 8.0},
+            loss=0.25,
+        ),
+    ]
+    assert metrics_csv(changed(record(steps=0), steps=Steps.of(rows))) == (
+        "step,read_latency_ms,prep_latency_ms,exec_latency_ms,total_step_latency_ms,loss,"
+        "first_index,frames,sink_latency_ms,started_ms,input\n"
+        "0,69.500,24.250,920.123,1045.000,,0,16,31.000,2100.000,0\n"
+        "1,17.000,6.000,58.000,1000.000,0.25,16,4,8.000,2169.500,0\n"
     )
-    with pytest.raises(ValidationError, match="'decode', 'preprocess', 'transfer'"):
-        StageRecord.of(stage, "decoder")
-    assert StageRecord.of(stage, "decode").name == "decoder"
+
+
+@pytest.mark.parametrize("steps", [0, 50])
+def test_every_step_is_one_line(steps):
+    session = record(steps=steps)
+    head, *lines = metrics_csv(session).splitlines()
+    assert head == ",".join(metrics_columns(session))
+    rows = list(csv.DictReader([head, *lines]))
+    assert [int(row["step"]) for row in rows] == list(range(steps))
+    assert sum(int(row["frames"]) for row in rows) == sum(session.steps.frames)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("resnet50", "M_resnet50_P_4711_metrics.csv"),
+        ("hub/resnet50:layer3", "M_hub_resnet50_layer3_P_4711_metrics.csv"),
+        ("../../etc/passwd", "M_etc_passwd_P_4711_metrics.csv"),
+        ("C:\\models\\my model.pt", "M_C_models_my_model.pt_P_4711_metrics.csv"),
+        ("模型", "M_model_P_4711_metrics.csv"),
+        ("", "M_model_P_4711_metrics.csv"),
+        ("x" * 500, f"M_{'x' * 100}_P_4711_metrics.csv"),
+    ],
+)
+def test_the_file_name_is_safe_for_any_model(model, name):
+    assert metrics_file_name(model, 4711) == name
+
+
+def step(number, **given):
+    return Step(
+        **{"step": number, "input": number % 2, "first_index": 7 * number, "frames": 1},
+        **{"started_ms": 33.3 * number, "total_ms": 20.5},
+        work_ms={"decode": 2.5, "model": 12.25 + number},
+        **given,
+    )
+
+
+def test_the_last_steps_come_back_as_they_were():
+    """What is absent comes back as absent, what is there exactly."""
+    steps = [step(n, arrived_ms=n + 0.1) if n % 3 else step(n) for n in range(8)]
+    steps.append(step(2**40, oldest_arrived_ms=1 / 3, capture_latency_ms=-0.5))
+    kept = LatestSteps(5)
+    assert list(kept) == []
+    for row in steps:
+        kept.append(row)
+    assert list(kept) == steps[-5:]
+    assert len(kept) == 5
+
+
+def test_a_step_takes_some_hundred_bytes():
+    kept = LatestSteps(10_000)
+    tracemalloc.start()
+    try:
+        for number in range(10_000):
+            kept.append(step(number))
+        assert tracemalloc.get_traced_memory()[0] < 200 * 10_000
+    finally:
+        tracemalloc.stop()

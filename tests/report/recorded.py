@@ -1,12 +1,11 @@
 """Sessions as a real run would record them: a line of stages with bounded queues, simulated."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.profiling.flow import QueueRecord, StageRecord
 from headrace.profiling.inputs import DecodeCounters, GopLengths, SourceSummary
@@ -72,8 +71,7 @@ def record(
     """
     in_video = max(SOURCE.frames, (steps - 1) * batch_size + 1)
     frames = min(steps * batch_size, in_video)
-    services = _services(means_ms, steps, spread, warmup_steps)
-    gets, dones, puts = _simulate(services, startup_ms)
+    line = _Line(means_ms, steps, spread, warmup_steps, startup_ms)
     provenance: dict[str, Any] = {
         "headrace": "0.1.0",
         "created": datetime(2026, 11, 21, 14, 3, 9, tzinfo=UTC),
@@ -84,19 +82,12 @@ def record(
             "model": "resnet50",
             "device": "cpu",
             "batch_size": batch_size,
-            "stride": 1,
-            "prep_level": "medium",
-            "annotate": True,
-            "max_steps": None,
+            **{"stride": 1, "prep_level": "medium", "annotate": True, "max_steps": None},
             **configuration,
         },
         "versions": {
-            "python": "3.11.7",
-            "headrace": "0.1.0",
-            "torch": "2.15.0",
-            "torchvision": "0.29.2",
-            "av": "18.1.0",
-            "ffmpeg": "8.1.2",
+            **{"python": "3.11.7", "headrace": "0.1.0", "torch": "2.15.0"},
+            **{"torchvision": "0.29.2", "av": "18.1.0", "ffmpeg": "8.1.2"},
         },
         "machine": MACHINE,
     }
@@ -113,117 +104,111 @@ def record(
         ),
         "inputs": (SOURCE.model_copy(update={"frames": in_video}),),
         "outcome": "complete",
-        "wall_seconds": round(float(puts[-1].max()) / 1e3 + 0.12, 6) if steps else 0.4,
+        "wall_seconds": round(float(line.puts[-1].max()) / 1e3 + 0.12, 6) if steps else 0.4,
         "warmup_steps": warmup_steps,
-        "steps": _steps(services, gets, puts, batch_size, in_video),
-        "stages": _stages(services, gets, dones, puts),
-        "queues": _queues(gets, puts),
+        "steps": line.steps(batch_size, in_video),
+        "stages": line.stages(),
+        "queues": line.queues(),
         "decode": DecodeCounters(
-            packets_read=frames,
-            bytes_read=frames * 5203,
-            frames_decoded=frames,
-            frames_delivered=frames,
-            seeks=0,
-            opens=1,
+            **dict.fromkeys(("packets_read", "frames_decoded", "frames_delivered"), frames),
+            **{"bytes_read": frames * 5203, "seeks": 0, "opens": 1},
         ),
         "outputs": ("predictions.jsonl", "M_resnet50_P_4711_metrics.csv", "report.html"),
     }
     return Session(**{**fields, **changes})
 
 
-def _services(
-    means_ms: Sequence[float], steps: int, spread: float, warmup_steps: int
-) -> NDArray[np.float64]:
-    """float64 [stages, steps]: what each stage spends on each step, milliseconds."""
-    generator = np.random.default_rng(7)
-    factors = generator.lognormal(sigma=spread, size=(len(STAGES), steps))
-    services = np.asarray(means_ms)[:, np.newaxis] * factors
-    services[2, :warmup_steps] *= 4
-    return np.round(services, 6)
+def changed(model: Any, **fields: Any) -> Any:
+    """Return a session, or a part of one, with other fields."""
+    return model.model_copy(update=fields)
 
 
-def _simulate(
-    services: NDArray[np.float64], startup_ms: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """When each stage takes each step, is done with it and hands it on; float64 [stages, steps]."""
-    gets, dones, puts = (np.zeros_like(services) for _ in range(3))
-    last = len(services) - 1
-    for step in range(services.shape[1]):
-        for stage in range(len(services)):
-            arrived = puts[stage - 1, step] if stage else startup_ms
-            free = puts[stage, step - 1] if step else 0.0
-            gets[stage, step] = max(arrived, free)
-            dones[stage, step] = gets[stage, step] + services[stage, step]
-            has_room = gets[stage + 1, step - CAPACITY] if stage < last and step >= CAPACITY else 0
-            puts[stage, step] = max(dones[stage, step], has_room)
-    return gets, dones, puts
+def changed_all(models: Iterable[Any], **fields: Any) -> tuple[Any, ...]:
+    """Return all parts of a kind with other fields."""
+    return tuple(changed(model, **fields) for model in models)
 
 
-def _steps(
-    services: NDArray[np.float64],
-    gets: NDArray[np.float64],
-    puts: NDArray[np.float64],
-    batch_size: int,
-    in_video: int,
-) -> Steps:
-    return Steps.of(
-        Step(
-            step=step,
-            first_index=step * batch_size,
-            frames=min(batch_size, in_video - step * batch_size),
-            started_ms=round(gets[0, step], 6),
-            work_ms={stage: services[place, step] for place, stage in enumerate(STAGES)},
-            total_ms=round(puts[-1, step] - gets[0, step], 6),
+def stage_record(
+    name: str,
+    role: Role | None = None,
+    *,
+    items: int = 0,
+    workers: int = 1,
+    seconds: Sequence[float] = (0.0, 0.0, 0.0),
+    **more: Any,
+) -> StageRecord:
+    """Return what is recorded of a stage; seconds busy, starved and blocked."""
+    waits = dict(zip(("busy_seconds", "starved_seconds", "blocked_seconds"), seconds, strict=True))
+    return StageRecord(name=name, role=role or name, workers=workers, items=items, **waits, **more)
+
+
+class _Line:
+    """When each stage takes each step, is done with it and hands it on; all [stages, steps], ms."""
+
+    def __init__(
+        self, means_ms: Sequence[float], steps: int, spread: float, warmup_steps: int, start: float
+    ) -> None:
+        factors = np.random.default_rng(7).lognormal(sigma=spread, size=(len(STAGES), steps))
+        services = np.asarray(means_ms)[:, np.newaxis] * factors
+        services[2, :warmup_steps] *= 4
+        self.services = np.round(services, 6)
+        self.gets, self.dones, self.puts = (np.zeros_like(services) for _ in range(3))
+        gets, puts, last = self.gets, self.puts, len(STAGES) - 1
+        for step in range(steps):
+            for stage in range(len(STAGES)):
+                arrived = puts[stage - 1, step] if stage else start
+                gets[stage, step] = max(arrived, puts[stage, step - 1] if step else 0.0)
+                done = self.dones[stage, step] = gets[stage, step] + self.services[stage, step]
+                is_bounded = stage < last and step >= CAPACITY
+                puts[stage, step] = max(done, gets[stage + 1, step - CAPACITY] if is_bounded else 0)
+
+    def starved_seconds(self, place: int) -> float:
+        return float((self.gets[place][1:] - self.puts[place][:-1]).sum()) / 1e3
+
+    def steps(self, batch_size: int, in_video: int) -> Steps:
+        return Steps.of(
+            Step(
+                step=step,
+                first_index=step * batch_size,
+                frames=min(batch_size, in_video - step * batch_size),
+                started_ms=round(self.gets[0, step], 6),
+                work_ms=dict(zip(STAGES, self.services[:, step], strict=True)),
+                total_ms=round(self.puts[-1, step] - self.gets[0, step], 6),
+            )
+            for step in range(self.services.shape[1])
         )
-        for step in range(services.shape[1])
-    )
 
-
-def _stages(
-    services: NDArray[np.float64],
-    gets: NDArray[np.float64],
-    dones: NDArray[np.float64],
-    puts: NDArray[np.float64],
-) -> tuple[StageRecord, ...]:
-    return tuple(
-        StageRecord(
-            name=name,
-            role=name,
-            workers=1,
-            items=services.shape[1],
-            busy_seconds=services[place].sum() / 1e3,
-            starved_seconds=_starved_ms(gets[place], puts[place]) / 1e3,
-            blocked_seconds=(puts[place] - dones[place]).sum() / 1e3,
+    def stages(self) -> tuple[StageRecord, ...]:
+        return tuple(
+            stage_record(
+                name,
+                items=self.services.shape[1],
+                seconds=(
+                    self.services[place].sum() / 1e3,
+                    self.starved_seconds(place),
+                    (self.puts[place] - self.dones[place]).sum() / 1e3,
+                ),
+            )
+            for place, name in enumerate(STAGES)
         )
-        for place, name in enumerate(STAGES)
-    )
 
+    def queues(self) -> tuple[QueueRecord, ...]:
+        return tuple(self._queue(place, name) for place, name in enumerate(QUEUE_NAMES))
 
-def _starved_ms(gets: NDArray[np.float64], puts: NDArray[np.float64]) -> float:
-    return float((gets[1:] - puts[:-1]).sum())
-
-
-def _queues(gets: NDArray[np.float64], puts: NDArray[np.float64]) -> tuple[QueueRecord, ...]:
-    queues = []
-    for place, name in enumerate(QUEUE_NAMES):
-        entered, left = puts[place], gets[place + 1]
+    def _queue(self, place: int, name: str) -> QueueRecord:
+        entered, left = self.puts[place], self.gets[place + 1]
         waits = left - entered
         elapsed = float(left[-1]) if len(left) else 1.0
         inside = [int((entered <= moment).sum() - (left <= moment).sum()) for moment in entered]
-        queues.append(
-            QueueRecord(
-                name=name,
-                feeds=STAGES[place + 1],
-                capacity=CAPACITY,
-                puts=len(waits),
-                gets=len(waits),
-                elapsed_seconds=elapsed / 1e3,
-                occupancy_mean=waits.sum() / (CAPACITY * elapsed),
-                occupancy_max=min(1.0, max(inside, default=0) / CAPACITY),
-                starved_seconds=_starved_ms(left, puts[place + 1]) / 1e3,
-                blocked_seconds=0.0,
-                wait_ms_p50=np.percentile(waits, 50, method="inverted_cdf") if len(waits) else None,
-                wait_ms_p95=np.percentile(waits, 95, method="inverted_cdf") if len(waits) else None,
-            )
+        p50, p95 = (
+            np.percentile(waits, share, method="inverted_cdf") if len(waits) else None
+            for share in (50, 95)
         )
-    return tuple(queues)
+        return QueueRecord(
+            **{"name": name, "feeds": STAGES[place + 1], "capacity": CAPACITY},
+            **{"puts": len(waits), "gets": len(waits), "elapsed_seconds": elapsed / 1e3},
+            occupancy_mean=waits.sum() / (CAPACITY * elapsed),
+            occupancy_max=min(1.0, max(inside, default=0) / CAPACITY),
+            starved_seconds=self.starved_seconds(place + 1),
+            **{"blocked_seconds": 0.0, "wait_ms_p50": p50, "wait_ms_p95": p95},
+        )

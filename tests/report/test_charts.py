@@ -1,12 +1,16 @@
 """The charts hold the session's numbers."""
 
+import math
+
 import plotly.graph_objects as go
 import pytest
 
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.charts import Chart, charts
-from report.recorded import record
+from headrace.report.training import loss_chart, training_totals
+from profiling.sessions import extracted, trained
+from report.recorded import changed, record
 
 
 def drawn(session: Session) -> dict[str, Chart]:
@@ -18,7 +22,7 @@ def trace(session: Session, chart: str, name: str) -> go.Bar | go.Scatter:
     return found
 
 
-def test_a_run_of_some_length_has_all_charts() -> None:
+def test_a_run_of_some_length_has_all_charts():
     assert list(drawn(record())) == [
         *("stage-use", "stage-times", "frame-rate", "service-times", "queues", "decoded"),
     ]
@@ -33,19 +37,19 @@ def test_a_run_of_some_length_has_all_charts() -> None:
         (5, ["stage-use", "stage-times", "service-times", "queues", "decoded"]),
     ],
 )
-def test_charts_without_numbers_are_left_out(steps: int, names: list[str]) -> None:
+def test_charts_without_numbers_are_left_out(steps: int, names: list[str]):
     """Three of the steps are warm-up."""
     assert list(drawn(record(steps=steps))) == names
 
 
-def test_stage_times_are_those_of_the_steps_after_warm_up() -> None:
+def test_stage_times_are_those_of_the_steps_after_warm_up():
     session = record(steps=20)
     found = trace(session, "stage-times", "model")
     assert found.x == tuple(range(3, 20))
     assert found.y == tuple(round(each, 3) for each in session.steps.work_ms["model"][3:])
 
 
-def test_long_runs_are_drawn_as_means_of_equally_many_steps() -> None:
+def test_long_runs_are_drawn_as_means_of_equally_many_steps():
     session = record(steps=1003, warmup_steps=3)
     chart = drawn(session)["stage-times"]
     found = trace(session, "stage-times", "decode")
@@ -54,59 +58,80 @@ def test_long_runs_are_drawn_as_means_of_equally_many_steps() -> None:
     assert found.y[0] == pytest.approx(sum(session.steps.work_ms["decode"][3:8]) / 5, abs=1e-3)
 
 
-def test_a_group_cut_short_is_divided_by_its_own_size() -> None:
+def test_a_group_cut_short_is_divided_by_its_own_size():
     session = record(steps=484, warmup_steps=3)
     found = trace(session, "stage-times", "sink")
     assert len(found.x) == 161
     assert found.y[-1] == pytest.approx(session.steps.work_ms["sink"][-1], abs=1e-3)
 
 
-def test_the_frame_rate_is_drawn_second_by_second() -> None:
+def test_the_frame_rate_is_drawn_second_by_second():
     session = record()
     per_second = Metrics.of(session).per_second
-    assert per_second is not None
     found = trace(session, "frame-rate", "frames/s")
     assert found.y == per_second.counts
     assert found.x[0] == per_second.first_second + 0.5
 
 
-def test_a_stall_in_a_long_run_is_still_seen() -> None:
+def test_a_stall_in_a_long_run_is_still_seen():
     session = record(steps=1500)
     late = [row.total_ms + (5000 if row.step > 700 else 0) for row in session.steps.rows()]
-    steps = session.steps.model_copy(update={"total_ms": tuple(late)})
-    found = trace(session.model_copy(update={"steps": steps}), "frame-rate", "slowest second")
+    session = changed(session, steps=changed(session.steps, total_ms=tuple(late)))
+    found = trace(session, "frame-rate", "slowest second")
     assert min(found.y) == 0
 
 
-def test_the_histogram_counts_every_measured_step_once() -> None:
+def test_the_histogram_counts_every_measured_step_once():
     assert sum(trace(record(), "service-times", "steps").y) == 279
 
 
-def test_one_outlier_does_not_make_endless_bars() -> None:
+def test_one_outlier_does_not_make_endless_bars():
     session = record()
     work = session.steps.work_ms
     work = {**work, "model": (*work["model"][:-1], 1e9)}
-    steps = session.steps.model_copy(update={"work_ms": work})
-    session = session.model_copy(update={"steps": steps})
+    session = changed(session, steps=changed(session.steps, work_ms=work))
     assert len(trace(session, "service-times", "steps").y) <= 60
 
 
 @pytest.mark.parametrize(("steps", "marks"), [(282, ["p50 353 ms", "p95 388 ms"]), (60, ["p50"])])
-def test_percentiles_are_marked_where_there_are_samples_enough(
-    steps: int, marks: list[str]
-) -> None:
+def test_percentiles_are_marked_where_there_are_samples_enough(steps, marks):
     notes = drawn(record(steps=steps))["service-times"].figure.layout.annotations
     assert len(notes) == len(marks)
     assert all(note.text.startswith(mark) for note, mark in zip(notes, marks, strict=True))
 
 
-def test_queue_names_are_text_to_plotly() -> None:
-    session = record()
-    queue = session.queues[0].model_copy(update={"name": "<a href='x'>"})
-    found = trace(session.model_copy(update={"queues": (queue,)}), "queues", "mean")
+def test_queue_names_are_text_to_plotly():
+    queue = changed(record().queues[0], name="<a href='x'>")
+    found = trace(record(queues=(queue,)), "queues", "mean")
     assert found.y == ("&lt;a href='x'&gt; → preprocess",)
 
 
-def test_decoded_frames_stand_beside_delivered_ones() -> None:
+def test_decoded_frames_stand_beside_delivered_ones():
     (found,) = drawn(record())["decoded"].figure.data
     assert (found.y, found.x) == (("delivered", "decoded"), (4500, 4500))
+
+
+def test_parts_that_follow_each_other_are_charted_as_such():
+    found = drawn(extracted(10, 85, 5))
+    assert "in each worker they follow each other" in found["stage-use"].reading
+    assert "They follow each other" in found["stage-times"].reading
+    found = drawn(trained(1, 1, 5, 2, 1))
+    assert list(found)[:3] == ["loss", "stage-use", "stage-times"]
+    assert "They follow each other" in found["stage-times"].reading
+    shades = [bar.opacity for bar in found["stage-times"].figure.data]
+    assert shades == [1.0, 1.0, 1.0, 0.65, 0.35]
+
+
+def test_the_loss_is_drawn_over_the_steps_and_smoothed():
+    points, mean = loss_chart(trained(1, 1, 5, 2, 1)).figure.data
+    assert (points.x[:2], points.y[0]) == ((0, 1), round(math.log(2), 5))
+    assert (mean.name, mean.x[0], len(mean.x)) == ("mean of 5 steps", 4, 96)
+    assert mean.y[0] == pytest.approx(sum(points.y[:5]) / 5, abs=1e-4)
+    assert loss_chart(record()) is None
+    assert not list(training_totals(record()))
+
+
+def test_a_loss_that_is_no_number_is_left_out_of_the_chart():
+    session = trained(1, 1, 5, 2, 1, steps=20)
+    steps = changed(session.steps, loss=(*session.steps.loss[:-1], math.nan))
+    assert len(loss_chart(changed(session, steps=steps)).figure.data[0].x) == 19

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
@@ -17,7 +16,6 @@ from headrace.report.experiment import (
     render_experiment,
     render_experiment_text,
 )
-from report.chromium import Page
 from report.recorded import MACHINE
 
 HOSTILE = "</script><script>alert(1)</script>\x1b[31m"
@@ -62,33 +60,12 @@ def test_control_characters_do_not_reach_the_terminal():
     assert "\x1b" not in render_experiment_text(replace(EXPERIMENT, title=HOSTILE))
 
 
-def test_the_page_holds_answer_rows_and_provenance():
-    page = render_experiment(EXPERIMENT)
-    for text in (
-        *("<title>How many? · headrace</title>", "<h2>Seven</h2>", "<td>1,000</td>"),
-        *("headrace bench something &#39;a b.mp4&#39;", "<dt>quick</dt><dd>yes</dd>"),
-        *("Example CPU 8-Core", "2026-11-01 12:00 UTC"),
-    ):
-        assert text in page, text
-
-
 @pytest.mark.parametrize("where", ["title", "name", "command"])
 def test_hostile_text_is_shown_and_never_run(where):
     made = PROVENANCE.model_copy(update={"command": (HOSTILE,)})
     hostile = {"provenance": made} if where == "command" else {where: HOSTILE}
     page = render_experiment(replace(EXPERIMENT, **hostile))
     assert "<script>alert(1)</script>" not in page
-
-
-def test_a_browser_draws_it_and_asks_for_nothing(page: Page, tmp_path: Path):
-    file = tmp_path / "page.html"
-    file.write_text(render_experiment(EXPERIMENT), encoding="utf-8")
-    for width in (1280, 480):
-        page.show(file, width=width)
-        assert page.evaluate("document.querySelectorAll('#chart-many g.trace').length") == 1
-        assert page.evaluate("document.documentElement.scrollWidth") == width
-    assert page.console == []
-    assert set(page.requested) == {file.as_uri()}
 
 
 def test_a_figure_has_the_colours_of_its_page():

@@ -7,11 +7,11 @@ from headrace.profiling.record import metrics_csv
 from headrace.profiling.session import Session
 from headrace.report.folder import render_again, write_run
 from headrace.report.html import render_html
-from report.recorded import record
+from report.recorded import SOURCE, changed, record
 
 
 def test_a_run_folder_holds_session_metrics_and_report(tmp_path):
-    run = record().model_copy(update={"outputs": ("annotated.mp4",)})
+    run = record(outputs=("annotated.mp4",))
     session = write_run(run, tmp_path)
     metrics = f"M_{run.provenance.configuration['model']}_P_{run.provenance.pid}_metrics.csv"
     assert {path.name for path in tmp_path.iterdir()} == {"session.json", "report.html", metrics}
@@ -58,11 +58,8 @@ def test_a_folder_that_is_used_again_holds_the_files_of_one_run(tmp_path):
     for name in (*names, "notes.txt"):
         (tmp_path / name).write_text("before")
     (tmp_path / "predictions.jsonl").write_text("again")
-    first = write_run(record().model_copy(update={"outputs": (*names, "notes.txt")}), tmp_path)
-    made = first.provenance.model_copy(update={"pid": 99})
-    outputs = ("predictions.jsonl",)
-    second = record().model_copy(update={"outputs": outputs, "provenance": made})
-    write_run(second, tmp_path)
+    write_run(record(outputs=(*names, "notes.txt")), tmp_path)
+    write_run(record(outputs=("predictions.jsonl",), pid=99), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
         *("session.json", "report.html", "predictions.jsonl", "M_resnet50_P_99_metrics.csv"),
         "notes.txt",  # not named as ours are, whatever the record says
@@ -72,9 +69,9 @@ def test_a_folder_that_is_used_again_holds_the_files_of_one_run(tmp_path):
 def test_what_a_run_read_is_not_removed_though_the_run_before_had_written_it(tmp_path):
     video = tmp_path / "annotated.mp4"
     video.write_text("the source now")
-    write_run(record().model_copy(update={"outputs": ("annotated.mp4",)}), tmp_path)
-    source = record().inputs[0].model_copy(update={"path": str(video)})
-    write_run(record().model_copy(update={"inputs": (source,)}), tmp_path)
+    write_run(record(outputs=("annotated.mp4",)), tmp_path)
+    source = changed(SOURCE, path=str(video))
+    write_run(record(inputs=(source,)), tmp_path)
     assert video.exists()
 
 
@@ -84,6 +81,6 @@ def test_a_record_that_names_files_elsewhere_removes_none(tmp_path):
     outside = tmp_path / "annotated.mp4"
     outside.write_text("somebody else's")
     names = ("../annotated.mp4", str(outside))
-    write_run(record().model_copy(update={"outputs": names}), folder)
+    write_run(record(outputs=names), folder)
     write_run(record(), folder)
     assert outside.exists()

@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 from headrace.profiling.inputs import LostFrame
 from headrace.profiling.session import Session
 from headrace.report.html import render_html
-from report.recorded import SOURCE, record
+from report.recorded import SOURCE, changed, changed_all, record
 
 HOSTILE = "</script><script>hurt()</script><img src=x onerror=hurt()>\"'&{{7*7}}<!--\u2028"
 
@@ -51,9 +51,9 @@ class Reader(HTMLParser):
 
 
 def hostile() -> Session:
-    session = record(
+    return record(
         steps=60,
-        inputs=(SOURCE.model_copy(update={"path": HOSTILE}),),
+        inputs=(changed(SOURCE, path=HOSTILE),),
         configuration={"model": HOSTILE, HOSTILE: HOSTILE},
         command=("headrace", "run", HOSTILE),
         versions={HOSTILE: HOSTILE},
@@ -61,9 +61,8 @@ def hostile() -> Session:
         error=HOSTILE,
         lost=(LostFrame(index=7, pts_seconds=0.2, cause=HOSTILE),),
         outputs=(HOSTILE,),
+        queues=changed_all(record().queues, name=HOSTILE),
     )
-    queues = tuple(queue.model_copy(update={"name": HOSTILE}) for queue in session.queues)
-    return session.model_copy(update={"queues": queues})
 
 
 CASES = {
@@ -72,6 +71,10 @@ CASES = {
     "failed at once": record(steps=0, outcome="failed", error="no space left", queues=()),
     "one step": record(steps=1, warmup_steps=0),
     "hostile": hostile(),
+    "a video that was not opened": record(
+        steps=12,
+        inputs=(SOURCE, changed(SOURCE, path="bad.mp4", codec="", height=0, width=0)),
+    ),
 }
 
 
@@ -80,19 +83,19 @@ def reader(request: pytest.FixtureRequest) -> Reader:
     return Reader(render_html(CASES[request.param]))
 
 
-def test_the_page_has_three_scripts_and_plotly_once(reader: Reader) -> None:
+def test_the_page_has_three_scripts_and_plotly_once(reader):
     scripts = reader.scripts
     assert len(scripts) == 3
     assert [script == get_plotlyjs() for script in scripts] == [False, True, False]
 
 
-def test_the_page_refers_to_nothing_outside(reader: Reader) -> None:
+def test_the_page_refers_to_nothing_outside(reader):
     for tag, attributes in reader.tags:
         assert not {"src", "href", "srcset", "data", "action"} & set(attributes), tag
         assert not [name for name in attributes if name.startswith("on")], tag
 
 
-def test_the_policy_allows_these_scripts_and_no_network(reader: Reader) -> None:
+def test_the_policy_allows_these_scripts_and_no_network(reader):
     (policy,) = [
         attributes["content"]
         for tag, attributes in reader.tags
@@ -106,7 +109,7 @@ def test_the_policy_allows_these_scripts_and_no_network(reader: Reader) -> None:
     )
 
 
-def test_every_figure_has_its_place(reader: Reader) -> None:
+def test_every_figure_has_its_place(reader):
     figures: dict[str, Any] = json.loads(reader.scripts[0])
     places = [attributes.get("id") for _, attributes in reader.tags]
     assert sorted(f"chart-{name}" for name in figures) == sorted(
@@ -114,7 +117,7 @@ def test_every_figure_has_its_place(reader: Reader) -> None:
     )
 
 
-def test_hostile_names_are_shown_as_they_are() -> None:
+def test_hostile_names_are_shown_as_they_are():
     reader = Reader(render_html(hostile()))
     assert "hurt()" not in "".join(reader.scripts[1:])
     assert "img" not in [tag for tag, _ in reader.tags]
@@ -122,32 +125,13 @@ def test_hostile_names_are_shown_as_they_are() -> None:
     assert "{{7*7}}" in reader.text
 
 
-def test_the_verdict_comes_first_and_the_totals_after_it() -> None:
-    text = Reader(render_html(record())).text
-    parts = [
-        *("Bound by the model", "street.mp4 ·\nresnet50 on cpu", "complete"),
-        *("Try next", "Totals", "L_dec : L_prep : L_inf", "Where the time went"),
-        *("What each stage did", "What was run", "Recorded by headrace 0.1.0"),
-    ]
-    found = [text.find(part) for part in parts]
-    assert -1 not in found
-    assert found == sorted(found)
+def test_numbers_stay_with_their_units():
+    [verdict] = re.findall(r"<h1 class=\"verdict\">(Bound by.*?)</h1>", render_html(record()))
+    assert "100\N{NO-BREAK SPACE}% of" in verdict
+    assert " %" not in verdict
 
 
-def test_the_totals_of_the_page_are_those_of_the_console() -> None:
-    text = Reader(render_html(record())).text.replace("\N{NO-BREAK SPACE}", " ")
-    for value in ("4,500", "69.2 s", "69.5 frames/s", "353 ms", "0.110", "19.1 ms", "23.4 MB"):
-        assert value in text
-
-
-def test_numbers_stay_with_their_units() -> None:
-    verdict = re.search(r"<h1 class=\"verdict\">(Bound by.*?)</h1>", render_html(record()))
-    assert verdict is not None
-    assert "100\N{NO-BREAK SPACE}% of" in verdict[1]
-    assert " %" not in verdict[1]
-
-
-def test_damaged_frames_are_listed() -> None:
+def test_damaged_frames_are_listed():
     damaged = (
         LostFrame(index=1200, pts_seconds=40.04, cause="error while decoding MB 12 3"),
         LostFrame(index=1201, pts_seconds=None, cause="concealed"),
@@ -157,7 +141,7 @@ def test_damaged_frames_are_listed() -> None:
     assert "what time reason frame 1,200 40.040 s error while decoding MB 12 3 frame 1,201" in rows
 
 
-def test_thousands_of_damaged_frames_are_counted_not_listed() -> None:
+def test_thousands_of_damaged_frames_are_counted_not_listed():
     damaged = tuple(
         LostFrame(index=2 * i, pts_seconds=None, cause=f"lost {i % 2}") for i in range(2000)
     )
@@ -172,11 +156,13 @@ def test_thousands_of_damaged_frames_are_counted_not_listed() -> None:
         ("failed at once", "The run failed. no space left"),
         ("failed at once", "Fewer than two steps were measured"),
         ("interrupted", "The run was interrupted."),
+        ("a video that was not opened", "not known: it could not be opened"),
+        ("a video that was not opened", "in the video"),
     ],
 )
-def test_a_run_that_did_not_end_well_says_so(name: str, words: str) -> None:
+def test_what_did_not_go_well_is_said(name, words):
     assert words in Reader(render_html(CASES[name])).text
 
 
-def test_the_same_session_gives_the_same_page() -> None:
+def test_the_same_session_gives_the_same_page():
     assert render_html(record(steps=20)) == render_html(record(steps=20))

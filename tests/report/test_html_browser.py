@@ -1,17 +1,26 @@
-"""The page in a real browser: drawn, quiet, and talking to nobody."""
+"""The pages in a real browser: drawn, quiet, and talking to nobody."""
 
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
+from headrace.profiling.comparison.comparison import compare
 from headrace.profiling.session import Session
+from headrace.report.comparison import render_comparison
+from headrace.report.experiment import render_experiment
 from headrace.report.html import render_html
+from headrace.report.launch import launch_page
 from headrace.sinks.video_file import VideoFile
+from profiling.comparison.simulated import session
 from report.chromium import Page
-from report.recorded import record
+from report.recorded import changed, record
+from report.test_experiment import EXPERIMENT
 from report.test_html import hostile
+from report.test_text import LAUNCHES
 
 DRAWN = """[...document.querySelectorAll('.chart')].map(chart => [
     chart.id,
@@ -35,28 +44,54 @@ LOADED = """new Promise(done => {
 TICK_COLOR = "getComputedStyle(document.querySelector('.xtick text')).fill"
 
 
-def written(session: Session, folder: Path) -> Path:
+def kept(text: str, folder: Path) -> Path:
+    """Return the file of a page."""
     file = folder / "report.html"
-    file.write_text(render_html(session), encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
     return file
 
 
-def test_every_chart_is_drawn_and_nothing_is_asked_for(page: Page, tmp_path: Path) -> None:
-    file = written(record(), tmp_path)
-    page.show(file, width=1280)
-    assert [(name, drawings > 0, traces) for name, drawings, traces, _ in page.evaluate(DRAWN)] == [
-        ("chart-stage-use", True, 3),
-        ("chart-stage-times", True, 4),
-        ("chart-frame-rate", True, 2),
-        ("chart-service-times", True, 1),
-        ("chart-queues", True, 2),
-        ("chart-decoded", True, 1),
-    ]
+def written(session: Session, folder: Path) -> Path:
+    """Return the file of the page of a session."""
+    return kept(render_html(session), folder)
+
+
+CHANGED = changed(session(1).provenance, configuration={"weights": "x" * 300})
+COMPARED = {
+    "before": session(1),
+    "after": session(2, model_ms=120.0, provenance=CHANGED),
+    "third": session(3),
+}
+RUN_CHARTS = {
+    **{"chart-stage-use": 3, "chart-stage-times": 4, "chart-frame-rate": 2},
+    **{"chart-service-times": 1, "chart-queues": 2, "chart-decoded": 1},
+}
+CHANGES = {"chart-changes-0": 1, "chart-changes-1": 1}
+WORKERS = {"chart-throughput": 1, "chart-work": 4}
+PAGES = {
+    "a run": (render_html(record()), 480, RUN_CHARTS),
+    "a comparison": (render_comparison(compare(COMPARED)), 390, CHANGES),
+    "a launch": (render_experiment(launch_page(LAUNCHES["both"])), 390, WORKERS),
+    "an experiment": (render_experiment(EXPERIMENT), 480, {"chart-many": 1}),
+}
+"""Name → the page, a narrow width that it fits, and the traces of each of its charts."""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_chart_is_drawn_fits_its_window_and_nothing_is_asked_for(page, tmp_path, name):
+    text, narrow, charts = PAGES[name]
+    file = kept(text, tmp_path)
+    for width, scheme in product((1280, narrow), ("light", "dark")):
+        page.show(file, width=width, scheme=scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        drawn = page.evaluate(DRAWN)
+        assert {chart: traces for chart, _, traces, _ in drawn} == charts
+        assert all(drawings and 0 < drawn <= width for _, drawings, _, drawn in drawn)
     assert page.console == []
-    assert page.requested == [file.as_uri()]
+    assert set(page.requested) == {file.as_uri()}
 
 
-def test_the_page_fits_its_window_in_both_schemes(page: Page, tmp_path: Path) -> None:
+def test_the_page_and_its_charts_follow_the_scheme(page, tmp_path):
     file = written(record(), tmp_path)
     for width in (1280, 480):
         page.show(file, width=width)
@@ -66,8 +101,6 @@ def test_the_page_fits_its_window_in_both_schemes(page: Page, tmp_path: Path) ->
         dark = brightness(page, tmp_path / "dark.png", width)
         assert light > 200 > 60 > dark
         assert page.evaluate(TICK_COLOR) != text, "the charts follow the page"
-        assert page.evaluate("document.documentElement.scrollWidth") == width
-        assert all(0 < drawn <= width for *_, drawn in page.evaluate(DRAWN))
     assert page.console == []
 
 
@@ -80,7 +113,7 @@ def brightness(page: Page, file: Path, width: int) -> float:
         return float(shot.convert("L").getpixel((2, 2)))
 
 
-def test_hostile_names_do_nothing(page: Page, tmp_path: Path) -> None:
+def test_hostile_names_do_nothing(page, tmp_path):
     file = written(hostile(), tmp_path)
     page.show(file, width=480)
     assert page.evaluate("document.scripts.length") == 3
@@ -91,7 +124,7 @@ def test_hostile_names_do_nothing(page: Page, tmp_path: Path) -> None:
     assert page.requested == [file.as_uri()]
 
 
-def test_the_policy_stops_what_it_does_not_know(page: Page, tmp_path: Path) -> None:
+def test_the_policy_stops_what_it_does_not_know(page, tmp_path):
     """The check above can fail: a page that is tampered with does speak up."""
     file = written(record(steps=0), tmp_path)
     tampered = file.read_text(encoding="utf-8").replace(
@@ -103,7 +136,7 @@ def test_the_policy_stops_what_it_does_not_know(page: Page, tmp_path: Path) -> N
     assert all("Content Security Policy" in line for line in page.console)
 
 
-def test_a_run_of_hardly_a_step_is_drawn_without_complaint(page: Page, tmp_path: Path) -> None:
+def test_a_run_of_hardly_a_step_is_drawn_without_complaint(page, tmp_path):
     for steps, drawings in ((0, 0), (1, 3)):
         session = record(steps=steps, warmup_steps=0, outcome="interrupted")
         page.show(written(session, tmp_path), width=1280)
@@ -111,11 +144,11 @@ def test_a_run_of_hardly_a_step_is_drawn_without_complaint(page: Page, tmp_path:
     assert page.console == []
 
 
-def test_the_annotated_video_is_played_beside_its_report(page: Page, tmp_path: Path) -> None:
+def test_the_annotated_video_is_played_beside_its_report(page, tmp_path):
     with VideoFile(tmp_path / "annotated.mp4", Fraction(2)) as video:
         for k in range(4):
             video.write(np.full((96, 128, 3), 60 * k, np.uint8), k / 2)
-    file = written(record().model_copy(update={"outputs": ("annotated.mp4",)}), tmp_path)
+    file = written(record(outputs=("annotated.mp4",)), tmp_path)
     page.show(file, width=390)
     assert page.evaluate(LOADED) == [None, 128, 96]
     assert page.evaluate("document.querySelector('video + p').hidden")
@@ -123,8 +156,8 @@ def test_the_annotated_video_is_played_beside_its_report(page: Page, tmp_path: P
     assert set(page.requested) == {file.as_uri(), (tmp_path / "annotated.mp4").as_uri()}
 
 
-def test_a_video_that_is_no_longer_there_is_said_to_be_missing(page: Page, tmp_path: Path) -> None:
-    file = written(record().model_copy(update={"outputs": ("annotated.mp4",)}), tmp_path)
+def test_a_video_that_is_no_longer_there_is_said_to_be_missing(page, tmp_path):
+    file = written(record(outputs=("annotated.mp4",)), tmp_path)
     page.show(file, width=480)
     assert page.evaluate(LOADED)[0]
     assert not page.evaluate("document.querySelector('video + p').hidden")

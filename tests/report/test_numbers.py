@@ -1,7 +1,8 @@
-"""Numbers read well at every size."""
+"""Numbers read well at every size, and names in a narrow column."""
 
 import pytest
 
+from headrace.report.names import short_names
 from headrace.report.numbers import (
     counted,
     decimal,
@@ -73,3 +74,19 @@ def test_every_number_has_its_unit() -> None:
 )
 def test_a_long_path_is_shown_by_its_end(path, shown):
     assert shortened(path, 22) == shown
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["/data/a/door.mp4", "yard.mp4"], ["door.mp4", "yard.mp4"]),
+        (["/data/a/cam.mp4", "/data/b/cam.mp4"], ["0: cam.mp4", "1: cam.mp4"]),
+        (["/dev/video0", "test://?seed=1"], ["/dev/video0", "test://?seed=1"]),
+        (
+            ["rtsp://***@192.168.100.200:554/Streaming/Channels/101"],
+            ["rtsp://192…treaming/Channels/101"],
+        ),
+    ],
+)
+def test_names_of_sources_are_short_and_differ(names, expected):
+    assert short_names(names) == expected

@@ -1,207 +1,292 @@
-"""The console's text, letter for letter."""
+"""The console's text, letter for letter: runs, loops, launches and comparisons."""
 
 import pytest
 
+from headrace.profiling.comparison.comparison import compare
 from headrace.profiling.inputs import LostFrame
+from headrace.profiling.live import EventRecord, SourceRecord
+from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Gpu
-from headrace.report.text import machine_rows, render_setup, render_text
-from report.recorded import MACHINE, SOURCE, record
+from headrace.profiling.session import Session
+from headrace.profiling.usage import Usage
+from headrace.report.comparison import amount, render_comparison, render_comparison_text, signed
+from headrace.report.experiment import render_experiment
+from headrace.report.html import render_html
+from headrace.report.launch import launch_page, render_launch_text, write_launch
+from headrace.report.loop_text import render_verdict
+from headrace.report.losses import lost_rows, lost_words
+from headrace.report.text import render_setup, render_text
+from headrace.report.timeline import latency_chart, timeline
+from headrace.runs.launch.record import Figures, LaunchRecord, WorkerRecord
+from profiling.comparison.simulated import session
+from profiling.loops import Loop, simulate_loop
+from profiling.sessions import LEARNT, extracted, live, trained
+from report.recorded import MACHINE, SOURCE, changed, record
 
-COMPLETE = """\
-Bound by the model: busy 100 % of the time; decoding comes next with 29 %.
-street.mp4 · resnet50 on cpu · complete
-  - Busy: decode 29 %, preprocess 10 %, model 100 %, sink 13 %.
-  - The queue before it was 99 % full on average, as before a bottleneck.
-  - The queue after it was 0 % full on average, as after a bottleneck.
-  - Frames decoded per frame delivered: 1.00.
-  Try next: A smaller model than resnet50; what it brings is not known before it is tried, and less
-    than 3.4 times as fast, the bound of this part taking no time at all.
-
-Totals
-  Frames                  4,500            in 282 steps, of 4,500 in the video
-  Run                     69.2 s           4.9 s of it to warm up, 3 steps
-  Throughput              69.5 frames/s    after start-up; 2.32 × the speed the video plays at
-  Service time            353 ms           median work per step, waits left out; p95 388 ms
-  FPS CV                  0.110            below 0.05 is steady; a step adds 16 frames at once
-  Latency jitter          19.1 ms          std between outputs, 8 % of the mean 230 ms
-  Decoded ÷ delivered     1.00             1 is ideal; 4,500 frames decoded
-  Read                    23.4 MB          4,500 packets, 0 seeks, 1 open
-  L_dec : L_prep : L_inf  2.9 : 1.0 : 9.7  mean 69.3 : 23.8 : 230 ms per step; the smallest is 1
-
-Stages, share of the time frames flowed
-                  busy  no input   no room      rest
-  decode          29 %       0 %      68 %       3 %
-  preprocess      10 %     0.3 %      88 %       2 %
-  model         99.8 %       0 %       0 %     0.2 %
-  sink            13 %      85 %       0 %       2 %
-
-Files
-  predictions.jsonl
-  M_resnet50_P_4711_metrics.csv
-  report.html
-"""
-
-FAILED = """\
-street.mp4 · resnet50 on cpu · failed: cannot decode videos/street.mp4 at frame 320
-
-Bound by start-up: 4.9 s of 9.0 s (54 %) passed before the first measured step.
-  - In the run: 4.9 s, the warm-up of 3 steps among it.
-  Try next: Judge the speed by a longer video: start-up is paid once per run.
-
-Bound by the model: busy 98 % of the time; decoding comes next with 20 %.
-  - Busy: decode 20 %, preprocess 7 %, model 98 %, sink 9 %.
-  - The queue before it was 87 % full on average, as before a bottleneck.
-  - The queue after it was 0 % full on average, as after a bottleneck.
-  - Frames decoded per frame delivered: 1.00.
-  - Only 17 steps after warm-up: a hint, not a measurement.
-  Try next: A smaller model than resnet50; what it brings is not known before it is tried, and less
-    than 4.9 times as fast, the bound of this part taking no time at all.
-
-Totals
-  Frames                  320               in 20 steps, of 4,500 in the video
-  Run                     9.0 s             4.9 s of it to warm up, 3 steps
-  Throughput              67.8 frames/s     after start-up; 2.26 × the speed the video plays at
-  Service time            359 ms            median work per step, waits left out; p95 n too small
-  FPS CV                  n too small       2 whole seconds, 10 are needed
-  Latency jitter          18.8 ms           std between outputs, 8 % of the mean 236 ms
-  Decoded ÷ delivered     1.00              1 is ideal; 320 frames decoded
-  Read                    1.66 MB           320 packets, 0 seeks, 1 open
-  Damaged                 7 frames          asked for and not decodable
-  L_dec : L_prep : L_inf  2.9 : 1.0 : 10.1  mean 68.1 : 23.4 : 235 ms per step; the smallest is 1
-
-Stages, share of the time frames flowed
-                  busy  no input   no room      rest
-  decode          20 %       0 %      45 %      35 %
-  preprocess       7 %       3 %      71 %      19 %
-  model           98 %       0 %       0 %       2 %
-  sink             9 %      76 %       0 %      15 %
-
-Damaged: 7 frames
-  frames 0 to 6  0.000 s  bad slice
-"""
-
-INTERRUPTED = """\
-street.mp4 · resnet50 on cpu · interrupted
-
-Too short to tell what bound the run: 0 steps after warm-up, 10 is the least.
-  Try next: Let it run longer before Ctrl-C.
-
-Totals
-  Frames  0      in 0 steps, of 4,500 in the video
-  Run     0.4 s  0.4 s of it until the first measured step
-  Read    0 MB   0 packets, 0 seeks, 1 open
-
-Files
-  predictions.jsonl
-  M_resnet50_P_4711_metrics.csv
-  report.html
-"""
-
-SETUP = """\
-System
-  CPU     Example CPU 8-Core
-  Cores   8 physical, 16 logical, 8 usable
-  Memory  32.0 GiB
-  GPU     Card A (8.00 GiB), Card B (80.0 GiB)
-  System  Debian GNU/Linux 12 (bookworm), Linux 6.12.0 x86_64
-  Python  CPython 3.11.7
-  FFmpeg  libavcodec 62.28.102, libavformat 62.12.102, libavutil 60.26.102
-
-Versions
-  headrace  0.1.0
-
-Configuration
-  model       resnet50
-  batch_size  16
-  annotate    yes
-  amp         no
-  core_bind   not set
-"""
+CARD = Gpu(name="Card A", memory_bytes=8 << 30)
+KNOWN = changed(
+    MACHINE,
+    **{"cores": "0-7", "governor": "performance", "available_bytes": 8 << 30},
+    gpus=(changed(CARD, driver="570.86.10"), changed(CARD, name="Card B")),
+)
+FORWARD = (1, 1, 5, 2, 1)
 
 
-def test_a_complete_run_is_this_text() -> None:
-    assert render_text(record()) == COMPLETE
+def lost(frames: int, videos: int, **changes: object) -> Session:
+    """A run of no step that lost frames of its first video, and all of others."""
+    found = [LostFrame(index=2 * n, pts_seconds=None, cause="bad slice") for n in range(frames)]
+    found += [
+        LostFrame(input=1 + n, index=None, pts_seconds=None, cause="?") for n in range(videos)
+    ]
+    paths = ["a.mp4", *(f"bad{n}.mp4" for n in range(videos))]
+    inputs = tuple(changed(SOURCE, path=path) for path in paths)
+    return record(**{"steps": 0, "lost": tuple(found), "inputs": inputs, **changes})
 
 
-def test_a_failed_run_is_this_text() -> None:
-    session = record(
+def happened() -> Session:
+    """A live session with events of its source and of the run."""
+    events = (
+        EventRecord(at_seconds=0.1, source=0, kind="joined", words="joined 640 ms behind"),
+        EventRecord(at_seconds=1.0, source=0, kind="joined", words="joined"),
+        EventRecord(at_seconds=2.0, source=0, kind="dropped", words="overflow", frames=50),
+        EventRecord(at_seconds=3.0, source=None, kind="failed", words="<b>disk</b> full"),
+    )
+    sources = (SourceRecord(name="rtsp://***@door/1", arrived=250),)
+    session = live(dropped={"decode": {"overflow": 50}})
+    return changed(session, events=events, sources=sources, inputs=())
+
+
+def without_model() -> Session:
+    found = record(steps=0, notes=("left out: a.mp4", "decoded by cpu: 2 jobs, 32 frames, 0.11 s"))
+    return changed(found, provenance=changed(found.provenance, configuration={}))
+
+
+RUNS = {
+    "complete": record(),
+    "busy": record(others_cpu_share=0.38, configuration={"stride": 4}),
+    "failed": record(
         steps=20,
         outcome="failed",
         error="cannot decode videos/street.mp4 at frame 320",
         lost=tuple(
-            LostFrame(index=index, pts_seconds=None if index == 3 else index / 3, cause=reason)
-            for index, reason in enumerate(["bad slice"] * 7)
+            LostFrame(index=k, pts_seconds=None if k == 3 else k / 3, cause="bad slice")
+            for k in range(7)
         ),
         outputs=(),
-    )
-    assert render_text(session) == FAILED
+    ),
+    "interrupted": record(steps=0, outcome="interrupted"),
+    "one_step": record(steps=1),
+    "lost": lost(62, 56),
+    "without_model": without_model(),
+    "live": happened(),
+    "extraction": extracted(10, 85, 5),
+    "training": trained(*FORWARD),
+    "training_of_all_frames": trained(*FORWARD, steps=13),
+    "training_of_two_steps": trained(
+        *FORWARD,
+        steps=2,
+        training=changed(LEARNT, accuracy=None, not_measured="no video to spare"),
+    ),
+}
 
 
-def test_a_run_interrupted_before_its_first_step_is_this_text() -> None:
-    assert render_text(record(steps=0, outcome="interrupted")) == INTERRUPTED
+@pytest.mark.parametrize("name", RUNS)
+def test_a_session_is_this_text_and_fits_a_console_of_100_columns(holds, name):
+    text = render_text(RUNS[name])
+    holds(f"{name}.txt", text)
+    assert max(map(len, text.splitlines())) <= 100
 
 
-def test_notes_are_of_the_whole_run_and_not_only_of_what_was_before_it() -> None:
-    notes = ("left out: a.mp4", "decoded by cpu: 2 jobs, 32 frames, 0.11 s")
-    session = record(steps=0).model_copy(update={"notes": notes})
-    assert f"\nNotes\n  {notes[0]}\n  {notes[1]}\n\n" in render_text(session)
+def test_the_setup_is_this_text(holds):
+    options = {"model": "resnet50", "batch_size": 16, "annotate": True}
+    options |= {"amp": False, "core_bind": None}
+    for name, machine in (("known", KNOWN), ("plain", MACHINE)):
+        made = {"machine": machine, "versions": {"headrace": "0.1.0"}}
+        holds(f"setup_{name}.txt", render_setup(**made, configuration=options))
 
 
-def test_the_cores_their_governor_free_memory_and_driver_are_named_where_they_are_known() -> None:
-    gpu = Gpu(name="Card A", memory_bytes=8 << 30, driver="570.86.10")
-    known = {"cores": "0-7", "governor": "performance", "available_bytes": 8 << 30, "gpus": (gpu,)}
-    rows = dict(machine_rows(MACHINE.model_copy(update=known)))
-    assert rows["Cores"] == "8 physical, 16 logical, 8 usable (0-7)"
-    assert rows["Governor"] == "performance"
-    assert rows["Memory"] == "32.0 GiB, 8.00 GiB available"
-    assert rows["GPU"] == "Card A (8.00 GiB, driver 570.86.10)"
-    assert "Governor" not in dict(machine_rows(MACHINE))
-
-
-def test_the_setup_is_this_text() -> None:
-    gpus = (Gpu(name="Card A", memory_bytes=8 << 30), Gpu(name="Card B", memory_bytes=80 << 30))
-    found = render_setup(
-        machine=MACHINE.model_copy(update={"gpus": gpus}),
-        versions={"headrace": "0.1.0"},
-        configuration={
-            **{"model": "resnet50", "batch_size": 16, "annotate": True},
-            **{"amp": False, "core_bind": None},
-        },
-    )
-    assert found == SETUP
-
-
-def test_the_first_line_is_the_verdict_and_a_busy_machine_stands_above_it() -> None:
-    lines = render_text(record(others_cpu_share=0.38)).splitlines()
-    assert lines[:5] == [
-        "! Other programs used 38 % of the processor time meanwhile: these figures are not those "
-        "of this",
-        "  machine at rest. Run it again when the machine is quiet, before you act on them.",
-        "",
-        "Bound by the model, as far as a busy machine lets one tell: busy 100 % of the time; "
-        "decoding comes",
-        "next with 29 %.",
-    ]
-
-
-@pytest.mark.parametrize("steps", [0, 1, 2, 4, 13, 282])
-def test_lines_fit_a_console_of_100_columns(steps: int) -> None:
-    assert max(map(len, render_text(record(steps=steps)).splitlines())) <= 100
-
-
-def test_names_cannot_steer_the_terminal() -> None:
+def test_names_cannot_steer_the_terminal():
     name = "a\x1b[2Jb\nc\rd\u202ee.mp4"
-    session = record(steps=0, inputs=(SOURCE.model_copy(update={"path": name}),), error=name)
+    session = record(steps=0, inputs=(changed(SOURCE, path=name),), error=name)
     second = render_text(session).split("\n")[1]
     assert second.startswith(r"a\x1b[2Jb\nc\rd\u202ee.mp4 · resnet50")
     assert "\x1b" not in render_text(session)
 
 
-def test_the_speed_against_the_video_counts_the_frames_a_stride_passes_over() -> None:
-    assert "; 9.27 × the speed" in render_text(record(configuration={"stride": 4}))
+SLOW_START = Loop(fetch=40, step=4, workers=2, start=3000)
+LOOPS = {
+    "a slow step": simulate_loop(Loop(fetch=12, step=72)),
+    "logging at every step": simulate_loop(Loop(fetch=9, step=4, log=40)),
+    "too few workers": simulate_loop(Loop(fetch=40, step=4, workers=2)),
+    "starts again for each epoch": simulate_loop(SLOW_START.with_(steps=60, epochs=3)),
+    "starts once": simulate_loop(SLOW_START.with_(steps=60)),
+    "starts quickly": simulate_loop(SLOW_START.with_(start=300, epochs=3, steps=600)),
+}
 
 
-def test_a_configuration_without_a_model_has_a_shorter_title() -> None:
-    made = record(steps=0).provenance.model_copy(update={"configuration": {}})
-    session = record(steps=0).model_copy(update={"provenance": made})
-    assert "\nstreet.mp4 · complete\n" in render_text(session)
+def test_the_last_words_on_a_loop_are_these(holds):
+    """What is said to try next is what the whole gains most by."""
+    loops = LOOPS | {"a busy machine": changed(LOOPS["a slow step"], others_cpu_share=0.95)}
+    texts = {name: render_verdict(loop) for name, loop in loops.items()}
+    holds("loops.txt", "\n".join(f"# {name}\n{text}" for name, text in texts.items()))
+    assert max(len(line) for text in texts.values() for line in text.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("frames", "videos", "words"),
+    [
+        (62, 56, "62 frames and 56 videos"),
+        (1, 1, "1 frame and 1 video"),
+        (0, 2, "2 videos"),
+        (7, 0, "7 frames"),
+    ],
+)
+def test_what_is_lost_is_counted_by_kind(frames, videos, words):
+    session = lost(frames, videos)
+    assert lost_words(session) == words
+    assert f"Damaged: {words}<" in render_html(session)
+
+
+def test_a_whole_file_of_a_run_of_pictures_is_a_picture():
+    assert lost_words(lost(0, 3, inputs=())) == "3 pictures"
+
+
+def frames_of(indexes, cause="crashed", **of):
+    return [LostFrame(index=index, pts_seconds=None, cause=cause, **of) for index in indexes]
+
+
+@pytest.mark.parametrize(
+    ("videos", "frames", "rows"),
+    [
+        (0, frames_of([7]), [("frame 7", 1)]),
+        (0, frames_of([7, 8, 9]), [("frames 7 to 9", 3)]),
+        (0, frames_of([7, 8, 50]), [("frames 7 to 8, 50", 3)]),
+        (0, frames_of(range(0, 100, 10)), [("10 frames from 0 to 90", 10)]),
+        (1, frames_of([None, None]), [("the whole video a.mp4", 1)] * 2),
+        (1, frames_of([1, 2]), [("frames 1 to 2 of a.mp4", 2)]),
+        (
+            1,
+            [*frames_of([3]), *frames_of([4], "damaged"), *frames_of([5], "damaged", input=1)],
+            [("frame 3 of a.mp4", 1), ("frame 4 of a.mp4", 1), ("frame 5 of bad0.mp4", 1)],
+        ),
+    ],
+)
+def test_frames_of_one_cause_and_one_video_are_one_row(videos, frames, rows):
+    found = lost_rows(lost(0, videos), frames)
+    assert [(row.what, row.frames) for row in found] == rows
+    assert {row.cause for row in found} == {frame.cause for frame in frames}
+
+
+def test_what_happened_is_on_the_page_and_on_the_chart_of_latency():
+    session = happened()
+    door = "rtsp://***@door/1"
+    assert [(row.at, row.what, row.where, row.words) for row in timeline(session)] == [
+        ("0.1 s", "joined", door, "joined 640 ms behind"),
+        ("1.0 s", "joined", door, ""),  # what a row says it says once
+        ("2.0 s", "dropped", door, "50 frames: overflow"),
+        ("3.0 s", "failed", "", "<b>disk</b> full"),
+    ]
+    page = render_html(session)
+    for words in ("What happened", "Latency over time", "Latency from arrival"):
+        assert words in page
+        assert words not in render_html(record())
+    assert "<b>disk" not in page
+    latency, marks = latency_chart(session, Metrics.of(session)).figure.data
+    assert (len(latency.y), set(latency.y)) == (200, {20.0})
+    assert list(marks.x) == [0.1, 1.0, 2.0, 3.0]
+    assert latency_chart(record(), Metrics.of(record())) is None
+
+
+def worker(name, session, outcome="complete", others=None, **more):
+    return WorkerRecord(
+        name=name,
+        folder=f"out/{name}",
+        command=("headrace", "run", "a.mp4", "--out", f"out/{name}"),
+        outcome=outcome,
+        figures=Figures.of(session, others) if session else None,
+        **more,
+    )
+
+
+def launched(*workers: WorkerRecord, others: float | None = None) -> LaunchRecord:
+    made = record(steps=1).provenance
+    return LaunchRecord(provenance=made, workers=workers, others_cpu_share=others)
+
+
+def beside(others: float) -> LaunchRecord:
+    """Each worker's own share counts its siblings; for the launch they are no other programs."""
+    shares = {"cars": 0.62, "people": 0.44}
+    workers = (worker(k, record(others_cpu_share=v), others=others) for k, v in shares.items())
+    return launched(*workers, others=others)
+
+
+LAUNCHES = {
+    "both": launched(
+        worker("cars", record(usage=Usage(cpu_seconds=120, peak_memory_bytes=1 << 30)), began_ms=0),
+        worker("people", record((70.0, 24.0, 115.0, 31.0)), began_ms=0.4),
+    ),
+    "one_died": launched(
+        worker("cars", record()),
+        worker(
+            "people", None, "died", error="killed (signal 9, SIGKILL) after 7 steps", exit_code=-9
+        ),
+    ),
+    "busy": beside(0.37),
+    "quiet": beside(0.02),
+    "five": launched(*(worker(f"w{k}", record(steps=40)) for k in range(5))),
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_a_launch_is_this_text_and_this_table(holds, name, tmp_path):
+    write_launch(LAUNCHES[name], tmp_path)
+    table = (tmp_path / "workers.csv").read_text("utf-8")
+    holds(f"launch_{name}.txt", f"{render_launch_text(LAUNCHES[name])}\n{table}")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert page == render_experiment(launch_page(LAUNCHES[name]))
+
+
+def compared(share: float) -> dict[str, Session]:
+    made = session(1).provenance
+    commands = {name: ("headrace", "run", "a b.mp4", "--out", name) for name in ("eq0", "eq1")}
+    first, other = (changed(made, command=command) for command in commands.values())
+    return {
+        "eq0": session(1, others_cpu_share=0.02, provenance=first),
+        "eq1": session(3, model_ms=150.0, others_cpu_share=share, provenance=other),
+    }
+
+
+USAGE = Usage(cpu_seconds=9.0, peak_memory_bytes=2**30)
+COMPARISONS = {
+    "quiet": compared(0.02),
+    "busy": compared(0.99),
+    "short": {name: session(k, steps=20, usage=USAGE) for k, name in enumerate("ab", 1)},
+}
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_a_comparison_is_this_text(holds, name):
+    holds(f"comparison_{name}.txt", render_comparison_text(compare(COMPARISONS[name])))
+
+
+def test_changes_have_their_sign_and_amounts_their_units():
+    shares = {0.123: "+12 %", -0.034: "−3.4 %", 0.0: "+0.0 %", 11.2: "+1,120 %"}
+    assert {share: signed(share) for share in shares} == shares
+    assert amount(25.34, "frames/s") == "25.3 frames/s"
+    assert amount(1.5, "ms per frame") == "1.50 ms"
+    assert amount(3 << 29, "bytes") == "1.50 GiB"
+
+
+def test_names_and_commands_of_a_comparison_are_shown_and_never_run():
+    bad = "<script>alert(1)</script>"
+    made = changed(session(1).provenance, command=("headrace", bad))
+    assert bad not in render_comparison(
+        compare({bad: session(1), "b": session(2, provenance=made)})
+    )
+
+
+def test_that_a_machine_was_busy_stands_above_all_else_on_a_page():
+    page = render_comparison(compare(COMPARISONS["busy"]))
+    assert page.index("Other programs took 99") < page.index("<h1") < page.index("Cannot be told")
+    launch = render_experiment(launch_page(LAUNCHES["busy"]))
+    assert launch.index("Other programs used 37") < launch.index("<h1")

@@ -96,63 +96,27 @@ def rank_holding(argument, ready):
     holding_the_interpreter(None, lambda said: os.write(1, f"{said}\n".encode()))
 
 
-def begins_all_then_dies_of_the_second(argument, send):
-    """As a worker that decodes several at a time, one of which crashes its decoder."""
-    speakers = list(claimed_chunks(argument, send))
-    for speaker in speakers:
-        speaker.begin()
-    for speaker in speakers:
-        if speaker.told == "bad":
-            os.kill(os.getpid(), signal.SIGSEGV)
-    for speaker in speakers:
-        speaker.done()
+def working(argument, send):
+    """Works at all chunks it can claim, one by one or at once, and dies of a bad one as is planned.
 
-
-def dies_when_all_but_the_second_are_read(argument, send):
-    speakers = list(claimed_chunks(argument, send))
-    for speaker in speakers:
-        speaker.begin()
-    for speaker in speakers:
-        if speaker.told != "bad":
-            speaker.has_read()
-    _note(argument, speakers)
-    if any(speaker.told == "bad" for speaker in speakers):
-        os.kill(os.getpid(), signal.SIGSEGV)
-    for speaker in speakers:
-        speaker.done()
-
-
-def dies_in_the_model(argument, send):
-    """All is decoded; what comes then dies of one of them."""
-    speakers = list(claimed_chunks(argument, send))
-    for speaker in speakers:
-        speaker.begin()
-        speaker.has_read()
-    if any(speaker.told == "bad" for speaker in speakers):
-        os.kill(os.getpid(), signal.SIGABRT)
-    for speaker in speakers:
-        speaker.done()
-
-
-def runs_out_of_memory(argument, send):
-    for speaker in claimed_chunks(argument, send):
-        speaker.begin()
-        if speaker.told == "bad":
-            raise MemoryError
-        speaker.done()
-
-
-def is_killed(argument, send):
-    for speaker in claimed_chunks(argument, send):
-        speaker.begin()
-        if speaker.told == "bad":
-            os.kill(os.getpid(), signal.SIGKILL)
-        speaker.done()
-
-
-def _note(argument, speakers):
-    with Path(argument["notes"]).open("a") as notes:
-        notes.write(" ".join(speaker.chunk for speaker in speakers) + "\n")
+    Before that it has read those of the planned kinds.
+    """
+    plan = argument["plan"]
+    claimed = claimed_chunks(argument, send)
+    for speakers in ([each] for each in claimed) if plan.get("one_by_one") else [[*claimed]]:
+        for speaker in speakers:
+            speaker.begin()
+        for speaker in speakers:
+            if speaker.told in plan.get("reads", ()):
+                speaker.has_read()
+        with Path(argument["notes"]).open("a") as notes:
+            notes.write(" ".join(speaker.chunk for speaker in speakers) + "\n")
+        if any(speaker.told == "bad" for speaker in speakers):
+            if "signal" not in plan:
+                raise MemoryError
+            os.kill(os.getpid(), plan["signal"])
+        for speaker in speakers:
+            speaker.done()
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -87,6 +88,18 @@ class WatchedClock(FakeClock):
         return call
 
 
+@contextmanager
+def left_by(error: type[BaseException] | None) -> Iterator[Callable[[], None]]:
+    """A block that an error leaves, when the function it is given is called; None: no error."""
+
+    def leave() -> None:
+        if error is not None:
+            raise error
+
+    with nullcontext() if error is None else pytest.raises(error):
+        yield leave
+
+
 def headrace_threads() -> set[str]:
     """The names of the threads of headrace that run now."""
     return {t.name for t in threading.enumerate() if t.name.startswith("headrace-")}
@@ -95,21 +108,15 @@ def headrace_threads() -> set[str]:
 def ran(source: Any, *stages: Any, how: dict[str, Any] | None = None, **options: Any) -> Any:
     """Items, statistics of the stages and flow of a run to its end; `how` is for `run`."""
 
-    def run_it() -> Any:
-        with Pipeline(source=source, stages=stages, **options).run(**how or {}) as run:
-            return list(run), run.stages(), run.flow()
-
-    return in_time(run_it)
+    with Pipeline(source=source, stages=stages, **options).run(**how or {}) as run:
+        return list(run), run.stages(), run.flow()
 
 
 def collect(line: Pipeline, got: list[Any]) -> None:
     """Runs it, and puts the value of each item into `got` as it comes."""
 
-    def run_it() -> None:
-        with line.run() as run:
-            got.extend(item.value for item in run)
-
-    in_time(run_it)
+    with line.run() as run:
+        got.extend(item.value for item in run)
 
 
 def outputs(line: Pipeline) -> list[Any]:

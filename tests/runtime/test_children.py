@@ -9,7 +9,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headrace.errors import ConfigError
 from headrace.runtime import children
 from headrace.runtime.child import Call, Command, Ending
 from headrace.runtime.child_process import ChildProcess
@@ -20,7 +19,6 @@ from headrace.runtime.speaker import claimed
 from headrace.runtime.stall import has_stalled
 from headrace.runtime.workers import Work, work_through
 from headrace.testing.fake_clock import FakeClock
-from runtime import child_functions
 from runtime.child_functions import (
     adding,
     dying,
@@ -32,8 +30,8 @@ from runtime.child_functions import (
     squared,
     stalling,
     stubborn,
+    working,
 )
-from runtime.in_time import in_time, printed
 
 
 def python(name, script, **options):
@@ -41,7 +39,11 @@ def python(name, script, **options):
 
 
 def ran(*children, **options):
-    return in_time(lambda: run_children(children, **options))
+    return run_children(children, **options)
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
 
 
 def test_functions_run_in_processes_of_their_own_and_give_results_and_messages():
@@ -86,6 +88,8 @@ def test_one_that_fails_ends_no_other_and_how_each_ended_is_a_value():
     assert by_name["raises"].error == "ValueError: no 7"
     assert by_name["raises"].tail.startswith("about to fail\nTraceback")
     assert by_name["program"].tail == "out\nno disk\n"
+    good = Ending(name="a", exit_code=0, has_timed_out=False, seconds=1.0, tail="")
+    assert good.describe() == "a ended well after 1.0 s"
     assert [ending.describe() for ending in endings[1:7]] == [
         "dies ended with exit code 3",
         "is silent failed: it ended without a result",
@@ -140,44 +144,27 @@ def test_a_child_of_a_child_does_not_outlive_it(tmp_path):
         (ending,) = ran(Call(name="parent", function=leaving_a_child, argument=str(fifo)))
         assert ending.result == "done"
         os.set_blocking(reading, True)
-        assert in_time(lambda: os.read(reading, 1)) == b""  # nobody has it open any more
+        assert os.read(reading, 1) == b""  # nobody has it open any more
     finally:
         os.close(reading)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, None])
 def test_all_are_ended_when_we_are_interrupted(error):
+    """By an exception of ours, or by Ctrl-C itself."""
     before = set(psutil.Process().children())
     begun = []
 
     def on_message(name, message):
         begun.append(set(psutil.Process().children()) - before)
+        if error is None:
+            signal.raise_signal(signal.SIGINT)
         raise error
 
-    with pytest.raises(error):
-        ran(
-            *(Call(name=str(n), function=endless) for n in range(2)),
-            on_message=on_message,
-        )
+    with pytest.raises(error or KeyboardInterrupt):
+        ran(*(Call(name=str(n), function=endless) for n in range(2)), on_message=on_message)
     assert len(begun[0]) == 2
     assert not any(child.is_running() for child in begun[0])
-
-
-def test_ctrl_c_ends_all_and_the_program(tmp_path):
-    script = f"""
-import os, signal, sys
-sys.path.insert(0, {str(Path(__file__).parents[1])!r})
-from headrace.runtime.child import Call
-from headrace.runtime.children import run_children
-from runtime.child_functions import endless
-def interrupt(name, message):
-    signal.raise_signal(signal.SIGINT)
-try:
-    run_children([Call(name="a", function=endless)], on_message=interrupt)
-except KeyboardInterrupt:
-    print("interrupted")
-"""
-    assert printed(script) == "interrupted\n"
 
 
 def test_ctrl_c_while_a_child_begins_ends_it(monkeypatch):
@@ -202,36 +189,6 @@ def test_a_program_runs_in_its_folder_with_its_variables(tmp_path):
     assert ending.tail == f"{tmp_path} blue\n"
 
 
-def test_no_children_are_fine():
-    assert ran() == []
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Call(name="a", function=lambda value, send: None), "imported by its name, got"),
-        (lambda: Call(name="a", function=squared, timeout_seconds=0), "must be > 0, got 0"),
-        (lambda: Command(name="a", arguments=()), "needs a program to run"),
-        (lambda: ran(python("a", ""), python("a", "")), "different names, got a, a"),
-        (lambda: ran(python("a", ""), at_once=0), "at_once must be >= 1, got 0"),
-    ],
-)
-def test_refuses_what_cannot_run(make, message):
-    with pytest.raises(ConfigError, match=message):
-        make()
-
-
-def test_an_argument_that_is_not_json_is_refused():
-    with pytest.raises(TypeError, match="not JSON serializable"):
-        ran(Call(name="a", function=squared, argument={1}))
-
-
-def test_an_ending_is_good_only_without_any_fault():
-    good = Ending(name="a", exit_code=0, has_timed_out=False, seconds=1.0, tail="")
-    assert good.is_good
-    assert good.describe() == "a ended well after 1.0 s"
-
-
 def test_an_interrupt_that_is_taken_asks_all_to_end_and_tells_how_they_did():
     log = []
 
@@ -254,35 +211,21 @@ def test_an_interrupt_that_is_taken_asks_all_to_end_and_tells_how_they_did():
 
 
 def test_one_that_does_not_end_when_asked_is_ended_after_its_grace():
-    def on_message(name, message):
-        raise KeyboardInterrupt
-
-    (ending,) = ran(
-        Call(name="a", function=stubborn),
-        on_message=on_message,
-        on_interrupt=lambda: None,
-        grace_seconds=0.0,
-    )
+    grace = {"on_interrupt": lambda: None, "grace_seconds": 0.0}
+    (ending,) = ran(Call(name="a", function=stubborn), on_message=interrupt, **grace)
     assert ending.exit_code == -9
 
 
 def test_a_second_interrupt_ends_all_at_once():
     before = set(psutil.Process().children())
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
+    heard = {"on_message": interrupt, "on_interrupt": lambda: None, "on_end": interrupt}
     with pytest.raises(KeyboardInterrupt):
-        ran(
-            Call(name="a", function=endless),
-            on_message=interrupt,
-            on_interrupt=lambda: None,
-            on_end=interrupt,
-        )
+        ran(Call(name="a", function=endless), **heard)
     assert set(psutil.Process().children()) == before
 
 
 def test_we_look_around_while_children_run():
+    assert ran() == []
     looks = []
     ran(Call(name="a", function=squared, argument=2), on_look=lambda: looks.append(1))
     assert looks
@@ -309,16 +252,16 @@ def fed(heard):
 def test_what_it_began_with_lasts_over_its_pieces_of_work():
     heard = []
     with fed(heard) as child:
-        assert [in_time(lambda n=n: child.do(n)) for n in (1, 2, 3)] == [None] * 3
+        assert [child.do(n) for n in (1, 2, 3)] == [None] * 3
     assert heard == [101, 103, 106]
 
 
 def test_its_death_is_an_ending_however_often_it_is_fed():
     with fed([]) as child:
-        assert in_time(lambda: child.do(1)) is None
-        ending = in_time(lambda: child.do(-1))
+        assert child.do(1) is None
+        ending = child.do(-1)
         assert ending.exit_code == -11
-        assert in_time(lambda: child.do(1)).exit_code == -11
+        assert child.do(1).exit_code == -11
 
 
 PROGRAM = """
@@ -341,20 +284,17 @@ def program(tmp_path: Path, monkeypatch) -> str:
 
 
 def test_each_message_is_answered_until_the_program_ends(program):
-    def run_it():
-        fed = FedProcess(program, "yes")
-        answers = [fed.answer(), fed.ask(b"four"), fed.ask(b"x" * 1_000_000)]
-        answers += [fed.ask(b"end"), fed.ask(b"more")]
-        fed.close()
-        fed.close()
-        return [*answers, fed.ask(b"more")]
-
-    assert in_time(run_it) == ["ready yes", "4", "1000000", None, None, None]
+    fed = FedProcess(program, "yes")
+    answers = [fed.answer(), fed.ask(b"four"), fed.ask(b"x" * 1_000_000)]
+    answers += [fed.ask(b"end"), fed.ask(b"more")]
+    fed.close()
+    fed.close()
+    assert [*answers, fed.ask(b"more")] == ["ready yes", "4", "1000000", None, None, None]
 
 
 def test_a_program_that_is_not_there_gives_no_answer():
     fed = FedProcess("no_such_module")
-    assert in_time(fed.answer) is None
+    assert fed.answer() is None
     fed.close()
 
 
@@ -365,13 +305,13 @@ TOLD = {"a": "good", "b": "bad", "c": "good"}
 def through(tmp_path):
     """Have workers do three chunks, the second of which is bad; return why which are left out."""
 
-    def run(function, workers=1):
+    def run(plan, workers=1):
         claims = tmp_path / "claims"
         claims.mkdir()
         done = []
         work = Work(
-            function=function,
-            argument={"notes": str(tmp_path / "notes")},
+            function=working,
+            argument={"notes": str(tmp_path / "notes"), "plan": plan},
             claims=claims,
             workers=workers,
             stall_seconds=60.0,
@@ -383,33 +323,32 @@ def through(tmp_path):
     return run
 
 
+CRASHED = "crashed: the process ended by signal"
+
+
 @pytest.mark.parametrize(
-    ("function", "workers", "why"),
+    ("plan", "workers", "why"),
     [
+        ({"signal": signal.SIGSEGV}, 2, f"working on it {CRASHED} 11"),
         (
-            child_functions.begins_all_then_dies_of_the_second,
-            2,
-            "working on it crashed: the process ended by signal 11",
-        ),
-        (
-            child_functions.dies_in_the_model,
+            {"signal": signal.SIGABRT, "reads": ["good", "bad"]},
             1,
-            "the model on it crashed: the process ended by signal 6",
+            f"the model on it {CRASHED} 6",
         ),
-        (child_functions.runs_out_of_memory, 1, "memory ran out while it was worked on"),
+        ({"one_by_one": True}, 1, "memory ran out while it was worked on"),
         (
-            child_functions.is_killed,
+            {"signal": signal.SIGKILL, "one_by_one": True},
             1,
             "it was killed, as where memory runs out: the process ended by signal 9",
         ),
     ],
 )
-def test_of_several_begun_chunks_only_the_guilty_one_is_left_out(through, function, workers, why):
-    assert through(function, workers) == {"b": why}
+def test_of_several_begun_chunks_only_the_guilty_one_is_left_out(through, plan, workers, why):
+    assert through(plan, workers) == {"b": why}
 
 
 def test_what_was_read_is_not_suspected_while_something_was_being_decoded(through, tmp_path):
-    assert list(through(child_functions.dies_when_all_but_the_second_are_read)) == ["b"]
+    assert list(through({"signal": signal.SIGSEGV, "reads": ["good"]})) == ["b"]
     # All at once; the others, which were read, once more together; the suspect by itself.
     assert (tmp_path / "notes").read_text().splitlines() == ["a b c", "a c", "b"]
 

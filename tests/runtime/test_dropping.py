@@ -15,7 +15,7 @@ from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.room import Room
 from headrace.runtime.stage import Gather, Stage
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import happens, headrace_threads, in_time, ran, values
+from runtime.in_time import happens, headrace_threads, ran, values
 
 BLURRED = Dropped("blurred")
 
@@ -70,29 +70,25 @@ def test_what_arrived_is_delivered_dropped_or_in_flight_at_every_moment(
         Stage(name=f"stage {n}", function=dropping(*values), workers=workers)
         for n, values in enumerate(unwanted)
     ]
-
-    def run_it():
-        delivered, dropped = 0, Counter()
-        line = Pipeline(source=range(length), stages=stages, capacity=capacity, overflow=overflow)
-        with line.run() as run:
+    delivered, dropped = 0, Counter()
+    line = Pipeline(source=range(length), stages=stages, capacity=capacity, overflow=overflow)
+    with line.run() as run:
+        assert_conserved(run.flow())
+        for item in run:
+            if item.is_dropped:
+                dropped[item.spans[-1].stage, item.value.cause] += 1
+            else:
+                delivered += 1
             assert_conserved(run.flow())
-            for item in run:
-                if item.is_dropped:
-                    dropped[item.spans[-1].stage, item.value.cause] += 1
-                else:
-                    delivered += 1
-                assert_conserved(run.flow())
-                assert run.flow().delivered == delivered
-        return run.flow(), delivered, dropped
-
-    flow, delivered, dropped = in_time(run_it)
+            assert run.flow().delivered == delivered
+    flow = run.flow()
     assert (flow.arrived, flow.delivered, flow.dropped) == (length, delivered, dict(dropped))
     assert flow.in_flight == 0
 
 
 def test_a_run_that_is_left_early_says_what_was_on_its_way():
     with Pipeline(source=range(10), capacity=1).run() as run:
-        in_time(lambda: next(run))
+        next(run)
     flow = run.flow()
     assert_conserved(flow)
     assert (flow.delivered, flow.in_flight) == (1, flow.arrived - 1)
@@ -106,7 +102,7 @@ def test_the_item_that_failed_never_ended():
         Pipeline(source=range(1), stages=[Stage(name="model", function=fail)]).run() as run,
         pytest.raises(StageError),
     ):
-        in_time(lambda: list(run))
+        list(run)
     assert (run.flow().arrived, run.flow().in_flight) == (1, 1)
 
 
@@ -156,19 +152,15 @@ def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
 
     batch = windows(1, function, room=room)
     line = Pipeline(source=source(), stages=[batch], overflow="drop_oldest", capacity=1)
-
-    def run_it():
-        found = []
-        with line.run(clock=FakeClock()) as run:
-            for item in run:
-                if item.is_dropped:
-                    continue
-                found += item.value
-                happens(overflowed)
-                room.give(1)
-            return found, run.flow()
-
-    found, flow = in_time(run_it)
+    found = []
+    with line.run(clock=FakeClock()) as run:
+        for item in run:
+            if item.is_dropped:
+                continue
+            found += item.value
+            happens(overflowed)
+            room.give(1)
+    flow = run.flow()
     assert found == [0, 29]
     assert flow.dropped == {("source", "overflow"): 28}
     assert (flow.arrived, flow.delivered, flow.in_flight) == (30, 2, 0)
@@ -177,24 +169,20 @@ def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
 def test_a_group_that_is_dropped_leaves_its_place_to_the_next():
     room = Room(1, clock=FakeClock())
     batch = windows(2, lambda values: Dropped("odd") if values[0] % 4 else values, room=room)
-
-    def run_it():
-        found = []
-        with Pipeline(source=range(12), stages=[batch]).run() as run:
-            for item in run:
-                if not item.is_dropped:
-                    found.append(item.value)
-                    room.give(1)
-        return found
-
-    assert in_time(run_it) == [[0, 1], [4, 5], [8, 9]]
+    found = []
+    with Pipeline(source=range(12), stages=[batch]).run() as run:
+        for item in run:
+            if not item.is_dropped:
+                found.append(item.value)
+                room.give(1)
+    assert found == [[0, 1], [4, 5], [8, 9]]
     assert room.most_taken == 1
 
 
 def test_a_gather_that_waits_for_room_ends_with_the_run():
     batch = windows(1, list, room=Room(1, clock=FakeClock()))
     with Pipeline(source=range(10), stages=[batch]).run() as run:
-        in_time(lambda: next(run))
+        next(run)
     assert headrace_threads() == set()
 
 
@@ -213,13 +201,9 @@ def test_what_sheds_goes_on_dropping_while_what_comes_after_it_is_stuck():
     line = Pipeline(
         source=source(), stages=[first, Stage(name="stuck", function=stuck)], capacity=1
     )
-
-    def run_it():
-        with line.run() as run:
-            threading.Thread(target=lambda: (happens(ended), opened.set())).start()
-            return [item.value for item in run if not item.is_dropped]
-
-    assert in_time(run_it) == [[0], [1]]
+    with line.run() as run:
+        threading.Thread(target=lambda: (happens(ended), opened.set())).start()
+        assert [item.value for item in run if not item.is_dropped] == [[0], [1]]
 
 
 def test_places_are_taken_at_once_or_not_at_all():

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from headrace.errors import ConfigError, MediaError, StageError
+from headrace.errors import MediaError, StageError
 from headrace.runtime.feed import Feed, Merged
 from headrace.runtime.grouping import Windows
 from headrace.runtime.item import Dropped, Span
@@ -14,7 +14,7 @@ from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.queue import Cancelled
 from headrace.runtime.stage import Gather, Stage
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import happens, headrace_threads, in_time, ran
+from runtime.in_time import happens, headrace_threads, left_by, ran
 
 MS = 1_000_000
 
@@ -55,7 +55,7 @@ def test_each_run_reads_a_feed_anew():
     line = Pipeline(source=Feed(read=lambda waiter: range(3)))
     for _ in range(2):
         with line.run() as run:
-            assert [item.value for item in in_time(lambda run=run: list(run))] == [0, 1, 2]
+            assert [item.value for item in run] == [0, 1, 2]
 
 
 def camera(begun, ended):
@@ -79,20 +79,13 @@ def test_a_source_that_waits_is_woken_however_the_run_ends(error, cameras):
     feeds = [camera(begun, ended) for begun in events]
     source = feeds[0] if cameras == 1 else Merged(feeds=feeds)
 
-    def leave():
-        with Pipeline(source=source, stages=[Stage(name="same", function=abs)]).run() as run:
-            for _ in events:
-                next(run)
-            for begun in events:
-                happens(begun)
-            if error is not None:
-                raise error
-
-    if error is None:
-        in_time(leave)
-    else:
-        with pytest.raises(error):
-            in_time(leave)
+    line = Pipeline(source=source, stages=[Stage(name="same", function=abs)])
+    with left_by(error) as leave, line.run() as run:
+        for _ in events:
+            next(run)
+        for begun in events:
+            happens(begun)
+        leave()
     assert len(ended) == cameras
     assert not headrace_threads()
 
@@ -114,14 +107,11 @@ def test_a_failure_wakes_the_source_before_the_consumer_hears_of_it():
 
     stages = [Stage(name=str(n), function=function if n == 1 else abs) for n in range(3)]
 
-    def consume():
-        with Pipeline(source=Feed(read=read), stages=stages).run() as run:
-            assert next(run).value == 0
-            happens(source_ended)
+    with Pipeline(source=Feed(read=read), stages=stages).run() as run:
+        assert next(run).value == 0
+        happens(source_ended)
+        with pytest.raises(StageError):
             next(run)
-
-    with pytest.raises(StageError):
-        in_time(consume)
 
 
 def test_what_a_source_raises_of_its_own_is_no_end_of_the_run():
@@ -188,21 +178,6 @@ def test_one_source_that_fails_may_end_alone_with_its_error_in_place():
 
 
 def test_leaving_early_ends_merged_sources_that_have_no_end():
-    def leave():
-        with Pipeline(source=Merged(feeds=[count(), count(), count()])).run() as run:
-            return next(run).index
-
-    assert in_time(leave) == 0
+    with Pipeline(source=Merged(feeds=[count(), count(), count()])).run() as run:
+        assert next(run).index == 0
     assert not headrace_threads()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"feeds": []}, "one source or more are needed"),
-        ({"feeds": ["a"], "on_error": "skip"}, "must be 'raise' or 'end', got 'skip'"),
-    ],
-)
-def test_refuses_sources_that_cannot_be_merged(options, message):
-    with pytest.raises(ConfigError, match=message):
-        Merged(**options)

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Thread
 
 import pytest
@@ -36,15 +36,24 @@ def test_all_means_the_cores_this_process_has():
     assert parse_cores("all") == available_cores() == os.sched_getaffinity(0)
 
 
-@pytest.mark.parametrize("text", ["", ",", "0,", "a", "-1", "0-", "0-1-2", "1.5", "²", "All"])
-def test_refuses_what_names_no_cores(text):
-    with pytest.raises(ConfigError, match='must read like "0-3,6" or "all"'):
+@pytest.mark.parametrize("text", ["0", "0-3", "0-1,4,6-8", "3,5"])
+def test_cores_are_written_as_they_are_read(text):
+    assert cores_text(parse_cores(text)) == text
+
+
+LIKE = 'must read like "0-3,6" or "all"'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        *((text, LIKE) for text in ("", ",", "0,", "a", "-1", "0-", "0-1-2", "1.5", "²", "All")),
+        ("0,3-1", "runs upwards, got '3-1' in '0,3-1'"),
+    ],
+)
+def test_refuses_what_names_no_cores(text, said):
+    with pytest.raises(ConfigError, match=said):
         parse_cores(text)
-
-
-def test_refuses_a_range_that_runs_backwards():
-    with pytest.raises(ConfigError, match=r"runs upwards, got '3-1' in '0,3-1'"):
-        parse_cores("0,3-1")
 
 
 @pytest.mark.parametrize("cores", [frozenset(), frozenset({99_999})])
@@ -76,44 +85,26 @@ print([available_cores(), *seen] == [{core}] * 3)
     assert printed(script) == "True\n"
 
 
-@pytest.fixture
-def system_without_binding(monkeypatch):
-    """As macOS is."""
+def test_without_binding_all_cores_are_available_and_none_can_be_asked_for(monkeypatch):
+    """As on macOS."""
     monkeypatch.delattr(os, "sched_setaffinity")
     monkeypatch.delattr(os, "sched_getaffinity")
-
-
-@pytest.mark.usefixtures("system_without_binding")
-def test_without_binding_all_cores_are_available():
     assert available_cores() == parse_cores("all") == set(range(os.cpu_count()))
-
-
-@pytest.mark.usefixtures("system_without_binding")
-def test_without_binding_says_so_where_it_is_asked_for():
     with pytest.raises(BackendError, match=r"cores 0 were asked for, but this system cannot"):
         bind(frozenset({0}))
 
 
-@pytest.mark.parametrize("text", ["0", "0-3", "0-1,4,6-8", "3,5"])
-def test_cores_are_written_as_they_are_read(text):
-    assert cores_text(parse_cores(text)) == text
-
-
-def test_a_block_is_bound_and_what_comes_after_it_is_not():
+@pytest.mark.parametrize("error", [None, ZeroDivisionError])
+def test_a_block_is_bound_and_what_comes_after_it_is_not(error):
     before = available_cores()
     one = frozenset({min(before)})
-    with bound(one):
+    with suppress(ZeroDivisionError), bound(one):
         assert available_cores() == one
+        if error:
+            raise error
     assert available_cores() == before
     with bound(None):
         assert available_cores() == before
-
-
-def test_cores_are_given_back_after_an_error():
-    before = available_cores()
-    with pytest.raises(ZeroDivisionError), bound(frozenset({min(before)})):
-        raise ZeroDivisionError
-    assert available_cores() == before
 
 
 class Driver:
@@ -135,35 +126,31 @@ def absent(name):
     raise OSError(f"{name}: cannot open shared object file")
 
 
-@pytest.fixture(autouse=True)
-def with_cuda(monkeypatch):
-    monkeypatch.setattr(torch.version, "cuda", "13.2")
+NO_CUDA = ["built without CUDA; install a build with it"]
+NO_DRIVER = ["no NVIDIA driver here (libcuda.so.1 is not found)", "--gpus all"]
+TOO_OLD = [
+    "the NVIDIA driver is for CUDA 12.4",
+    f"PyTorch {torch.__version__} needs one for CUDA 13.2; install a newer driver",
+]
+NOT_BLAMED = ["the NVIDIA driver is here and gives"]
 
 
-def test_a_pytorch_without_cuda_is_the_reason_before_any_other(monkeypatch):
-    monkeypatch.setattr(torch.version, "cuda", None)
-    assert "built without CUDA; install a build with it" in why_no_gpu(absent)
-
-
-def test_no_driver_is_said_with_the_cure_for_containers():
-    said = why_no_gpu(absent)
-    assert "no NVIDIA driver here (libcuda.so.1 is not found)" in said
-    assert "--gpus all" in said
-
-
-def test_a_driver_that_is_too_old_is_named_with_what_is_needed():
-    said = why_no_gpu(lambda _: Driver(12_040))
-    assert "the NVIDIA driver is for CUDA 12.4" in said
-    assert f"PyTorch {torch.__version__} needs one for CUDA 13.2; install a newer driver" in said
-
-
-@pytest.mark.parametrize("version", [13_000, 13_020, 14_000])
-def test_a_driver_of_the_same_major_version_or_a_later_one_is_not_blamed(version):
-    assert why_no_gpu(lambda _: Driver(version)).startswith("the NVIDIA driver is here and gives")
-
-
-def test_a_driver_that_tells_no_version_is_not_blamed_for_it():
-    assert why_no_gpu(lambda _: object()).startswith("the NVIDIA driver is here and gives")
+@pytest.mark.parametrize(
+    ("cuda", "load", "said"),
+    [
+        pytest.param(None, absent, NO_CUDA, id="before any other reason"),
+        pytest.param("13.2", absent, NO_DRIVER, id="no driver, and the cure for containers"),
+        pytest.param("13.2", lambda _: Driver(12_040), TOO_OLD, id="too old"),
+        pytest.param("13.2", lambda _: Driver(13_000), NOT_BLAMED, id="the same major version"),
+        pytest.param("13.2", lambda _: Driver(13_020), NOT_BLAMED, id="the same version"),
+        pytest.param("13.2", lambda _: Driver(14_000), NOT_BLAMED, id="a later one"),
+        pytest.param("13.2", lambda _: object(), NOT_BLAMED, id="one that tells no version"),
+    ],
+)
+def test_why_there_is_no_gpu_is_said_with_what_is_needed(monkeypatch, cuda, load, said):
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    found = why_no_gpu(load)
+    assert [words for words in said if words not in found] == []
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

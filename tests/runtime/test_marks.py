@@ -11,7 +11,7 @@ from headrace.runtime.grouping import Windows
 from headrace.runtime.marks import NO_MARKS, RangeRecorder, SeveralMarks
 from headrace.runtime.stage import Gather, Stage
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import in_time, ran, values
+from runtime.in_time import ran, values
 
 
 def run(source, *stages, marks, clock=None, **options):
@@ -77,13 +77,9 @@ def test_what_a_group_is_made_of_is_told(recorder):
 
 def test_sinks_are_marked_too(recorder):
     taken = []
-
-    def put():
-        with FanOut([Outlet(name="file", function=taken.append)], marks=recorder) as fan:
-            fan.put("a")
-            fan.put("b")
-
-    in_time(put)
+    with FanOut([Outlet(name="file", function=taken.append)], marks=recorder) as fan:
+        fan.put("a")
+        fan.put("b")
     assert (taken, names(recorder)) == (["a", "b"], [("file", 0), ("file", 1)])
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError, StageError
 from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.queue import BoundedQueue
 from headrace.runtime.room import Room
-from runtime.in_time import TIMEOUT_SECONDS, happens, headrace_threads, in_time
+from headrace.runtime.unordered import unordered_streams
+from runtime.in_time import TIMEOUT_SECONDS, happens, headrace_threads, left_by
 
 
 def streams(function, items, **options):
@@ -28,7 +28,7 @@ def streams(function, items, **options):
 )
 def test_delivers_what_a_plain_loop_delivers(items, workers, capacity, lookahead):
     outputs = streams(iter, items, workers=workers, capacity=capacity, lookahead=lookahead)
-    assert in_time(lambda: list(outputs)) == list(chain(*items))
+    assert list(outputs) == list(chain(*items))
 
 
 def test_keeps_the_order_when_a_later_item_is_done_first():
@@ -41,7 +41,7 @@ def test_keeps_the_order_when_a_later_item_is_done_first():
         if item == 2:
             second_done.set()
 
-    assert in_time(lambda: list(streams(function, [1, 2]))) == [10, 11, 20, 21]
+    assert list(streams(function, [1, 2])) == [10, 11, 20, 21]
 
 
 def test_runs_as_many_items_at_once_as_there_are_workers():
@@ -51,7 +51,7 @@ def test_runs_as_many_items_at_once_as_there_are_workers():
         together.wait(TIMEOUT_SECONDS)
         return [item]
 
-    assert in_time(lambda: list(streams(function, range(6), workers=3))) == list(range(6))
+    assert list(streams(function, range(6), workers=3)) == list(range(6))
 
 
 @settings(max_examples=20)
@@ -70,17 +70,13 @@ def test_holds_no_more_outputs_than_it_says(workers, capacity, lookahead):
             produced.release()
             yield number
 
-    def consume():
-        nonlocal waiting
-        options = {"workers": workers, "capacity": capacity, "lookahead": lookahead}
-        for position, _ in enumerate(streams(function, range(8), **options)):
-            if position == 0:  # the busy workers fill their streams before anything is taken
-                for _ in range(1 + min(workers, 1 + lookahead) * (capacity + 1)):
-                    assert produced.acquire(timeout=TIMEOUT_SECONDS)
-            with lock:
-                waiting -= 1
-
-    in_time(consume)
+    options = {"workers": workers, "capacity": capacity, "lookahead": lookahead}
+    for position, _ in enumerate(streams(function, range(8), **options)):
+        if position == 0:  # the busy workers fill their streams before anything is taken
+            for _ in range(1 + min(workers, 1 + lookahead) * (capacity + 1)):
+                assert produced.acquire(timeout=TIMEOUT_SECONDS)
+        with lock:
+            waiting -= 1
     # The first output is counted as waiting until the consumer says that it has it.
     assert most <= (1 + lookahead) * capacity + workers + 1
 
@@ -89,14 +85,11 @@ def test_keeps_nothing_of_what_it_has_delivered():
     def streams_alive():
         return sum(type(thing) is BoundedQueue for thing in gc.get_objects())
 
-    def consume():
-        with closing(streams(lambda item: [item], count(), lookahead=2)) as outputs:
-            for _ in islice(outputs, 100):
-                pass
-            return streams_alive()
-
     before = streams_alive()
-    assert in_time(consume) - before < 20
+    with closing(streams(lambda item: [item], count(), lookahead=2)) as outputs:
+        for _ in islice(outputs, 100):
+            pass
+        assert streams_alive() - before < 20
 
 
 def test_reads_items_only_as_far_as_it_looks_ahead():
@@ -107,11 +100,8 @@ def test_reads_items_only_as_far_as_it_looks_ahead():
             read.append(item)
             yield item
 
-    def consume():
-        with closing(streams(lambda item: [item], items(), workers=2, lookahead=3)) as outputs:
-            return list(islice(outputs, 5))
-
-    assert in_time(consume) == [0, 1, 2, 3, 4]
+    with closing(streams(lambda item: [item], items(), workers=2, lookahead=3)) as outputs:
+        assert list(islice(outputs, 5)) == [0, 1, 2, 3, 4]
     # 4 delivered, 1 at the consumer, 3 ahead, 1 waiting for room.
     assert len(read) <= 9
 
@@ -129,16 +119,11 @@ def test_delivers_everything_before_a_failure_then_raises_it():
             raise failure
         yield f"{item}b"
 
-    got = []
-
-    def consume():
-        for output in streams(function, [1, 2, 3]):
-            got.append(output)
-
+    outputs = streams(function, [1, 2, 3])
+    assert list(islice(outputs, 3)) == ["1a", "1b", "2a"]
     with pytest.raises(OSError, match="broken") as caught:
-        in_time(consume)
+        next(outputs)
     assert caught.value is failure
-    assert got == ["1a", "1b", "2a"]
     assert not headrace_threads()
 
 
@@ -149,31 +134,39 @@ def failing_items():
 
 
 def test_delivers_everything_before_a_failure_of_the_items():
-    got = []
-
-    def consume():
-        for output in streams(lambda item: [item], failing_items()):
-            got.append(output)
-
+    outputs = streams(lambda item: [item], failing_items())
+    assert [next(outputs), next(outputs)] == [1, 2]
     with pytest.raises(OSError, match="no more items"):
-        in_time(consume)
-    assert got == [1, 2]
+        next(outputs)
 
 
 def test_raises_when_items_cannot_be_iterated():
     with pytest.raises(TypeError, match="not iterable"):
-        in_time(lambda: list(streams(iter, 5)))
+        list(streams(iter, 5))
 
 
-def test_raises_when_a_worker_cannot_be_opened():
+@pytest.mark.parametrize("door", [ordered_streams, unordered_streams])
+@pytest.mark.parametrize("where", ["open", "work", "items"])
+def test_what_is_raised_comes_to_who_iterates_and_ends_the_threads(door, where):
     @contextmanager
-    def open_worker():
-        raise OSError("no decoder")
-        yield
+    def opened():
+        if where == "open":
+            raise ZeroDivisionError
+        yield work
 
-    outputs = ordered_streams(open_worker, [1, 2, 3], workers=2, capacity=1)
-    with pytest.raises(OSError, match="no decoder"):
-        in_time(lambda: list(outputs))
+    def work(item):
+        yield item
+        if where == "work":
+            raise ZeroDivisionError
+
+    def items():
+        yield 1
+        if where == "items":
+            raise ZeroDivisionError
+        yield from range(20)
+
+    with pytest.raises(ZeroDivisionError):
+        list(door(opened, items(), workers=2, capacity=2))
     assert not headrace_threads()
 
 
@@ -198,7 +191,7 @@ class Workers:
 def test_each_worker_is_opened_and_closed_once_in_its_own_thread():
     workers = Workers()
     outputs = ordered_streams(workers.open, range(6), workers=2, capacity=1, name="decode")
-    got = in_time(lambda: list(outputs))
+    got = list(outputs)
     assert [item for item, _ in got] == list(range(6))
     assert {name for _, name in got} == {"headrace-decode-0", "headrace-decode-1"}
     assert sorted(workers.opened) == sorted(workers.closed) == sorted({name for _, name in got})
@@ -206,7 +199,7 @@ def test_each_worker_is_opened_and_closed_once_in_its_own_thread():
 
 def test_a_worker_without_an_item_is_never_opened():
     workers = Workers()
-    assert in_time(lambda: list(ordered_streams(workers.open, [], workers=2, capacity=1))) == []
+    assert list(ordered_streams(workers.open, [], workers=2, capacity=1)) == []
     assert workers.opened == []
 
 
@@ -237,17 +230,10 @@ def endless(log):
 def test_leaving_early_closes_every_generator_where_it_ran(error):
     log = []
 
-    def consume():
-        with closing(streams(*endless(log), workers=3, capacity=1)) as outputs:
-            assert next(outputs) == 0
-            if error is not None:
-                raise error
-
-    if error is None:
-        in_time(consume)
-    else:
-        with pytest.raises(error):
-            in_time(consume)
+    outputs = streams(*endless(log), workers=3, capacity=1)
+    with left_by(error) as leave, closing(outputs):
+        assert next(outputs) == 0
+        leave()
     assert not headrace_threads()
     opened = sorted(f"{name} {thread}" for name, thread in log if name.startswith("open"))
     closed = sorted(f"{name} {thread}" for name, thread in log if name.startswith("close"))
@@ -257,14 +243,9 @@ def test_leaving_early_closes_every_generator_where_it_ran(error):
 
 def test_a_forgotten_generator_ends_its_threads():
     outputs = streams(*endless([]), capacity=1)
-    assert in_time(lambda: next(outputs)) == 0
+    assert next(outputs) == 0
     assert headrace_threads()
-
-    def forget():
-        nonlocal outputs
-        outputs = None
-
-    in_time(forget)
+    outputs = None
     assert not headrace_threads()
 
 
@@ -272,31 +253,6 @@ def test_starts_no_thread_before_the_first_output_is_asked_for():
     outputs = streams(*endless([]))
     assert not headrace_threads()
     outputs.close()
-
-
-@pytest.mark.parametrize("wrong", [{"workers": 0}, {"capacity": 0}, {"lookahead": 0}])
-def test_refuses_impossible_numbers_at_once(wrong):
-    with pytest.raises(ConfigError, match="workers, capacity and lookahead must be >= 1"):
-        streams(iter, [], **wrong)
-
-
-def test_a_worker_that_hangs_is_named_and_left_behind():
-    release = threading.Event()
-
-    def run(item):
-        if item == "hangs":
-            release.wait()
-        return [item]
-
-    options = {"name": "test", "stall_seconds": 0.05, "describe": str.upper}
-    outputs = streams(run, ["good", "hangs", "later"], **options)
-    assert next(outputs) == "good"
-    with pytest.raises(StageError, match=r"worker test-\d has been at HANGS for 0 s") as caught:
-        next(outputs)
-    assert caught.value.item == "hangs"
-    (hanging,) = [t for t in threading.enumerate() if t.name.startswith("headrace-test")]
-    release.set()
-    hanging.join()
 
 
 def test_items_that_wait_for_room_do_not_keep_an_error_from_its_reader():
@@ -316,51 +272,73 @@ def test_items_that_wait_for_room_do_not_keep_an_error_from_its_reader():
     outputs = ordered_streams(
         lambda: nullcontext(fail), items(), workers=1, capacity=1, on_cancel=room.cancel
     )
-
-    def read():
-        with pytest.raises(LookupError), closing(outputs):
-            next(outputs)
-
-    in_time(read)
+    with pytest.raises(LookupError), closing(outputs):
+        next(outputs)
 
 
-def test_when_one_worker_hangs_others_that_seem_to_are_not_waited_for():
-    release, both = threading.Event(), threading.Barrier(2)
-
-    def run(item):
-        both.wait(TIMEOUT_SECONDS)
-        release.wait()
-        return [item]
-
-    outputs = streams(run, ["one", "other"], workers=2, name="test", stall_seconds=0.05)
-    try:
-        with pytest.raises(StageError):
-            in_time(lambda: next(outputs))
-        hanging = [t for t in threading.enumerate() if t.name.startswith("headrace-test")]
-        assert len(hanging) == 2
-    finally:
-        release.set()
-    for each in hanging:
-        each.join()
+def unordered(function, items, workers=2, capacity=4):
+    return unordered_streams(
+        lambda: nullcontext(function), items, workers=workers, capacity=capacity
+    )
 
 
-def test_the_end_does_not_wait_for_ever_for_a_worker_that_hangs():
-    release, hangs = threading.Event(), threading.Event()
+@settings(max_examples=60)
+@given(
+    lengths=st.lists(st.integers(0, 6), max_size=12),
+    workers=st.integers(1, 4),
+    capacity=st.integers(1, 3),
+)
+def test_delivers_each_output_once_and_those_of_an_item_in_order(lengths, workers, capacity):
+    items = [[(number, k) for k in range(n)] for number, n in enumerate(lengths)]
+    found = list(unordered(iter, items, workers=workers, capacity=capacity))
+    assert sorted(found) == [output for item in items for output in item]
+    for number, item in enumerate(items):
+        assert [output for output in found if output[0] == number] == item
 
-    def run(item):
-        if item == "hangs":
-            hangs.set()
-            release.wait()
-        return [item]
 
-    outputs = streams(run, ["good", "hangs"], workers=1, name="test", stall_seconds=0.05)
-    assert next(outputs) == "good"
-    happens(hangs)
-    try:
-        with pytest.warns(RuntimeWarning, match="headrace-test-0 hangs and is left behind"):
-            in_time(outputs.close)
-    finally:
-        release.set()
-    for each in threading.enumerate():
-        if each.name.startswith("headrace-test"):
-            each.join()
+def test_what_is_done_first_comes_first():
+    comes_last = threading.Event()
+
+    def work(item):
+        if item == "slow":
+            happens(comes_last)
+        yield item
+
+    with closing(unordered(work, ["slow", "quick", "quicker"], workers=2)) as outputs:
+        first = [next(outputs), next(outputs)]
+        comes_last.set()
+        assert [*first, *list(outputs)] == ["quick", "quicker", "slow"]
+
+
+def test_items_are_taken_by_who_iterates_and_not_far_ahead():
+    taken, here = [], set()
+
+    def items():
+        for number in count():
+            taken.append(number)
+            here.add(threading.current_thread())
+            yield number
+
+    with closing(unordered(lambda item: [item], items(), workers=2)) as outputs:
+        assert next(outputs) in (0, 1, 2)
+        assert len(taken) == 3
+    assert len(here) == 1
+    assert not any(thread.name.startswith("headrace-") for thread in here)
+
+
+def test_left_early_it_ends_its_threads_and_closes_what_they_keep():
+    opened, closed = [], []
+
+    @contextmanager
+    def kept():
+        opened.append(threading.current_thread())
+        try:
+            yield lambda item: (item for _ in count())
+        finally:
+            closed.append(threading.current_thread())
+
+    with closing(unordered_streams(kept, range(5), workers=2, capacity=1)) as outputs:
+        next(outputs)
+        assert headrace_threads()
+    assert not headrace_threads()
+    assert sorted(opened, key=id) == sorted(closed, key=id)

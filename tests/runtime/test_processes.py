@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -16,7 +17,8 @@ from headrace.runtime.process_stage import ProcessStage
 from headrace.runtime.processes import run_together
 from headrace.runtime.rendezvous import Participant, Rendezvous
 from runtime import child_functions
-from runtime.in_time import TIMEOUT_SECONDS, Call, in_time
+from runtime.in_time import TIMEOUT_SECONDS, Call
+from runtime.parents import PARENTS
 
 
 def squared(number, ready):
@@ -115,7 +117,7 @@ def test_parcels_come_out_in_order_with_their_memory_and_spans():
         assert processes.start_seconds > 0
         for _ in range(2):
             out = []
-            for each in in_time(lambda: processes.run(9)):
+            for each in processes.run(9):
                 assert set(each.memory) == {each.value}
                 assert [span.stage for span in each.spans] == ["decode", "work", "more"]
                 edges = [edge for span in each.spans for edge in (span.start_ns, span.end_ns)]
@@ -132,34 +134,20 @@ def test_each_stage_has_a_process_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("stages", "kind", "said"),
+    ("function", "argument", "said"),
     [
-        ([stage(child_functions.failing_stage, "media")], DecodeError, "^frame 2 is damaged$"),
-        (
-            [stage(child_functions.failing_stage)],
-            StageError,
-            "stage 'work' failed: ValueError: no 2",
-        ),
-        (
-            [stage(child_functions.dying_stage)],
-            StageError,
-            "process of stage 'work' ended by signal 9",
-        ),
-        ([stage(child_functions.exiting, 0)], StageError, "stage 'work' ended with exit code 0"),
-        (
-            [stage(child_functions.unmakable)],
-            StageError,
-            "stage 'work' failed: ValueError: no model",
-        ),
+        (child_functions.failing_stage, "media", "^frame 2 is damaged$"),
+        (child_functions.failing_stage, None, "stage 'work' failed: ValueError: no 2"),
+        (child_functions.dying_stage, None, "process of stage 'work' ended by signal 9"),
+        (child_functions.exiting, 0, "stage 'work' ended with exit code 0"),
+        (child_functions.unmakable, None, "stage 'work' failed: ValueError: no model"),
     ],
 )
-def test_what_a_process_fails_with_is_raised_here_and_ends_all(stages, kind, said):
-    def run():
-        with line(*stages, stage(child_functions.doubling, 0, "after")) as processes:
-            list(processes.run(9))
-
-    with pytest.raises(kind, match=said):
-        in_time(run)
+def test_what_a_process_fails_with_is_raised_here_and_ends_all(function, argument, said):
+    after = stage(child_functions.doubling, 0, "after")
+    error = DecodeError if argument == "media" else StageError
+    with pytest.raises(error, match=said), line(stage(function, argument), after) as processes:
+        list(processes.run(9))
 
 
 def test_a_line_that_is_left_in_the_middle_ends_its_processes():
@@ -168,109 +156,36 @@ def test_a_line_that_is_left_in_the_middle_ends_its_processes():
     assert not psutil.pid_exists(pid)
 
 
-PARENT = """
-from runtime.test_processes import child_functions, line, stage
-if __name__ == '__main__':
-    with line(stage(child_functions.telling_pid)) as processes:
-        print(next(processes.run(9)).value, flush=True)
-        input()
-"""
-
-
-def parent_at_work():
-    """Return a process that runs a line, and the process of one of its stages."""
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT],
+@contextmanager
+def parent_at_work(kind):
+    """A process of `runtime.parents`, and all its children, at work."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "runtime.parents", kind],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         text=True,
         start_new_session=True,
-    )
-    return parent, psutil.Process(int(parent.stdout.readline()))
+    ) as parent:
+        assert parent.stdout.readline() == "at work\n"
+        yield parent, psutil.Process(parent.pid).children(recursive=True)
 
 
-def test_processes_end_when_their_parent_is_killed():
-    parent, child = parent_at_work()
-    with parent:
+@pytest.mark.parametrize("kind", PARENTS)
+def test_children_end_with_a_parent_that_was_killed(kind):
+    with parent_at_work(kind) as (parent, children):
+        assert children
         parent.send_signal(signal.SIGKILL)
-    assert psutil.wait_procs([child], timeout=TIMEOUT_SECONDS)[1] == []
+    assert psutil.wait_procs(children, timeout=TIMEOUT_SECONDS)[1] == []
 
 
 def test_an_interrupt_is_the_parents_alone_to_act_on():
-    parent, child = parent_at_work()
-    with parent:
+    with parent_at_work("a line") as (parent, children):
         os.killpg(parent.pid, signal.SIGINT)  # as Ctrl-C does, to all of them
         _, err = parent.communicate(timeout=TIMEOUT_SECONDS)
     assert err.count("Traceback") == 1
     assert err.rstrip().endswith("KeyboardInterrupt")
-    assert psutil.wait_procs([child], timeout=TIMEOUT_SECONDS)[1] == []
-
-
-def test_a_line_without_stages_or_room_is_refused():
-    with pytest.raises(ConfigError, match="needs stages, and slots"):
-        ProcessLine([], slot_bytes=1, slots=1)
-    with pytest.raises(ConfigError, match="1 stages, 0, 16 and 2"):
-        line(slots=0)
-
-
-CALL = """
-from headrace.runtime.child import Call, Command
-from headrace.runtime.children import run_children
-from runtime.child_functions import holding_the_interpreter, with_a_child
-run_children(
-    [Call(name="one", function={function}), Command(name="two", arguments=("sleep", "60"))],
-    on_message=lambda name, message: print(message, flush=True),
-)
-"""
-IN_A_THREAD = """
-import threading
-def start():
-{call}
-threading.Thread(target=start).start()
-"""
-FED = """
-from headrace.runtime.child import Call
-from headrace.runtime.fed_child import FedChild
-from runtime.child_functions import fed_and_holding
-child = FedChild(
-    Call(name="one", function=fed_and_holding), lambda name, said: print(said, flush=True)
-)
-child.do(1)
-"""
-TOGETHER = """
-from headrace.runtime.processes import run_together
-from runtime.child_functions import rank_holding
-if __name__ == "__main__":
-    run_together(rank_holding, [0], timeout_seconds=60)
-"""
-PARENTS = {
-    "a function": CALL.format(function="holding_the_interpreter"),
-    "a function with a child of its own": CALL.format(function="with_a_child"),
-    "children of a thread": IN_A_THREAD.format(
-        call=CALL.format(function="holding_the_interpreter").strip().replace("\n", "\n    ")
-    ).replace("def start():\nfrom", "def start():\n    from"),
-    "a child that is fed": FED,
-    "ranks": TOGETHER,
-}
-
-
-@pytest.mark.parametrize("kind", PARENTS)
-def test_children_end_with_a_parent_that_was_killed(kind, tmp_path):
-    script = tmp_path / "parent.py"
-    script.write_text(PARENTS[kind])
-    parent = subprocess.Popen(
-        [sys.executable, script],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        text=True,
-    )
-    with parent:
-        assert parent.stdout.readline() == "at work\n"
-        children = psutil.Process(parent.pid).children(recursive=True)
-        assert children
-        parent.send_signal(signal.SIGKILL)
     assert psutil.wait_procs(children, timeout=TIMEOUT_SECONDS)[1] == []
 
 

@@ -10,7 +10,6 @@ import pytest
 from headrace.errors import ConfigError, StageError
 from headrace.runtime.connection import MOST_CONNECTIONS
 from headrace.runtime.server import UNREAD_SECONDS, Server, listen
-from runtime.in_time import in_time
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
@@ -30,15 +29,11 @@ def received(connection):
 
 def reply_of(app, sent=REQUEST, while_it_runs=received, **options):
     """What a server does with one who sent something before it runs."""
-
-    def run_it():
-        listener = listen("127.0.0.1", 0)
-        with socket.create_connection(listener.getsockname()) as asking:
-            asking.sendall(sent)
-            with Server(app, listener, **options):
-                return while_it_runs(asking)
-
-    return in_time(run_it)
+    listener = listen("127.0.0.1", 0)
+    with socket.create_connection(listener.getsockname()) as asking:
+        asking.sendall(sent)
+        with Server(app, listener, **options):
+            return while_it_runs(asking)
 
 
 def test_who_came_before_it_runs_is_answered_and_all_ends_with_the_block():
@@ -67,20 +62,17 @@ def test_a_request_that_never_ends_is_cut():
 
 
 def test_those_who_are_too_many_are_cut_and_the_others_answered():
-    def run_it():
-        listener = listen("127.0.0.1", 0)
-        with ExitStack() as stack, Server(hello, listener):
-            connected = [
-                stack.enter_context(socket.create_connection(listener.getsockname()))
-                for _ in range(MOST_CONNECTIONS + 20)
-            ]
-            cut = sum(received(each) == b"" for each in connected[MOST_CONNECTIONS:])
-            for each in connected[100:MOST_CONNECTIONS]:
-                each.close()
-            connected[0].sendall(REQUEST)
-            return cut, received(connected[0])
-
-    cut, reply = in_time(run_it)
+    listener = listen("127.0.0.1", 0)
+    with ExitStack() as stack, Server(hello, listener):
+        connected = [
+            stack.enter_context(socket.create_connection(listener.getsockname()))
+            for _ in range(MOST_CONNECTIONS + 20)
+        ]
+        cut = sum(received(each) == b"" for each in connected[MOST_CONNECTIONS:])
+        for each in connected[100:MOST_CONNECTIONS]:
+            each.close()
+        connected[0].sendall(REQUEST)
+        reply = received(connected[0])
     assert cut == 20
     assert b"HTTP/1.1" in reply
 
@@ -109,14 +101,10 @@ def test_who_waits_for_an_answer_is_not_cut_however_long_it_takes():
 
 
 def test_a_server_that_failed_says_so_at_the_end():
-    def run_it():
-        listener = listen("127.0.0.1", 0)
-        listener.close()
-        with Server(hello, listener):
-            pass
-
-    with pytest.raises(StageError, match="the server failed"):
-        in_time(run_it)
+    listener = listen("127.0.0.1", 0)
+    listener.close()
+    with pytest.raises(StageError, match="the server failed"), Server(hello, listener):
+        pass
 
 
 @pytest.mark.parametrize(("address", "port"), [("192.0.2.1", 0), ("::1%nothing", 0)])

@@ -2,40 +2,31 @@
 
 import threading
 import weakref
+from contextlib import nullcontext, suppress
 
 import pytest
 
 from headrace.errors import StageError
+from headrace.runtime.ordered import ordered_streams
 from headrace.runtime.queue import BoundedQueue, Cancelled, Closed
 from headrace.runtime.reader import Reader
 from headrace.runtime.threads import ThreadGroup, iterating
 from headrace.runtime.waiter import Waiter
 from headrace.runtime.watch import Watch
 from headrace.testing.fake_clock import FakeClock
-from runtime.in_time import TIMEOUT_SECONDS, Call, happens, in_time, printed
+from runtime.in_time import TIMEOUT_SECONDS, Call, happens, headrace_threads, printed
 
 
-def test_no_thread_outlives_the_block():
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_no_thread_outlives_the_block_however_it_ends(error):
     stop = threading.Event()
-    with ThreadGroup(stop.set) as threads:
+    with suppress(KeyboardInterrupt), ThreadGroup(stop.set) as threads:
         for worker in range(3):
             threads.start(f"work-{worker}", lambda: happens(stop))
-        names = {thread.name for thread in threading.enumerate()}
-        assert {"headrace-work-0", "headrace-work-1", "headrace-work-2"} <= names
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("headrace")]
-
-
-def test_an_exception_in_the_block_ends_the_threads_and_goes_on():
-    stop = threading.Event()
-
-    def fail():
-        with ThreadGroup(stop.set) as threads:
-            threads.start("work", lambda: happens(stop))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        in_time(fail)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("headrace")]
+        assert headrace_threads() == {f"headrace-work-{worker}" for worker in range(3)}
+        if error:
+            raise error
+    assert not headrace_threads()
 
 
 def test_a_group_that_ended_is_not_kept():
@@ -85,11 +76,8 @@ def test_iterating_closes_a_generator_where_it_ran():
         finally:
             closed_in.append(threading.current_thread())
 
-    def take_one():
-        with iterating(numbers()) as values:
-            return next(values), threading.current_thread()
-
-    value, thread = in_time(take_one)
+    with iterating(numbers()) as values:
+        value, thread = next(values), threading.current_thread()
     assert value == 0
     assert closed_in == [thread]
 
@@ -99,58 +87,48 @@ def test_iterating_raises_what_iter_raises_with_the_first_value():
         next(values)
 
 
-def reader_of(read, waiter=None, keep=10):
-    waiter = waiter or Waiter(FakeClock())
-    return Reader("test", read, waiter, keep=keep, instead=lambda value: ("dropped", value))
+def dropped(value):
+    return "dropped", value
+
+
+def reader_of(read, waiter=None, keep=10, instead=dropped):
+    return Reader("test", read, waiter or Waiter(FakeClock()), keep=keep, instead=instead)
 
 
 def taken(reader):
     found = []
     while True:
         try:
-            found.append(in_time(reader.take))
+            found.append(reader.take())
         except Closed:
             return found
 
 
-def test_hands_over_what_it_reads_then_ends():
+def test_hands_over_what_it_reads_and_keeps_what_ends_it():
     reader = reader_of(lambda _: (k for k in range(5)))
-    assert taken(reader) == [0, 1, 2, 3, 4]
-    assert reader.error is None
-
-
-def test_what_ends_it_is_kept():
-    def read(_):
-        yield 1
-        raise ValueError("the cable")
-
-    reader = reader_of(read)
+    assert (taken(reader), reader.error) == ([0, 1, 2, 3, 4], None)
+    reader = reader_of(lambda _: (1 // k for k in (1, 0)))
     assert taken(reader) == [1]
-    assert str(reader.error) == "the cable"
+    assert isinstance(reader.error, ZeroDivisionError)
 
 
-def test_never_waits_for_who_takes_and_keeps_the_newest():
+@pytest.mark.parametrize(
+    ("keep", "instead", "found"),
+    [
+        pytest.param(2, dropped, [*map(dropped, range(4)), 4, 5], id="the newest are kept"),
+        pytest.param(1, lambda value: None, [*range(6)], id="what is small comes through"),
+    ],
+)
+def test_never_waits_for_who_takes(keep, instead, found):
     is_read = threading.Event()
 
     def read(_):
         yield from range(6)
         is_read.set()
 
-    reader = reader_of(read, keep=2)
+    reader = reader_of(read, keep=keep, instead=instead)
     happens(is_read)
-    assert taken(reader) == [*(("dropped", k) for k in range(4)), 4, 5]
-
-
-def test_what_is_small_always_comes_through():
-    is_read = threading.Event()
-
-    def read(_):
-        yield from range(6)
-        is_read.set()
-
-    reader = Reader("test", read, Waiter(FakeClock()), keep=1, instead=lambda value: None)
-    happens(is_read)
-    assert taken(reader) == [0, 1, 2, 3, 4, 5]
+    assert taken(reader) == found
 
 
 def test_a_moment_may_come_first():
@@ -214,5 +192,74 @@ def test_who_hangs_is_told_by_the_clock_it_was_given():
     clock.advance(0.0004)
     empty = BoundedQueue(1, "outputs")
     with pytest.raises(StageError, match=r"worker worker-1 has been at late\.mp4 for 50 s"):
-        in_time(lambda: next(watch.taken_from(empty)))
+        next(watch.taken_from(empty))
     assert abandoned == ["worker-1"]
+
+
+def hanging_at(items, run, **options):
+    """What streams give of items, with workers that may hang for a twentieth of a second."""
+    options = {"workers": 2, "capacity": 4, **options}
+    return ordered_streams(
+        lambda: nullcontext(run), items, name="test", stall_seconds=0.05, **options
+    )
+
+
+def left_behind():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("headrace-test")]
+
+
+def let_go(release):
+    """End the workers that were left behind."""
+    left = left_behind()
+    release.set()
+    for thread in left:
+        thread.join()
+
+
+def test_a_worker_that_hangs_is_named_and_left_behind():
+    release = threading.Event()
+
+    def run(item):
+        if item == "hangs":
+            release.wait()
+        return [item]
+
+    outputs = hanging_at(["good", "hangs", "later"], run, describe=str.upper)
+    assert next(outputs) == "good"
+    with pytest.raises(StageError, match=r"worker test-\d has been at HANGS for 0 s") as caught:
+        next(outputs)
+    assert caught.value.item == "hangs"
+    assert len(left_behind()) == 1
+    let_go(release)
+
+
+def test_when_one_worker_hangs_others_that_seem_to_are_not_waited_for():
+    release, both = threading.Event(), threading.Barrier(2)
+
+    def run(item):
+        both.wait(TIMEOUT_SECONDS)
+        release.wait()
+        return [item]
+
+    outputs = hanging_at(["one", "other"], run)
+    with pytest.raises(StageError):
+        next(outputs)
+    assert len(left_behind()) == 2
+    let_go(release)
+
+
+def test_the_end_does_not_wait_for_ever_for_a_worker_that_hangs():
+    release, hangs = threading.Event(), threading.Event()
+
+    def run(item):
+        if item == "hangs":
+            hangs.set()
+            release.wait()
+        return [item]
+
+    outputs = hanging_at(["good", "hangs"], run, workers=1)
+    assert next(outputs) == "good"
+    happens(hangs)
+    with pytest.warns(RuntimeWarning, match="headrace-test-0 hangs and is left behind"):
+        outputs.close()
+    let_go(release)

@@ -1,6 +1,8 @@
-"""The layout of records: sessions, experiments, launches, comparisons, what a live page asks."""
+"""The layout of records: sessions, experiments, launches, comparisons, live pages, benchmarks."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from headrace.sinks.web.status import LiveStatus
 from sinks.web.faked_run import status
 from surface.shapes import declared, found
 
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 RECORDS = {
     "session": Session,
     "comparison": Comparison,
@@ -50,6 +53,13 @@ def test_the_metrics_of_a_live_page_are_these(holds):
     samples = {re.sub(r'"[^"]*"', '"…"', line).rpartition(" ")[0] for line in text.splitlines()}
     lines = [*families, *sorted(each for each in samples if not each.startswith("#"))]
     holds("records/metrics.txt", "\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in RESULTS.glob("*.json")))
+def test_the_result_of_a_benchmark_is_laid_out_like_this(holds, name):
+    """Pages and charts are drawn again from it."""
+    result = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    holds(f"results/{name}.txt", "\n".join(sorted(found(result))) + "\n")
 
 
 def test_types_read_the_same_however_they_are_written():

@@ -20,8 +20,8 @@ from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.source import Source
 from surface.shapes import found
 
-MODEL = ("--model-name", "squeezenet1_1", "--weights", "none")
-BOXES = ("--model-name", "ssdlite320_mobilenet_v3_large", "--weights", "none", "--threshold", 0)
+MODEL = "--model-name squeezenet1_1 --weights none"
+BOXES = "--model-name ssdlite320_mobilenet_v3_large --weights none --threshold 0"
 
 
 @pytest.fixture(scope="module")
@@ -40,62 +40,48 @@ def place(tmp_path_factory):
 
 def test_what_commands_print_as_json(holds, place):
     pages = [
-        _printed("index", "videos"),
-        _printed("clip", "videos/a.mp4", "--num-frames", 4),
-        _names("plan", "videos", "--size", 32, 48, "--batch-size", 8),
-        _printed("models", "squeezenet1_1"),
-        _printed("models", "squeezenet1_1", "--prep"),
-        _printed("doctor", "--parity", "videos/a.mp4"),
-        _printed("index", "--layout", "cameras", "clips", "--out", "index_frame.json"),
-        _printed("extract", "frames", "videos", "-o", "none", "--every", 8, "--dry-run"),
+        _printed("index videos"),
+        _printed("clip videos/a.mp4 --num-frames 4"),
+        _names("plan videos --size 32 48 --batch-size 8"),
+        _printed("models squeezenet1_1"),
+        _printed("models squeezenet1_1 --prep"),
+        _printed("doctor --parity videos/a.mp4"),
+        _printed("index --layout cameras clips --out index_frame.json"),
+        _printed("extract frames videos -o none --every 8 --dry-run"),
     ]
-    machine = json.loads(_call("doctor", "--json"))
+    machine = json.loads(_call("doctor --json"))
     pages.append("\n".join(["# doctor --json", *sorted(machine)]))
     holds("written/printed.txt", "\n\n".join(pages) + "\n")
 
 
 def test_what_a_run_writes(holds, place):
-    _call("run", "videos/a.mp4", *MODEL, "--max-steps", 3, "--trace", "--out", "run")
-    rows = (place / "run" / "predictions.jsonl").read_text("utf-8").splitlines()
+    _call(f"run videos/a.mp4 {MODEL} --max-steps 3 --trace --out run")
     pages = [
         _listing(place / "run"),
-        _page("predictions.jsonl", found([json.loads(row) for row in rows])),
+        _page("predictions.jsonl", _rows(place / "run" / "predictions.jsonl")),
         _page("trace.json.gz", _events(place / "run" / "trace.json.gz")),
     ]
     holds("written/run.txt", "\n\n".join(pages) + "\n")
 
 
 def test_what_a_run_writes_as_parquet(holds, place):
-    options = ("--max-steps", 3, "--predictions", "parquet", "--no-video", "--out", "table")
-    _call("run", "videos/a.mp4", *MODEL, *options)
+    options = "--max-steps 3 --predictions parquet --no-video --out table"
+    _call(f"run videos/a.mp4 {MODEL} {options}")
     holds("written/predictions.parquet.txt", _columns(place / "table" / "predictions.parquet"))
 
 
 def test_what_a_live_run_writes(holds, place):
-    options = ("--pace", "realtime", "--max-steps", 3, "--out", "live")
-    _call("run", "videos/a.mp4", *MODEL, *options)
-    rows = (place / "live" / "predictions.jsonl").read_text("utf-8").splitlines()
+    _call(f"run videos/a.mp4 {MODEL} --pace realtime --max-steps 3 --out live")
     pages = [
         _listing(place / "live"),
-        _page("predictions.jsonl", found([json.loads(row) for row in rows])),
+        _page("predictions.jsonl", _rows(place / "live" / "predictions.jsonl")),
     ]
     holds("written/live.txt", "\n\n".join(pages) + "\n")
 
 
 def test_what_annotate_writes(holds, place):
-    _call(
-        "annotate",
-        "videos/a.mp4",
-        *BOXES,
-        "--max-boxes",
-        2,
-        "--batch-size",
-        1,
-        "--max-steps",
-        1,
-        "--out",
-        "boxes",
-    )
+    options = "--max-boxes 2 --batch-size 1 --max-steps 1 --out boxes"
+    _call(f"annotate videos/a.mp4 {BOXES} {options}")
     coco = json.loads((place / "boxes" / "coco.json").read_text("utf-8"))
     pages = [
         _listing(place / "boxes"),
@@ -106,7 +92,7 @@ def test_what_annotate_writes(holds, place):
 
 
 def test_what_extracting_frames_writes(holds, place):
-    _call("extract", "frames", "videos", "-o", "frames", "--every", 8, "--workers", 1)
+    _call("extract frames videos -o frames --every 8 --workers 1")
     pages = [
         _listing(place / "frames"),
         _columns(place / "frames" / "frames.parquet"),
@@ -116,29 +102,17 @@ def test_what_extracting_frames_writes(holds, place):
 
 
 def test_what_extracting_features_writes(holds, place):
-    cache = ("--cache", "features.sqlite")
-    _call(
-        "extract",
-        "features",
-        "videos",
-        "-o",
-        "features",
-        "--every",
-        8,
-        *MODEL,
-        *cache,
-        "--workers",
-        1,
-    )
+    options = "--every 8 --cache features.sqlite --workers 1"
+    _call(f"extract features videos -o features {MODEL} {options}")
     pages = [
         _listing(place / "features"),
         _columns(place / "features" / "features-00000.parquet"),
         *_ledger(place / "features"),
-        _printed("extract", "aggregate", "features", "-o", "videos.parquet"),
+        _printed("extract aggregate features -o videos.parquet"),
         _columns(place / "videos.parquet"),
     ]
     for kind in ("npy", "safetensors", "webdataset"):
-        pages.append(_printed("extract", "export", "features", "--format", kind, "-o", kind))
+        pages.append(_printed(f"extract export features --format {kind} -o {kind}"))
         pages.append(_listing(place / kind))
     with tarfile.open(place / "webdataset" / "features-000000.tar") as shard:
         pages.append(_page("features-000000.tar", shard.getnames()))
@@ -149,11 +123,10 @@ def test_what_extracting_features_writes(holds, place):
 
 
 def test_what_proxies_are(holds, place):
-    _call("proxy", "videos", "-o", "proxies", "--size", 48, "--no-gain")
-    rows = (place / "proxies" / "proxies.jsonl").read_text("utf-8").splitlines()
+    _call("proxy videos -o proxies --size 48 --no-gain")
     pages = [
         _listing(place / "proxies"),
-        _page("proxies.jsonl", found([json.loads(row) for row in rows])),
+        _page("proxies.jsonl", _rows(place / "proxies" / "proxies.jsonl")),
         _page("proxies.json", found(json.loads((place / "proxies" / "proxies.json").read_text()))),
         _arrays(place / "proxies" / "videos" / "a.npz"),
         *_ledger(place / "proxies"),
@@ -169,10 +142,9 @@ def test_what_lists_of_bad_files_hold(holds, place):
     videos = ["videos/a.mp4", "bad/bad.mp4"]
     with headrace.FrameLoader(videos, on_error="skip", quarantine="bad.jsonl") as loader:
         assert len(loader.left_out) == 1
-    rows = (place / "bad.jsonl").read_text("utf-8").splitlines()
     pages = [
         _page("quarantine.json", found(json.loads(left_out.path.read_text("utf-8")), {""})),
-        _page("quarantine of a loader", found([json.loads(row) for row in rows])),
+        _page("quarantine of a loader", _rows(place / "bad.jsonl")),
     ]
     holds("written/quarantine.txt", "\n\n".join(pages) + "\n")
 
@@ -186,8 +158,7 @@ def test_what_an_index_holds(holds, place):
 
 def test_what_an_index_of_cameras_holds(holds, place):
     for sync in ("index", "nearest"):
-        options = ("--layout", "cameras", "clips", "--sync", sync, "--out", f"{sync}.json")
-        _call("index", *options)
+        _call(f"index --layout cameras clips --sync {sync} --out {sync}.json")
     pages = [
         _page(f"--sync {sync}", found(json.loads((place / f"{sync}.json").read_text("utf-8"))))
         for sync in ("index", "nearest")
@@ -200,23 +171,26 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _call(*arguments: object) -> str:
+def _call(command: str) -> str:
     out = StringIO()
     with redirect_stdout(out), pytest.raises(SystemExit) as end:
-        main([str(argument) for argument in arguments])
+        main(command.split())
     assert not end.value.code, out.getvalue()
     return out.getvalue()
 
 
-def _printed(*arguments: object) -> str:
-    printed = _call(*arguments, "--json")
-    return _page(f"{' '.join(map(str, arguments))} --json", found(json.loads(printed)))
+def _printed(command: str) -> str:
+    return _page(f"{command} --json", found(json.loads(_call(f"{command} --json"))))
 
 
-def _names(*arguments: object) -> str:
+def _names(command: str) -> str:
     """As `_printed`, without types: what is None follows from what was measured."""
-    head, *lines = _printed(*arguments).splitlines()
+    head, *lines = _printed(command).splitlines()
     return "\n".join([head, *(line.partition(":")[0] for line in lines)])
+
+
+def _rows(path: Path) -> list[str]:
+    return found([json.loads(row) for row in path.read_text("utf-8").splitlines()])
 
 
 def _page(head: str, lines: list[str]) -> str:
@@ -282,6 +256,6 @@ def _cached(path: Path) -> list[str]:
             for (sql,) in sqlite.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
         ]
         digest = sqlite.execute("SELECT hex(digest) FROM entries ORDER BY digest").fetchone()[0]
-    explained = json.loads(_call("cache", "explain", digest, "--cache", path, "--json"))
+    explained = json.loads(_call(f"cache explain {digest} --cache {path} --json"))
     pages = [_page("cache", tables), _page("cache explain", found(explained))]
-    return [*pages, *(_printed("cache", what, "--cache", path.name) for what in ("info", "verify"))]
+    return [*pages, *(_printed(f"cache {what} --cache {path.name}") for what in ("info", "verify"))]

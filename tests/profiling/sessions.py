@@ -1,0 +1,122 @@
+"""Sessions of each kind, made by hand: extractions, trainings, live runs."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from headrace.profiling.flow import ItemCounts
+from headrace.profiling.session import Session
+from headrace.profiling.steps import Step, Steps
+from headrace.profiling.training import Accuracy, TrainingRecord
+from report.recorded import changed, record, stage_record
+
+EXTRACTION = {"decode": "decode", "encode": "sink", "write": "sink"}
+TRAINING = {
+    **{"data": "decode", "preprocess": "preprocess"},
+    **dict.fromkeys(("forward", "backward", "optimizer"), "model"),
+}
+LEARNT = TrainingRecord(
+    classes=("cat", "dog"),
+    videos=8,
+    frames=200,
+    held_out_videos=2,
+    trained_parameters=2562,
+    accuracy=Accuracy(frames=64, right=48, most_frequent=40),
+    head="head.pt",
+)
+
+
+def in_turn(
+    roles: Mapping[str, str],
+    work_ms: tuple[float, ...],
+    *,
+    steps: int,
+    workers: int = 1,
+    **of_step: Any,
+) -> dict[str, Any]:
+    """Fields of a session whose parts follow each other in each worker; `of_step` is of each."""
+    length = sum(work_ms)
+    work = dict(zip(roles, work_ms, strict=True))
+    rows = (
+        Step(
+            step=number,
+            first_index=0,
+            started_ms=number // workers * length,
+            work_ms=work,
+            total_ms=length,
+            **{
+                name: value(number) if callable(value) else value for name, value in of_step.items()
+            },
+        )
+        for number in range(steps)
+    )
+    stages = (
+        stage_record(
+            name, role, workers=workers, items=steps, seconds=(work[name] * steps / 1e3, 0, 0)
+        )
+        for name, role in roles.items()
+    )
+    return {"steps": Steps.of(rows), "stages": tuple(stages), "queues": ()}
+
+
+def extracted(*work_ms: float, amplification: float = 1.0, **configuration: Any) -> Session:
+    """The session of two workers whose parts took so long for each step of eight pictures."""
+    session = record(steps=100, configuration={"format": "png", "workers": None, **configuration})
+    decoded = round(amplification * session.decode.frames_delivered)
+    return changed(
+        session,
+        **in_turn(EXTRACTION, work_ms, steps=100, workers=2, frames=lambda k: 8),
+        kind="extract",
+        warmup_steps=0,
+        decode=changed(session.decode, frames_decoded=decoded),
+    )
+
+
+def trained(
+    *work_ms: float, steps: int = 100, configuration: Mapping[str, Any] = {}, **changes: Any
+) -> Session:
+    """The session of a training whose parts took so long; the loss halves in 10 steps."""
+    parts = in_turn(
+        TRAINING,
+        work_ms,
+        steps=steps,
+        frames=lambda k: 16,
+        loss=lambda k: math.log(2) * 0.5 ** (k / 10),
+    )
+    fields = {"kind": "retrain", "warmup_steps": 1, "training": LEARNT, **parts, **changes}
+    return changed(record(steps=steps, configuration=configuration), **fields)
+
+
+def live(
+    latency_ms: Any = 20.0,
+    *,
+    stalled_after: int = 200,
+    oldest_ms: float | None = None,
+    captured_ms: float | None = None,
+    dropped: Mapping[str, Mapping[str, int]] = {},
+) -> Session:
+    """A live session of one frame every 40 ms; latency of each, or of each step's number."""
+    plain = record((1, 1, 1, 1), steps=200, batch_size=1, spread=0, warmup_steps=0)
+    rows = []
+    for k, step in enumerate(plain.steps.rows()):
+        started = 40.0 * k + (5_000 if k > stalled_after else 0)
+        rows.append(
+            replace(
+                step,
+                started_ms=started,
+                total_ms=latency_ms(k) if callable(latency_ms) else latency_ms,
+                arrived_ms=started,
+                oldest_arrived_ms=None if oldest_ms is None else max(0.0, started - oldest_ms),
+                capture_latency_ms=captured_ms,
+            )
+        )
+    stages = [changed(stage, dropped=dropped.get(stage.name, {})) for stage in plain.stages]
+    lost = sum(sum(causes.values()) for causes in dropped.values())
+    items = ItemCounts(arrived=200 + lost, delivered=200, dropped=lost, in_flight=0)
+    return changed(
+        plain,
+        **{"kind": "live", "pace": "arrival", "steps": Steps.of(rows)},
+        stages=tuple(stages),
+        items=items,
+    )

@@ -1,0 +1,51 @@
+"""Programs with children of each kind, to be stopped: `python -m runtime.parents KIND`."""
+
+import sys
+import threading
+
+from headrace.runtime.child import Call, Command
+from headrace.runtime.children import run_children
+from headrace.runtime.fed_child import FedChild
+from headrace.runtime.process_line import ProcessLine
+from headrace.runtime.process_stage import ProcessStage
+from headrace.runtime.processes import run_together
+from runtime import child_functions
+
+
+def say(name, message):
+    sys.stdout.write(f"{message}\n")
+    sys.stdout.flush()
+
+
+def call(function=child_functions.holding_the_interpreter):
+    """A function and a program, side by side."""
+    children = [Call(name="one", function=function), Command(name="two", arguments=("sleep", "60"))]
+    run_children(children, on_message=say)
+
+
+def feed():
+    FedChild(Call(name="one", function=child_functions.fed_and_holding), say).do(1)
+
+
+def run_line():
+    stages = [
+        ProcessStage(name="decode", make=child_functions.counting),
+        ProcessStage(name="work", make=child_functions.telling_pid),
+    ]
+    with ProcessLine(stages, slot_bytes=16, slots=3) as processes:
+        next(processes.run(9))
+        say("", "at work")
+        input()
+
+
+PARENTS = {
+    "a function": call,
+    "a function with a child of its own": lambda: call(child_functions.with_a_child),
+    "children of a thread": lambda: threading.Thread(target=call).start(),
+    "a child that is fed": feed,
+    "ranks": lambda: run_together(child_functions.rank_holding, [0], timeout_seconds=60),
+    "a line": run_line,
+}
+
+if __name__ == "__main__":
+    PARENTS[sys.argv[1]]()

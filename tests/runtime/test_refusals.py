@@ -1,0 +1,104 @@
+"""What cannot be is refused at once, in a sentence."""
+
+import sys
+from contextlib import nullcontext
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.runtime.child import Call, Command
+from headrace.runtime.children import run_children
+from headrace.runtime.fan_out import FanOut, Outlet
+from headrace.runtime.feed import Merged
+from headrace.runtime.grouping import Windows
+from headrace.runtime.ordered import ordered_streams
+from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.process_line import ProcessLine
+from headrace.runtime.process_stage import ProcessStage
+from headrace.runtime.queue import BoundedQueue
+from headrace.runtime.room import Room
+from headrace.runtime.shelf import Shelf
+from headrace.runtime.stage import Gather, Stage
+from headrace.runtime.unordered import unordered_streams
+from runtime.child_functions import counting, squared
+
+SOURCE = ProcessStage(name="decode", make=counting)
+PROGRAM = Command(name="a", arguments=(sys.executable, "-c", ""))
+PAIRS = Gather(name="pairs", grouping=lambda: Windows(length=2), function=sum)
+
+
+def queue(capacity=1, **options):
+    return BoundedQueue(capacity, "numbers", **options)
+
+
+def taken_twice(queue):
+    queue.put("a", place=0)
+    queue.put("b", place=0)
+
+
+def streams(door, **wrong):
+    return door(lambda: nullcontext(iter), [], **{"workers": 2, "capacity": 4, **wrong})
+
+
+def line(**options):
+    return Pipeline(source=(), stages=[Stage(name="same", function=abs)], **options)
+
+
+REFUSED = {
+    "a queue without a place": lambda: queue(0),
+    "a queue of less than no place": lambda: queue(-1),
+    "a queue that nobody fills": lambda: queue(producers=0),
+    "places that lanes cannot share equally": lambda: queue(3, lanes=2),
+    "a policy that a queue does not know": lambda: queue(overflow="x"),
+    "a place that is taken": lambda: taken_twice(queue(4)),
+    "less than no place of a room": lambda: Room(10).take(-1),
+    "more places than a room has": lambda: Room(10).take(11),
+    "a room without a place": lambda: Room(0),
+    "a shelf without a place": lambda: Shelf(0),
+    "groups of nothing": lambda: Windows(length=0),
+    "groups at no distance": lambda: Windows(length=1, hop=0),
+    "a rest that is lost": lambda: Windows(length=1, rest="lose"),
+    "no source to merge": lambda: Merged(feeds=[]),
+    "an end that merged sources do not know": lambda: Merged(feeds=["a"], on_error="skip"),
+    "two sinks of one name": lambda: FanOut([Outlet(name="page", function=print)] * 2),
+    "queues of a pipeline without a place": lambda: line(capacity=0),
+    "a queue of its source without a place": lambda: line(source_capacity=0),
+    "a source that is called like a stage": lambda: line(source_name="same"),
+    "two stages of one name": lambda: Pipeline(source=(), stages=[PAIRS, PAIRS]),
+    "a stage that nobody works at": lambda: Stage(name="same", function=abs, workers=0),
+    "ordered streams without workers": lambda: streams(ordered_streams, workers=0),
+    "ordered streams without a place": lambda: streams(ordered_streams, capacity=0),
+    "ordered streams that look at nothing": lambda: streams(ordered_streams, lookahead=0),
+    "unordered streams without workers": lambda: streams(unordered_streams, workers=0),
+    "unordered streams without a place": lambda: streams(unordered_streams, capacity=0),
+    "a line of no process": lambda: ProcessLine([], slot_bytes=1, slots=1),
+    "a line without a place": lambda: ProcessLine([SOURCE], slot_bytes=16, slots=0),
+    "a child without time": lambda: Call(name="a", function=squared, timeout_seconds=0),
+    "a child without a program": lambda: Command(name="a", arguments=()),
+    "two children of one name": lambda: run_children([PROGRAM, PROGRAM]),
+    "no child at a time": lambda: run_children([PROGRAM], at_once=0),
+}
+
+
+def test_what_cannot_be_is_refused_in_a_sentence(holds):
+    lines = []
+    for name, ask in REFUSED.items():
+        with pytest.raises(ConfigError) as caught:
+            ask()
+        lines.append(f"{name}: {caught.value}\n")
+    holds("refused.txt", "".join(lines))
+
+
+def test_a_function_without_a_name_of_its_own_cannot_run_in_a_child():
+    with pytest.raises(ConfigError, match=r"imported by its name, got .*<lambda>; move it to"):
+        Call(name="a", function=lambda value, send: None)
+
+
+def test_an_argument_that_is_not_json_is_refused():
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        run_children([Call(name="a", function=squared, argument={1})])
+
+
+def test_a_gather_with_more_workers_cannot_be_asked_for():
+    with pytest.raises(TypeError, match="workers"):
+        Gather(name="gather", grouping=Windows, function=tuple, workers=2)
