@@ -83,34 +83,6 @@ def test_no_step_that_is_allowed_holds_mates_on_any_rank(case, ranks, batch_size
         assert len(np.unique(number[step])) == len(step)
 
 
-def test_a_step_that_could_hold_mates_is_refused():
-    bursts = Bursts(frames_per_burst=8, lanes=128)
-    bursts.check_step(64, 2)
-    with pytest.raises(ConfigError) as caught:
-        bursts.check_step(128, 2)
-    assert str(caught.value) == (
-        "a step of 128 frames on each of 2 ranks can hold two frames of one burst if they are "
-        "dealt to 128 lanes; ask for 256 lanes or more, or a batch_size of at most 64"
-    )
-
-
-def test_too_many_lanes_for_so_few_frames_are_refused():
-    population = Population.of([np.array([30] * 10)])
-    Bursts(frames_per_burst=8, lanes=33).order(population, 0)
-    with pytest.raises(ConfigError) as caught:
-        Bursts(frames_per_burst=8, lanes=34).order(population, 0)
-    assert str(caught.value) == (
-        "34 lanes of bursts of 8 need at least 306 frames, the videos have 300; "
-        "at most 33 lanes are possible"
-    )
-
-
-@pytest.mark.parametrize("name", ["frames_per_burst", "lanes"])
-def test_nothing_of_a_kind_is_refused(name):
-    with pytest.raises(ConfigError, match=f"{name} must be an integer >= 1, got 0"):
-        Bursts(**{"frames_per_burst": 8, "lanes": 8, name: 0})
-
-
 BATCH = 32
 PAIRS = BATCH * (BATCH - 1) / 2
 SIZE = 6

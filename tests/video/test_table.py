@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import ConfigError
-from headrace.video.columns import path_column
 from headrace.video.table import read_table
 
 
@@ -48,30 +47,6 @@ def test_rows_and_their_lines(tmp_path, name, text, heads, rows):
 def test_columns_without_names_mean_what_stands_first(tmp_path):
     table = read(tmp_path, "a.csv", "x.mp4,cat,1,2.5,mine\n")
     assert table.heads == ("path", "label", "start_seconds", "end_seconds", "column 4")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.csv", 'path,label\nx.mp4,"cat\ny.mp4,dog\n', "line 2 of .*a.csv is no CSV: unexpected"),
-        ("a.csv", "path,a,a\n", "has two columns 'a'; give each a name of its own"),
-        ("a.csv", "Path,path\n", "has two columns 'path'"),
-        ("a.csv", "x.mp4,cat\ny.mp4,dog,3\n", "line 2 of .* has more values than the first line"),
-        ("a.csv", b"path\n\xff", "the table .* is no text in UTF-8"),
-        ("a.txt", "x\0.mp4", "holds a character 0"),
-        ("a.jsonl", "\n3\n", "line 2 of .* is no JSON object"),
-        ("a.jsonl", "{", "line 1 of .* is no JSON"),
-    ],
-)
-def test_what_is_wrong_is_said_with_file_and_line(tmp_path, name, content, message):
-    with pytest.raises(ConfigError, match=message) as caught:
-        read(tmp_path, name, content)
-    assert "\n" not in str(caught.value)
-
-
-def test_values_between_semicolons_are_told_of():
-    with pytest.raises(ConfigError, match="it has path;label; separate its values by commas"):
-        path_column(["path;label"], "a.csv")
 
 
 def test_a_file_of_any_size_takes_bounded_memory(tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ import pytest
 from av import VideoFrame
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError
 from headrace.video.frames import FrameBatch
 from headrace.video.planes import digest_of, rows_of
 from headrace.video.verdicts import Verdicts, Witnessed, undamaged
@@ -154,21 +153,3 @@ def test_seconds_are_computed_from_ticks():
 
 def test_nothing_is_concealed_unless_it_is_said():
     assert batch().is_concealed.tolist() == [False, False]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"frames": FRAMES[0]},
-            r"frames must be uint8 or uint16 .*, got uint8 \[4, 6, 3\]",
-        ),
-        ({"frames": FRAMES.astype(float)}, "got float64"),
-        ({"pts": np.array([1])}, "2 frames cannot go with 2 indices and 1 times"),
-        ({"index": np.array([1])}, "2 frames cannot go with 1 indices and 2 times"),
-        ({"pts": np.array([0.1, 0.2])}, "pts must be ticks, int64 .*, got float64"),
-    ],
-)
-def test_what_does_not_fit_together_cannot_be_built(changes, message):
-    with pytest.raises(ConfigError, match=message):
-        batch(**changes)
