@@ -1,5 +1,6 @@
-"""Readers whose frames stay where they were decoded: those of `open_device_decoder`."""
+"""Frames that stay on the device are those that come down, as tensors, to every reader of them."""
 
+import sys
 from contextlib import closing
 
 import numpy as np
@@ -7,21 +8,191 @@ import pytest
 import torch
 
 import headrace
-from decode.gpus import needs_gpu, needs_no_gpu
+from decode.gpus import NO_GPU, needs_gpu, needs_no_gpu, want_backend_of_gpu
+from decode.kit import frames_of, run
+from decode.linear import linear_frames
 from headrace.decode.decoding import Decoding
+from headrace.decode.device_memory import device_memory
+from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import open_device_decoder
+from headrace.decode.open import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob
-from headrace.errors import BackendError, ConfigError, DecodeError
+from headrace.decode.reading import read_whole
+from headrace.errors import BackendError, DecodeError
 from headrace.extraction.frames import FrameReader
 from headrace.runtime import memory
-from headrace.testing.damage import damage_packets
-from headrace.testing.synth import KINDS, SynthClip, write_clip
-from headrace.video.shape import FrameShape
+from headrace.testing import damage
+from headrace.testing.synth import SynthClip, read_number, write_clip
+from headrace.video.codec import PlainCodec, new_codec, packets_of
+from headrace.video.container import open_container
+from headrace.video.shape import Crop, FrameShape
 from headrace.video.stream_index import StreamIndex
+from media import read_frames
 
-KEPT, ON_GPU = (Decoding(device=device, keeps_on_device=True) for device in ("cpu", "cuda:0"))
+ON_CPU, ON_GPU = (Decoding(device=device, keeps_on_device=True) for device in ("cpu", "cuda:0"))
+
+
+SHAPES = {
+    "as it is": FrameShape(),
+    "small": FrameShape(size=(32, 48)),
+    "crop, bilinear": FrameShape(
+        size=(20, 20), crop=Crop(top=2, left=1, height=41, width=30), interpolation="bilinear"
+    ),
+}
+
+
+def apart(found, expected):
+    return np.abs(np.asarray(found, int) - np.asarray(expected, int)).max()
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        *[("h264_b_pyramid", shape) for shape in SHAPES.values()],
+        *[(kind, SHAPES["small"]) for kind in ("hevc_10_bit", "rotated_90", "bt709_full")],
+    ],
+)
+def test_tensors_made_on_the_cpu_are_the_frames_that_come_as_arrays(scanned, kind, shape):
+    index = scanned(kind)
+    found = frames_of(index, shape, ON_CPU)
+    assert {(each.dtype, each.device.type) for each in found} == {(torch.uint8, "cpu")}
+    assert apart(found, linear_frames(index.source.path, shape)) <= 5
+
+
+def test_they_are_found_after_seeks_and_stacked(scanned):
+    index = scanned("h264_open_gop")
+    with closing(open_device_decoder(index, decoding=ON_CPU)) as decoder:
+        frames, _ = read_whole(decoder, [DecodeJob((41, 43)), DecodeJob((3, 4, 20))])
+    assert isinstance(frames, torch.Tensor)
+    assert [read_number(each.numpy()) for each in frames] == [41, 43, 3, 4, 20]
+
+
+def test_frames_are_written_into_a_tensor_that_is_given(scanned):
+    index = scanned("h264")
+    out = torch.zeros(2, 32, 48, 3, dtype=torch.uint8)
+    with closing(open_device_decoder(index, SHAPES["small"], ON_CPU)) as decoder:
+        frames = dict(decoder.run(DecodeJob((5, 9), goes_on=False), out))
+    expected = frames_of(index, SHAPES["small"], ON_CPU, wanted=(5, 9))
+    assert torch.equal(out, torch.stack(expected))
+    assert frames[9].data_ptr() == out[1].data_ptr()
+
+
+def test_damaged_frames_are_named_or_shown_as_for_arrays(written, tmp_path):
+    bad = damage.damage_packets(
+        written("h264_b_frames"), tmp_path / "bad.mp4", ordinals=[13, 15], seed=1
+    )
+    index = StreamIndex.scan(bad)
+    said = []
+    for opened in (open_decoder(index), open_device_decoder(index, decoding=ON_CPU)):
+        with closing(opened) as decoder:
+            _, missing = run(decoder, range(len(index)))
+            shown, _ = run(decoder, range(len(index)), conceals=True)
+            assert sorted(shown) == list(range(len(index)))
+            said.append((missing, decoder.concealed))
+    assert said[0] == said[1]
+    assert said[0][0]
+    assert headrace.load_clip(bad, 12, 8, 1, on_error="conceal", decoding=ON_CPU).is_concealed.any()
+    with pytest.raises(DecodeError, match=r"bad\.mp4"):
+        headrace.read_clip(bad, 12, 8, 1, decoding=ON_CPU)
+
+
+def test_frames_that_stay_are_handed_on_as_they_are(scanned):
+    index = scanned("h264")
+    frame = read_frames(index.source.path)[0]
+    assert GpuFrames(ON_GPU, index).delivered(frame) is frame
+
+
+def test_one_keyframe_is_brought_down_to_be_checked_and_no_other(scanned, monkeypatch):
+    index, brought_down = scanned("h264_b_pyramid"), []
+    gpu = GpuFrames(ON_GPU, index)
+    monkeypatch.setattr(gpu, "planar", lambda frame: brought_down.append(frame) or frame)
+    container, gpu._stream = open_container(index.source)
+    with container:
+        codec, came = PlainCodec(new_codec(gpu._stream)), 0
+        for ordinal, packet in enumerate(packets_of(container, gpu._stream, "clip")):
+            shown = codec.decode(ordinal, packet).shown
+            gpu.check(ordinal, packet, shown)
+            came += len(shown)
+    assert came == len(index)
+    assert [frame.key_frame for frame in brought_down] == [True]
+
+
+@needs_gpu
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize(
+    "kind", ["h264", "h264_b_pyramid", "hevc", "hevc_10_bit", "vp9", "bt709_full", "rotated_90"]
+)
+def test_frames_that_stay_on_the_gpu_are_those_made_on_the_cpu(scanned, kind, shape):
+    """All are kept until the last has come: none is overwritten by a later one."""
+    index = scanned(kind)
+    found = frames_of(index, shape, ON_GPU)
+    assert {str(each.device) for each in found} == {"cuda:0"}
+    assert apart([each.cpu() for each in found], frames_of(index, shape, ON_CPU)) <= 1
+
+
+@needs_gpu
+def test_frames_that_stay_on_the_gpu_are_right_on_a_stream_of_ones_own(scanned):
+    index = scanned("h264_b_pyramid")
+    expected = frames_of(index, decoding=ON_CPU)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        found = frames_of(index, decoding=ON_GPU)
+    stream.synchronize()
+    assert apart([each.cpu() for each in found], expected) <= 1
+
+
+@needs_gpu
+def test_frames_of_a_gpu_that_stay_are_found_after_seeks(scanned):
+    index = scanned("hevc_open_gop")
+    for wanted in ((41, 43), (3, 4, 20), (44,)):
+        found = frames_of(index, decoding=ON_GPU, wanted=wanted)
+        assert [read_number(each.cpu().numpy()) for each in found] == list(wanted)
+
+
+@needs_no_gpu
+def test_a_device_that_is_not_here_is_named():
+    with pytest.raises(BackendError, match=r"\[2, 3\] were to lie on cuda:0, .* keeps_on_device"):
+        device_memory((2, 3), "cuda:0")
+
+
+@needs_gpu
+def test_a_gpu_without_memory_left_is_named():
+    with pytest.raises(BackendError, match=r"on cuda:0, .* give a smaller memory_budget"):
+        device_memory((1 << 50,), "cuda:0")
+
+
+@needs_no_gpu
+@pytest.mark.parametrize(
+    ("asked", "outcome"), [("1", pytest.fail.Exception), ("", pytest.skip.Exception)]
+)
+def test_a_gpu_that_is_required_is_not_skipped(monkeypatch, asked, outcome):
+    monkeypatch.setenv("REQUIRE_GPU", asked)
+
+    @needs_gpu
+    def test(number):
+        raise AssertionError("it ran without a GPU")
+
+    with pytest.raises(outcome, match=NO_GPU):
+        want_backend_of_gpu("pynvvideocodec")
+    if asked:
+        with pytest.raises(outcome, match=f"{NO_GPU}, and REQUIRE_GPU=1"):
+            test(number=1)
+    else:
+        [mark] = test.pytestmark
+        assert (mark.name, mark.kwargs) == ("skip", {"reason": NO_GPU})
+
+
+def test_a_backend_that_is_not_installed_is_skipped_and_named(monkeypatch):
+    monkeypatch.setenv("REQUIRE_GPU", "1")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setitem(sys.modules, "PyNvVideoCodec", None)
+    with pytest.raises(pytest.skip.Exception, match=r"pip install 'headrace\[pynvvideocodec\]'"):
+        want_backend_of_gpu("pynvvideocodec")
+
+
 SIZE = (32, 48)
+
+
 READERS = {
     "read_clip": lambda path, how: headrace.read_clip(path, 3, 4, 5, size=SIZE, decoding=how),
     "load_clip": lambda path, how: (
@@ -37,38 +208,26 @@ READERS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     clip = SynthClip(num_frames=40, size=(64, 96), gop=8, b_frames=2)
     return write_clip(tmp_path_factory.mktemp("video") / "clip", clip)
 
 
-def frames_of(path, shape=None):
-    index = StreamIndex.scan(path)
-    with closing(open_device_decoder(index, shape, KEPT)) as decoder:
-        job = DecodeJob(tuple(range(len(index))), goes_on=False)
-        return torch.stack([frame for _, frame in decoder.run(job)])
-
-
 @pytest.fixture(scope="module")
 def there(path):
-    return frames_of(path, FrameShape(size=SIZE))
+    return torch.stack(frames_of(StreamIndex.scan(path), FrameShape(size=SIZE), ON_CPU))
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_frames_are_those_that_the_device_decoder_leaves_there(path, there, read):
-    found = read(path, KEPT)
+    found = read(path, ON_CPU)
     assert isinstance(found, torch.Tensor)
     assert torch.equal(found, there[3:20:5])
 
 
 def test_a_reader_gives_tensors_however_it_is_asked(path, there):
-    with headrace.open(path, size=SIZE, decoding=KEPT) as video:
+    with headrace.open(path, size=SIZE, decoding=ON_CPU) as video:
         assert torch.equal(video[5], there[5])
         assert torch.equal(video[-1], there[-1])
         assert torch.equal(video[[7, 3, 7]], there[[7, 3, 7]])
@@ -82,7 +241,7 @@ def test_a_reader_gives_tensors_however_it_is_asked(path, there):
 
 
 def test_a_clip_of_tensors_is_a_batch(path, there):
-    clip = headrace.load_clip(path, 0, 4, 1, size=SIZE, decoding=KEPT)
+    clip = headrace.load_clip(path, 0, 4, 1, size=SIZE, decoding=ON_CPU)
     batch = headrace.Batch.of_clip(clip)
     assert torch.equal(batch.frames[0], there[:4].movedim(-1, -3))
     assert batch.frames.data_ptr() == torch.as_tensor(clip.frames).data_ptr()
@@ -94,7 +253,7 @@ def test_all_frames_are_read_in_batches(path, there, workers, batch_size, monkey
     """No array is held beside them."""
     monkeypatch.setattr(memory, "_memory", lambda size: pytest.fail("memory for arrays"))
     options = {"size": SIZE, "workers": workers, "batch_size": batch_size}
-    batches = [*FrameReader([path], decoding=KEPT, **options)]
+    batches = [*FrameReader([path], decoding=ON_CPU, **options)]
     assert {type(batch.frames) for batch in batches} == {torch.Tensor}
     assert torch.equal(torch.cat([torch.as_tensor(batch.frames) for batch in batches]), there)
     assert np.concatenate([batch.index for batch in batches]).tolist() == [*range(40)]
@@ -103,9 +262,9 @@ def test_all_frames_are_read_in_batches(path, there, workers, batch_size, monkey
 @pytest.mark.parametrize("batch_size", [None, 7])
 @pytest.mark.parametrize("on_error", ["skip", "conceal", "raise"])
 def test_damaged_frames_are_what_they_are_among_arrays(path, tmp_path, on_error, batch_size):
-    bad = damage_packets(path, tmp_path / "bad.mp4", ordinals=[20, 21])
+    bad = damage.damage_packets(path, tmp_path / "bad.mp4", ordinals=[20, 21])
     told, pictures = [], []
-    for decoding in (KEPT, Decoding()):
+    for decoding in (ON_CPU, Decoding()):
         reader = FrameReader(
             [bad], size=SIZE, batch_size=batch_size, on_error=on_error, decoding=decoding
         )
@@ -123,30 +282,10 @@ def test_damaged_frames_are_what_they_are_among_arrays(path, tmp_path, on_error,
     assert (pictures[0] - pictures[1]).abs().max() <= 5
 
 
-def test_damage_in_a_clip_is_named_or_concealed(path, tmp_path):
-    bad = damage_packets(path, tmp_path / "bad.mp4", ordinals=[20, 21])
-    with pytest.raises(DecodeError, match=r"bad\.mp4"):
-        headrace.read_clip(bad, 16, 8, 1, decoding=KEPT)
-    clip = headrace.load_clip(bad, 16, 8, 1, on_error="conceal", decoding=KEPT)
-    assert isinstance(clip.frames, torch.Tensor)
-    assert clip.is_concealed.any()
-
-
-def test_what_only_the_cpu_makes_is_refused_at_once(path, tmp_path):
-    with pytest.raises(BackendError, match=r"as uint16; there .* leave keeps_on_device out"):
-        headrace.open(path, dtype="uint16", decoding=KEPT)
-    other = write_clip(tmp_path / "other", KINDS["odd_size_444"])
-    for read in READERS.values():
-        with pytest.raises(BackendError, match=r"stored as yuv444p; .* leave keeps_on_device out"):
-            read(other, KEPT)
-
-
-def test_the_memory_budget_holds_for_them_too(path):
-    with (
-        headrace.open(path, size=SIZE, memory_budget=4000, decoding=KEPT) as video,
-        pytest.raises(ConfigError, match="memory budget"),
-    ):
-        video[0]
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_what_only_the_cpu_makes_is_refused_at_once(written, read):
+    with pytest.raises(BackendError, match=r"stored as yuv444p; .* leave keeps_on_device out"):
+        read(written("odd_size_444"), ON_CPU)
 
 
 @needs_no_gpu
@@ -161,7 +300,7 @@ def test_without_a_gpu_that_is_said_and_nothing_comes_from_the_cpu(path, read):
 def test_frames_of_the_gpu_that_stay_are_those_made_on_the_cpu(path, read):
     found = read(path, ON_GPU)
     assert str(found.device) == "cuda:0"
-    assert (found.cpu().int() - read(path, KEPT).int()).abs().max() <= 1
+    assert (found.cpu().int() - read(path, ON_CPU).int()).abs().max() <= 1
 
 
 @needs_gpu

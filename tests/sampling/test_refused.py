@@ -1,5 +1,6 @@
 """What cannot be sampled is refused, in the words of a page."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from headrace.sampling import (
     estimate,
     line,
     random,
+    sampler,
     selection,
     shards,
     slots,
@@ -26,15 +28,24 @@ from tests.kit.pages import calls_of, check_message
 
 MODULES = (alignment, bias, boundary, costs, estimate, line, random, selection, shards, slots)
 NAMES = {name: getattr(headrace, name) for name in headrace.__all__}
-for module in (*MODULES, speed, strategies, times, kit):
+for module in (*MODULES, sampler, speed, strategies, times, kit):
     NAMES |= vars(module)
 
 
+TRAITS = sampler.SamplerTraits(identity="mine", is_random=False, has_replacement=False)
+OPENED = {"videos": np.array([0, 2, 3]), "videos_given": 4}
 NAMES |= {
+    "BY_PATH": {"a.mp4": 1.0, "c.mp4": 0.0, "d.mp4": 2.5},
     "CAMERA": np.full(400, 30),
     "FIVE": headrace.Population.of([np.array([5])]),
     "FOUR": headrace.Population.of([np.array(gops) for gops in ([20], [9, 3], [30], [11])]),
     "GOPS": np.array([250, 80, 30, 120, 20] * 20),
+    "NAMELESS": sampler.SamplerUse(**OPENED),
+    "OPENED": sampler.SamplerUse(**OPENED, paths=("a.mp4", "c.mp4", "d.mp4")),
+    "Path": Path,
+    "TRAITS": TRAITS,
+    "TWO": headrace.Population.of([np.array([5, 9, 2]), np.array([30])]),
+    "USE": sampler.SamplerUse(videos=np.arange(2), videos_given=2, batch_size=4),
     "INFINITE": float("inf"),
     "NAN": float("nan"),
     "SECONDS": np.arange(25) / 12,
@@ -52,6 +63,8 @@ NAMES |= {
         features[:, None], np.array(burst), np.array(video)
     ),
     "draws": lambda seed, epoch: random.Draws(seed=seed, epoch=epoch, purpose=random.Purpose.FRAME),
+    "mine": lambda **members: type("Mine", (), members)(),
+    "traits": lambda **changes: replace(TRAITS, **changes),
     "population": lambda gops, durations=None: headrace.Population.of(
         [np.array(lengths, np.int64) for lengths in gops],
         durations and [np.array(each, np.float64) for each in durations],
