@@ -11,6 +11,7 @@ import torch
 from av.stream import Disposition
 
 import headrace
+from decode.kit import frames_of
 from decode.linear import linear_frames
 from headrace import FrameLoader, read_frames
 from headrace.decode.clips import load_clip, read_clip
@@ -73,9 +74,7 @@ def two_sizes(request, tmp_path):
     """(path, index, size of each frame) of a file in two sizes."""
     path = write_recipe(request.param, tmp_path)
     index = StreamIndex.scan(path)
-    with closing(PyavDecoder(index)) as decoder:
-        wanted = DecodeJob(tuple(range(len(index))))
-        sizes = [frame.shape[:2] for _, frame in decoder.run(wanted)]
+    sizes = [frame.shape[:2] for frame in frames_of(index)]
     assert len(set(sizes)) == 2
     return path, index, sizes
 

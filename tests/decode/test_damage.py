@@ -144,29 +144,20 @@ def test_a_damaged_frame_is_named_with_source_and_time(tmp_path):
         assert [n for n, _ in decoder.run(DecodeJob((40,)))] == [40]
 
 
-def test_damage_to_a_frame_nothing_refers_to_costs_that_frame_alone(tmp_path):
+@pytest.mark.parametrize(("change", "is_gone"), [("damage_packets", 0), ("drop_packets", 1)])
+def test_of_a_frame_nothing_refers_to_damage_costs_that_frame_alone(tmp_path, change, is_gone):
+    """Packets that are gone are frames that do not exist."""
     good = write_clip(tmp_path / "good", SynthClip(b_frames=2))
     index = StreamIndex.scan(good)
     victim = int(np.flatnonzero(index.is_droppable)[10])
-    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[int(index.ordinal[victim])])
+    bad = getattr(damage, change)(good, tmp_path / "bad.mp4", ordinals=[int(index.ordinal[victim])])
     expected = linear_frames(good)
+    if is_gone:
+        del expected[victim]
     with closing(PyavDecoder(StreamIndex.scan(bad))) as decoder:
-        got, missing = run(decoder, range(len(index)))
-    assert missing == (victim,)
+        got, missing = run(decoder, range(len(index) - is_gone))
+    assert missing == (() if is_gone else (victim,))
     assert all(np.array_equal(frame, expected[n]) for n, frame in got.items())
-
-
-def test_packets_that_are_gone_are_frames_that_do_not_exist(tmp_path):
-    good = write_clip(tmp_path / "good", SynthClip(b_frames=2))
-    index = StreamIndex.scan(good)
-    victim = int(np.flatnonzero(index.is_droppable)[5])
-    bad = damage.drop_packets(good, tmp_path / "bad.mp4", ordinals=[int(index.ordinal[victim])])
-    expected = linear_frames(good)
-    del expected[victim]
-    with closing(PyavDecoder(StreamIndex.scan(bad))) as decoder:
-        got, missing = run(decoder, range(len(index) - 1))
-    assert missing == ()
-    assert all(np.array_equal(got[n], frame) for n, frame in enumerate(expected))
 
 
 def test_a_truncated_file_delivers_what_is_whole(tmp_path):

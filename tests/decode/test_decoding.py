@@ -11,6 +11,7 @@ import torch
 
 from decode.backends import TORCHCODEC, needs_torchcodec
 from decode.gpus import needs_gpu
+from decode.kit import frames_of
 from decode.linear import linear_frames
 from headrace.decode import by_torchcodec, torchcodec_file
 from headrace.decode.capabilities import Capabilities
@@ -150,12 +151,7 @@ def test_the_cause_stays_and_other_errors_are_left_alone():
         raise ConfigError("leave gpu out")
 
 
-ON_GPU = Decoding(backend="torchcodec", device="cuda:0")
-
-
-def frames_of(index, *wanted, decoding=TORCHCODEC, shape=None):
-    with closing(open_decoder(index, shape, decoding)) as decoder:
-        return dict(decoder.run(DecodeJob(wanted)))
+ON_GPU_BY_TORCHCODEC = Decoding(backend="torchcodec", device="cuda:0")
 
 
 @needs_torchcodec
@@ -203,7 +199,7 @@ def test_another_picture_than_that_of_pyav_is_refused(index, monkeypatch):
     with pytest.raises(
         BackendError, match=r"another picture of frame 5 .* levels apart in the mea"
     ):
-        frames_of(index, 5)
+        frames_of(index, None, TORCHCODEC, [5])
     assert index.verdicts.sound == {}
 
 
@@ -212,7 +208,7 @@ def test_another_frame_than_the_one_asked_for_is_refused_by_its_time(index, monk
     index.pts.setflags(write=True)
     index.pts[20:] += index.duration[0] // 2
     with pytest.raises(BackendError, match=r"for frame 20, .* it gives what is shown at .*leave b"):
-        frames_of(index, 20)
+        frames_of(index, None, TORCHCODEC, [20])
 
 
 def test_without_the_package_an_error_names_the_extra(index, monkeypatch):
@@ -245,7 +241,8 @@ def test_decoding_on_the_cpu_instead_of_the_gpu_is_told(index, monkeypatch):
 def test_resized_pictures_of_a_real_clip_are_the_same():
     path, shape = real_clip("pliers/shot_change.mp4"), FrameShape(size=(224, 224))
     index, expected = StreamIndex.scan(path), linear_frames(path, shape)
-    for number, frame in frames_of(index, 3, 70, 140, shape=shape).items():
+    wanted = (3, 70, 140)
+    for number, frame in zip(wanted, frames_of(index, shape, TORCHCODEC, wanted), strict=True):
         assert Apart.between(frame, expected[number]).is_same
 
 
@@ -253,7 +250,7 @@ def test_resized_pictures_of_a_real_clip_are_the_same():
 @needs_gpu
 def test_frames_of_the_gpu_are_those_of_the_index(index):
     expected = linear_frames(index.source.path)
-    for number, frame in frames_of(index, *range(48), decoding=ON_GPU).items():
+    for number, frame in enumerate(frames_of(index, None, ON_GPU_BY_TORCHCODEC)):
         assert read_number(frame) == number
         assert Apart.between(frame, expected[number]).is_same
 

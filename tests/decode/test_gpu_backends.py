@@ -240,46 +240,6 @@ def test_decoders_that_failed_are_not_used_again(index, made, monkeypatch):
     assert len(made) == 3
 
 
-ODD, FIELDS = {"height": 75}, {"is_interlaced": True}
-BY_LIBRARY = r"^pynvvideocodec on GPU 0 .*{}.*leave backend out"
-BY_NVDEC = r"GPU 0 was asked for to decode .*{}"
-
-
-@pytest.mark.usefixtures("made")
-@pytest.mark.parametrize(
-    ("decoding", "said", "kind", "change", "words"),
-    [
-        *(
-            (PYNVVIDEOCODEC, BY_LIBRARY, kind, change, words)
-            for kind, change, words in [
-                ("vp9", {}, "which is vp9 in yuv420p; it is asked for yuv420p, .* in h264, hevc"),
-                ("odd_size_444", {}, "h264 in yuv444p"),
-                ("annex_b", {}, "its packets do not tell which frames there are"),
-                ("ts", {}, "it changes on the way how it is to be decoded"),
-                ("h264", ODD, "h264 in yuv420p, 75x128; .* of even sides, not interlaced"),
-                ("h264", FIELDS, "h264 in yuv420p, interlaced; "),
-            ]
-        ),
-        *(
-            (decoding, BY_NVDEC, kind, change, words)
-            for decoding in (NVDEC, KEPT_BY_NVDEC)
-            for kind, change, words in [
-                ("odd_size_444", {}, "h264 in yuv444p"),
-                ("ffv1", {}, "ffv1 in yuv420p"),
-                ("av1", {}, "av1 in yuv420p"),
-                ("mjpeg", {}, "mjpeg in yuvj"),
-                ("odd_size", {}, "vp9 in yuv420p, 75x53; .* of even sides"),
-                ("h264", FIELDS, "h264 in yuv420p, interlaced; "),
-            ]
-        ),
-    ],
-)
-def test_what_it_is_not_asked_for_is_refused(scanned, decoding, said, kind, change, words):
-    index = scanned(kind)
-    with pytest.raises(BackendError, match=said.format(words)):
-        frames_of(replace(index, info=replace(index.info, **change)), None, decoding)
-
-
 def test_without_the_package_an_error_names_the_extra(index, monkeypatch):
     monkeypatch.setitem(sys.modules, "PyNvVideoCodec", None)
     with pytest.raises(BackendError, match=r"cannot be imported .*pip install 'headrace\[pynvvid"):

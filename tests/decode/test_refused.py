@@ -13,6 +13,7 @@ from PIL import Image
 import headrace
 from decode.backends import WHY_NOT
 from decode.pictures_made import made_frame, semiplanar
+from decode.pynvvideocodec_played import plays
 from headrace.decode import decoding, open, pictures, pool, protocol, tensor_convert
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.convert import FrameConverter
@@ -23,6 +24,7 @@ from tests.kit.synth_recipes import write_recipe
 
 MODULES = (decoding, open, pictures, pool, protocol, shape, tensor_convert)
 ON_GPU = decoding.Decoding(device="cuda:0")
+LIBRARY = decoding.Decoding(backend="pynvvideocodec", device="cuda:0")
 
 
 @pytest.fixture
@@ -40,6 +42,7 @@ def names(written, scanned, tmp_path, monkeypatch):
         "KEPT_ON_GPU": replace(ON_GPU, keeps_on_device=True),
         "ON_GPU": ON_GPU,
         "TORCHCODEC": decoding.Decoding(backend="torchcodec"),
+        "by_library": lambda index: (plays(monkeypatch), open.open_decoder(index, None, LIBRARY)),
         "clip": written,
         "closed": closed,
         "convert": lambda frame, out=None, **kind: FrameConverter(
@@ -48,7 +51,7 @@ def names(written, scanned, tmp_path, monkeypatch):
         "file": file,
         "frame": made_frame,
         "index": scanned,
-        "interlaced": lambda index: replace(index, info=replace(index.info, is_interlaced=True)),
+        "changed": lambda index, **info: replace(index, info=replace(index.info, **info)),
         "io": io,
         "open": headrace.open,
         "path": Path,

@@ -1,7 +1,5 @@
 """What a frame is made into: crops, aspect ratios, interpolations, 16 bits, planes, colours."""
 
-from contextlib import closing
-
 import numpy as np
 import pytest
 import torch
@@ -9,9 +7,8 @@ from av.video.frame import VideoFrame
 from PIL import Image
 from torchvision.transforms import v2
 
+from decode.kit import frames_of
 from headrace.decode.convert import FrameConverter
-from headrace.decode.protocol import DecodeJob
-from headrace.decode.pyav import PyavDecoder
 from headrace.decode.resampling import (
     antialiased_cubic,
     antialiased_linear,
@@ -133,9 +130,7 @@ def test_ten_bits_come_as_many_levels_when_16_are_asked_for():
 
 def decoded(path, number, **shape):
     index = StreamIndex.scan(path)
-    with closing(PyavDecoder(index, FrameShape(**shape))) as decoder:
-        [(_, frame)] = decoder.run(DecodeJob((number,)))
-    return frame
+    return frames_of(index, FrameShape(**shape), wanted=[number])[0]
 
 
 def through_planes(path, number, size):
@@ -167,8 +162,7 @@ def test_every_matrix_range_and_turn_comes_back(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["bt601", "bt709", "bt709_full", "bt2020"])
 def test_tagged_colours_come_out_as_they_went_in(tmp_path, kind):
     index = StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind]))
-    with closing(PyavDecoder(index)) as decoder:
-        [(_, frame)] = decoder.run(DecodeJob((3,)))
+    [frame] = frames_of(index, wanted=[3])
     assert frame.dtype == np.uint8
     assert np.abs(read_bars(frame) - BARS).max() <= 4
 
