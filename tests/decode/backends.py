@@ -14,7 +14,7 @@ EACH_BACKEND = [
         marks=[] if WHY_NOT[name] is None else pytest.mark.skip(reason=WHY_NOT[name]),
     )
     for name in BACKENDS
-    if name != "pynvvideocodec"  # for GPUs alone: test_protocol_of_the_gpu.py
+    if name != "pynvvideocodec"  # for GPUs alone
 ]
 """Every backend on the CPU; one that is not installed is skipped, and says why."""
 

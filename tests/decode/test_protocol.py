@@ -34,7 +34,7 @@ from media import real_clip
 ON_CPU = pytest.mark.parametrize("decoding", EACH_BACKEND)
 
 
-@pytest.fixture(params=[*EACH_BACKEND, "played", "gpu"])
+@pytest.fixture(params=[*EACH_BACKEND, "played", "of_the_gpu"])
 def decoding(request, monkeypatch):
     """Each backend on the CPU; PyNvVideoCodec on GPU 0, or played in its place."""
     if isinstance(request.param, Decoding):
