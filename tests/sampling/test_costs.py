@@ -11,7 +11,7 @@ from headrace import Bursts, Permutation, Population, Uniform
 from headrace.sampling.costs import DecodeCost, burst_cost, lookahead_cost, lookahead_for
 from headrace.sampling.reencode import reencode
 from headrace.sampling.speed import Speed
-from sampling.kit import compared, decoding, populations
+from sampling.kit import SPEED, compared, decoding, populations
 
 CAMERA = Population.of([np.full(20, 30)] * 20)
 MIXED = Population.of([np.random.default_rng(2).integers(1, 60, 40) for _ in range(10)])
@@ -125,11 +125,6 @@ def test_a_burst_decodes_half_of_the_gops_other_bursts(gop, size, amplification)
     cost = burst_cost(np.full(50, gop), size, lanes=8)
     assert cost.amplification == amplification == (gop / size + 1) / 2
     assert cost.held_frames == 8 * (size - 1) / 2
-
-
-SPEED = Speed(
-    seconds_per_seek=0.004, seconds_per_decoded=0.002, seconds_per_delivered=0.001, workers=2
-)
 
 
 def cost(amplification, seeks=1.0):

@@ -39,3 +39,16 @@ NAMES = {name: value for module in (nuscenes, synth) for name, value in vars(mod
 def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, call, said):
     monkeypatch.chdir(tmp_path)
     check_message(call, said, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("SynthClip(num_frames=0)", "ConfigError: something else"),
+        ("SynthClip(num_frames=0)", "OpenError: ... got 0"),
+        ("SynthClip(num_frames=1)", "ConfigError: ..."),
+    ],
+)
+def test_another_message_or_none_is_told_from_that_of_the_page(call, said):
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check_message(call, said, NAMES)
