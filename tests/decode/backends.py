@@ -5,20 +5,20 @@ import pytest
 from headrace.decode.decoding import BACKENDS, Decoding
 from headrace.decode.open import usable_backends
 
-_WHY_NOT = usable_backends()
+WHY_NOT = usable_backends()
 
 EACH_BACKEND = [
     pytest.param(
         Decoding(backend=name),
         id=name,
-        marks=[] if _WHY_NOT[name] is None else pytest.mark.skip(reason=_WHY_NOT[name]),
+        marks=[] if WHY_NOT[name] is None else pytest.mark.skip(reason=WHY_NOT[name]),
     )
     for name in BACKENDS
-    if name != "pynvvideocodec"  # for GPUs alone: test_protocol_of_the_gpu.py
+    if name != "pynvvideocodec"  # for GPUs alone
 ]
 """Every backend on the CPU; one that is not installed is skipped, and says why."""
 
 needs_torchcodec = pytest.mark.skipif(
-    _WHY_NOT["torchcodec"] is not None, reason=_WHY_NOT["torchcodec"] or ""
+    WHY_NOT["torchcodec"] is not None, reason=WHY_NOT["torchcodec"] or ""
 )
 TORCHCODEC = Decoding(backend="torchcodec")

@@ -1,21 +1,30 @@
-"""Reading one clip, also where frames change their size on the way."""
+"""Clips and streams: the frames of a plain loop, also where they change their size on the way."""
 
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 
+import av
 import numpy as np
 import pytest
+import torch
+from av.stream import Disposition
 
+import headrace
+from decode.kit import frames_of
 from decode.linear import linear_frames
 from headrace import FrameLoader, read_frames
 from headrace.decode.clips import load_clip, read_clip
 from headrace.decode.index_store import IndexStore
+from headrace.decode.parity import check_parity
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.pyav import PyavDecoder
-from headrace.errors import ConfigError, DecodeError
+from headrace.errors import ConfigError, DecodeError, OpenError
+from headrace.sampling.frames import InOrder
 from headrace.sampling.strategies import Permutation
-from headrace.testing.synth import KINDS, read_number, write_clip
+from headrace.testing.synth import KINDS, SynthClip, read_number, write_clip, write_streams
 from headrace.video.shape import Crop, FrameShape
+from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
 from tests.kit.synth_recipes import RECIPES, write_recipe
@@ -49,12 +58,6 @@ def test_past_the_end_the_boundary_rule_decides(tmp_path, store, boundary, expec
     assert [read_number(frame) for frame in clip.frames] == expected == clip.index.tolist()
 
 
-def test_past_the_end_without_a_rule_is_an_error_that_counts_the_frames(tmp_path, store):
-    path = write_clip(tmp_path / "clip", KINDS["h264"])
-    with pytest.raises(ConfigError, match="the video has 48: 2 are possible"):
-        load_clip(path, 40, 4, 4, store=store)
-
-
 def test_a_turned_clip_comes_upright_and_resized(tmp_path, store):
     path = write_clip(tmp_path / "clip", KINDS["rotated_90"])
     upright = load_clip(path, 0, 2, 1, store=store)
@@ -67,33 +70,31 @@ TWO_SIZES = [name for name in RECIPES if "two_sizes" in name and "flv" not in na
 
 
 @pytest.fixture(params=TWO_SIZES)
-def clip(request, tmp_path):
+def two_sizes(request, tmp_path):
     """(path, index, size of each frame) of a file in two sizes."""
     path = write_recipe(request.param, tmp_path)
     index = StreamIndex.scan(path)
-    with closing(PyavDecoder(index)) as decoder:
-        wanted = DecodeJob(tuple(range(len(index))))
-        sizes = [frame.shape[:2] for _, frame in decoder.run(wanted)]
+    sizes = [frame.shape[:2] for frame in frames_of(index)]
     assert len(set(sizes)) == 2
     return path, index, sizes
 
 
-def test_with_a_size_every_frame_comes(clip):
-    path, index, _ = clip
+def test_with_a_size_every_frame_comes(two_sizes):
+    path, index, _ = two_sizes
     whole = load_clip(path, 0, len(index), 1, size=(96, 128))
     assert whole.frames.shape == (len(index), 96, 128, 3)
     assert [read_number(frame) for frame in whole.frames[:4]] == [0, 1, 2, 3]
 
 
-def test_a_clip_inside_one_size_comes_in_it(clip):
-    path, index, sizes = clip
+def test_a_clip_inside_one_size_comes_in_it(two_sizes):
+    path, index, sizes = two_sizes
     change = next(n for n in range(1, len(sizes)) if sizes[n] != sizes[0])
     assert load_clip(path, change - 4, 4, 1).frames.shape[1:3] == sizes[0]
     assert load_clip(path, len(index) - 4, 4, 1).frames.shape[1:3] == sizes[-1]
 
 
-def test_a_clip_across_two_sizes_is_refused_with_both_and_the_cure(clip):
-    path, _, sizes = clip
+def test_a_clip_across_two_sizes_is_refused_with_both_and_the_cure(two_sizes):
+    path, _, sizes = two_sizes
     change = next(n for n in range(1, len(sizes)) if sizes[n] != sizes[0])
     both = [f"{height}x{width}" for height, width in (sizes[0], sizes[-1])]
     with pytest.raises(DecodeError, match=f"from {both[0]} to {both[1]}.*give a size") as caught:
@@ -101,8 +102,8 @@ def test_a_clip_across_two_sizes_is_refused_with_both_and_the_cure(clip):
     assert caught.value.missing == (change, change + 1)
 
 
-def test_a_reader_begins_a_new_batch(clip):
-    path, index, sizes = clip
+def test_a_reader_begins_a_new_batch(two_sizes):
+    path, index, sizes = two_sizes
     reader = read_frames([path], workers=1)
     batches = list(reader)
     assert np.concatenate([batch.index for batch in batches]).tolist() == list(range(len(index)))
@@ -111,16 +112,16 @@ def test_a_reader_begins_a_new_batch(clip):
     assert reader.losses == []
 
 
-def test_a_loader_gives_all_in_its_size(clip, tmp_path):
-    path, index, _ = clip
+def test_a_loader_gives_all_in_its_size(two_sizes, tmp_path):
+    path, index, _ = two_sizes
     options = {"batch_size": 8, "size": (32, 48), "store": IndexStore(tmp_path / "store")}
     with FrameLoader([path], sampling=Permutation(), **options) as loader:
         numbers = [n for batch in loader for n in batch.index.tolist()]
     assert sorted(numbers) == list(range(len(index)))
 
 
-def test_a_crop_outside_the_smaller_frames_is_refused_by_name(clip):
-    _, index, sizes = clip
+def test_a_crop_outside_the_smaller_frames_is_refused_by_name(two_sizes):
+    _, index, sizes = two_sizes
     height, width = max(sizes)
     crop = FrameShape(crop=Crop(top=height - 8, left=0, height=8, width=8), size=(8, 8))
     fits = [n for n, size in enumerate(sizes) if size == (height, width)]
@@ -128,3 +129,158 @@ def test_a_crop_outside_the_smaller_frames_is_refused_by_name(clip):
         with pytest.raises(DecodeError, match="cannot be cropped") as caught:
             list(decoder.run(DecodeJob(tuple(range(len(index))))))
         assert sorted(set(range(len(index))) - set(caught.value.missing)) == fits
+
+
+CLIPS = [
+    SynthClip(num_frames=30, gop=8, b_frames=2),
+    SynthClip(num_frames=22, size=(64, 96), gop=5),
+    SynthClip(num_frames=17, size=(48, 64), gop=17, b_frames=2),
+]
+
+
+@pytest.fixture(scope="module", params=["mkv", "mp4", "ts"])
+def path(request, tmp_path_factory):
+    clips = [replace(clip, container=request.param) for clip in CLIPS]
+    return write_streams(tmp_path_factory.mktemp("streams") / "three", clips)
+
+
+@pytest.fixture(scope="module")
+def with_sound(tmp_path_factory):
+    """Video, sound, video, and a picture that is attached: streams 0 to 3."""
+    folder = tmp_path_factory.mktemp("sound")
+    videos = [write_clip(folder / str(k), replace(CLIPS[k], container="mp4")) for k in (0, 1)]
+    path = folder / "all.mp4"
+    with av.open(str(path), "w") as out, av.open(str(videos[0])) as a, av.open(str(videos[1])) as b:
+        first = out.add_stream_from_template(a.streams.video[0])
+        sound = out.add_stream("aac", rate=48000, layout="mono")
+        second = out.add_stream_from_template(b.streams.video[0])
+        cover = out.add_stream("png", rate=1)
+        cover.width, cover.height, cover.pix_fmt = 64, 48, "rgb24"
+        cover.disposition = Disposition.attached_pic
+        out.start_encoding()
+        for file, to in ((a, first), (b, second)):
+            for packet in file.demux(video=0):
+                if packet.dts is not None:
+                    packet.stream = to
+                    out.mux(packet)
+        samples = av.AudioFrame.from_ndarray(np.zeros((1, 4608), np.float32), "fltp", "mono")
+        samples.sample_rate = 48000
+        out.mux(sound.encode(samples))
+        out.mux(sound.encode())
+        picture = av.VideoFrame.from_ndarray(np.zeros((48, 64, 3), np.uint8), "rgb24")
+        out.mux(cover.encode(picture))
+    return path
+
+
+def plain(path, stream):
+    """Return all frames of a stream by a loop of PyAV alone."""
+    with av.open(str(path)) as file:
+        return np.stack([f.to_ndarray(format="rgb24") for f in file.decode(file.streams[stream])])
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_frames_of_each_stream_are_those_of_a_plain_loop(path, number):
+    expected = plain(path, number)
+    assert len(expected) == CLIPS[number].num_frames
+    for stream in (number, f"v:{number}", str(number)):
+        with headrace.open(path, stream=stream) as reader:
+            assert np.array_equal(reader[:], expected)
+            assert np.array_equal(reader[[13, 2, 16]], expected[[13, 2, 16]])
+            assert [s.number for s in reader.metadata.streams if s.is_read] == [number]
+    assert np.array_equal(read_clip(path, 3, 4, 2, stream=number), expected[3:10:2])
+    assert np.array_equal(load_clip(Source(path, number), 3, 4, 2).frames, expected[3:10:2])
+    batches = headrace.read_frames([path], stream=number, workers=1)
+    assert np.array_equal(np.concatenate([batch.frames for batch in batches]), expected)
+    assert all(not each.mismatches and not each.refused for each in check_parity(Source(path, 1)))
+
+
+def test_streams_of_a_file_are_videos_of_their_own_for_loaders(path):
+    sources = [Source(path, 2), Source(path, "v:0"), Source(path, 1)]
+    expected = [plain(path, number) for number in (2, 0, 1)]
+    with headrace.FrameLoader(
+        sources, batch_size=8, size=(48, 64), sampling=InOrder(), workers=2, persistent=False
+    ) as loader:
+        assert loader.statistics.videos_left_out == 0
+        found = list(loader)
+    assert sum(map(len, found)) == sum(map(len, expected))
+    for batch in found:
+        for k, (video, index) in enumerate(zip(batch.video, batch.index, strict=True)):
+            assert batch.original_size[k].tolist() == [*expected[video].shape[1:3]]
+            if video == 0:
+                picture = torch.from_numpy(expected[0][index]).movedim(-1, 0)
+                assert torch.equal(batch.frames[k], picture)
+    with headrace.FrameDataset(sources, size=None) as frames:
+        for place, (video, index) in {5: (0, 5), 20: (1, 3), 50: (2, 3)}.items():
+            item = frames[place]
+            assert torch.equal(
+                item["frame"].movedim(0, -1), torch.from_numpy(expected[video][index])
+            )
+
+
+def test_each_stream_has_an_index_of_its_own(path, tmp_path):
+    store = IndexStore(tmp_path / "index")
+    for _ in range(2):
+        found = [len(store.load(Source(path, number))) for number in (0, 1, 2)]
+        assert found == [clip.num_frames for clip in CLIPS]
+    assert (store.counters.hits, store.counters.misses) == (3, 3)
+
+
+def test_bytes_have_streams_too(path):
+    with headrace.open(path.read_bytes(), stream="v:1") as reader:
+        assert np.array_equal(reader[:], plain(path, 1))
+
+
+def test_a_manifest_says_which_stream(path, tmp_path):
+    table = tmp_path / "rows.csv"
+    table.write_text(
+        f"path,stream,label,end_seconds\n{path},2,small,\n{path},,best,\n{path},v:1,mid,0.4\n"
+    )
+    manifest = headrace.Manifest.read(table)
+    assert manifest.videos == (Source(path, 2), path, Source(path, "v:1"))
+    assert "stream" not in manifest.columns
+    with headrace.FrameLoader(manifest, batch_size=50, size=(48, 64), sampling=InOrder()) as loader:
+        batch = next(iter(loader))
+    sizes = dict(zip(batch.row.tolist(), batch.original_size.tolist(), strict=True))
+    assert sizes == {0: [48, 64], 1: [96, 128], 2: [64, 96]}
+    rows = [{"path": path, "stream": stream} for stream in (1.0, float("nan"))]
+    assert headrace.Manifest.of_rows(rows).videos == (Source(path, 1), path)
+    with pytest.raises(ConfigError, match=r"share a video"):
+        manifest.split(0.5)
+
+
+def test_a_number_counts_all_streams_and_v_only_those_of_video(with_sound):
+    with headrace.open(with_sound, stream=2) as one, headrace.open(with_sound, stream="v:1") as two:
+        assert len(one) == len(two) == CLIPS[1].num_frames
+        assert np.array_equal(one[:], plain(with_sound, 2))
+        assert np.array_equal(two[:], one[:])
+
+
+VIDEOS = (
+    r"its video streams are 0 or \"v:0\" \(video in h264, 128x96\), 2 or \"v:1\" \(video in h264"
+)
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        (1, rf"stream 1 was asked for, which is audio in aac; headrace reads no audio.*; {VIDEOS}"),
+        (3, "stream 3 was asked for, which is a picture that is attached"),
+        ("v:2", "stream v:2 was asked for, which is a picture that is attached"),
+        (4, rf"stream 4 was asked for; {VIDEOS}"),
+        ("v:9", rf"stream v:9 was asked for; {VIDEOS}"),
+    ],
+)
+def test_what_is_no_video_is_refused_with_what_there_is(with_sound, stream, message):
+    with pytest.raises(OpenError, match=message):
+        headrace.open(with_sound, stream=stream)
+    with (
+        pytest.warns(headrace.LeftOutWarning, match="1 of 2 videos"),
+        headrace.FrameDataset(
+            [Source(with_sound, stream), Source(with_sound, 2)], on_error="skip"
+        ) as frames,
+    ):
+        assert (len(frames), len(frames.left_out)) == (CLIPS[1].num_frames, 1)
+
+
+def test_the_same_stream_may_be_asked_for_twice(path):
+    assert Source.of(Source(path, 2), "2") == Source(path, 2)

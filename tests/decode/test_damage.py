@@ -1,18 +1,23 @@
-"""Damage: what is delivered is right, what is not is named, and the decoder goes on."""
+"""Damage: what is delivered is right, what is not is named, or concealed where it is asked for."""
 
 from contextlib import closing
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 
+from decode.kit import run
 from decode.linear import linear_frames
+from headrace import FrameLoader, load_clip, read_clip, read_frames
 from headrace.decode.convert import FrameConverter
+from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import DecodeError
+from headrace.sampling.strategies import Permutation
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
@@ -22,10 +27,13 @@ CLIPS = {
     "h264_open_gop": SynthClip(b_frames=2, open_gop=True),
     "hevc": SynthClip(codec="hevc", b_frames=3, structure="b_pyramid"),
     "vp9": SynthClip(codec="vp9", container="webm", gop=12),
+    "mpeg2": SynthClip(codec="mpeg2video", container="ts", b_frames=2),
     "mpeg4": SynthClip(codec="mpeg4", b_frames=2),
     "mpeg4_open_gop": SynthClip(codec="mpeg4", b_frames=2, open_gop=True),
     "mpeg4_short_gop": SynthClip(codec="mpeg4", b_frames=2, open_gop=True, gop=5, size=(64, 96)),
 }
+
+
 PLACES = {"keyframe": [24], "after a keyframe": [25], "middle": [17, 18], "start": [0], "end": [47]}
 
 
@@ -42,19 +50,6 @@ def damaged(request, tmp_path_factory) -> tuple[Path, Path]:
 def read_codec(path: Path) -> str:
     """Return FFmpeg's name of the codec."""
     return StreamIndex.scan(path).info.codec
-
-
-def run(
-    decoder: PyavDecoder, wanted, *, goes_on=True
-) -> tuple[dict[int, np.ndarray], tuple[int, ...]]:
-    """Return what a job delivers, and what it names as missing."""
-    got: dict[int, np.ndarray] = {}
-    try:
-        for number, frame in decoder.run(DecodeJob(tuple(wanted), goes_on=goes_on)):
-            got[number] = frame
-    except DecodeError as error:
-        return got, error.missing
-    return got, ()
 
 
 def test_frames_far_from_damage_equal_those_of_the_undamaged_clip(damaged):
@@ -149,29 +144,20 @@ def test_a_damaged_frame_is_named_with_source_and_time(tmp_path):
         assert [n for n, _ in decoder.run(DecodeJob((40,)))] == [40]
 
 
-def test_damage_to_a_frame_nothing_refers_to_costs_that_frame_alone(tmp_path):
+@pytest.mark.parametrize(("change", "is_gone"), [("damage_packets", 0), ("drop_packets", 1)])
+def test_of_a_frame_nothing_refers_to_damage_costs_that_frame_alone(tmp_path, change, is_gone):
+    """Packets that are gone are frames that do not exist."""
     good = write_clip(tmp_path / "good", SynthClip(b_frames=2))
     index = StreamIndex.scan(good)
     victim = int(np.flatnonzero(index.is_droppable)[10])
-    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[int(index.ordinal[victim])])
+    bad = getattr(damage, change)(good, tmp_path / "bad.mp4", ordinals=[int(index.ordinal[victim])])
     expected = linear_frames(good)
+    if is_gone:
+        del expected[victim]
     with closing(PyavDecoder(StreamIndex.scan(bad))) as decoder:
-        got, missing = run(decoder, range(len(index)))
-    assert missing == (victim,)
+        got, missing = run(decoder, range(len(index) - is_gone))
+    assert missing == (() if is_gone else (victim,))
     assert all(np.array_equal(frame, expected[n]) for n, frame in got.items())
-
-
-def test_packets_that_are_gone_are_frames_that_do_not_exist(tmp_path):
-    good = write_clip(tmp_path / "good", SynthClip(b_frames=2))
-    index = StreamIndex.scan(good)
-    victim = int(np.flatnonzero(index.is_droppable)[5])
-    bad = damage.drop_packets(good, tmp_path / "bad.mp4", ordinals=[int(index.ordinal[victim])])
-    expected = linear_frames(good)
-    del expected[victim]
-    with closing(PyavDecoder(StreamIndex.scan(bad))) as decoder:
-        got, missing = run(decoder, range(len(index) - 1))
-    assert missing == ()
-    assert all(np.array_equal(got[n], frame) for n, frame in enumerate(expected))
 
 
 def test_a_truncated_file_delivers_what_is_whole(tmp_path):
@@ -226,3 +212,160 @@ def test_threads_that_meet_the_same_damage_name_it_alike(tmp_path):
         _, alone = run(first, expected[:1])
     assert missing == expected
     assert alone == expected[:1]
+
+
+@pytest.fixture(params=["h264", "h264_open_gop", "mpeg4", "mpeg2", "vp9"])
+def bad(request, tmp_path):
+    """A clip of 48 frames with damage in its second GOP that FFmpeg reports."""
+    good = write_clip(tmp_path / "good", CLIPS[request.param])
+    for seed in range(40):
+        path = damage.damage_packets(
+            good, tmp_path / f"bad{good.suffix}", ordinals=[13, 15], seed=seed
+        )
+        if any(StreamIndex.scan(path, count_by="decode").problems):
+            return path
+    raise AssertionError("no damage that FFmpeg reports")
+
+
+def test_what_ffmpeg_gives_there_comes_bit_for_bit(bad):
+    index = StreamIndex.scan(bad)
+    expected = linear_frames(bad)
+    with closing(PyavDecoder(index)) as decoder:
+        job = DecodeJob(tuple(range(len(index))), conceals=True)
+        got = dict(decoder.run(job))
+        concealed = decoder.concealed
+    assert concealed
+    assert sorted(got) == list(range(len(index)))
+    if len(expected) == len(index):  # otherwise FFmpeg gives none for some
+        assert [n for n in got if not np.array_equal(got[n], expected[n])] == []
+
+
+def test_the_same_frames_are_concealed_as_are_named_otherwise(bad):
+    everything = range(len(StreamIndex.scan(bad)))
+    with closing(PyavDecoder(StreamIndex.scan(bad))) as decoder:
+        _, missing = run(decoder, everything)
+        assert missing
+        assert decoder.concealed == frozenset()
+        run(decoder, everything, conceals=True)
+        assert decoder.concealed == set(missing)
+        for number in missing[:3]:
+            assert [*run(decoder, [number], conceals=True)[0]] == [number]
+            assert decoder.concealed == {number}
+        run(decoder, [0], conceals=True)
+        assert decoder.concealed == frozenset()
+
+
+def test_a_frame_that_never_comes_shows_the_one_before(tmp_path):
+    good = write_clip(tmp_path / "good", CLIPS["vp9"])
+    junk = b"\x86\xff\xff\xff" * 4
+    bad = damage.rewrite_packets(
+        good, tmp_path / "bad.webm", lambda ordinal, payload: [junk if ordinal == 30 else payload]
+    )
+    index = StreamIndex.scan(bad, count_by="packets")
+    with closing(PyavDecoder(index)) as decoder:
+        got = dict(decoder.run(DecodeJob((29, 30), conceals=True)))
+        assert decoder.concealed == {30}
+    assert np.array_equal(got[29], got[30])
+
+
+def test_what_is_shown_when_a_seek_leads_to_other_packets_is_the_same(tmp_path):
+    good = write_clip(tmp_path / "good", SynthClip(codec="vp9", container="webm", num_frames=96))
+    junk = b"\x86\xff\xff\xff" * 4
+    bad = damage.rewrite_packets(
+        good, tmp_path / "bad.webm", lambda ordinal, payload: [junk if ordinal == 80 else payload]
+    )
+    index = StreamIndex.scan(bad, count_by="packets")
+    wanted = DecodeJob((79, 80, 81), conceals=True)
+    with closing(PyavDecoder(index)) as decoder:
+        expected = dict(decoder.run(wanted))
+        concealed = decoder.concealed
+    # The packet two behind the entry is not the one that reading in order has found there.
+    signature = index.signature.copy()
+    signature[int(index.gop_ordinal[index.gop_of(80)]) + 2] += 1 << 32
+    with closing(PyavDecoder(replace(index, signature=signature))) as decoder:
+        got = dict(decoder.run(wanted))
+        assert 80 in decoder.concealed == concealed
+        assert decoder.counters.packets_read > 96
+    assert sorted(got) == [79, 80, 81]
+    assert all(np.array_equal(got[number], expected[number]) for number in expected)
+
+
+def test_readers_mark_what_is_concealed(bad):
+    index = StreamIndex.scan(bad)
+    batches = list(read_frames([bad], on_error="conceal"))
+    numbers = np.concatenate([batch.index for batch in batches])
+    marks = np.concatenate([batch.is_concealed for batch in batches])
+    assert numbers.tolist() == list(range(len(index)))
+    skipped = np.concatenate([batch.index for batch in read_frames([bad], on_error="skip")])
+    assert sorted(numbers[~marks].tolist()) == skipped.tolist()
+    assert 0 < marks.sum() < len(marks)
+
+
+def test_clips_mark_what_is_concealed(bad):
+    marked = load_clip(bad, 0, 48, 1, on_error="conceal")
+    assert marked.is_concealed.any()
+    assert not marked.is_concealed[:12].any()
+    assert np.array_equal(read_clip(bad, 0, 48, 1, on_error="conceal"), marked.frames)
+
+
+def test_a_loader_marks_what_is_concealed(bad, tmp_path):
+    options = {"batch_size": 8, "size": (32, 32), "store": IndexStore(tmp_path / "store")}
+    with FrameLoader([bad], sampling=Permutation(), on_error="conceal", **options) as loader:
+        batches = list(loader)
+    assert sorted(n for batch in batches for n in batch.index.tolist()) == list(range(48))
+    marked = {
+        n
+        for batch in batches
+        for n, mark in zip(batch.index.tolist(), batch.is_concealed.tolist(), strict=True)
+        if mark
+    }
+    expected = load_clip(bad, 0, 48, 1, on_error="conceal").is_concealed
+    assert marked == set(np.flatnonzero(expected).tolist())
+
+
+CAVLC = (("x264-params", "cabac=0"),)
+
+
+COUNT = 24
+
+
+CASES = {
+    "before an IDR": (SynthClip(gop=4, encoder_options=CAVLC), (7, 15), (0, 8)),
+    "before an IDR, B-frames": (SynthClip(gop=4, b_frames=2, encoder_options=CAVLC), (7, 11), (7,)),
+    "one IDR after the other": (SynthClip(gop=1, encoder_options=CAVLC), (9, 10), (1, 5)),
+    "no other refers to it": (SynthClip(gop=12, b_frames=2, encoder_options=CAVLC), (2, 15), (11,)),
+    "transport stream": (SynthClip(gop=4, container="ts", encoder_options=CAVLC), (7, 15), (3, 12)),
+}
+"""The clip, packets that are damaged, and seeds with which FFmpeg reports each of them."""
+
+
+JOBS = {
+    "one job": [range(COUNT)],
+    "single frames": [[n] for n in range(COUNT)],
+    "in random order": [[n] for n in Random(1).sample(range(COUNT), COUNT)],
+    "far pairs": [sorted({n, (n + 5) % COUNT}) for n in Random(2).sample(range(COUNT), COUNT)],
+}
+
+
+@pytest.mark.parametrize("count_by", ["packets", "decode"])
+@pytest.mark.parametrize("case", CASES)
+def test_frames_behind_damage_are_those_that_were_encoded(case, count_by, tmp_path):
+    """Every way names the same frames, and gives the others as they are in the undamaged clip."""
+    clip, ordinals, seeds = CASES[case]
+    good = write_clip(tmp_path / "good", replace(clip, num_frames=COUNT, size=(48, 64)))
+    expected = linear_frames(good)
+    for seed in seeds:
+        bad = tmp_path / f"bad{seed}{good.suffix}"
+        damage.damage_packets(good, bad, ordinals=ordinals, seed=seed)
+        named = set()
+        for way, jobs in JOBS.items():
+            with closing(PyavDecoder(StreamIndex.scan(bad, count_by=count_by))) as decoder:
+                done = [run(decoder, wanted) for wanted in jobs]
+            came = {n: frame for frames, _ in done for n, frame in frames.items()}
+            lost = {n for _, missing in done for n in missing}
+            named.add(frozenset(lost))
+            assert sorted([*came, *lost]) == list(range(COUNT))
+            wrong = [n for n, frame in came.items() if not np.array_equal(frame, expected[n])]
+            assert wrong == [], (way, seed)
+        assert len(named) == 1
+        assert named != {frozenset()}

@@ -1,65 +1,48 @@
-"""How videos are decoded is one value, and what cannot be decoded that way is refused before."""
+"""How videos are decoded is one value; torchcodec gives the frames of our index, or says why."""
 
-import re
+import sys
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-import headrace
+from decode.backends import TORCHCODEC, needs_torchcodec
+from decode.gpus import needs_gpu
+from decode.kit import frames_of
 from decode.linear import linear_frames
+from headrace.decode import by_torchcodec, torchcodec_file
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open import capabilities_of, open_decoder, open_device_decoder, open_index
+from headrace.decode.open import (
+    capabilities_of,
+    open_decoder,
+    open_index,
+    usable_backends,
+)
 from headrace.decode.option_words import in_option_words, saying_option
 from headrace.decode.pixels import Stack
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.pyav import PyavDecoder
 from headrace.decode.reading import read_whole
-from headrace.errors import BackendError, ConfigError, OpenError
-from headrace.testing.synth import KINDS, read_number, write_clip
+from headrace.decode.tolerance import Apart
+from headrace.errors import BackendError, ConfigError, DecodeError, OpenError
+from headrace.testing import damage
+from headrace.testing.synth import KINDS, SynthClip, read_number, write_clip
 from headrace.video.shape import FrameShape
 from headrace.video.stream_index import StreamIndex
+from media import real_clip
 
 ON_GPU = Decoding(device="cuda:0")
-
-
-@pytest.fixture
-def index(tmp_path):
-    return StreamIndex.scan(write_clip(tmp_path / "clip", KINDS["h264"]))
 
 
 def test_the_number_of_a_gpu_becomes_the_value_and_back():
     assert Decoding.on_gpu(None) == ON_CPU == Decoding()
     assert Decoding.on_gpu(3) == Decoding(device="cuda:3")
     assert (ON_CPU.gpu, Decoding(device="cuda:12").gpu) == (None, 12)
-
-
-@pytest.mark.parametrize("device", ["gpu", "cuda", "cuda:", "cuda:-1", "cpu:0", "mps"])
-def test_another_kind_of_device_is_refused(device):
-    with pytest.raises(ConfigError, match=f"device must be cpu or cuda:N.* got '{device}'"):
-        Decoding(device=device)
-
-
-@pytest.mark.parametrize("device", [None, 0, torch.device("cpu")])
-def test_what_is_no_word_for_a_device_is_refused(device):
-    with pytest.raises(
-        ConfigError, match="device must be cpu or cuda:N.* got " + re.escape(repr(device))
-    ):
-        Decoding(device=device)
-
-
-def test_a_way_is_named_by_a_word():
-    with pytest.raises(ConfigError, match=r"a way to decode is a word, .* got 0"):
-        Decoding.named(0)
-
-
-def test_whether_frames_stay_is_yes_or_no():
-    with pytest.raises(ConfigError, match="keeps_on_device must be True or False, got 'no'"):
-        Decoding(keeps_on_device="no")
 
 
 @pytest.mark.parametrize(
@@ -81,82 +64,18 @@ def test_a_command_line_names_it(way, decoding):
     assert Decoding.named(way, keeps_on_device=True) == replace(decoding, keeps_on_device=True)
 
 
-@pytest.mark.parametrize("way", ["gpu", "", ":", "nvdec:cuda:0", "mps"])
-def test_a_name_of_no_way_is_refused_with_those_there_are(way):
-    with pytest.raises(
-        BackendError, match=f"no way to decode '{way}'.*pyav, torchcodec, pynvvideocodec.*cuda:0"
-    ):
-        Decoding.named(way)
-
-
-@pytest.mark.parametrize("way", ["cpu:0", "cuda:", "torchcodec:gpu", "torchcodec:cuda:x"])
-def test_a_name_of_no_device_is_refused(way):
-    with pytest.raises(ConfigError, match="device must be cpu or cuda:N"):
-        Decoding.named(way)
-
-
-def test_a_decoding_and_a_gpu_at_once_are_refused(index):
-    with pytest.raises(ConfigError, match="give decoding or gpu, got both"):
-        open_decoder(index, decoding=ON_CPU, gpu=0)
-
-
-@pytest.mark.parametrize(
-    "open_it",
-    [
-        lambda clip: open_decoder(clip, decoding="cuda:0"),
-        lambda clip: open_device_decoder(clip, decoding="cuda:0"),
-        lambda clip: headrace.open(clip, decoding="cuda:0"),
-        lambda clip: headrace.read_clip(clip, num_frames=1, decoding="cuda:0"),
-        lambda clip: headrace.read_frames([clip], decoding="cuda:0"),
-        lambda clip: headrace.FrameLoader([clip], batch_size=1, decoding="cuda:0"),
-        lambda clip: headrace.FrameDataset([clip], decoding="cuda:0"),
-        lambda clip: headrace.VideoDataset([clip], decoding="cuda:0", clip_len=1),
-    ],
-)
-def test_whoever_takes_a_decoding_refuses_what_is_none_and_says_what_is(tmp_path, open_it):
-    clip = write_clip(tmp_path / "clip", KINDS["h264"])
-    words = r"must be a headrace.Decoding, got 'cuda:0'; .*Decoding\(device='cuda:0'\)"
-    with pytest.raises(ConfigError, match=words):
-        open_it(clip)
-
-
-@pytest.mark.parametrize("opener", [open_decoder, open_device_decoder])
-def test_a_size_is_no_shape_and_that_is_said(index, opener):
-    words = r"must be a headrace.FrameShape, got \(48, 64\); .*FrameShape\(size="
-    with pytest.raises(ConfigError, match=words):
-        opener(index, (48, 64))
-
-
-@pytest.mark.parametrize(
-    ("capable", "words"),
-    [
-        (Capabilities(codecs=("vp9", "hevc")), "h264 in yuv420p; .* any pixel format in vp9, hevc"),
-        (Capabilities(pixel_formats=("yuv444p",)), "h264 in yuv420p; .* yuv444p in any codec"),
-        (Capabilities(largest=(95, 4096)), r"yuv420p, 96x128; .* at most 95x4096 \(height x"),
-        (Capabilities(largest=(4096, 127)), "yuv420p, 96x128; .* at most 4096x127"),
-    ],
-)
-def test_what_a_backend_does_not_declare_is_refused_with_what_it_does(index, capable, words):
-    with pytest.raises(BackendError, match=f"GPU 0 was asked for to decode .*clip.mp4.*{words}"):
-        capable.check(ON_GPU, index)
-
-
 def test_what_a_backend_declares_is_accepted(index):
     codecs, formats = ("h264",), ("yuv420p",)
     Capabilities(codecs=codecs, pixel_formats=formats, largest=(96, 128)).check(ON_GPU, index)
 
 
-def test_the_cpu_refuses_nothing_and_a_gpu_what_is_interlaced(index):
+def test_the_cpu_refuses_nothing(index):
     interlaced = replace(index, info=replace(index.info, is_interlaced=True))
     capabilities_of(ON_CPU).check(ON_CPU, interlaced)
-    with pytest.raises(BackendError, match=r"h264 in yuv420p, interlaced; .* not interlaced"):
-        capabilities_of(ON_GPU).check(ON_GPU, interlaced)
 
 
-def test_frames_that_a_backend_cannot_keep_on_the_device_are_refused_and_not_brought_down(index):
+def test_a_gpu_keeps_its_frames_and_on_the_cpu_any_backend_does(index):
     kept = Decoding(device="cuda:0", keeps_on_device=True)
-    with pytest.raises(BackendError, match="keep its frames there, which the backend pyav cannot"):
-        Capabilities().check(kept, index)
     capabilities_of(kept).check(kept, index)
     Capabilities().check(Decoding(keeps_on_device=True), index)
 
@@ -209,11 +128,6 @@ def test_a_decoder_opens_from_a_path_or_an_index(tmp_path):
     assert (store.counters.misses, store.counters.hits) == (1, 2)
 
 
-def test_an_unknown_backend_is_refused_by_name(tmp_path):
-    with pytest.raises(BackendError, match="no backend 'gpu'; there is pyav"):
-        open_decoder(tmp_path / "clip.mp4", decoding=Decoding(backend="gpu"))
-
-
 def test_opening_touches_no_video_until_a_job_runs(tmp_path):
     path, store = write_clip(tmp_path / "clip", KINDS["h264"]), IndexStore(tmp_path / "store")
     with closing(open_decoder(path, store=store)) as decoder:
@@ -235,3 +149,118 @@ def test_the_cause_stays_and_other_errors_are_left_alone():
     assert caught.value.__cause__ is cause
     with pytest.raises(ConfigError, match="leave gpu out"), saying_option():
         raise ConfigError("leave gpu out")
+
+
+ON_GPU_BY_TORCHCODEC = Decoding(backend="torchcodec", device="cuda:0")
+
+
+@needs_torchcodec
+def test_each_gop_is_looked_through_once_whoever_asks(index):
+    with closing(open_decoder(index, None, TORCHCODEC)) as decoder:
+        list(decoder.run(DecodeJob((5,))))
+        assert decoder.counters.packets_read >= 12
+    with closing(open_decoder(index, None, TORCHCODEC)) as decoder:
+        list(decoder.run(DecodeJob((6, 7))))
+        assert decoder.counters.packets_read == 0
+        list(decoder.run(DecodeJob((15,))))
+        assert decoder.counters.packets_read >= 12
+    assert index.verdicts.table is None, "PyAV would hold every picture against a checksum"
+
+
+@needs_torchcodec
+def test_of_a_long_gop_no_more_is_looked_through_than_is_asked_for(tmp_path):
+    clip = SynthClip(num_frames=900, size=(32, 32), gop=900)
+    index = StreamIndex.scan(write_clip(tmp_path / "long", clip))
+    assert index.num_gops == 1
+    with closing(open_decoder(index, None, TORCHCODEC)) as decoder:
+        for wanted, most in ((3, 270), (250, 270), (300, 800), (511, 800), (899, 1800)):
+            assert list(dict(decoder.run(DecodeJob((wanted,))))) == [wanted]
+            assert decoder.counters.packets_read <= most
+
+
+@needs_torchcodec
+def test_frames_before_a_fault_that_was_found_later_still_come(tmp_path):
+    good = write_clip(tmp_path / "good", SynthClip(num_frames=600, size=(32, 32), gop=600))
+    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[400])
+    with closing(open_decoder(StreamIndex.scan(bad), None, TORCHCODEC)) as decoder:
+        assert list(dict(decoder.run(DecodeJob((200,))))) == [200]
+        with pytest.raises(DecodeError, match="damaged, and torchcodec does not tell") as raised:
+            list(decoder.run(DecodeJob((201, 450))))
+        assert raised.value.missing == (450,)
+        assert list(dict(decoder.run(DecodeJob((202,))))) == [202]
+
+
+@needs_torchcodec
+def test_another_picture_than_that_of_pyav_is_refused(index, monkeypatch):
+    right = torchcodec_file.TorchcodecFile.picture
+    monkeypatch.setattr(
+        torchcodec_file.TorchcodecFile, "picture", lambda self, number: 255 - right(self, number)
+    )
+    with pytest.raises(
+        BackendError, match=r"another picture of frame 5 .* levels apart in the mea"
+    ):
+        frames_of(index, None, TORCHCODEC, [5])
+    assert index.verdicts.sound == {}
+
+
+@needs_torchcodec
+def test_another_frame_than_the_one_asked_for_is_refused_by_its_time(index, monkeypatch):
+    index.pts.setflags(write=True)
+    index.pts[20:] += index.duration[0] // 2
+    with pytest.raises(BackendError, match=r"for frame 20, .* it gives what is shown at .*leave b"):
+        frames_of(index, None, TORCHCODEC, [20])
+
+
+def test_without_the_package_an_error_names_the_extra(index, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchcodec", None)
+    with pytest.raises(BackendError, match=r"cannot be imported .*pip install 'headrace\[torchc"):
+        open_decoder(index, None, TORCHCODEC)
+    assert "cannot be imported" in usable_backends()["torchcodec"]
+
+
+def test_without_its_libraries_an_error_says_which(index, monkeypatch):
+    installed = SimpleNamespace(ffmpeg_major_version=None, decoders=None)
+    monkeypatch.setitem(sys.modules, "torchcodec", installed)
+    monkeypatch.setitem(sys.modules, "torchcodec.decoders", SimpleNamespace())
+    with pytest.raises(BackendError, match=r"cannot load FFmpeg's shared libraries.* apt install"):
+        capabilities_of(TORCHCODEC)
+
+
+@needs_torchcodec
+def test_decoding_on_the_cpu_instead_of_the_gpu_is_told(index, monkeypatch):
+    file = torchcodec_file.TorchcodecFile(index, TORCHCODEC)
+    file._needs_check = True
+    monkeypatch.setattr(type(file._decoder), "cpu_fallback", "NVcuvid unavailable")
+    with pytest.raises(BackendError, match=r"decodes on the CPU instead \(NVcuvid unavailable\)"):
+        file.picture(3)
+    with closing(by_torchcodec.TorchcodecDecoder(index, None, TORCHCODEC)) as decoder:
+        assert decoder.concealed == frozenset()
+
+
+@needs_torchcodec
+def test_resized_pictures_of_a_real_clip_are_the_same():
+    path, shape = real_clip("pliers/shot_change.mp4"), FrameShape(size=(224, 224))
+    index, expected = StreamIndex.scan(path), linear_frames(path, shape)
+    wanted = (3, 70, 140)
+    for number, frame in zip(wanted, frames_of(index, shape, TORCHCODEC, wanted), strict=True):
+        assert Apart.between(frame, expected[number]).is_same
+
+
+@needs_torchcodec
+@needs_gpu
+def test_frames_of_the_gpu_are_those_of_the_index(index):
+    expected = linear_frames(index.source.path)
+    for number, frame in enumerate(frames_of(index, None, ON_GPU_BY_TORCHCODEC)):
+        assert read_number(frame) == number
+        assert Apart.between(frame, expected[number]).is_same
+
+
+def test_pictures_are_told_apart_by_mean_and_by_far_numbers():
+    grey = np.full((4, 5, 3), 100, np.uint8)
+    assert Apart.between(grey, grey) == Apart(mean=0.0, most=0, far_share=0.0)
+    assert Apart.between(grey + 2, grey).is_same
+    assert not Apart.between(grey + 3, grey).is_same
+    edge = grey.copy()
+    edge[0, 0] = 120
+    assert not Apart.between(edge, grey).is_same
+    assert Apart.between(grey, grey[:2]) is None

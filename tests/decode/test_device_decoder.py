@@ -1,4 +1,4 @@
-"""Frames that stay on the device are those that come down, as tensors; arrays are never tensors."""
+"""Frames that stay on the device are those that come down, as tensors, to every reader of them."""
 
 import sys
 from contextlib import closing
@@ -7,19 +7,22 @@ import numpy as np
 import pytest
 import torch
 
+import headrace
 from decode.gpus import NO_GPU, needs_gpu, needs_no_gpu, want_backend_of_gpu
+from decode.kit import frames_of, run
 from decode.linear import linear_frames
-from forked import in_a_fork
 from headrace.decode.decoding import Decoding
 from headrace.decode.device_memory import device_memory
 from headrace.decode.gpu_frames import GpuFrames
+from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.reading import read_whole
 from headrace.errors import BackendError, DecodeError
-from headrace.runtime import forks
+from headrace.extraction.frames import FrameReader
+from headrace.runtime import memory
 from headrace.testing import damage
-from headrace.testing.synth import KINDS, read_number, write_clip
+from headrace.testing.synth import SynthClip, read_number, write_clip
 from headrace.video.codec import PlainCodec, new_codec, packets_of
 from headrace.video.container import open_container
 from headrace.video.shape import Crop, FrameShape
@@ -27,6 +30,8 @@ from headrace.video.stream_index import StreamIndex
 from media import read_frames
 
 ON_CPU, ON_GPU = (Decoding(device=device, keeps_on_device=True) for device in ("cpu", "cuda:0"))
+
+
 SHAPES = {
     "as it is": FrameShape(),
     "small": FrameShape(size=(32, 48)),
@@ -34,12 +39,6 @@ SHAPES = {
         size=(20, 20), crop=Crop(top=2, left=1, height=41, width=30), interpolation="bilinear"
     ),
 }
-
-
-def tensors_of(index, shape=None, decoding=ON_CPU, wanted=None):
-    job = DecodeJob(tuple(range(len(index)) if wanted is None else wanted), goes_on=False)
-    with closing(open_device_decoder(index, shape, decoding)) as decoder:
-        return [frame for _, frame in decoder.run(job)]
 
 
 def apart(found, expected):
@@ -55,7 +54,7 @@ def apart(found, expected):
 )
 def test_tensors_made_on_the_cpu_are_the_frames_that_come_as_arrays(scanned, kind, shape):
     index = scanned(kind)
-    found = tensors_of(index, shape)
+    found = frames_of(index, shape, ON_CPU)
     assert {(each.dtype, each.device.type) for each in found} == {(torch.uint8, "cpu")}
     assert apart(found, linear_frames(index.source.path, shape)) <= 5
 
@@ -73,60 +72,28 @@ def test_frames_are_written_into_a_tensor_that_is_given(scanned):
     out = torch.zeros(2, 32, 48, 3, dtype=torch.uint8)
     with closing(open_device_decoder(index, SHAPES["small"], ON_CPU)) as decoder:
         frames = dict(decoder.run(DecodeJob((5, 9), goes_on=False), out))
-    expected = tensors_of(index, SHAPES["small"], wanted=(5, 9))
+    expected = frames_of(index, SHAPES["small"], ON_CPU, wanted=(5, 9))
     assert torch.equal(out, torch.stack(expected))
     assert frames[9].data_ptr() == out[1].data_ptr()
 
 
-def test_damaged_frames_are_named_or_shown_as_for_arrays(tmp_path):
-    good = write_clip(tmp_path / "good", KINDS["h264_b_frames"])
-    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[13, 15], seed=1)
+def test_damaged_frames_are_named_or_shown_as_for_arrays(written, tmp_path):
+    bad = damage.damage_packets(
+        written("h264_b_frames"), tmp_path / "bad.mp4", ordinals=[13, 15], seed=1
+    )
     index = StreamIndex.scan(bad)
-    everything = tuple(range(len(index)))
     said = []
     for opened in (open_decoder(index), open_device_decoder(index, decoding=ON_CPU)):
         with closing(opened) as decoder:
-            with pytest.raises(DecodeError) as caught:
-                list(decoder.run(DecodeJob(everything)))
-            shown = dict(decoder.run(DecodeJob(everything, conceals=True)))
-            assert sorted(shown) == list(everything)
-            said.append((caught.value.missing, decoder.concealed))
+            _, missing = run(decoder, range(len(index)))
+            shown, _ = run(decoder, range(len(index)), conceals=True)
+            assert sorted(shown) == list(range(len(index)))
+            said.append((missing, decoder.concealed))
     assert said[0] == said[1]
-
-
-def test_whoever_gives_arrays_refuses_frames_that_stay_on_a_gpu(scanned):
-    """They are not brought down without a word."""
-    with pytest.raises(BackendError, match=r"were to stay on cuda:0, .* open_device_decoder gives"):
-        open_decoder(scanned("h264"), decoding=ON_GPU)
-
-
-def test_frames_that_were_to_come_down_are_no_tensors(scanned):
-    with pytest.raises(BackendError, match=r"were to come down; .* or take open_decoder"):
-        open_device_decoder(scanned("h264"), decoding=Decoding.on_gpu(0))
-
-
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("mjpeg", "mjpeg in yuvj"),
-        ("av1", "av1 in yuv420p"),
-        ("odd_size", "vp9 in yuv420p, 75x53; .* of even sides"),
-    ],
-)
-def test_what_gpus_do_not_decode_is_refused_before(scanned, kind, words):
-    with pytest.raises(BackendError, match=f"GPU 0 was asked for to decode .* {words}"):
-        open_device_decoder(scanned(kind))
-
-
-@needs_no_gpu
-def test_without_a_gpu_that_is_said_and_nothing_comes_from_the_cpu(scanned):
-    with pytest.raises(BackendError, match=r"GPU 0 .*CUDA cannot start there"):
-        tensors_of(scanned("h264"), decoding=ON_GPU)
-
-
-def test_pixels_that_only_the_cpu_converts_end_the_job_with_words(scanned):
-    with pytest.raises(BackendError, match=r"stored as yuv444p; .* leave keeps_on_device out"):
-        tensors_of(scanned("odd_size_444"))
+    assert said[0][0]
+    assert headrace.load_clip(bad, 12, 8, 1, on_error="conceal", decoding=ON_CPU).is_concealed.any()
+    with pytest.raises(DecodeError, match=r"bad\.mp4"):
+        headrace.read_clip(bad, 12, 8, 1, decoding=ON_CPU)
 
 
 def test_frames_that_stay_are_handed_on_as_they_are(scanned):
@@ -158,18 +125,18 @@ def test_one_keyframe_is_brought_down_to_be_checked_and_no_other(scanned, monkey
 def test_frames_that_stay_on_the_gpu_are_those_made_on_the_cpu(scanned, kind, shape):
     """All are kept until the last has come: none is overwritten by a later one."""
     index = scanned(kind)
-    found = tensors_of(index, shape, ON_GPU)
+    found = frames_of(index, shape, ON_GPU)
     assert {str(each.device) for each in found} == {"cuda:0"}
-    assert apart([each.cpu() for each in found], tensors_of(index, shape)) <= 1
+    assert apart([each.cpu() for each in found], frames_of(index, shape, ON_CPU)) <= 1
 
 
 @needs_gpu
 def test_frames_that_stay_on_the_gpu_are_right_on_a_stream_of_ones_own(scanned):
     index = scanned("h264_b_pyramid")
-    expected = tensors_of(index)
+    expected = frames_of(index, decoding=ON_CPU)
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
-        found = tensors_of(index, decoding=ON_GPU)
+        found = frames_of(index, decoding=ON_GPU)
     stream.synchronize()
     assert apart([each.cpu() for each in found], expected) <= 1
 
@@ -178,33 +145,14 @@ def test_frames_that_stay_on_the_gpu_are_right_on_a_stream_of_ones_own(scanned):
 def test_frames_of_a_gpu_that_stay_are_found_after_seeks(scanned):
     index = scanned("hevc_open_gop")
     for wanted in ((41, 43), (3, 4, 20), (44,)):
-        found = tensors_of(index, decoding=ON_GPU, wanted=wanted)
+        found = frames_of(index, decoding=ON_GPU, wanted=wanted)
         assert [read_number(each.cpu().numpy()) for each in found] == list(wanted)
-
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-
-
-def test_it_is_bytes_of_the_shape_on_the_device():
-    found = device_memory((2, 3, 4, 3), "cpu")
-    assert (found.shape, found.dtype, found.device.type) == ((2, 3, 4, 3), torch.uint8, "cpu")
 
 
 @needs_no_gpu
 def test_a_device_that_is_not_here_is_named():
     with pytest.raises(BackendError, match=r"\[2, 3\] were to lie on cuda:0, .* keeps_on_device"):
         device_memory((2, 3), "cuda:0")
-
-
-def test_a_process_that_was_forked_is_told_before_cuda_is_touched(monkeypatch):
-    monkeypatch.setattr(forks, "_torch_has_cuda", lambda: True)
-
-    def child():
-        with pytest.raises(BackendError, match=r"cuda:0 in a process that was forked from one"):
-            device_memory((2, 3), "cuda:0")
-        return device_memory((2, 3), "cpu").shape == (2, 3)
-
-    assert in_a_fork(child)
 
 
 @needs_gpu
@@ -214,7 +162,9 @@ def test_a_gpu_without_memory_left_is_named():
 
 
 @needs_no_gpu
-@pytest.mark.parametrize(("asked", "outcome"), [("1", "failed"), ("", "skipped")])
+@pytest.mark.parametrize(
+    ("asked", "outcome"), [("1", pytest.fail.Exception), ("", pytest.skip.Exception)]
+)
 def test_a_gpu_that_is_required_is_not_skipped(monkeypatch, asked, outcome):
     monkeypatch.setenv("REQUIRE_GPU", asked)
 
@@ -222,22 +172,14 @@ def test_a_gpu_that_is_required_is_not_skipped(monkeypatch, asked, outcome):
     def test(number):
         raise AssertionError("it ran without a GPU")
 
-    if outcome == "failed":
-        with pytest.raises(pytest.fail.Exception, match=f"{NO_GPU}, and REQUIRE_GPU=1"):
+    with pytest.raises(outcome, match=NO_GPU):
+        want_backend_of_gpu("pynvvideocodec")
+    if asked:
+        with pytest.raises(outcome, match=f"{NO_GPU}, and REQUIRE_GPU=1"):
             test(number=1)
     else:
         [mark] = test.pytestmark
         assert (mark.name, mark.kwargs) == ("skip", {"reason": NO_GPU})
-
-
-@needs_no_gpu
-@pytest.mark.parametrize(
-    ("asked", "outcome"), [("1", pytest.fail.Exception), ("", pytest.skip.Exception)]
-)
-def test_nor_is_one_for_a_backend_that_needs_it(monkeypatch, asked, outcome):
-    monkeypatch.setenv("REQUIRE_GPU", asked)
-    with pytest.raises(outcome, match=NO_GPU):
-        want_backend_of_gpu("pynvvideocodec")
 
 
 def test_a_backend_that_is_not_installed_is_skipped_and_named(monkeypatch):
@@ -246,3 +188,124 @@ def test_a_backend_that_is_not_installed_is_skipped_and_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "PyNvVideoCodec", None)
     with pytest.raises(pytest.skip.Exception, match=r"pip install 'headrace\[pynvvideocodec\]'"):
         want_backend_of_gpu("pynvvideocodec")
+
+
+SIZE = (32, 48)
+
+
+READERS = {
+    "read_clip": lambda path, how: headrace.read_clip(path, 3, 4, 5, size=SIZE, decoding=how),
+    "load_clip": lambda path, how: (
+        headrace.load_clip(path, 3, 4, 5, size=SIZE, decoding=how).frames
+    ),
+    "open": lambda path, how: headrace.open(path, size=SIZE, decoding=how)[3:20:5],
+    "read_frames": lambda path, how: torch.cat(
+        [
+            torch.as_tensor(batch.frames)
+            for batch in headrace.read_frames([path], size=SIZE, decoding=how)
+        ]
+    )[3:20:5],
+}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    clip = SynthClip(num_frames=40, size=(64, 96), gop=8, b_frames=2)
+    return write_clip(tmp_path_factory.mktemp("video") / "clip", clip)
+
+
+@pytest.fixture(scope="module")
+def there(path):
+    return torch.stack(frames_of(StreamIndex.scan(path), FrameShape(size=SIZE), ON_CPU))
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_frames_are_those_that_the_device_decoder_leaves_there(path, there, read):
+    found = read(path, ON_CPU)
+    assert isinstance(found, torch.Tensor)
+    assert torch.equal(found, there[3:20:5])
+
+
+def test_a_reader_gives_tensors_however_it_is_asked(path, there):
+    with headrace.open(path, size=SIZE, decoding=ON_CPU) as video:
+        assert torch.equal(video[5], there[5])
+        assert torch.equal(video[-1], there[-1])
+        assert torch.equal(video[[7, 3, 7]], there[[7, 3, 7]])
+        assert torch.equal(torch.stack([*video]), there)
+        none = video[[]]
+        assert isinstance(none, torch.Tensor)
+        assert (none.shape, none.dtype) == ((0, *SIZE, 3), torch.uint8)
+        clip = video.at([0.5, 0.1])
+        assert torch.equal(torch.as_tensor(clip.frames), there[clip.index])
+        assert clip.pts_seconds.tolist() == sorted(clip.pts_seconds.tolist(), reverse=True)
+
+
+def test_a_clip_of_tensors_is_a_batch(path, there):
+    clip = headrace.load_clip(path, 0, 4, 1, size=SIZE, decoding=ON_CPU)
+    batch = headrace.Batch.of_clip(clip)
+    assert torch.equal(batch.frames[0], there[:4].movedim(-1, -3))
+    assert batch.frames.data_ptr() == torch.as_tensor(clip.frames).data_ptr()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("batch_size", [None, 7])
+def test_all_frames_are_read_in_batches(path, there, workers, batch_size, monkeypatch):
+    """No array is held beside them."""
+    monkeypatch.setattr(memory, "_memory", lambda size: pytest.fail("memory for arrays"))
+    options = {"size": SIZE, "workers": workers, "batch_size": batch_size}
+    batches = [*FrameReader([path], decoding=ON_CPU, **options)]
+    assert {type(batch.frames) for batch in batches} == {torch.Tensor}
+    assert torch.equal(torch.cat([torch.as_tensor(batch.frames) for batch in batches]), there)
+    assert np.concatenate([batch.index for batch in batches]).tolist() == [*range(40)]
+
+
+@pytest.mark.parametrize("batch_size", [None, 7])
+@pytest.mark.parametrize("on_error", ["skip", "conceal", "raise"])
+def test_damaged_frames_are_what_they_are_among_arrays(path, tmp_path, on_error, batch_size):
+    bad = damage.damage_packets(path, tmp_path / "bad.mp4", ordinals=[20, 21])
+    told, pictures = [], []
+    for decoding in (ON_CPU, Decoding()):
+        reader = FrameReader(
+            [bad], size=SIZE, batch_size=batch_size, on_error=on_error, decoding=decoding
+        )
+        batches, error = [], None
+        try:
+            batches.extend(reader)
+        except DecodeError as caught:
+            error = str(caught)
+        frames = torch.cat([torch.as_tensor(batch.frames) for batch in batches])
+        index = np.concatenate([batch.index for batch in batches]).tolist()
+        concealed = np.concatenate([batch.is_concealed for batch in batches]).tolist()
+        told.append((index, concealed, reader.losses, error))
+        pictures.append(frames.int())
+    assert told[0] == told[1]
+    assert (pictures[0] - pictures[1]).abs().max() <= 5
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_what_only_the_cpu_makes_is_refused_at_once(written, read):
+    with pytest.raises(BackendError, match=r"stored as yuv444p; .* leave keeps_on_device out"):
+        read(written("odd_size_444"), ON_CPU)
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_without_a_gpu_that_is_said_and_nothing_comes_from_the_cpu(path, read):
+    with pytest.raises(BackendError, match=r"GPU 0 .*CUDA cannot start|no memory .* on cuda:0"):
+        read(path, ON_GPU)
+
+
+@needs_gpu
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_frames_of_the_gpu_that_stay_are_those_made_on_the_cpu(path, read):
+    found = read(path, ON_GPU)
+    assert str(found.device) == "cuda:0"
+    assert (found.cpu().int() - read(path, ON_CPU).int()).abs().max() <= 1
+
+
+@needs_gpu
+def test_all_frames_of_the_gpu_that_stay_are_read_in_batches_of_one_size(path, there):
+    store = IndexStore()
+    reader = FrameReader([path], size=SIZE, batch_size=7, decoding=ON_GPU, store=store)
+    frames = torch.cat([torch.as_tensor(batch.frames) for batch in reader])
+    assert (frames.cpu().int() - there.int()).abs().max() <= 1

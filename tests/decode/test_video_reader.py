@@ -1,7 +1,9 @@
-"""A video in the hand: any of its frames, by index and by time."""
+"""A video in the hand, or a picture: any of its frames, by index and by time."""
 
 import io
 import pickle
+import struct
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from multiprocessing import get_context
@@ -10,19 +12,15 @@ from multiprocessing.connection import Connection
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import headrace
 from decode.linear import linear_frames
-from headrace.decode.decoding import Decoding
-from headrace.errors import BackendError, ConfigError, MediaError, OpenError
+from headrace.decode.pictures import find_pictures, is_picture, read_picture, upright_size
+from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 from headrace.testing.synth import KINDS, read_number, write_clip
 from headrace.video.shape import Crop
 from media import real_clip
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture(scope="module")
@@ -149,29 +147,6 @@ def test_a_file_object_stays_open_and_whose_it_is(path, reader):
         assert not file.closed
 
 
-@pytest.mark.parametrize(
-    ("video", "message"),
-    [
-        (b"", r"it is empty \(0 bytes\)"),
-        (b"#EXTM3U\nhttp://127.0.0.1/a.ts", "an HLS playlist"),
-        (b"ffconcat version 1.0\nfile /etc/passwd\n", "an ffconcat script"),
-        (b"\0" * 999, "no video container was recognised"),
-        (io.StringIO("text"), "open the file with mode 'rb'"),
-        ("missing.mp4", "no such file"),
-    ],
-)
-def test_what_is_no_video_is_refused(video, message):
-    with pytest.raises(OpenError, match=message):
-        headrace.open(video)
-
-
-def test_a_closed_file_object_is_refused(path):
-    with path.open("rb") as file:
-        pass
-    with pytest.raises(OpenError, match="closed file; give a file that is open"):
-        headrace.open(file)
-
-
 class Failing(io.BytesIO):
     """A file object that fails from some read on."""
 
@@ -216,36 +191,6 @@ def test_a_file_object_that_gives_more_than_it_is_asked_for_does_no_harm(path, r
         assert np.array_equal(other[40], reader[40])
 
 
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (lambda reader: reader[1.5], "an integer, a slice or a list of integers, got '1.5'"),
-        (lambda reader: reader[[0.5]], "a list of integers"),
-        (lambda reader: reader[[[1], [2, 3]]], "a list of integers"),
-        (lambda reader: reader[[True, False]], "a list of integers"),
-        (lambda reader: reader[True], "a list of integers, got 'True'"),
-        (lambda reader: reader[np.True_], "a list of integers"),
-        (lambda reader: reader[torch.tensor(1.0)], "a list of integers"),
-        (lambda reader: reader[np.zeros(48, bool)], "a list of integers"),
-        (lambda reader: reader.at(torch.zeros(2, 2)), "finite number"),
-        (lambda reader: reader[0:2.5], r"got 2\.5; at\(\) takes seconds"),
-        (lambda reader: reader[::0], "cannot be 0"),
-        (lambda reader: reader.at(9), "9 s was asked of .* from 0 s until 1.6 s"),
-        (lambda reader: reader.at(float("nan")), "finite number"),
-        (lambda reader: reader.between(1, 0.5), "start must lie before stop"),
-        (lambda reader: reader.between(1, 9), "9 s was asked of"),
-        (lambda reader: reader.between(0, 1, fps=0), "fps must be above 0"),
-        (lambda reader: reader.between(0, 1, fps=1e12), "ask for fewer"),
-        (lambda reader: reader.clip(1.5), "start must be an integer"),
-        (lambda reader: reader.clip(40, 16), "the video has 48: 8 are possible"),
-    ],
-)
-def test_what_cannot_be_given_is_refused(reader, ask, message):
-    with pytest.raises(ConfigError, match=message) as caught:
-        ask(reader)
-    assert "\n" not in str(caught.value)
-
-
 def test_times_may_be_those_of_a_batch(reader):
     shown = reader[[3, 41]]
     for times in (
@@ -265,35 +210,11 @@ def test_a_frame_there_is_not_is_an_index_error_too(reader, wanted):
         reader[wanted]
 
 
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"on_error": "skip"}, "on_error must be one of raise, conceal"),
-        ({"crop": Crop(top=90, left=0, height=9, width=9)}, "choose a crop inside it"),
-        ({"memory_budget": "lots"}, "a size must read like"),
-    ],
-)
-def test_arguments_are_checked_on_opening(path, asked, message):
-    with pytest.raises(ConfigError, match=message):
-        headrace.open(path, **asked)
-
-
 def test_more_frames_than_the_budget_holds_are_refused_before_any_is_decoded(path):
     with headrace.open(path, memory_budget=10 * 96 * 128 * 3) as reader:
         assert len(reader[:10]) == 10
         with pytest.raises(ConfigError, match="11 at once, which take 405,504 bytes"):
             reader[:11]
-
-
-def test_several_videos_are_not_one():
-    with pytest.raises(ConfigError, match="by its path, its bytes or a file object, got list"):
-        headrace.open(["a.mp4", "b.mp4"])
-
-
-def test_a_gpu_that_cannot_decode_it_is_told_of_on_opening(tmp_path):
-    path = write_clip(tmp_path / "clip", KINDS["mjpeg"])
-    with pytest.raises(BackendError, match="mjpeg"):
-        headrace.open(path, decoding=Decoding.on_gpu(0))
 
 
 def test_a_closed_reader_gives_nothing_more(path):
@@ -357,3 +278,105 @@ def test_it_says_what_it_is(path, reader):
     assert repr(reader) == (
         f"<VideoReader of {path}: 48 frames of 96x128 (height x width), h264, 1.600 s>"
     )
+
+
+RED = (255, 0, 0)
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    checked = kind + content
+    return struct.pack(">I", len(content)) + checked + struct.pack(">I", zlib.crc32(checked))
+
+
+@pytest.fixture
+def red() -> Image.Image:
+    """Return a picture 40 wide and 30 high whose upper left corner is white."""
+    picture = Image.new("RGB", (40, 30), RED)
+    picture.paste("white", (0, 0, 8, 8))
+    return picture
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+def test_a_picture_is_known_by_its_content_whatever_it_is_called(tmp_path, red, kind):
+    path = tmp_path / "picture.mp4"
+    red.save(path, kind)
+    assert is_picture(path)
+    pixels = read_picture(path)
+    assert (pixels.shape, pixels.dtype) == ((30, 40, 3), np.uint8)
+    assert np.abs(pixels[25, 35].astype(int) - RED).max() < 12
+
+
+def test_a_picture_is_turned_as_its_exif_says(tmp_path, red):
+    path, exif = tmp_path / "a.jpg", Image.Exif()
+    exif[0x0112] = 6
+    red.save(path, exif=exif)
+    assert upright_size(path) == (40, 30)
+    pixels = read_picture(path)
+    assert pixels.shape == (40, 30, 3)
+    assert pixels[2, 27].min() > 200, "the corner went to the right"
+
+
+def test_sixteen_bits_alpha_palette_and_cmyk_become_rgb(tmp_path):
+    grey = np.array([[0, 257 * 100, 65535]], np.uint16)
+    Image.fromarray(grey).save(tmp_path / "grey.png")
+    assert read_picture(tmp_path / "grey.png")[0, :, 0].tolist() == [0, 100, 255]
+    Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(tmp_path / "alpha.png")
+    assert read_picture(tmp_path / "alpha.png")[0, 0].tolist() == [255, 255, 255]
+    Image.new("P", (4, 4)).save(tmp_path / "palette.png")
+    assert read_picture(tmp_path / "palette.png")[0, 0].tolist() == [0, 0, 0]
+    Image.new("CMYK", (8, 8), (0, 255, 255, 0)).save(tmp_path / "cmyk.jpg")
+    assert np.abs(read_picture(tmp_path / "cmyk.jpg")[4, 4].astype(int) - RED).max() < 6
+
+
+def test_a_picture_that_pretends_to_be_huge_is_refused_by_its_header(tmp_path):
+    header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+    path = tmp_path / "bomb.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IEND", b""))
+    with pytest.raises(OpenError, match=r"bomb.png: it has over 67,108,864 pixels; make it small"):
+        upright_size(path)
+
+
+@pytest.mark.parametrize("kind", ["png", "jpg", "webp"])
+def test_a_picture_that_is_cut_off_is_damaged(tmp_path, kind):
+    whole, cut = tmp_path / f"whole.{kind}", tmp_path / f"cut.{kind}"
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    Image.fromarray(noise).save(whole)
+    cut.write_bytes(whole.read_bytes()[:1500])
+    with pytest.raises((DecodeError, OpenError), match=r"cannot read the picture .*cut"):
+        read_picture(cut)
+
+
+def test_a_folder_holds_what_is_a_picture_or_is_called_one(tmp_path, red):
+    (tmp_path / "below").mkdir()
+    red.save(tmp_path / "below" / "b.JPG", "JPEG")
+    red.save(tmp_path / "lies.mp4", "PNG")
+    red.save(tmp_path / ".hidden.png")
+    red.save(tmp_path / "stream.mjpeg", "JPEG")
+    (tmp_path / "text.png").write_text("hello")
+    (tmp_path / "notes.txt").write_text("hello")
+    found = [path.relative_to(tmp_path).as_posix() for path in find_pictures(tmp_path)]
+    assert found == ["below/b.JPG", "lies.mp4", "text.png"]
+
+
+COUNT = 20
+
+
+def picture(number: int) -> np.ndarray:
+    """Return few colours, as GIF has: a block that moves and brightens."""
+    pixels = np.full((48, 64, 3), 30, np.uint8)
+    pixels[number : number + 10, 2 * number : 2 * number + 12] = [number * 10, 200, 50]
+    return pixels
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a.png"])
+@pytest.mark.parametrize("disposal", [1, 2])
+def test_any_frame_is_the_one_that_is_shown(tmp_path, name, disposal):
+    first, *others = [Image.fromarray(picture(number)) for number in range(COUNT)]
+    times = [50, 100] * (COUNT // 2)
+    how = {"disposal": disposal} if name == "a.gif" else {}
+    first.save(tmp_path / name, save_all=True, append_images=others, duration=times, **how)
+    with headrace.open(tmp_path / name) as reader:
+        assert len(reader) == COUNT
+        wanted = [15, 3, 19, 0]
+        assert np.array_equal(reader[wanted], np.stack([picture(number) for number in wanted]))
+        assert reader.at([0.02, 0.06, 0.16]).index.tolist() == [0, 1, 2]

@@ -1,11 +1,16 @@
-"""A video in chunks of equal cost."""
+"""From wanted frames to stretches, chunks of equal cost and parts of batches."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace import ConfigError
+from headrace.planning.batches import batch_parts
 from headrace.planning.chunks import chunks_of
+from headrace.planning.stretches import Stretch, in_order, stretches
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 
@@ -87,3 +92,59 @@ def test_names_tell_chunks_apart_and_sort_in_order(index):
     names = [chunk.name for chunk in chunks(index, range(120))]
     assert names == sorted(set(names))
     assert names[0] == "00002-00000000-00000014"
+
+
+@given(wanted=st.sets(st.integers(0, 119), min_size=1), at_least=st.integers(1, 70))
+def test_every_wanted_frame_is_in_one_stretch_and_no_gop_in_two(index, wanted, at_least):
+    asked = np.array(sorted(wanted), np.int64)
+    plan = list(stretches(3, index, asked, at_least=at_least))
+    assert [n for stretch in plan for n in stretch.wanted] == asked.tolist()
+    gops = [{index.gop_of(n) for n in stretch.wanted} for stretch in plan]
+    assert sum(map(len, gops)) == len(set().union(*gops))
+    assert all(stretch.video == 3 for stretch in plan)
+
+
+@given(wanted=st.sets(st.integers(0, 119), min_size=1), at_least=st.integers(1, 70))
+def test_a_stretch_never_jumps_over_a_gop(index, wanted, at_least):
+    for stretch in stretches(0, index, np.array(sorted(wanted), np.int64), at_least=at_least):
+        gops = sorted({index.gop_of(n) for n in stretch.wanted})
+        assert gops == list(range(gops[0], gops[-1] + 1))
+
+
+def test_short_gops_are_kept_together_until_they_are_worth_a_seek(index):
+    plan = list(in_order(0, index, at_least=16))
+    assert [len(stretch.wanted) for stretch in plan][:-1] == [21] * (len(plan) - 1)
+
+
+def test_a_stride_takes_every_nth_frame(index):
+    assert [n for s in in_order(0, index, stride=13) for n in s.wanted] == list(range(0, 120, 13))
+    with pytest.raises(ConfigError, match="stride must be an integer >= 1, got 0"):
+        in_order(0, index, stride=0)
+
+
+def stretches_of(lengths: list[int]) -> list[Stretch]:
+    borders = np.cumsum([0, *lengths]).tolist()
+    return [Stretch(video=0, index=None, wanted=tuple(range(*span))) for span in pairwise(borders)]
+
+
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    batch_size=st.integers(1, 50),
+    most=st.integers(1, 50),
+)
+def test_every_frame_has_one_place_in_batches_of_the_size(lengths, batch_size, most):
+    total = sum(lengths)
+    plan = list(batch_parts(stretches_of(lengths), total, batch_size=batch_size, most=most))
+    assert [len(stretch.wanted) for stretch, _ in plan] == lengths
+    for stretch, parts in plan:
+        assert [n for part in parts for n in part.wanted] == list(stretch.wanted)
+    parts = [part for _, parts in plan for part in parts]
+    assert max(len(part.wanted) for part in parts) <= most
+    places = [
+        part.batch * batch_size + part.first + k for part in parts for k in range(len(part.wanted))
+    ]
+    assert places == list(range(total))
+    for part in parts:
+        assert part.batch_frames == min(batch_size, total - part.batch * batch_size)
+    full = [part.batch for part in parts if part.is_last]
+    assert full == list(range(-(-total // batch_size)))

@@ -1,4 +1,4 @@
-"""From decoded frames to the tensor a classifier takes."""
+"""From decoded frames to the tensor that a model takes."""
 
 import ast
 from dataclasses import replace
@@ -25,7 +25,11 @@ SPEC = InputSpec(
     std=(0.229, 0.224, 0.225),
     interpolation="bilinear",
 )
+
+
 LEVELS = ("simple", "medium", "complex")
+
+
 GREY_LEVEL = 1 / 255 / min(SPEC.std)
 
 
@@ -222,3 +226,22 @@ def test_a_level_is_what_its_printed_calls_are(level):
             given["interpolation"] = InterpolationMode(given["interpolation"])
         found = getattr(ops, call.func.id)(found, **given)
     assert torch.equal(found, build_preprocess(level, SPEC)(frames))
+
+
+PICTURES = replace(SPEC, mean=(0.5,) * 3, std=(0.5,) * 3)
+
+
+def test_the_shape_of_a_batch_follows_from_what_the_model_takes():
+    clips = replace(PICTURES, num_frames=16)
+    as_they_are = replace(PICTURES, resize=None, crop=None)
+    assert (PICTURES.layout, PICTURES.shape(4, (480, 640))) == ("N C H W", (4, 3, 224, 224))
+    assert (clips.layout, clips.shape(4, (480, 640))) == ("N C T H W", (4, 3, 16, 224, 224))
+    assert as_they_are.shape(4, (480, 640)) == (4, 3, 480, 640)
+
+
+@pytest.mark.parametrize("change", [{"resize": None}, {"crop": None}, {"num_frames": 0}])
+def test_what_no_model_takes_is_refused(change):
+    with pytest.raises(
+        ConfigError, match=r"resize is .* give both|num_frames must be an integer >= 1, got 0"
+    ):
+        replace(PICTURES, **change)

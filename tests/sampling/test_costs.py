@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import Bursts, ConfigError, Permutation, Population, Uniform
+from headrace import Bursts, Permutation, Population, Uniform
 from headrace.sampling.costs import DecodeCost, burst_cost, lookahead_cost, lookahead_for
 from headrace.sampling.reencode import reencode
 from headrace.sampling.speed import Speed
-from sampling.kit import compared, decoding, populations
+from sampling.kit import SPEED, compared, decoding, populations
 
 CAMERA = Population.of([np.full(20, 30)] * 20)
 MIXED = Population.of([np.random.default_rng(2).integers(1, 60, 40) for _ in range(10)])
@@ -127,20 +127,6 @@ def test_a_burst_decodes_half_of_the_gops_other_bursts(gop, size, amplification)
     assert cost.held_frames == 8 * (size - 1) / 2
 
 
-def test_what_has_no_cost_is_refused():
-    with pytest.raises(ConfigError, match="lookahead must be an integer >= 1, got 0"):
-        lookahead_cost(CAMERA.gop_lengths, 0)
-    with pytest.raises(ConfigError, match="frames must be an integer >= 1, got 0"):
-        lookahead_for(CAMERA.gop_lengths, 0)
-    with pytest.raises(ConfigError, match="GOPs of at least one frame each"):
-        burst_cost(np.array([], np.int64), 8, lanes=8)
-
-
-SPEED = Speed(
-    seconds_per_seek=0.004, seconds_per_decoded=0.002, seconds_per_delivered=0.001, workers=2
-)
-
-
 def cost(amplification, seeks=1.0):
     return DecodeCost(amplification=amplification, seeks=seeks, held_frames=0)
 
@@ -159,20 +145,6 @@ def test_droppable_frames_that_are_passed_are_not_decoded(share, decoded):
     assert speed.decoded(cost(11)) == pytest.approx(decoded)
     assert speed.decoded(cost(1)) == 1
     assert speed.decoded(cost(0.5)) == 0.5
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"workers": 0},
-        {"seconds_per_seek": -1},
-        {"droppable_share": 1.0},
-        {"seconds_per_seek": 0, "seconds_per_decoded": 0, "seconds_per_delivered": 0},
-    ],
-)
-def test_impossible_constants_are_refused(wrong):
-    with pytest.raises(ConfigError):
-        Speed(**{**vars(SPEED), **wrong})
 
 
 HD = 1280 * 720

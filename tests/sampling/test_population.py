@@ -1,11 +1,10 @@
 """Frames of many videos under one numbering; rows are sampled as if each were a video."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import Bursts, ConfigError, InOrder, Permutation, Population, RandomClips, Uniform
+from headrace import Bursts, InOrder, Permutation, Population, RandomClips, Uniform
 from headrace.sampling.rows import Rows, RowSampler
 from sampling.kit import faults, populations, uneven
 
@@ -52,26 +51,6 @@ def test_videos_are_shown_one_after_the_other():
     population = Population.of([np.array([2]), np.array([1])], [np.array([0.5, 0]), np.array([2])])
     assert population.shown_until is not None
     assert population.shown_until.tolist() == [0.5, 0.5, 2.5]
-
-
-@pytest.mark.parametrize(
-    ("gops", "durations", "message"),
-    [
-        ([], None, "at least one video is needed"),
-        ([[3], []], None, r"video 1 has GOPs of \[\] frames"),
-        ([[3], [2, 0]], None, r"video 1 has GOPs of \[2, 0\] frames"),
-        ([[3]], [[1.0, 1.0]], r"the videos have \[3\] frames, the arrays \[2\] values"),
-        ([[1]], [[-1.0]], "finite, at least 0 and not all 0; they range from -1.0 to -1.0"),
-        ([[1]], [[float("nan")]], "must be finite"),
-        ([[2]], [[0.0, 0.0]], "not all 0"),
-    ],
-)
-def test_what_cannot_be_sampled_from_is_refused(gops, durations, message):
-    with pytest.raises(ConfigError, match=message):
-        Population.of(
-            [np.array(lengths, np.int64) for lengths in gops],
-            durations and [np.array(each, np.float64) for each in durations],
-        )
 
 
 def rows_of(population: Population, parts: list[tuple[int, int, int]]) -> Rows:

@@ -76,28 +76,6 @@ def test_a_plain_class_with_two_members_is_a_sampler():
     assert sampler.order(POPULATION, 0)[:].tolist() == [0, 10, 20, 30, 40]
 
 
-@pytest.mark.parametrize(
-    ("members", "said"),
-    [
-        ({}, "Mine is no sampler: it has no `traits` and no `order`; give one such as Uniform"),
-        ({"order": EveryTenth.order}, "it has no `traits`; give"),
-        ({"traits": TRAITS}, "it has no `order`; give"),
-        ({"traits": TRAITS, "order": 3}, "`order` of Mine must be a method"),
-        ({"traits": lambda self: TRAITS, "order": 3}, "must be SamplerTraits, got method; a prop"),
-        ({"traits": {"identity": "mine"}, "order": 3}, "must be SamplerTraits, got dict"),
-    ],
-    ids=["no member", "no traits", "no order", "an order of 3", "a method", "a dict"],
-)
-def test_what_lacks_something_is_refused_by_name(members, said):
-    with pytest.raises(ConfigError, match=said):
-        adapted(type("Mine", (), members)(), USE)
-
-
-def test_a_class_in_place_of_a_sampler_is_refused():
-    with pytest.raises(ConfigError, match=r"Uniform is a class; call it: Uniform\(\.\.\.\)"):
-        adapted(Uniform, USE)
-
-
 @pytest.mark.parametrize("asked", [0, 7])
 def test_a_seed_is_refused_by_a_random_sampler_that_takes_none(asked):
     class Mine(EveryTenth):
@@ -109,44 +87,6 @@ def test_a_seed_is_refused_by_a_random_sampler_that_takes_none(asked):
     assert isinstance(adapted(EveryTenth(), use), EveryTenth)
     Mine.traits = replace(TRAITS, is_random=True, seed=asked)
     assert isinstance(adapted(Mine(), use), Mine)
-
-
-@pytest.mark.parametrize("identity", ["", None, repr(object())], ids=["", "None", "address"])
-def test_an_identity_is_the_same_in_the_next_run(identity):
-    with pytest.raises(ConfigError, match="a text that is the same in the next run, got"):
-        replace(TRAITS, identity=identity)
-
-
-@pytest.mark.parametrize("name", ["num_frames", "frames_needed", "seed"])
-def test_counts_are_integers(name):
-    with pytest.raises(ConfigError, match=f"{name} must be an integer >= [01], got 1.5"):
-        replace(TRAITS, **{name: 1.5})
-
-
-@pytest.mark.parametrize(
-    ("order", "traits", "said"),
-    [
-        ([1, 2], TRAITS, "Mine.order must return an Order, got list"),
-        (Order(length=0, frames_at=lambda n: n), TRAITS, "no sample in an epoch"),
-        (Order(length=3, frames_at=lambda n: n / 2), TRAITS, "samples frames, .* float64"),
-        (
-            Order(length=3, frames_at=lambda n: n[:, None] + np.arange(4)),
-            TRAITS,
-            r"samples frames, so one slot is int64 \[1\]; its order gives int64 \[1, 4\]",
-        ),
-        (
-            Order(length=3, frames_at=lambda n: n),
-            replace(TRAITS, num_frames=4),
-            r"samples clips, so one slot is int64 \[1, 4\]; its order gives int64 \[1\]; see",
-        ),
-        (Order(length=3, frames_at=lambda n: n + 46), TRAITS, "gives frame 46; .* below 46"),
-        (Order(length=3, frames_at=lambda n: n - 1), TRAITS, "gives frame -1;"),
-    ],
-)
-def test_an_order_that_is_not_what_its_sampler_says_is_refused(order, traits, said):
-    mine = type("Mine", (), {"traits": traits})()
-    with pytest.raises(ConfigError, match=said):
-        check_order(order, mine, POPULATION)
 
 
 KINDS = {
@@ -197,56 +137,3 @@ def test_what_is_changed_later_changes_nothing(kind):
     sampler = kind(given)
     given["a.mp4"] = 5.0
     assert kept(adapted(sampler, OPENED)) == (1.0, 0.0, 2.5)
-
-
-@kinds
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([], "at least 0 and not all 0, got \\[\\]"),
-        ({}, "not all 0, got \\[\\]"),
-        ([[1.0], [2.0]], r"must be numbers, one for each video, got \[2, 1\] values"),
-        ([[1.0], [2.0, 3.0]], "must be numbers, one for each video"),
-        ([0, 0], "weights must be finite, at least 0 and not all 0, got"),
-        ({"a.mp4": 0}, "not all 0"),
-        ([1, -2], "not all 0, got -2 for number 1"),
-        ([1, float("nan")], "got nan for number 1"),
-        ([1e308, 1e308], "must be finite"),
-        ({"a.mp4": 1, "b.mp4": -3}, r"got -3 for b\.mp4"),
-        ({"a.mp4": "much"}, "each of weights must be a finite number"),
-        ([True, False], "each of weights must be a finite number"),
-        ([None, 1], "each of weights must be a finite number"),
-        ({0: 1.0}, "weights must be by path, got 0"),
-        ({"a.mp4": 1, Path("a.mp4"): 2}, "name a path twice"),
-        (3.0, r"weights must be numbers, .* or a mapping from paths to numbers, got '3\.0'"),
-    ],
-    ids=str,
-)
-def test_what_are_no_weights_is_refused(kind, weights, message):
-    with pytest.raises(ConfigError, match=message) as caught:
-        kind(weights)
-    assert "\n" not in str(caught.value)
-
-
-@kinds
-def test_weights_that_do_not_fit_the_videos_are_refused(kind):
-    missing = {"a.mp4": 1.0, "x/d.mp4": 1.0}
-    message = r"none for c\.mp4 \(and 1 more videos\); .* as it was given; .*: a\.mp4, x/d\.mp4"
-    with pytest.raises(ConfigError, match=message):
-        adapted(kind(missing), OPENED)
-    with pytest.raises(ConfigError, match="needed for each of 4 videos or rows, got 2"):
-        adapted(kind((1.0, 2.0)), OPENED)
-    with pytest.raises(ConfigError, match="weights are 0 for all 3 videos that could be opened"):
-        adapted(kind((0.0, 1.0, 0.0, 0.0)), OPENED)
-    nameless = SamplerUse(videos=np.arange(3), videos_given=3)
-    with pytest.raises(ConfigError, match="by path, and the paths of the videos are not known"):
-        adapted(kind(BY_PATH), nameless)
-
-
-@pytest.mark.parametrize("kind", list(KINDS)[:3])
-def test_without_a_loader_paths_say_nothing(kind):
-    population = Population.of([np.array([4]), np.array([4])])
-    with pytest.raises(ConfigError, match="a mapping of weights is for a loader"):
-        KINDS[kind]({"a.mp4": 1.0}).order(population, 0)
-    with pytest.raises(ConfigError, match="one weight is needed for each of 2 videos or rows"):
-        KINDS[kind]((1.0, 2.0, 3.0)).order(population, 0)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
 from headrace.sampling.shards import Shard
 from headrace.sampling.slots import EMPTY, SlotSchedule, TailCounts
 
@@ -210,21 +209,6 @@ def test_each_epoch_has_an_order_of_its_own_and_a_seed_names_it():
     assert grid(schedule(lengths, 4, seed=8).plan(3)) == grid(schedule(lengths, 4).plan(0))
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"lengths": [5, 5], "slots": 3, "tail": "drop"}, "2 clips do not fill 3 slots"),
-        ({"lengths": [5], "slots": 0}, "at least one slot"),
-        ({"lengths": [5], "slots": 1, "tail": "cut"}, "tail must be one of pad, drop, refill"),
-        ({"lengths": [], "slots": 1}, "at least one sequence"),
-        ({"lengths": [3, 0], "slots": 1}, "each needs a frame"),
-    ],
-)
-def test_impossible_schedules_are_refused(options, said):
-    with pytest.raises(ConfigError, match=said):
-        schedule(**options)
-
-
 @given(length=st.integers(1, 200), ranks=st.integers(1, 9))
 def test_ranks_together_deliver_the_epoch_step_by_step(length, ranks):
     shards = [Shard(rank=rank, ranks=ranks) for rank in range(ranks)]
@@ -244,18 +228,3 @@ def test_dropping_leaves_out_the_last_slots(length, ranks):
 
 def test_a_part_is_found_without_what_comes_before():
     assert Shard(rank=1, ranks=3).slots(2, 4, 10).tolist() == [7, 0]
-
-
-def test_a_rank_that_does_not_exist_is_refused():
-    with pytest.raises(ConfigError, match="got rank 2 of 2"):
-        Shard(rank=2, ranks=2)
-
-
-def test_an_unknown_remainder_is_refused():
-    with pytest.raises(ConfigError, match="one of repeat, drop, got 'pad'"):
-        Shard(remainder="pad")
-
-
-def test_more_slots_than_a_rank_has_are_refused():
-    with pytest.raises(ConfigError, match=r"slots \[0, 5\) were asked of rank 1, which has 4"):
-        Shard(rank=1, ranks=3).slots(0, 5, 10)

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import Bursts, ConfigError, Permutation, Uniform
+from headrace import Bursts, Permutation, Uniform
 from headrace.sampling.costs import DecodeCost, burst_cost, lookahead_cost
 from headrace.sampling.recommendation import recommend
 from headrace.sampling.rho import TAKEN_RHO
-from headrace.sampling.strategies import Noise
 from sampling.kit import SPEED, compared
 
 CAMERA = np.full(400, 30)
@@ -118,25 +117,6 @@ def test_bursts_that_are_not_possible_say_why():
     tight = compared(LONG, later=400, frames_per_burst=8)["bursts"]
     assert not tight.is_feasible
     assert "more memory are needed for frames that wait" in tight.why_not
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batch_size": 12_001}, "larger than the set: the videos have 12000 frames"),
-        ({"target": 0}, "target must be >= 1, got 0"),
-        ({"frames_per_burst": 0}, "frames_per_burst must be an integer >= 1, got 0"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(options, message):
-    with pytest.raises(ConfigError, match=message):
-        compared(CAMERA, **options)
-
-
-@pytest.mark.parametrize("wrong", [{"rho": -0.1}, {"rho": 1.1}, {"contraction": 0}])
-def test_impossible_noise_is_refused(wrong):
-    with pytest.raises(ConfigError):
-        Noise(**wrong)
 
 
 gops = st.lists(st.integers(1, 300), min_size=1, max_size=60)

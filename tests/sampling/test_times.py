@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import Around, Bursts, ConfigError, Population, SpreadClips, UniformClips
+from headrace import Around, Bursts, ConfigError, SpreadClips
 from headrace.sampling.frames import InOrder, Permutation, Uniform
 from headrace.sampling.sampler import SamplerUse, adapted
-from headrace.sampling.times import FrameTimes, seconds_of
+from headrace.sampling.times import seconds_of
 from sampling.kit import even, frame_times, population_of, shown_by_hand
 
 RATES = [Fraction(r) for r in ("15", "24000/1001", "24", "25", "30000/1001", "30", "50", "60")]
@@ -62,30 +62,6 @@ def test_starts_are_those_from_which_something_is_shown_to_the_end(times, last):
     assert fits == sorted(fits, reverse=True)
 
 
-@pytest.mark.parametrize(
-    ("given_", "message"),
-    [
-        ((), "must be seconds, as in"),
-        ("0.1", "must be seconds, as in"),
-        ((0.1, float("nan")), "each of delta_seconds must be a finite number"),
-        ((True,), "each of delta_seconds must be a finite number"),
-        ((1e12,), "must be at most 10\\*\\*9 seconds away"),
-    ],
-)
-def test_what_is_no_time_is_refused(given_, message):
-    with pytest.raises(ConfigError, match=message):
-        seconds_of("delta_seconds", given_)
-
-
-def test_without_times_nothing_is_sampled_by_time():
-    population = Population.of([np.array([5])])
-    with pytest.raises(ConfigError, match="needs to know when each frame is shown; give times"):
-        population.timed()
-    short = FrameTimes(pts=np.arange(4), end=4, time_base=Fraction(1, 25))
-    with pytest.raises(ConfigError, match="one FrameTimes for each video"):
-        Population.of([np.array([5])], times=[short])
-
-
 @given(
     times=st.lists(frame_times(), min_size=1, max_size=3),
     deltas=st.lists(
@@ -122,27 +98,6 @@ def test_seed_batch_size_and_identity_are_those_of_the_sampler():
     assert found.traits.identity != other.traits.identity
     with pytest.raises(ConfigError, match="8 lanes"):
         adapted(found, SamplerUse(videos=np.array([0]), videos_given=1, batch_size=9))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"delta_seconds": ()}, "delta_seconds must be seconds, as in"),
-        ({"delta_seconds": 0.1}, "delta_seconds must be seconds, as in"),
-        ({"delta_seconds": (0, None)}, "each of delta_seconds must be a finite number"),
-        ({"sampling": "uniform"}, "str is no sampler: it has no `traits` and no `order`"),
-        ({"sampling": Uniform}, "a sampler is needed, and Uniform is a class; call it"),
-        ({"sampling": UniformClips(num_clips=1, num_frames=2)}, "UniformClips gives clips; give"),
-    ],
-)
-def test_what_is_no_time_or_no_sampler_of_frames_is_refused(options, message):
-    with pytest.raises(ConfigError, match=message):
-        Around(**{"delta_seconds": (0,), "sampling": Uniform(), **options})
-
-
-def test_without_times_there_is_no_before_and_after():
-    with pytest.raises(ConfigError, match="give times to"):
-        Around(delta_seconds=(0,), sampling=Uniform()).order(Population.of([np.array([5])]), 0)
 
 
 EVEN = [even(count, Fraction(25), Fraction(1, 90000), first=40) for count in (100, 8, 3, 1)]
@@ -232,23 +187,3 @@ def test_weights_say_how_often_a_video_comes():
     order = SpreadClips(num_segments=2, weights=(0.0, 1.0, 3.0, 0.0)).order(population, 0)
     came = np.bincount(population.video_of(order[:][:, 0]), minlength=4)
     assert came.tolist() == [0, 1, 3, 0]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_segments": 0}, "num_segments must be an integer >= 1, got 0"),
-        ({"frames_per_segment": 1.5}, "frames_per_segment must be an integer >= 1, got 1.5"),
-        ({"stride": 0}, "stride must be an integer >= 1, got 0"),
-        ({"place": "start"}, "place must be one of random, middle, ends, got 'start'"),
-        ({"weights": (1.0,), "shuffle": False}, "weights need shuffle=True"),
-    ],
-)
-def test_impossible_spreads_are_refused(options, message):
-    with pytest.raises(ConfigError, match=message):
-        SpreadClips(**{"num_segments": 4, **options})
-
-
-def test_without_times_nothing_is_spread():
-    with pytest.raises(ConfigError, match="give times to"):
-        SpreadClips(num_segments=2).order(Population.of([np.array([5])]), 0)

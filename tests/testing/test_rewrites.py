@@ -8,7 +8,6 @@ import av
 import numpy as np
 import pytest
 
-from headrace.errors import ConfigError
 from headrace.testing import damage
 from headrace.testing.damage import damage_packets, keyframe_ordinals
 from headrace.testing.synth import KINDS, Look, SynthClip, write_clip, write_streams
@@ -349,81 +348,3 @@ def test_the_fields_of_a_frame_belong_together(tmp_path):
         drawn = draw_picture(number, FIELDS.size).astype(int)
         assert np.abs(rgb(frame) - drawn).mean() < 12
     assert keyframe_ordinals(path) == (0, 8, 16)
-
-
-@pytest.mark.parametrize(
-    ("clip", "change", "message"),
-    [
-        (
-            SynthClip(num_frames=2),
-            lambda path, out: damage.truncate(path, out, keep_fraction=2),
-            r"must be in \[0, 1\], got 2",
-        ),
-        (
-            KINDS["mjpeg"],
-            lambda path, out: rewrite_mp4.lie_about_keyframes(path, out, lie="first"),
-            "no box 'stss' in 'stbl'",
-        ),
-        (KINDS["ffv1"], rewrite_mp4.zero_display_matrix, "no box 'moov'"),
-        (KINDS["vfr_mp4"], rewrite_mp4.hold_times, "has durations that differ"),
-        (
-            SynthClip(num_frames=5),
-            lambda path, out: rewrite_mp4.join_descriptions(
-                path, written(out.parent, "second", num_frames=5, b_frames=2), out
-            ),
-            "write both with or without",
-        ),
-        (
-            SynthClip(num_frames=2),
-            lambda path, out: rewrite_streams.pose_as_x264_build(path, out, build=65),
-            "as many digits as",
-        ),
-        (
-            SynthClip(codec="mpeg4", num_frames=2),
-            rewrite_streams.pose_as_x264_build,
-            "got 130 for none",
-        ),
-        (
-            SynthClip(container="ts", num_frames=2),
-            rewrite_streams.announce_second_view,
-            r"needs HEVC in a ts, got h264 in clip\.ts",
-        ),
-        (
-            SynthClip(codec="hevc", num_frames=2),
-            rewrite_streams.announce_second_view,
-            r"needs HEVC in a ts, got hevc in clip\.mp4",
-        ),
-        (SynthClip(num_frames=2), rewrite_pes.hold_times, "give a ts, mpg or vob"),
-        (
-            SynthClip(num_frames=2),
-            lambda path, out: rewrite_streams.tell_sets_once([path], out),
-            "Annex B",
-        ),
-        (
-            VP9,
-            lambda path, out: rewrite_vp9.intra_only(path, out, ordinals=[3]),
-            "packet 3 is none",
-        ),
-        (
-            SynthClip(codec="vp9", container="webm", num_frames=3),
-            lambda path, out: rewrite_vp9.show_existing(path, out, ordinals=[1]),
-            "error resilient",
-        ),
-        *(
-            (
-                SynthClip(num_frames=2),
-                lambda _, out, clip=clip: write_field_pictures(out, clip),
-                "field pictures need mpeg2video",
-            )
-            for clip in (
-                replace(FIELDS, codec="mpeg1video"),
-                replace(FIELDS, b_frames=1),
-                replace(FIELDS, size=(80, 112)),
-            )
-        ),
-    ],
-)
-def test_a_file_that_cannot_be_rewritten_so_is_an_error(clip, change, message, tmp_path):
-    path = write_clip(tmp_path / "clip", clip)
-    with pytest.raises(ConfigError, match=message):
-        change(path, tmp_path / f"out{path.suffix}")

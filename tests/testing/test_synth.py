@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.errors import ConfigError
 from headrace.testing.synth import write_clip, write_streams
 from headrace.testing.synth_audio import write_audio
 from headrace.testing.synth_clip import Look, SynthClip, Timing
@@ -39,12 +38,6 @@ def test_a_file_holds_several_streams(container, tmp_path):
         assert (frames[0].height, frames[0].width) == clip.size
 
 
-def test_streams_of_one_file_share_a_container(tmp_path):
-    clips = [SynthClip(container="mp4"), SynthClip(container="mkv")]
-    with pytest.raises(ConfigError, match=r"share one container, got \['mkv', 'mp4'\]"):
-        write_streams(tmp_path / "two", clips)
-
-
 def test_a_codec_the_container_cannot_hold_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="does not support"):
         write_clip(tmp_path / "clip", SynthClip(codec="vp9", container="h264"))
@@ -54,28 +47,6 @@ def test_a_start_between_frames_is_kept(tmp_path):
     clip = SynthClip(num_frames=3, timing=Timing(start_seconds=Fraction(1, 100)))
     frames = read_frames(write_clip(tmp_path / "clip", clip))
     assert [f.pts * f.time_base for f in frames] == list(clip.pts_seconds)
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: SynthClip(num_frames=0), "num_frames must be in"),
-        (lambda: SynthClip(num_frames=1 << 17), "num_frames must be in"),
-        (lambda: SynthClip(size=(16, 128)), "size must be at least 32x32"),
-        (lambda: SynthClip(size=(75, 53)), "needs even sizes"),
-        (lambda: SynthClip(codec="vp9", b_frames=2), "vp9 has no B-frames"),
-        (lambda: SynthClip(open_gop=True), "an open GOP needs b_frames >= 1"),
-        (lambda: SynthClip(structure="hidden_packets"), "is for vp8, vp9, got codec 'h264'"),
-        (lambda: SynthClip(codec="hevc", structure="intra_refresh"), "is for h264"),
-        (lambda: SynthClip(codec="mpeg4", structure="interlaced"), "is for h264, mpeg2video"),
-        (lambda: SynthClip(container="mkv", timing=Timing(preroll=2)), "needs an edit list"),
-        (lambda: SynthClip(timing=Timing(start_seconds=Fraction(-1))), "use ts"),
-        (lambda: SynthClip(timing=Timing(durations_seconds=(Fraction(0),))), "above zero"),
-    ],
-)
-def test_a_contradiction_is_an_error(build, message):
-    with pytest.raises(ConfigError, match=message):
-        build()
 
 
 def test_odd_sizes_are_fine_where_chroma_is_not_subsampled():

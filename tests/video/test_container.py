@@ -1,6 +1,5 @@
 """What may be opened as video, with which words else, and what is known without decoding."""
 
-import os
 from fractions import Fraction
 
 import av
@@ -13,7 +12,6 @@ from headrace.errors import ConfigError, DecodeError, MediaError, OpenError, Sca
 from headrace.profiling.inputs import with_content
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip, write_streams
-from headrace.testing.synth_audio import write_audio
 from headrace.video.content import content_digest
 from headrace.video.door import at_the_door
 from headrace.video.metadata import read_metadata
@@ -27,67 +25,6 @@ from tests.kit import rewrite_mp4
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
     return write_clip(tmp_path_factory.mktemp("good") / "good", SynthClip(b_frames=2))
-
-
-def make(kind, good, path):
-    """Write one bad file."""
-    match kind:
-        case "empty":
-            path.write_bytes(b"")
-        case "folder":
-            path.mkdir()
-        case "pipe":
-            os.mkfifo(path)
-        case "dangling link":
-            path.symlink_to(path.parent / "nowhere")
-        case "text":
-            path.write_text("just words " * 100)
-        case "html":
-            path.write_text("<!DOCTYPE html><html>404 Not Found</html>")
-        case "jpeg":
-            path.write_bytes(b"\xff\xd8\xff\xe0" + b"\0" * 500)
-        case "random bytes":
-            path.write_bytes(bytes((k * 97 + k // 256 * 31) % 256 for k in range(5000)))
-        case "hls":
-            damage.hls_text(path)
-        case "ffconcat":
-            damage.ffconcat_text(path)
-        case "audio":
-            write_audio(path, seconds=Fraction(1, 2))
-        case "cover art":
-            write_audio(path, seconds=Fraction(1, 2), cover_art=True)
-        case "huge sample count":
-            rewrite_mp4.lie_about_sample_count(good, path)
-
-
-@pytest.mark.parametrize(
-    ("kind", "found"),
-    [
-        ("missing", "no such file or directory"),
-        ("empty", "the file is empty (0 bytes)"),
-        ("folder", "it is a folder"),
-        ("pipe", "it is not a regular file"),
-        ("dangling link", "no such file or directory"),
-        ("text", "no video container was recognised in it"),
-        ("html", "it is an HTML page"),
-        ("jpeg", "it is a JPEG picture"),
-        ("random bytes", "no video container was recognised in it"),
-        ("hls", "it is an HLS playlist, a text that names other files"),
-        ("ffconcat", "it is an ffconcat script, a text that names other files"),
-        ("audio", "it has no video stream (1 audio)"),
-        ("cover art", "it has no video stream (1 audio, 1 video, the video being cover art)"),
-        ("huge sample count", "no video container was recognised in it"),
-    ],
-)
-def test_what_is_no_video_is_refused_in_one_line(kind, found, good, tmp_path):
-    path = tmp_path / ("sound.mp3" if kind in ("audio", "cover art") else "bad.mp4")
-    make(kind, good, path)
-    with pytest.raises(OpenError) as caught:
-        StreamIndex.scan(path)
-    message = str(caught.value)
-    assert message.startswith(f"cannot open {path}: {found}")
-    assert "\n" not in message
-    assert caught.value.source == str(path)
 
 
 def test_a_file_cut_off_inside_its_header_is_refused(good, tmp_path):

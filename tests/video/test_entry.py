@@ -105,73 +105,53 @@ def _joined(nals, length_size):
 
 
 @pytest.mark.parametrize(
-    ("codec", "header", "is_hidden"),
+    ("flag", "codec", "nals", "is_set"),
     [
-        ("vp8", 0x10, False),
-        ("vp8", 0x00, True),
-        ("vp9", 0b1000_0110, False),
-        ("vp9", 0b1000_0100, True),
-        ("vp9", 0b1000_1000, False),
-        ("h264", 0x00, False),
-    ],
-)
-def test_a_frame_that_is_never_shown_says_so(codec, header, is_hidden):
-    found = glance_of(codec, 0)(memoryview(bytes([header, 0, 0])), False)
-    assert bool(found & HIDDEN) is is_hidden
-
-
-@pytest.mark.parametrize(
-    ("codec", "nals", "is_droppable"),
-    [
-        ("h264", [b"\x06\x05", b"\x01\x9a"], True),
-        ("h264", [b"\x01\x9a", b"\x41\x9a"], True),
-        ("h264", [b"\x06\x05", b"\x41\x9a"], False),
-        ("h264", [b"\x65\x88"], False),
-        ("hevc", [b"\x00\x01"], True),
-        ("hevc", [b"\x02\x01"], False),
-        ("hevc", [b"\x00\x02"], False),
-        ("hevc", [b"\x02\x01", b"\x00\x01"], False),
-        ("vp9", [b"\x82\x49"], False),
+        (DROPPABLE, "h264", [b"\x06\x05", b"\x01\x9a"], True),
+        (DROPPABLE, "h264", [b"\x01\x9a", b"\x41\x9a"], True),
+        (DROPPABLE, "h264", [b"\x06\x05", b"\x41\x9a"], False),
+        (DROPPABLE, "h264", [b"\x65\x88"], False),
+        (DROPPABLE, "hevc", [b"\x00\x01"], True),
+        (DROPPABLE, "hevc", [b"\x02\x01"], False),
+        (DROPPABLE, "hevc", [b"\x00\x02"], False),
+        (DROPPABLE, "hevc", [b"\x02\x01", b"\x00\x01"], False),
+        (DROPPABLE, "vp9", [b"\x82\x49"], False),
+        (MAY_TELL, "h264", [b"\x67\x42", b"\x65\x88"], True),
+        (MAY_TELL, "h264", [b"\x65\x88", b"\x67\x42"], False),
+        (MAY_TELL, "hevc", [b"\x42\x01", b"\x26\x01"], True),
+        (MAY_TELL, "hevc", [b"\x26\x01", b"\x42\x01"], False),
     ],
 )
 @pytest.mark.parametrize("length_size", [0, 1, 2, 4])
-def test_only_a_frame_nothing_refers_to_is_droppable(codec, nals, is_droppable, length_size):
-    found = glance_of(codec, length_size)(_joined(nals, length_size), False)
-    assert bool(found & DROPPABLE) is is_droppable
+def test_units_of_a_packet_say_what_it_is(flag, codec, nals, is_set, length_size):
+    """Nothing refers to a droppable one; parameter sets count before the first slice."""
+    found = glance_of(codec, length_size)(_joined(nals, length_size), flag == MAY_TELL)
+    assert bool(found & flag) is is_set
+    assert bool(found & KEYFRAME) or flag == DROPPABLE
 
 
 @pytest.mark.parametrize(
-    ("codec", "nals", "may_tell"),
+    ("flag", "codec", "packet", "said", "is_set"),
     [
-        ("h264", [b"\x67\x42", b"\x65\x88"], True),
-        ("h264", [b"\x65\x88", b"\x67\x42"], False),
-        ("hevc", [b"\x42\x01", b"\x26\x01"], True),
-        ("hevc", [b"\x26\x01", b"\x42\x01"], False),
+        (HIDDEN, "vp8", b"\x10\0\0", False, False),
+        (HIDDEN, "vp8", b"\0\0\0", False, True),
+        (HIDDEN, "vp9", b"\x86\0\0", False, False),
+        (HIDDEN, "vp9", b"\x84\0\0", False, True),
+        (HIDDEN, "vp9", b"\x88\0\0", False, False),
+        (HIDDEN, "h264", b"\0\0\0", False, False),
+        (KEYFRAME, "h264", b"\0\0\0\1\x41\x9a..", True, True),
+        (KEYFRAME, "h264", b"\0\0\0\1\x65\x88..", False, False),
+        (KEYFRAME, "hevc", b"\0\0\0\1\x02\x01..", True, False),
+        (KEYFRAME, "hevc", b"\0\0\0\1\x02\x01..\0\0\1\x26\x01..", False, True),
+        (KEYFRAME, "mpeg4", b"\0\0\1\xb6\x00", False, True),
+        (KEYFRAME, "mpeg4", b"\0\0\1\xb6\x40", True, False),
+        (KEYFRAME, "av1", b"\x12\0", True, True),
     ],
 )
-@pytest.mark.parametrize("length_size", [0, 4])
-def test_parameter_sets_count_before_the_first_slice(codec, nals, may_tell, length_size):
-    found = glance_of(codec, length_size)(_joined(nals, length_size), True)
-    assert bool(found & MAY_TELL) is may_tell
-    assert found & KEYFRAME
-
-
-@pytest.mark.parametrize(
-    ("codec", "packet", "said", "is_keyframe"),
-    [
-        ("h264", b"\0\0\0\1\x41\x9a..", True, True),
-        ("h264", b"\0\0\0\1\x65\x88..", False, False),
-        ("hevc", b"\0\0\0\1\x02\x01..", True, False),
-        ("hevc", b"\0\0\0\1\x02\x01..\0\0\1\x26\x01..", False, True),
-        ("mpeg4", b"\0\0\1\xb6\x00", False, True),
-        ("mpeg4", b"\0\0\1\xb6\x40", True, False),
-        ("av1", b"\x12\0", True, True),
-    ],
-)
-def test_the_flag_of_the_container_is_believed_where_the_parser_corrects_it(
-    codec, packet, said, is_keyframe
+def test_a_packet_says_whether_it_is_shown_and_corrects_the_flag_of_the_container(
+    flag, codec, packet, said, is_set
 ):
-    assert bool(glance_of(codec, 0)(memoryview(packet), said) & KEYFRAME) is is_keyframe
+    assert bool(glance_of(codec, 0)(memoryview(packet), said) & flag) is is_set
 
 
 def test_half_the_frames_of_a_clip_with_b_frames_are_droppable(tmp_path):

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 import headrace
-from headrace.errors import ConfigError, DecodeError, OpenError
+from headrace.errors import DecodeError, OpenError
 from headrace.sampling.frames import InOrder
 from headrace.testing.synth import KINDS, write_clip
 from headrace.video.image_sequence import ImageSequence, is_pattern, without_number
@@ -163,40 +163,6 @@ def test_pictures_of_several_sizes_need_one(tmp_path):
         reader[:]
     with headrace.open(frames, size=(16, 16), fit="contain") as reader:
         assert reader[:].shape == (2, 16, 16, 3)
-
-
-@pytest.mark.parametrize(
-    ("names", "given", "message"),
-    [
-        ([], "", "no picture in it"),
-        (["a.txt"], "", "no picture in it"),
-        (["1.jpg", "2.png"], "", r"pictures of several kinds \(\.jpg \.png\)"),
-        (["9.jpg", "10.jpg"], "", r"the order .* is not certain.*%d\.jpg"),
-        (["1.jpg", "3.jpg"], "%d.jpg", "number 2 is missing between 1 and 3"),
-        (["1.jpg"], "%05d.jpg", "no file is named like that"),
-        (["1.txt"], "%d.txt", "pictures are named"),
-        (["1.jpg"], "missing/%d.jpg", "no such file or directory; give a folder of pictures"),
-    ],
-)
-def test_what_is_no_sequence_is_refused(tmp_path, names, given, message):
-    for name in names:
-        (tmp_path / name).write_bytes(b"\xff\xd8\xff")
-    with pytest.raises(OpenError, match=message):
-        headrace.open(ImageSequence(tmp_path / given, rate=10))
-
-
-@pytest.mark.parametrize(
-    ("path", "rate", "message"),
-    [
-        ("frames", 0, "rate must be above 0"),
-        ("frames", "fast", "rate must be a finite number"),
-        ("%d_%d.jpg", 10, "has one number"),
-        ("%s.jpg", 10, "has one number"),
-    ],
-)
-def test_arguments_are_checked(path, rate, message):
-    with pytest.raises(ConfigError, match=message):
-        ImageSequence(path, rate=rate)
 
 
 @pytest.mark.parametrize(

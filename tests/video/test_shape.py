@@ -1,15 +1,24 @@
-"""Crops, sizes and turns."""
+"""Crops, sizes and turns; and what packets, pictures and plain decodes tell of frames."""
+
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from av import VideoFrame
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from headrace.errors import ConfigError
 from headrace.video.fitting import Fitting
+from headrace.video.frames import FrameBatch
+from headrace.video.planes import digest_of, rows_of
 from headrace.video.shape import Crop, FrameShape, Orientation
+from headrace.video.verdicts import Verdicts, Witnessed, undamaged
 
 ORIENTATIONS = [Orientation(t, h, v) for t in (False, True) for h in (False, True) for v in (0, 1)]
+
+
 ONE = 1 << 16
 
 
@@ -78,38 +87,6 @@ def test_a_shape_tells_the_size_of_its_result():
     assert FrameShape(crop=crop, size=(8, 9)).output_size((50, 60)) == (8, 9)
 
 
-def test_a_crop_outside_the_frame_is_refused():
-    with pytest.raises(ConfigError, match="was asked of a frame of 20x60"):
-        FrameShape(crop=Crop(top=1, left=2, height=30, width=40)).output_size((20, 60))
-
-
-@pytest.mark.parametrize("size", [(0, 5), (5, -1), (5,)])
-def test_an_empty_size_is_refused(size):
-    with pytest.raises(ConfigError, match=r"size is \(height, width\)"):
-        FrameShape(size=size)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: FrameShape(crop=(0, 0, 5, 5)), r"crop must be a Crop\(top=.*, got \(0, 0, 5, 5\)"),
-        (
-            lambda: Crop(top=0.5, left=0, height=5, width=5),
-            r"top must be an int.*, got 0\.5",
-        ),
-        (lambda: Crop(top=0, left="1", height=5, width=5), "left must be an integer"),
-        (lambda: Crop(top=0, left=0, height=0, width=5), "height must be an integer >= 1, got 0"),
-        (
-            lambda: Crop(top=0, left=0, height=5, width=None),
-            "width must be .*, got None",
-        ),
-    ],
-)
-def test_what_is_no_crop_is_refused(make, message):
-    with pytest.raises(ConfigError, match=message):
-        make()
-
-
 @pytest.mark.parametrize(
     ("scaled", "offset"),
     [((4, 6), (0, 0)), ((4, 6), (-1, 2)), ((2, 3), (1, 1)), ((9, 9), (-3, -2)), ((9, 9), (2, -9))],
@@ -130,6 +107,147 @@ def test_a_picture_lies_where_its_fitting_says_and_the_rest_is_black(scaled, off
 def test_a_fitting_needs_its_own_size():
     fitting = Fitting(size=(4, 6), scaled=(8, 6))
     assert FrameShape(size=(4, 6), fit=fitting).fitting((80, 60)) is fitting
-    for wrong in ({}, {"size": (6, 4)}, {"size": (4, 6), "layout": "yuv420"}):
-        with pytest.raises(ConfigError, match="needs that size"):
-            FrameShape(fit=fitting, **wrong)
+
+
+@dataclass(frozen=True)
+class Gops:
+    """Two GOPs of six frames; frame 5 is decoded after the keyframe of the second."""
+
+    ordinal: NDArray[np.int64]
+    is_droppable: NDArray[np.bool_]
+    gop_start: NDArray[np.int64]
+    gop_ordinal: NDArray[np.int64]
+
+    def gop_of(self, index: int) -> int:
+        return int(np.searchsorted(self.gop_start, index, "right")) - 1
+
+    def gop_of_ordinal(self, ordinal: int) -> int:
+        return int(np.searchsorted(self.gop_ordinal, ordinal, "right")) - 1
+
+    def number_of(self, ordinal: int) -> int:
+        found = np.flatnonzero(self.ordinal == ordinal)
+        return int(found[0]) if len(found) else -1
+
+
+# Shown:   0 1 2 3 4 5 6 7 8 9 10 11; frame 5 is shown before the keyframe 6 that is decoded first.
+OPEN = Gops(
+    ordinal=np.array([0, 2, 3, 1, 4, 6, 5, 9, 8, 10, 11, 7]),
+    is_droppable=np.array([0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0], np.bool_),
+    gop_start=np.array([0, 6]),
+    gop_ordinal=np.array([0, 5]),
+)
+
+
+@pytest.mark.parametrize(
+    ("reported", "lost"),
+    [
+        ([], []),
+        ([2], [1]),  # nothing refers to it
+        ([4], [4, 5]),
+        ([1], [1, 2, 3, 4, 5]),
+        ([0], [0, 1, 2, 3, 4, 5]),
+        ([5], [5, 6, 7, 8, 9, 10, 11]),  # a keyframe, and what is shown before it
+        ([6], [5]),
+        ([7], [7, 8, 9, 10, 11]),
+    ],
+)
+def test_damage_reaches_what_may_lean_on_it(reported, lost):
+    seen = Witnessed({n: n * 7 for n in range(12)}, set(reported), set())
+    good = undamaged(OPEN, seen, 0, 12)
+    assert sorted(set(range(12)) - good.keys()) == lost
+    assert all(digest == number * 7 for number, digest in good.items())
+
+
+def test_b_pictures_of_old_codecs_taint_themselves_alone():
+    seen = Witnessed({n: n for n in range(12)}, {1}, {3})
+    assert sorted(set(range(12)) - undamaged(OPEN, seen, 0, 12).keys()) == [3]
+
+
+def test_frames_that_did_not_come_are_damaged():
+    seen = Witnessed({0: 1, 1: 2}, set(), set())
+    assert undamaged(OPEN, seen, 0, 6) == {0: 1, 1: 2}
+
+
+def test_nothing_is_known_until_it_is_noted():
+    verdicts = Verdicts(5)
+    assert verdicts.table is None
+    assert not any(verdicts.knows(n) or verdicts.is_damaged(n) for n in range(5))
+    verdicts.note(1, 4, {1: 11, 3: 33})
+    assert [verdicts.knows(n) for n in range(5)] == [False, True, True, True, False]
+    assert [verdicts.is_damaged(n) for n in range(5)] == [False, False, True, False, False]
+    assert (verdicts.differs(3, 33), verdicts.differs(3, 34)) == (False, True)
+
+
+def test_what_is_stored_says_the_same():
+    verdicts = Verdicts(3)
+    verdicts.note(0, 3, {0: 2**32 - 1, 2: 5})
+    again = Verdicts(3, verdicts.table)
+    assert [again.is_damaged(n) for n in range(3)] == [False, True, False]
+    assert not again.differs(0, 2**32 - 1)
+
+
+FORMATS = ["yuv420p", "yuv420p10le", "yuv444p", "gray", "rgb24", "nv12", "yuyv422", "gbrp", "pal8"]
+
+
+def picture(width: int, pixel_format: str, value: int = 7) -> VideoFrame:
+    """A picture of one value; what lies behind its rows is another each time."""
+    frame = VideoFrame(width, 16, pixel_format)
+    for plane in frame.planes:
+        noise = np.random.default_rng(value).integers(0, 256, plane.buffer_size, np.uint8)
+        plane.update(noise.tobytes())
+    return frame
+
+
+@pytest.mark.parametrize("pixel_format", FORMATS)
+def test_a_change_anywhere_changes_the_digest(pixel_format):
+    assert digest_of(picture(32, pixel_format)) == digest_of(picture(32, pixel_format))
+    assert digest_of(picture(32, pixel_format)) != digest_of(picture(32, pixel_format, 8))
+
+
+def test_size_and_format_belong_to_it():
+    blank = [VideoFrame(*size, "gray") for size in ((32, 16), (16, 32))]
+    for frame in blank:
+        frame.planes[0].update(bytes(frame.planes[0].buffer_size))
+    assert digest_of(blank[0]) != digest_of(blank[1])
+
+
+def test_what_lies_behind_a_row_does_not_count():
+    frames = []
+    for padding in (0, 255):
+        frame = VideoFrame(30, 16, "gray")
+        rows = np.full((16, frame.planes[0].line_size), padding, np.uint8)
+        rows[:, :30] = 9
+        frame.planes[0].update(rows.tobytes())
+        frames.append(frame)
+    assert frames[0].planes[0].line_size > 30
+    assert digest_of(frames[0]) == digest_of(frames[1])
+    assert rows_of(frames[0].planes[0], 30).shape == (16, 30)
+
+
+TICK = Fraction(1, 90_000)
+
+
+FRAMES = np.zeros((2, 4, 6, 3), np.uint8)
+
+
+def batch(**changes) -> FrameBatch:
+    fields = {
+        "frames": FRAMES,
+        "video": 0,
+        "index": np.array([3, 4]),
+        "pts": np.array([9009, 12012]),
+        "time_base": TICK,
+    }
+    return FrameBatch(**{**fields, **changes})
+
+
+def test_seconds_are_computed_from_ticks():
+    assert batch().pts_seconds.tolist() == pytest.approx([0.1001, 0.1334667])
+    assert [ticks * TICK for ticks in batch().pts.tolist()] == [
+        Fraction(1001, 10_000),
+        Fraction(1001, 7500),
+    ]
+
+
+def test_nothing_is_concealed_unless_it_is_said():
+    assert batch().is_concealed.tolist() == [False, False]

@@ -1,18 +1,18 @@
-"""Where videos come from: paths, folders, lists."""
+"""Where videos come from: paths, folders, lists and tables."""
 
-import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-import headrace
 from headrace.bench.record import make_folder
 from headrace.errors import ConfigError
 from headrace.extraction.ledger import Ledger
 from headrace.runs.outputs import claim
-from headrace.video.image_sequence import ImageSequence
 from headrace.video.manifest import find_videos
 from headrace.video.source import Source
+from headrace.video.table import read_table
 
 
 def test_a_source_is_made_of_a_path_a_string_or_itself(tmp_path):
@@ -23,9 +23,6 @@ def test_a_source_is_made_of_a_path_a_string_or_itself(tmp_path):
 
 def test_a_source_is_made_of_a_string_with_a_stream(tmp_path):
     assert Source(str(tmp_path / "a.mp4"), 0) == Source(tmp_path / "a.mp4", stream=0)
-    for stream in (-1, 1.0):
-        with pytest.raises(ConfigError, match=f"stream must be an integer >= 0, got {stream}"):
-            Source("a.mp4", stream)
 
 
 def test_the_content_id_survives_a_copy_and_sees_a_change(tmp_path):
@@ -42,41 +39,6 @@ def test_a_small_file_has_a_content_id(tmp_path):
     assert len(Source(tmp_path / "a.mp4").content_id()) == 64
 
 
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        ("https://example.com/a.mp4", "https://example.com "),
-        ("https:/example.com/a.mp4", "https://example.com "),
-        ("S3://bucket/a.mp4", "s3://bucket "),
-        ("gs://bucket", "gs://bucket "),
-        ("http://[::1]:80/a.mp4", "http://[::1]:80 "),
-        ("file:///data/a.mp4", "file:// "),
-        ("https://bob:p@ss/w@host/a.mp4", "https://... "),
-        ("https://bob:pass@host/a.mp4", "https://... "),
-        ("https://host?key=secret", "https://... "),
-    ],
-)
-def test_an_address_is_no_path(address, shown):
-    for ask in (Source.of, Source, lambda path: find_videos([path])):
-        for path in (address, Path(address)):
-            with pytest.raises(
-                ConfigError, match=rf"^{re.escape(shown)}is an address, and"
-            ) as found:
-                ask(path)
-            assert not re.search("secret|ss/w|pass|bob", str(found.value))
-    with pytest.raises(ConfigError, match="addresses are not read here"):
-        ImageSequence(address, rate=10)
-
-
-@pytest.mark.parametrize(
-    "path", ["a.mp4", Path("a.mp4"), Source("a.mp4")], ids=["str", "Path", "Source"]
-)
-@pytest.mark.parametrize("takes_videos", [find_videos, headrace.read_frames, headrace.FrameLoader])
-def test_one_path_is_no_list_of_letters(takes_videos, path):
-    with pytest.raises(ConfigError, match=r"got one path, 'a\.mp4'; put it in a list"):
-        takes_videos(path)
-
-
 @pytest.mark.parametrize("name", ["a:b.mp4", "C:/a.mp4", "x/https://a.mp4", "://a.mp4", "1:/a.mp4"])
 def test_a_path_may_hold_such_characters(name):
     assert Source.of(name).path == Path(name)
@@ -86,15 +48,6 @@ def test_a_folder_may_be_called_like_a_scheme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("take2:").mkdir()
     assert Source.of("take2:/a.mp4").path == Path("take2:/a.mp4")
-
-
-@pytest.mark.parametrize("suffix", [".txt", ".csv", ".jsonl"])
-def test_a_list_that_names_an_address_says_in_which_row(tmp_path, suffix):
-    row = {".csv": "path\ns3://b/a.mp4", ".jsonl": '{"path": "s3://b/a.mp4"}'}
-    listed = tmp_path / f"list{suffix}"
-    listed.write_text(row.get(suffix, "s3://b/a.mp4"), encoding="utf-8")
-    with pytest.raises(ConfigError, match=rf"list{re.escape(suffix)}.*: s3://b is an address"):
-        find_videos([listed])
 
 
 def checked_ledger(folder):
@@ -119,12 +72,6 @@ def test_files_stay_as_given_and_folders_give_their_videos_sorted(tmp_path):
     assert [str(path.relative_to(tmp_path)) for path in found] == [
         *("no-suffix", "folder/a.mov", "folder/b.MP4", "folder/deep/c.mkv")
     ]
-
-
-def test_a_folder_without_videos_is_refused(tmp_path):
-    (tmp_path / "notes.txt").write_text("x")
-    with pytest.raises(ConfigError, match="holds no file that is named like a video"):
-        find_videos([tmp_path])
 
 
 def test_ten_thousand_links_are_found(tmp_path):
@@ -163,33 +110,6 @@ def test_a_path_may_hold_blanks_with_and_without_a_label(tmp_path):
     assert names == ["my video.mp4", "my video.mp4", "a.mp4 b.mp4", "no suffix"]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("list.txt", b"\n", "lists no video"),
-        (
-            "list.csv",
-            b"name,label\na.mp4,1\n",
-            "one column of paths, called .*; it has name",
-        ),
-        ("list.csv", b"label,path\n1,a.mp4\n2,\n", "line 3 of .* names no video"),
-        ("list.jsonl", b"{a}\n", "line 1 of .* is no JSON"),
-        ("list.jsonl", b'{"n": 1}\n', "one column of paths"),
-        ("list.txt", b"\xff\xfe\x00", "no text in UTF-8"),
-        ("list.csv", b"x" * 200_000, "line 1 of .* is no CSV: field larger"),
-    ],
-)
-def test_a_list_that_cannot_be_read_is_refused(tmp_path, name, content, said):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ConfigError, match=said):
-        find_videos([tmp_path / name])
-
-
-def test_a_list_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"cannot read .*gone\.csv"):
-        find_videos([tmp_path / "gone.csv"])
-
-
 def test_hidden_files_and_folders_named_like_videos_are_none(tmp_path):
     (tmp_path / "folder.mp4").mkdir()
     for name in ("a.mp4", "._a.mp4", ".b.mkv", "raw.h265", "folder.mp4/c.mov"):
@@ -206,3 +126,63 @@ def test_proxies_beside_their_originals_are_no_further_videos_unless_they_are_na
     assert find_videos([tmp_path]) == [tmp_path / "a.mp4"]
     assert find_videos([tmp_path / "proxies"]) == [proxy]
     assert find_videos([tmp_path / "proxies" / "videos"]) == [proxy]
+
+
+def read(folder, name, content):
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return read_table(folder / name, "table")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "heads", "rows"),
+    [
+        ("a.csv", "path,label\nx.mp4,cat\n", ("path", "label"), [(2, "x.mp4", "cat")]),
+        ("a.csv", "\ufeff Path , Label\r\n\r\nx.mp4, c", ("path", "label"), [(3, "x.mp4", "c")]),
+        ("a.csv", '\n"x.mp4","c, t"\n', ("path", "label"), [(2, "x.mp4", "c, t")]),
+        ("a.csv", "x.mp4\ny.mp4\n", ("path",), [(1, "x.mp4"), (2, "y.mp4")]),
+        ("a.csv", "x.mp4 c\ny.mp4\n", ("path", "label"), [(1, "x.mp4", "c"), (2, "y.mp4")]),
+        ("a.csv", "path,label\nx.mp4\n,\n", ("path", "label"), [(2, "x.mp4", None)]),
+        ("a.csv", 'path,a\n"x\n",1\ny,3', ("path", "a"), [(2, "x\n", "1"), (4, "y", "3")]),
+        ("a.csv", "path,a\rx.mp4,1\r", ("path", "a"), [(2, "x.mp4", "1")]),
+        ("a.txt", "x y.mp4\n", ("path",), [(1, "x y.mp4")]),
+        ("a.txt", "x, y.mp4\n", ("path",), [(1, "x, y.mp4")]),
+        ("a.txt", "x y.mp4 \t c d\n", ("path", "label"), [(1, "x y.mp4", "c d")]),
+        ("a.txt", "frames\nmore frames\n", ("path",), [(1, "frames"), (2, "more frames")]),
+        ("a.txt", "x.mp4,c d\n", ("path", "label"), [(1, "x.mp4", "c d")]),
+        ("a.txt", "label,path\nc,x.mp4\n", ("label", "path"), [(2, "c", "x.mp4")]),
+        ("a.tsv", "x.mp4\tc, d\n", ("path", "label"), [(1, "x.mp4", "c, d")]),
+        ("a.jsonl", '"x"\r\n{"Path": "y\u2028z"}', ("path",), [(1, "x"), (2, "y\u2028z")]),
+        ("labels", "path,label\nx.mp4,cat\n", ("path", "label"), [(2, "x.mp4", "cat")]),
+        ("a.csv", "", (), []),
+        ("a.csv", "path,label\n", ("path", "label"), []),
+    ],
+)
+def test_rows_and_their_lines(tmp_path, name, text, heads, rows):
+    table = read(tmp_path, name, text)
+    assert table.heads == heads
+    found = [(line, *row.values()) for line, row in zip(table.lines, table.rows, strict=True)]
+    assert found == rows
+
+
+def test_columns_without_names_mean_what_stands_first(tmp_path):
+    table = read(tmp_path, "a.csv", "x.mp4,cat,1,2.5,mine\n")
+    assert table.heads == ("path", "label", "start_seconds", "end_seconds", "column 4")
+
+
+def test_a_file_of_any_size_takes_bounded_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("headrace.video.table._LARGEST_BYTES", 10)
+    with pytest.raises(ConfigError, match="is larger than 0 MiB; is it a table"):
+        read(tmp_path, "a.csv", "path\nx.mp4\n")
+    with pytest.raises(ConfigError, match=r"cannot read the table .*: is a directory; give a file"):
+        read_table(tmp_path, "table")
+
+
+@given(name=st.sampled_from(["a.csv", "a.tsv", "a.txt", "a.jsonl"]), text=st.text(max_size=60))
+def test_any_text_gives_rows_or_one_error(tmp_path_factory, name, text):
+    folder = tmp_path_factory.mktemp("any")
+    try:
+        table = read(folder, name, text.encode("utf-8", "surrogatepass"))
+    except ConfigError:
+        return
+    assert len(table.rows) == len(table.lines)
+    assert list(table.lines) == sorted(set(table.lines))

@@ -20,9 +20,6 @@ from headrace.video.stream_index import StreamIndex
 from media import real_clip
 from tests.kit import rewrite_mp4
 
-UNTIMED = {"avi_mpeg4", "avi_h264", "annex_b", "preroll"}
-"""Kinds whose container stores other times than the encoder gave, or none."""
-
 
 @pytest.fixture(scope="module")
 def index_of(tmp_path_factory):
@@ -107,12 +104,6 @@ def test_before_the_first_frame_the_first_is_shown_and_after_the_last_the_last(i
     assert index.index_at(-(10**9)) == 0
     assert index.index_at(10**12) == len(index) - 1
     assert index.seconds(0) == pytest.approx(5)
-
-
-@pytest.mark.parametrize("frame", [-1, 48, 10**9])
-def test_a_frame_that_does_not_exist_is_refused_with_the_number_there_are(index_of, frame):
-    with pytest.raises(ConfigError, match=rf"frame {frame} was asked .* 48 frames \(0 to 47\)"):
-        index_of("h264").gop_of(frame)
 
 
 @pytest.mark.parametrize("codec", ["h264", "hevc", "mpeg4"])
@@ -255,9 +246,3 @@ def test_an_index_is_made_from_mappings_that_fit_the_file_and_only_from_those(in
     other = StreamIndex.scan(write_clip(tmp_path / "other", KINDS["h264_one_frame"]))
     with pytest.raises(ConfigError, match=r"are not those of .*: 1 frames are listed, the video"):
         index_from_frame_mappings(index.source, to_frame_mappings(other))
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"frames": [{}]}', '{"frames": [{"pts": "x"}]}'])
-def test_what_is_no_mapping_is_refused(text):
-    with pytest.raises(ConfigError, match="frame mappings must be JSON like"):
-        from_frame_mappings(text)

@@ -174,7 +174,7 @@ BELIEVED: Final[Mapping[str, Callable[[memoryview, int], Trust]]] = MappingProxy
 """Codec to how far the packet of a keyframe is believed.
 
 Decoding from each keyframe of these gives the frames of a linear decode, whatever the container
-calls a keyframe: `tests/decode/test_keyframes.py`. No other codec is believed. FFmpeg's decoders
+calls a keyframe: `tests/decode/test_exact.py`. No other codec is believed. FFmpeg's decoders
 of MS Video 1, MS RLE, RPZA, SMC, QuickTime Animation, Sorenson Video 1, Flash Screen Video and RoQ
 mark no frame, that of Cinepak marks some, that of APNG all. VC-1, VP6, RealVideo 3 and 4, Indeo and
 the rest have no encoder in FFmpeg, so nothing was shown of them."""

@@ -12,16 +12,21 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from av.video.frame import VideoFrame
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
 from decode import stand_in
-from decode.brings_down import open_decoder_of_kept
 from decode.stand_in.failures import failures
 from headrace.decode import nvdec
+from headrace.decode.convert import FrameConverter
+from headrace.decode.decoding import Decoding
+from headrace.decode.gpu_frames import GpuFrames
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.pixels import Array
 from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.decode.pyav import PyavDecoder
 from headrace.errors import HeadraceError
 from headrace.testing.synth import KINDS, write_clip
 from headrace.training.cameras.datasets import CameraStreamDataset
@@ -35,6 +40,7 @@ from training.cameras.clips import SIZE, write_layout
 # CUDA itself has no stand-in. Workers that are spawned come by here, too.
 torch.cuda.device_count = lambda: 1
 nvdec.context_of_torch = stand_in.context
+KEPT = Decoding(device="cuda:0", keeps_on_device=True)
 
 
 def main() -> None:
@@ -80,6 +86,25 @@ def is_equal(index: StreamIndex, shape: FrameShape, *, is_kept: bool = False) ->
     return [n for n, _ in expected] == [n for n, _ in found] and all(
         np.array_equal(a, b) for (_, a), (_, b) in zip(expected, found, strict=True)
     )
+
+
+class _BringsDown(FrameConverter):
+    """Brings frames that stay on a GPU down one by one, where there is no CUDA."""
+
+    def __init__(self, index: StreamIndex, shape: FrameShape) -> None:
+        super().__init__(shape, index.info.orientation, str(index.source))
+        self._gpu = GpuFrames(KEPT, index)
+
+    def convert(self, frame: VideoFrame, out: NDArray[np.uint8] | None) -> NDArray[np.uint8]:
+        assert frame.sw_format is not None, "it came down before"
+        cuda = 2
+        assert {plane.__dlpack_device__() for plane in frame.planes} == {(cuda, 0)}
+        return super().convert(self._gpu.planar(frame), out)
+
+
+def open_decoder_of_kept(index: StreamIndex, shape: FrameShape) -> "PyavDecoder[NDArray[np.uint8]]":
+    """Return a decoder whose frames stay on GPU 0 until they are converted."""
+    return PyavDecoder(index, shape, KEPT, _BringsDown(index, shape))
 
 
 def decoded(opened: Decoder[Array], jobs: list[DecodeJob]) -> list[tuple[int, Array]]:

@@ -1,0 +1,30 @@
+"""What tests of decoding do again and again: decode frames, and note what is missing."""
+
+from contextlib import closing
+
+from headrace.decode.decoding import ON_CPU
+from headrace.decode.open import open_decoder, open_device_decoder
+from headrace.decode.protocol import DecodeJob
+from headrace.errors import DecodeError
+
+
+def frames_of(index, shape=None, decoding=ON_CPU, wanted=None):
+    """Return all frames, or the wanted ones, in order, by a decoder of their own."""
+    wanted = tuple(range(len(index)) if wanted is None else wanted)
+    open_one = open_device_decoder if decoding.keeps_on_device else open_decoder
+    with closing(open_one(index, shape, decoding)) as decoder:
+        frames = dict(decoder.run(DecodeJob(wanted, goes_on=False)))
+    assert tuple(frames) == wanted
+    return list(frames.values())
+
+
+def run(decoder, wanted, *, goes_on=True, conceals=False):
+    """Return the frames that a job delivers, by number, and those that it names as missing."""
+    job = DecodeJob(tuple(wanted), goes_on=goes_on, conceals=conceals)
+    came = {}
+    try:
+        for number, frame in decoder.run(job):
+            came[number] = frame
+    except DecodeError as error:
+        return came, error.missing
+    return came, ()

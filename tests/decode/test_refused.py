@@ -1,0 +1,104 @@
+"""What cannot be decoded so is refused in the words of a page."""
+
+import io
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import headrace
+from decode.backends import WHY_NOT
+from decode.pictures_made import made_frame, semiplanar
+from decode.pynvvideocodec_played import plays
+from headrace.decode import decoding, open, pictures, pool, protocol, tensor_convert
+from headrace.decode.capabilities import Capabilities
+from headrace.decode.convert import FrameConverter
+from headrace.video import shape
+from headrace.video.stream_index import StreamIndex
+from tests.kit.pages import calls_of, check_message
+from tests.kit.synth_recipes import write_recipe
+
+MODULES = (decoding, open, pictures, pool, protocol, shape, tensor_convert)
+ON_GPU = decoding.Decoding(device="cuda:0")
+LIBRARY = decoding.Decoding(backend="pynvvideocodec", device="cuda:0")
+
+
+@pytest.fixture
+def names(written, scanned, tmp_path, monkeypatch):
+    """What calls of the page may name, in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    names = {name: value for module in MODULES for name, value in vars(module).items()}
+    names |= {name: getattr(headrace, name) for name in headrace.__all__}
+    return names | {
+        "Image": Image,
+        "np": np,
+        "AUTO": decoding.Decoding(device="auto", keeps_on_device=True),
+        "Capabilities": Capabilities,
+        "KEPT": decoding.Decoding(keeps_on_device=True),
+        "KEPT_ON_GPU": replace(ON_GPU, keeps_on_device=True),
+        "ON_GPU": ON_GPU,
+        "TORCHCODEC": decoding.Decoding(backend="torchcodec"),
+        "by_library": lambda index: (plays(monkeypatch), open.open_decoder(index, None, LIBRARY)),
+        "clip": written,
+        "closed": closed,
+        "convert": lambda frame, out=None, **kind: FrameConverter(
+            shape.FrameShape(**kind), shape.Orientation(), "a.mp4"
+        ).convert(frame, out),
+        "file": file,
+        "frame": made_frame,
+        "index": scanned,
+        "changed": lambda index, **info: replace(index, info=replace(index.info, **info)),
+        "io": io,
+        "open": headrace.open,
+        "path": Path,
+        "picture": picture,
+        "read": read,
+        "recipe": lambda name: StreamIndex.scan(write_recipe(name, tmp_path)),
+        "semiplanar": semiplanar,
+        "tensor": lambda frame, out=None, device="cpu", **kind: tensor_convert.TensorConverter(
+            shape.FrameShape(**kind), shape.Orientation(), "clip", device
+        ).convert(frame, out),
+        "torch": torch,
+        "video": video,
+    }
+
+
+def closed(path):
+    """Return a file that was open."""
+    with path.open("rb") as file:
+        return file
+
+
+def file(name, content):
+    """Write a file and return its path."""
+    Path(name).write_bytes(content)
+    return Path(name)
+
+
+def picture(name, **options):
+    """Write a picture and return its path."""
+    Image.new("RGB", (40, 30), (255, 0, 0)).save(name, **options)
+    return Path(name)
+
+
+def read(index, *wanted, shape=None, decoding=None, out=None, **job):
+    """Return frames, by a decoder of their own."""
+    with closing(open.open_decoder(index, shape, decoding)) as decoder:
+        return list(decoder.run(protocol.DecodeJob(wanted, **job), out))
+
+
+def video(ask, path, **options):
+    """Ask something of an open video."""
+    with headrace.open(path, **options) as reader:
+        return ask(reader)
+
+
+@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_what_cannot_be_decoded_so_is_refused(names, call, said):
+    if "TORCHCODEC" in call and WHY_NOT["torchcodec"]:
+        pytest.skip(WHY_NOT["torchcodec"])
+    check_message(call, said, names)

@@ -1,0 +1,26 @@
+"""Pages of messages: a line `>>> call`, and below it the error that the call raises, as a whole."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import HeadraceError
+
+
+def calls_of(page: Path) -> list[tuple[str, str]]:
+    """Return each call of a page and what it says, for `pytest.mark.parametrize`."""
+    text = page.read_text("utf-8")
+    found = re.findall(r"^>>> (.+)\n(\w+: .+)$", text, re.MULTILINE)
+    assert len(found) == text.count(">>> ") > 0, f"{page} has a call without a message"
+    return found
+
+
+def check_message(call: str, said: str, names: Mapping[str, object]) -> HeadraceError:
+    """Return the error of a call: that of the page, where `...` stands for any text."""
+    with pytest.raises(HeadraceError) as caught:
+        eval(call, dict(names))
+    found = f"{type(caught.value).__name__}: {caught.value}"
+    assert re.fullmatch(".*".join(map(re.escape, said.split("..."))), found), found
+    return caught.value

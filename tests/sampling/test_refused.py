@@ -1,0 +1,85 @@
+"""What cannot be sampled is refused, in the words of a page."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headrace
+from headrace.sampling import (
+    alignment,
+    bias,
+    boundary,
+    costs,
+    estimate,
+    line,
+    random,
+    sampler,
+    selection,
+    shards,
+    slots,
+    speed,
+    strategies,
+    times,
+)
+from sampling import kit
+from tests.kit.pages import calls_of, check_message
+
+MODULES = (alignment, bias, boundary, costs, estimate, line, random, selection, shards, slots)
+NAMES = {name: getattr(headrace, name) for name in headrace.__all__}
+for module in (*MODULES, sampler, speed, strategies, times, kit):
+    NAMES |= vars(module)
+
+
+TRAITS = sampler.SamplerTraits(identity="mine", is_random=False, has_replacement=False)
+OPENED = {"videos": np.array([0, 2, 3]), "videos_given": 4}
+NAMES |= {
+    "BY_PATH": {"a.mp4": 1.0, "c.mp4": 0.0, "d.mp4": 2.5},
+    "CAMERA": np.full(400, 30),
+    "FIVE": headrace.Population.of([np.array([5])]),
+    "FOUR": headrace.Population.of([np.array(gops) for gops in ([20], [9, 3], [30], [11])]),
+    "GOPS": np.array([250, 80, 30, 120, 20] * 20),
+    "NAMELESS": sampler.SamplerUse(**OPENED),
+    "OPENED": sampler.SamplerUse(**OPENED, paths=("a.mp4", "c.mp4", "d.mp4")),
+    "Path": Path,
+    "TRAITS": TRAITS,
+    "TWO": headrace.Population.of([np.array([5, 9, 2]), np.array([30])]),
+    "USE": sampler.SamplerUse(videos=np.arange(2), videos_given=2, batch_size=4),
+    "INFINITE": float("inf"),
+    "NAN": float("nan"),
+    "SECONDS": np.arange(25) / 12,
+    "TIMED": kit.population_of([kit.even(120, 15, 1 / 90000), kit.even(30, 30, 1 / 1000)]),
+    "TIMES": np.array([0.0, 0.1, 0.2, 0.5, 0.6]),
+    "around": lambda **options: headrace.Around(
+        **{"delta_seconds": (0,), "sampling": headrace.Uniform(), **options}
+    ),
+    "assessed": lambda sampler, lookahead=None: bias.assess(
+        sampler, NAMES["GOPS"], batch_size=64, lookahead=lookahead
+    ),
+    "bursts": lambda **options: headrace.Bursts(**{"frames_per_burst": 8, "lanes": 8, **options}),
+    "clips": lambda **options: headrace.RandomClips(**{"num_frames": 4, **options}),
+    "correlation": lambda features, burst, video: estimate.burst_correlation(
+        features[:, None], np.array(burst), np.array(video)
+    ),
+    "draws": lambda seed, epoch: random.Draws(seed=seed, epoch=epoch, purpose=random.Purpose.FRAME),
+    "mine": lambda **members: type("Mine", (), members)(),
+    "traits": lambda **changes: replace(TRAITS, **changes),
+    "population": lambda gops, durations=None: headrace.Population.of(
+        [np.array(lengths, np.int64) for lengths in gops],
+        durations and [np.array(each, np.float64) for each in durations],
+    ),
+    "schedule": lambda lengths, number, **options: slots.SlotSchedule(
+        lengths=np.array(lengths), slots=number, **options
+    ),
+    "speed": lambda **changes: speed.Speed(**{**vars(kit.SPEED), **changes}),
+    "spread": lambda **options: headrace.SpreadClips(**{"num_segments": 4, **options}),
+    "uniform_clips": lambda **options: headrace.UniformClips(
+        **{"num_clips": 2, "num_frames": 4, **options}
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_what_cannot_be_sampled_is_refused(call, said):
+    check_message(call, said, NAMES)

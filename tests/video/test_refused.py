@@ -1,0 +1,95 @@
+"""What is no video, or cannot be made of one, is refused in the words of a page."""
+
+import os
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headrace
+from headrace.errors import MediaError
+from headrace.testing import damage
+from headrace.testing.synth import KINDS, write_clip
+from headrace.testing.synth_audio import write_audio
+from headrace.video import columns, frame_mappings, frames, manifest, shape, source, table
+from headrace.video.camera_layout import CameraLayout
+from headrace.video.fitting import Fitting
+from headrace.video.image_sequence import ImageSequence
+from tests.kit import rewrite_mp4
+from tests.kit.pages import calls_of, check_message
+
+MODULES = (columns, frame_mappings, frames, manifest, shape, source, table)
+HALF = Fraction(1, 2)
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    return write_clip(tmp_path_factory.mktemp("clip") / "clip", KINDS["h264_b_frames"])
+
+
+@pytest.fixture
+def names(clip, tmp_path, monkeypatch):
+    """What calls of the page may name, in a folder of two clips of three cameras."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("night", "day"):
+        for camera in ("front", "left", "right"):
+            file(f"videos/{name}/{camera}.mp4", b"")
+    Path("videos/empty").mkdir()
+    names = {name: value for module in MODULES for name, value in vars(module).items()}
+    return names | {
+        "FrameLoader": headrace.FrameLoader,
+        "ImageSequence": ImageSequence,
+        "batch": batch,
+        "clip": headrace.StreamIndex.scan(clip),
+        "cover_art": lambda path: write_audio(Path(path), seconds=HALF, cover_art=True),
+        "fifo": lambda path: os.mkfifo(path) or path,
+        "file": file,
+        "fitting": Fitting(size=(4, 6), scaled=(8, 6)),
+        "folder": lambda path: Path(path).mkdir() or path,
+        "frame": np.zeros((2, 4, 6, 3), np.uint8),
+        "lie_about_sample_count": lambda path: rewrite_mp4.lie_about_sample_count(clip, Path(path)),
+        "link": lambda path: Path(path).symlink_to("nowhere") or path,
+        "of_folders": CameraLayout.of_folders,
+        "open": headrace.open,
+        "path": Path,
+        "pictures": pictures,
+        "playlist": lambda path: damage.hls_text(Path(path)),
+        "read": CameraLayout.read,
+        "read_frames": headrace.read_frames,
+        "scan": headrace.StreamIndex.scan,
+        "script": lambda path: damage.ffconcat_text(Path(path)),
+        "sound": lambda path: write_audio(Path(path), seconds=HALF),
+    }
+
+
+def file(name, content):
+    """Write a file and return its name."""
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return name
+
+
+def pictures(given, *files):
+    """Write empty pictures and return their sequence."""
+    for name in files:
+        file(name, b"\xff\xd8\xff")
+    return ImageSequence(given, rate=10)
+
+
+def batch(**changes):
+    """Return two frames, with what is changed of them."""
+    fields = {
+        "frames": np.zeros((2, 4, 6, 3), np.uint8),
+        "video": 0,
+        "index": np.array([3, 4]),
+        "pts": np.array([9009, 12012]),
+        "time_base": Fraction(1, 90_000),
+    }
+    return frames.FrameBatch(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_what_is_no_video_is_refused(names, call, said):
+    error = check_message(call, said, names)
+    assert not isinstance(error, MediaError) or str(error.source) in said
