@@ -10,7 +10,7 @@ import pytest
 import typer
 
 import headrace
-from headrace.cli.main import app
+from headrace.cli.app import app
 from media import real_clip
 
 ROOT = Path(__file__).parent.parent

@@ -1,11 +1,10 @@
 """What `--help` says of every command, on 80 columns and no terminal."""
 
-from importlib import import_module
-
 import pytest
 import typer
 
 from headrace.cli import main
+from headrace.cli.app import app
 
 
 @pytest.fixture
@@ -20,7 +19,6 @@ def plain(monkeypatch):
 
 def test_every_command_says_this_of_itself(holds, plain, capsys):
     pages = []
-    app = import_module("headrace.cli.main").app  # at the top it would hide the function `main`
     for command in _commands(typer.main.get_command(app), ()):
         with pytest.raises(SystemExit) as end:
             main([*command, "--help"])

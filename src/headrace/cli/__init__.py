@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
     handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         check_run("the command")
-        from headrace.cli.main import main as run
+        from headrace.cli.app import main as run
         from headrace.cli.stopping import INTERRUPTED, TERMINATED
     except BackendError as error:
         sys.exit(f"headrace: {error}")
