@@ -86,7 +86,7 @@ def test_batches_are_those_of_naive_decoding_whatever_the_plan(loader, door, opt
         ("cameras", {"shuffle": True}, 3 * 6 * FRAME_BYTES, 2),
         *(("windows", WAYS[way], 2**21, 1) for way in WAYS),
     ],
-    ids=repr,
+    ids=["cameras", *(f"windows-{way}" for way in WAYS)],
 )
 def test_batches_of_cameras_are_the_same_with_any_memory_and_workers(
     loader, door, options, budget, count
