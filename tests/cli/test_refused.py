@@ -197,7 +197,7 @@ USAGE = {
 """Command line -> what is said of it, exit code 2."""
 
 LATE = {
-    f"{RUN}/late --clip-len 8": "takes single frames; leave out --clip-len",
+    f"{RUN} --out late --clip-len 8": "takes single frames; leave out --clip-len",
     "run clip.mp4 --weights clip.mp4 --out late": "no checkpoint that can be read safely",
 }
 """Command line -> what is said of it once the model is loaded, exit code 2."""
