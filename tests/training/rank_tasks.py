@@ -42,9 +42,10 @@ def ask_rank(task, ready):
                 CameraStreamDataset(task.opens / "index.json", skip_bad=True).close()
             else:
                 with agreement(is_asked=True) as opened:
-                    opened.checksum, opened.left_out = task.opens
-                    if opened.checksum is None:
+                    checksum, left_out = task.opens
+                    if checksum is None:
                         raise ConfigError("nothing to read")
+                    opened.checksum, opened.left_out = checksum, left_out
         except ConfigError as error:
             return shard.rank, shard.ranks, str(error)
         return shard.rank, shard.ranks, ""

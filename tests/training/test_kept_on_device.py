@@ -129,11 +129,16 @@ def test_a_damaged_frame_is_named(kept_loader, damaged, damaged_layout):
         list(kept_loader("cameras", damaged_layout))
 
 
-@pytest.mark.parametrize("door", ["frames", "clips"])
+@pytest.mark.parametrize(
+    ("door", "options"), [("frames", {}), ("clips", {"clips": CLIPS[0], "batch_size": 2})]
+)
 @pytest.mark.parametrize("on_error", ["skip", "conceal"])
-def test_bad_frames_are_replaced_or_concealed_as_for_arrays(kept_loader, damaged, on_error, door):
+def test_bad_frames_are_replaced_or_concealed_as_for_arrays(
+    kept_loader, damaged, on_error, door, options
+):
     kept, came_down = (
-        kept_loader(door, damaged, on_error=on_error, decoding=each) for each in (KEPT, None)
+        kept_loader(door, damaged, on_error=on_error, decoding=decoding, **options)
+        for decoding in (KEPT, None)
     )
     is_concealed = False
     for _ in range(2):
