@@ -12,8 +12,8 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.conformance.compare_frames import Tally
 from benchmarks.conformance.reference import Reference, thumbnail
-from benchmarks.conformance.tally import Tally
 from benchmarks.equality import MARGIN
 from headrace.video.shape import Orientation
 

@@ -27,7 +27,20 @@ _SHARE = {REFERENCE: 0.3}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Extent:
+    """How much of each file is read."""
+
+    places: int = 6
+    planned: int = 250
+    seed: int = 0
+    size: tuple[int, int] = (64, 64)
+    most_frames: int = 2000
+    limit_seconds: float = 120
+    """When a process is ended from outside."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(Extent):
     """What a process is asked for."""
 
     party: str
@@ -37,13 +50,6 @@ class Request:
     """File that the lines go to."""
     folder: str
     """For this file alone: its plain decode, its index."""
-    places: int
-    planned: int
-    seed: int
-    size: tuple[int, int]
-    most_frames: int
-    limit_seconds: float
-    """When the process is ended from outside."""
 
     @property
     def reference(self) -> Path:

@@ -13,7 +13,7 @@ from typing import IO, Final
 
 from benchmarks.gpu_check.record import Outcome, StepRow
 from benchmarks.gpu_check.step import Ended, Need, Step, UnreadError
-from benchmarks.record import ROOT
+from benchmarks.worker import ROOT
 
 _KEPT_LINES: Final = 12
 _SHORTEST: Final = 1.0

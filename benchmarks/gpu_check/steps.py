@@ -9,7 +9,7 @@ from typing import Final
 from benchmarks.gpu_check import media, readings
 from benchmarks.gpu_check.pairs import BY_NVDEC, FLAGS, ON_GPU, REFUSED, Combination, covering
 from benchmarks.gpu_check.step import Need, Step
-from benchmarks.record import ROOT
+from benchmarks.worker import ROOT
 
 ALWAYS: Final = ("machine", "media")
 """Steps that the others rest on: --only does not leave them out."""
