@@ -94,7 +94,12 @@ class Adapter(Protocol):
     def random_access(self, task: RandomAccess) -> Delivery:
         """Return what delivers the batches."""
 
+    def frame_at(self, path: Path) -> "FrameAt":
+        """Open a file for single frames, in their own size."""
 
+
+FrameAt = Callable[[int], NDArray[np.uint8] | None]
+"""Index of a frame → uint8 [H, W, 3], RGB; None where the library gives nothing."""
 Decode = Callable[[Path], Iterator[NDArray[np.uint8]]]
 """Gives the frames of one file, in order and in pieces."""
 

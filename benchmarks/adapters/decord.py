@@ -14,7 +14,7 @@ import decord
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.adapters import CHUNK, Chunk, GroupedByFile, RandomAccess, files_on_threads
+from benchmarks.adapters import CHUNK, Chunk, FrameAt, GroupedByFile, RandomAccess, files_on_threads
 
 PACKAGES = ("decord",)
 
@@ -22,6 +22,12 @@ PACKAGES = ("decord",)
 def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> Iterator[Chunk]:
     """One decoding thread per reader."""
     return files_on_threads(paths, workers, partial(_decode, size=size))
+
+
+def frame_at(path: Path) -> FrameAt:
+    """One thread."""
+    reader = decord.VideoReader(str(path), num_threads=1)
+    return lambda index: reader[index].asnumpy()
 
 
 def _decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:

@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.adapters import CHUNK, Chunk, GroupedByFile, RandomAccess, files_on_threads
+from benchmarks.adapters import CHUNK, Chunk, FrameAt, GroupedByFile, RandomAccess, files_on_threads
 
 PACKAGES = ("opencv-python-headless",)
 CLOSE = 8
@@ -30,6 +30,18 @@ def every_frame(
     """One decoding thread per capture."""
     cv2.setNumThreads(1)
     return files_on_threads(paths, workers, partial(_decode, size=size, scaler=SCALERS[scaler]))
+
+
+def frame_at(path: Path) -> FrameAt:
+    """One thread; it goes to each frame."""
+    capture = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
+
+    def read(index: int) -> NDArray[np.uint8] | None:
+        capture.set(cv2.CAP_PROP_POS_FRAMES, index)
+        has_come, picture = capture.read()
+        return np.asarray(picture, np.uint8)[:, :, ::-1] if has_come else None
+
+    return read
 
 
 def _decode(path: Path, size: tuple[int, int], scaler: int) -> Iterator[NDArray[np.uint8]]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torchcodec.decoders import VideoDecoder
 from torchvision.transforms.v2.functional import resize
 
-from benchmarks.adapters import Chunk, GroupedByFile, RandomAccess, files_on_threads
+from benchmarks.adapters import Chunk, FrameAt, GroupedByFile, RandomAccess, files_on_threads
 
 PACKAGES = ("torchcodec", "torch", "torchvision")
 FULL_SIZE_FRAMES = 4
@@ -26,6 +26,12 @@ def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> I
     """Exact seek mode, its default: the number of frames is known and not guessed."""
     torch.set_num_threads(1)
     return files_on_threads(paths, workers, partial(_decode, size=size))
+
+
+def frame_at(path: Path) -> FrameAt:
+    """One FFmpeg thread."""
+    decoder = VideoDecoder(path, dimension_order="NHWC", num_ffmpeg_threads=1, seek_mode="exact")
+    return lambda index: decoder.get_frame_at(index).data.numpy()
 
 
 def _decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.conformance.libs import PACKAGES, judge_library
+from benchmarks.conformance.libs import adapter, judge_library
 from benchmarks.conformance.reference import Reference
 from benchmarks.resources import versions
 
@@ -77,7 +77,8 @@ def main() -> None:
         for way in request.ways:
             say({"begun": way})
             say({"done": way, **_do(request, way)})
-        say({"versions": versions(PACKAGES.get(request.party, ()))})
+        packages = () if request.party == REFERENCE else adapter(request.party).PACKAGES
+        say({"versions": versions(packages)})
     faulthandler.cancel_dump_traceback_later()
 
 

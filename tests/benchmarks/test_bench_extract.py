@@ -21,7 +21,7 @@ from benchmarks.bench_extract import (
 )
 from benchmarks.bench_extract_memory import MemoryResult, Sample, flat, watched
 from benchmarks.bench_plan import PlanResult, PlanRow, planned
-from benchmarks.bench_remote import PATTERNS, RemoteResult, RemoteRow, Turn, remote
+from benchmarks.bench_remote import RemoteResult, RemoteRow, Turn, remote
 from benchmarks.media import one_keyframe
 from benchmarks.record import Repeat, Row
 from benchmarks.worker import WorkerError, answer_here
@@ -184,7 +184,7 @@ def test_a_way_to_a_store_stands_with_what_it_asked_of_it():
     rows = tuple(
         RemoteRow(way=way, pattern=pattern, latency_ms=late, turns=(turn,))
         for way, late in (("python_file", None), ("fsspec_http", 20))
-        for pattern in PATTERNS[:2]
+        for pattern in ("scan", "every")
     )
     rows += (RemoteRow(way="fsspec_http", pattern="random", latency_ms=20, failure="no aiohttp"),)
     found = RemoteResult(

@@ -253,7 +253,7 @@ def judged_library(read: Callable[[int], NDArray[np.uint8] | None], reference: R
         places=8,
         seed=0,
         seconds=60,
-        libraries={"fake": lambda _: read},
+        open_file=lambda _: read,
     )
 
 

@@ -6,10 +6,8 @@ import sys
 
 import pytest
 
-from benchmarks.gpu_check.check import has_no_gpu, hold
-from benchmarks.gpu_check.execute import chosen, execute
-from benchmarks.gpu_check.record import GpuCheckResult, status_of
-from benchmarks.gpu_check.step import Reading, Step, UnreadError
+from benchmarks.gpu_check.check import chosen, execute, has_no_gpu, hold
+from benchmarks.gpu_check.step import GpuCheckResult, Reading, Step, UnreadError, status_of
 from benchmarks.gpu_check.text import render
 from benchmarks.record import origin
 from benchmarks.worker import ROOT

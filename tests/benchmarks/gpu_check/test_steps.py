@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu_check import readings
-from benchmarks.gpu_check.pairs import FLAGS, REFUSED, covering, is_refused
 from benchmarks.gpu_check.step import Ended, UnreadError
-from benchmarks.gpu_check.steps import ALWAYS, OF_A_GPU, OF_NVDEC, Plan, steps_of
+from benchmarks.gpu_check.steps import (
+    ALWAYS,
+    FLAGS,
+    OF_A_GPU,
+    OF_NVDEC,
+    REFUSED,
+    Plan,
+    covering,
+    is_refused,
+    steps_of,
+)
 from benchmarks.worker import ROOT
 from headrace.bench.registry import EXPERIMENTS
 from headrace.measuring.config_fields import option_fields
