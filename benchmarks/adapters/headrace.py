@@ -1,7 +1,8 @@
-"""headrace: `read_frames`, and the loaders with what they take from the budget."""
+"""headrace: `read_frames`, the loaders with what they take from the budget, and its live run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +11,15 @@ from numpy.typing import NDArray
 import headrace
 from benchmarks.adapters import Chunk, Cost, RandomAccess
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # an earlier headrace, that a worker may hold this one against, has it elsewhere
+    from benchmarks.live.serving import Stream, Way
     from headrace import FrameLoader
+    from headrace.live.events import Event
+    from headrace.live.frame import LiveFrame
+    from headrace.live.source import LiveSource
+    from headrace.profiling.session import Pace
+    from headrace.runtime.item import Dropped
+    from headrace.runtime.waiter import Waiter
 
 PACKAGES = ("headrace", "av", "torch")
 
@@ -82,3 +90,55 @@ def _loader(task: RandomAccess) -> "FrameLoader":
     if task.clip is None:
         return headrace.FrameLoader(task.paths, sampling=task.sampling, **options)
     return headrace.ClipLoader(task.paths, clips=task.sampling, **options)
+
+
+def show(stream: "Stream") -> dict[str, Any]:
+    """Show the stream until it is over, with defaults; return what became of all frames."""
+    from headrace.live.address import addresses_of
+    from headrace.live.open import live_source
+    from headrace.live.overload import Overload
+    from headrace.runs.live.flow import LiveFlow, LivePlan
+    from headrace.sizes import parse_seconds
+
+    limit = None if stream.max_staleness is None else parse_seconds(stream.max_staleness)
+    [address] = addresses_of([stream.url])
+    plan = LivePlan(
+        sources=[_Heard(live_source(address), stream.note)],
+        engine=stream.net.engine(),
+        overload=Overload.chosen("auto", is_live=True, max_staleness_seconds=limit),
+        max_seconds=(stream.until_ns - perf_counter_ns()) / 1e9,
+    )
+    with LiveFlow(plan) as flow:
+        for item in flow:
+            for view in item.value.gathered.views:
+                stream.show(view[-1].pixels)
+    found = flow.conserved()
+    return {"arrived": found.arrived, "delivered": found.delivered}
+
+
+LIVE: Mapping[str, "Way"] = {"headrace": show}
+
+
+class _Heard:
+    """A source whose news somebody hears at once."""
+
+    def __init__(self, source: "LiveSource", hear: Callable[[str], None]) -> None:
+        self._source = source
+        self._hear = hear
+
+    @property
+    def name(self) -> str:
+        return self._source.name
+
+    @property
+    def base(self) -> "Pace":
+        return self._source.base
+
+    def frames(
+        self, number: int, waiter: "Waiter", note: "Callable[[Event], None]"
+    ) -> "Iterator[LiveFrame | Dropped]":
+        def heard(event: "Event") -> None:
+            self._hear(event.kind)
+            note(event)
+
+        return self._source.frames(number, waiter, heard)

@@ -116,6 +116,10 @@ class Stream:
         return perf_counter_ns() >= self.until_ns
 
 
+Way = Callable[[Stream], dict[str, Any]]
+"""Shows the stream until it is over; returns what else there is to keep."""
+
+
 def answer(
     *,
     way: str,
@@ -127,7 +131,7 @@ def answer(
 ) -> dict[str, Any]:
     """Show the stream for so long after asking for it; moments are of `time.perf_counter_ns`."""
     os.environ["OPENCV_LOG_LEVEL"] = "SILENT"
-    module = import_module(f"benchmarks.adapters.live_{way.partition('_')[0]}")
+    module = import_module(f"benchmarks.adapters.{way.partition('_')[0]}")
     net = Net(threads=1, at_least=model_seconds)
     shown: list[tuple[int, int]] = []
     heard: list[tuple[int, str]] = []
@@ -140,7 +144,7 @@ def answer(
             kept.append(picture)
 
     meter, began_ns = Meter(), perf_counter_ns()
-    told = module.WAYS[way](
+    told = module.LIVE[way](
         Stream(
             url=url,
             net=net,
