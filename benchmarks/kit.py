@@ -214,7 +214,9 @@ def compared(
         asked: What else every entrant is asked with.
     """
     names, kinds = [each.name for each in entrants], list(media.KINDS)
-    timing = {} if seconds is None else {"seconds": flag(seconds, "that a turn is timed for")}
+    timing = (
+        {} if seconds is None else {"seconds": flag(float(seconds), "that a turn is timed for")}
+    )
 
     def measure(options: Namespace) -> Iterator[Result]:
         common = {**parameters(options, *timing), **(asked or {})}

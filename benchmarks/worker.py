@@ -1,4 +1,4 @@
-"""The one protocol of worker processes: asked in JSON on stdin, answered by one line of JSON.
+"""Both ends of the protocol of worker processes: JSON on stdin, answered by one line of JSON.
 
 {"case": "cases:every_frame", "cores": 2, "library": "decord", "paths": [...], ...}
 
