@@ -170,9 +170,10 @@ def timed(row: AnyTimed, take: Callable[[AnyTimed], Repeat]) -> AnyTimed:
     except WorkerError as error:
         print(f"{row.words}: {error}", flush=True)
         return row.failed(str(error))
-    speed = f"{repeat.frames_per_second:.1f} frames/s" if repeat.frames else ""
-    others = f"others used {repeat.others_share or 0:.0%} of the machine"
-    print(f"{row.words}: {repeat.wall_seconds:.2f} s, {speed}, {others}", flush=True)
+    speed = f", {repeat.frames_per_second:.1f} frames/s" if repeat.frames else ""
+    share = repeat.others_share
+    others = "" if share is None else f", others used {share:.0%} of the machine"
+    print(f"{row.words}: {repeat.wall_seconds:.2f} s{speed}{others}", flush=True)
     return row.timed(repeat)
 
 

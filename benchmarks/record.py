@@ -87,7 +87,7 @@ class Timed(Record):
     def words(self) -> str:
         """What it is, as it is printed."""
         known = self.model_dump(exclude_defaults=True, exclude={"repeats"})
-        return " ".join(str(value) for value in known.values())
+        return " ".join(f"{name}={value}" for name, value in known.items())
 
     @property
     def is_sound(self) -> bool:
