@@ -10,10 +10,9 @@ both. Random frames come in another order each turn: in a few seconds one order 
 more or less to decode than the next, always the same for one tree.
 """
 
-import argparse
 import os
 import subprocess
-import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -23,25 +22,25 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import media
-from benchmarks.camera_media import index_file
-from benchmarks.compare import SIZE
-from benchmarks.record import RESULTS, ROOT, Repeat, Result, origin
-from benchmarks.runner import SOURCE, ask_worker
+from benchmarks.camera_media import existing_index
+from benchmarks.kit import MEDIA, SIZE, Benchmark, flag, parameters
+from benchmarks.record import Repeat, Result, origin
+from benchmarks.worker import ROOT, SOURCE, ask_worker
 from headrace.profiling.provenance import Record
 
 QUESTIONS: Mapping[str, Mapping[str, Any]] = {
-    "scan": {"question": "scan_files"},
-    "sequential": {"question": "every_frame", "library": "headrace", "size": SIZE},
+    "scan": {"case": "cases:scan_files"},
+    "sequential": {"case": "cases:every_frame", "library": "headrace", "size": SIZE},
     "random_frames": {
-        "question": "random_frames",
-        "way": "headrace",
+        "case": "cases:random_frames",
+        "library": "headrace",
         "size": SIZE,
         "batch_size": 128,
         "clip": None,
         "memory_budget": "256MiB",
         "hold": "yuv420",
     },
-    "cameras": {"question": "camera_streams"},
+    "cameras": {"case": "cases:camera_streams"},
 }
 CAMERA_CLIPS, CAMERA_FRAMES = 4, 40
 """The set of cameras: `python -m benchmarks.camera_media --clips 4 --num-frames 40`."""
@@ -83,35 +82,24 @@ class BeforeResult(Result):
     rows: tuple[Comparison, ...]
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Measure, print, keep."""
-    options = _parser().parse_args(words)
+def measure(options: Namespace) -> Iterator[BeforeResult]:
+    """Measure one question after the other."""
     tasks = list(_tasks(options.questions, options.kinds, options.media, options.count))
     workers = os.cpu_count() or 1
-    made = origin(
-        {
-            "size": SIZE,
-            "workers": workers,
-            "repeats": options.repeats,
-            "seconds": options.seconds,
-        }
-    )
-    rows = []
+    said = {"size": SIZE, "workers": workers, **parameters(options, "repeats", "seconds")}
+    made = origin(said)
+    found = {"recipe": media.recipe(), "count": options.count}
+    rows: list[Comparison] = []
     with checked_out(options.before) as (commit, tree):
         for kind, question, paths in tasks:
-            asked = [
-                request(question, paths, workers, options.seconds, number)
-                for number in range(options.repeats)
-            ]
-            turns = [
-                turn(partial(_repeat, each), tree / "src", is_odd=bool(number % 2))
-                for number, each in enumerate(asked)
-            ]
+            turns = []
+            for number in range(options.repeats):
+                asked = request(question, paths, workers, options.seconds, number)
+                both = partial(_repeat, asked)
+                turns.append(turn(both, tree / "src", is_odd=bool(number % 2)))
             rows.append(Comparison(question=question, kind=kind, turns=tuple(turns)))
             print(render(rows[-1]), flush=True)
-    found = {"recipe": media.recipe(), "count": options.count}
-    BeforeResult(provenance=made, media=found, before=commit, rows=tuple(rows)).save(options.out)
-    print(options.out)
+        yield BeforeResult(provenance=made, media=found, before=commit, rows=tuple(rows))
 
 
 def _tasks(
@@ -124,11 +112,7 @@ def _tasks(
             if question != "cameras":
                 yield kind, question, paths
     if "cameras" in questions:
-        index = index_file(root, CAMERA_CLIPS, CAMERA_FRAMES)
-        if not index.is_file():
-            words = f"--clips {CAMERA_CLIPS} --num-frames {CAMERA_FRAMES} --media {root}"
-            sys.exit(f"no {index}; make it: python -m benchmarks.camera_media {words}")
-        yield "cameras", "cameras", [index]
+        yield "cameras", "cameras", [existing_index(root, CAMERA_CLIPS, CAMERA_FRAMES)]
 
 
 def render(row: Comparison) -> str:
@@ -195,21 +179,21 @@ def _repeat(asked: Mapping[str, Any], source: Path) -> Repeat:
         return Repeat(**ask_worker(asked, source=source, cache=Path(cache)))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--before", required=True, metavar="COMMIT")
-    add("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
-    add("--count", type=int, default=12, help="videos of each kind")
-    add("--kinds", nargs="+", default=list(media.KINDS), choices=media.KINDS)
-    add("--questions", nargs="+", default=list(QUESTIONS), choices=QUESTIONS)
-    add("--repeats", type=int, default=7, help="of both, in turn")
-    add("--seconds", type=float, default=6, help="of random frames, in each turn")
-    add("--out", type=Path, default=RESULTS / "before.json")
-    return parser
-
+BENCHMARK = Benchmark(
+    name="before",
+    about=__doc__,
+    flags={
+        "before": {"required": True, "metavar": "COMMIT"},
+        "media": MEDIA,
+        "count": flag(12, "videos of each kind"),
+        "kinds": flag(list(media.KINDS), choices=media.KINDS),
+        "questions": flag(list(QUESTIONS), choices=QUESTIONS),
+        "repeats": flag(7, "of both, in turn"),
+        "seconds": flag(6.0, "of random frames, in each turn"),
+    },
+    measure=measure,
+    lines=lambda result: map(render, result.rows),
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

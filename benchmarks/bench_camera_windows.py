@@ -16,16 +16,15 @@ Each way delivers the same windows at 256x704, by the same decoder and two threa
 Equal frames are proved first: those of a window of each way, bit by bit.
 """
 
-import argparse
 import json
-import os
-import subprocess
 import sys
 import zlib
+from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, count, islice
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import av
@@ -34,9 +33,12 @@ from numpy.typing import NDArray
 
 from benchmarks.camera_media import index_file
 from benchmarks.equality import Equality
+from benchmarks.kit import Benchmark, flag, parameters, rounds
+from benchmarks.markdown import machine, others, spread, table
 from benchmarks.media import DEFAULT_ROOT
-from benchmarks.record import RESULTS, ROOT, Repeat, Row, TimedResult, origin
+from benchmarks.record import Repeat, Row, TimedResult, origin
 from benchmarks.resources import Meter, versions
+from benchmarks.worker import ask_worker
 from headrace.decode.open import open_index
 from headrace.planning.lookahead import GopJob
 from headrace.sampling.frames import Uniform
@@ -49,14 +51,89 @@ from headrace.video.camera_layout import CameraLayout
 from headrace.video.shape import FrameShape
 
 SIZE, WORKERS, MOMENTS = (256, 704), 2, 8
+WINDOW_FRAMES = MOMENTS * 6
 OPTIONS: dict[str, dict[str, Any]] = {
     "headrace yuv420": {"hold": "yuv420"},
     "window": {"lookahead": 1},
 }
-WAYS = ("naive", "window", "headrace", "headrace yuv420", "bare")
+WAYS = {
+    "naive": "each frame from its keyframe, as NVIDIA's random-access example does",
+    "window": "each window by itself, its frames of one GOP together",
+    "headrace": "**CameraWindowLoader**",
+    "headrace yuv420": "**CameraWindowLoader**, held as YUV 4:2:0",
+    "bare": "PyAV decodes files from end to end, and delivers nothing",
+}
 EQUAL_WINDOWS = 2
 NOT_EQUAL = ("headrace yuv420", "bare")
 """Colour at half the resolution; no frames at all."""
+
+
+def measure(options: Namespace) -> Iterator[TimedResult]:
+    """Time all ways turn by turn, each in a process of its own."""
+    path = options.index_file.resolve()
+    if not path.is_file():
+        sys.exit(f"no {path}; make it: python -m benchmarks.camera_media --num-frames 240")
+    asked = {"path": str(path), **parameters(options, "seconds", "memory_budget")}
+    if options.way:
+        print(json.dumps(answer(way=options.way, **asked)))
+        sys.exit()
+    layout = CameraLayout.read(path)
+    for source in layout.sources:
+        open_index(source)  # kept, so that no way pays for it
+    right: list[int] = []
+
+    def take(row: Row) -> Repeat:
+        found = ask_worker({"case": "bench_camera_windows", "way": row.name, **asked})
+        windows = found.pop("windows")
+        right.extend(windows if not right else ())
+        wrong = 0 if row.name in NOT_EQUAL else sum(np.not_equal(right, windows).tolist())
+        if wrong:
+            sys.exit(f"{row.name}: {wrong} of {len(right)} windows have other pixels than naive")
+        return Repeat(**found)
+
+    proved = Equality(
+        frames=EQUAL_WINDOWS * WINDOW_FRAMES, missing=0, wrong=0, max_mean_difference=0.0
+    )
+    rows = [
+        Row(
+            name=name,
+            versions=versions(["av", "torch"]),
+            equality=None if name in NOT_EQUAL else proved,
+        )
+        for name in WAYS
+    ]
+    *_, rows = rounds(rows, take, options.repeats)
+    yield TimedResult(
+        provenance=origin(parameters(options, "repeats", "seconds", "memory_budget")),
+        media={"clips": len(layout.clips), "frames": [clip.num_frames for clip in layout.clips]},
+        rows=tuple(rows),
+    )
+
+
+def answer(*, path: str, way: str, seconds: float, memory_budget: str) -> dict[str, Any]:
+    """Return a `Repeat` as JSON, with checksums of the first windows."""
+    layout = CameraLayout.read(Path(path))
+    if way == "bare":
+        meter = Meter()
+        frames = _bare(layout, meter, seconds)
+        return {"frames": frames, "decoded": frames, "windows": [], **meter.read()}
+    with _opened(layout, way, memory_budget) as loader:
+        naive = _Naive(loader, layout) if way == "naive" else None
+        windows = iter(_pictures(loader) if naive is None else naive)
+        sums = [zlib.crc32(each.tobytes()) for each in islice(windows, EQUAL_WINDOWS)]
+        # Until the window of the planner has been filled once; a schedule without one is steady.
+        warm_up = loader.lookahead // WINDOW_FRAMES if way.startswith("headrace") else 0
+        for _ in range(warm_up):
+            next(windows)
+
+        def decoded() -> int:
+            return loader.decoding.frames_decoded if naive is None else naive.decoded
+
+        before, meter, frames = decoded(), Meter(), 0
+        while meter.wall_seconds < seconds:
+            frames += len(next(windows))
+        cost = {"frames": frames, "decoded": decoded() - before, **meter.read()}
+        return {"windows": sums, "warm_up_frames": warm_up * WINDOW_FRAMES, **cost}
 
 
 class _Naive:
@@ -114,7 +191,7 @@ def _bare(layout: CameraLayout, meter: Meter, seconds: float) -> int:
         return sum(pool.map(decode, [source.path for source in layout.sources]))
 
 
-def _opened(layout: CameraLayout, name: str, memory_budget: str) -> CameraWindowLoader:
+def _opened(layout: CameraLayout, way: str, memory_budget: str) -> CameraWindowLoader:
     return CameraWindowLoader(
         layout,
         num_moments=MOMENTS,
@@ -123,7 +200,7 @@ def _opened(layout: CameraLayout, name: str, memory_budget: str) -> CameraWindow
         size=SIZE,
         workers=WORKERS,
         memory_budget=memory_budget,
-        **OPTIONS.get(name, {}),
+        **OPTIONS.get(way, {}),
     )
 
 
@@ -132,103 +209,45 @@ def _pictures(loader: CameraWindowLoader) -> Iterator[NDArray[np.uint8]]:
         yield batch.frames.movedim(-3, -1).reshape(-1, *SIZE, 3).numpy()
 
 
-def measure(path: Path, name: str, seconds: float, memory_budget: str) -> dict[str, Any]:
-    """Return a `Repeat` as JSON, with checksums of the first windows."""
-    layout = CameraLayout.read(path)
-    if name == "bare":
-        meter = Meter()
-        frames = _bare(layout, meter, seconds)
-        return {"frames": frames, "decoded": frames, "windows": [], **meter.read()}
-    with _opened(layout, name, memory_budget) as loader:
-        naive = _Naive(loader, layout) if name == "naive" else None
-        windows = iter(_pictures(loader) if naive is None else naive)
-        sums = [zlib.crc32(each.tobytes()) for each in islice(windows, EQUAL_WINDOWS)]
-        # Until the window of the planner has been filled once; a schedule without one is steady.
-        warm_up = loader.lookahead // (MOMENTS * 6) if name.startswith("headrace") else 0
-        for _ in range(warm_up):
-            next(windows)
-
-        def decoded() -> int:
-            return loader.decoding.frames_decoded if naive is None else naive.decoded
-
-        before, meter, frames = decoded(), Meter(), 0
-        while meter.wall_seconds < seconds:
-            frames += len(next(windows))
-        cost = {"frames": frames, "decoded": decoded() - before, **meter.read()}
-        return {"windows": sums, "warm_up_frames": warm_up * MOMENTS * 6, **cost}
-
-
-def _ask(path: Path, name: str, seconds: float, memory_budget: str) -> dict[str, Any]:
-    words = ["--index-file", str(path), "--way", name, "--seconds", str(seconds)]
-    words += ["--memory-budget", memory_budget]
-    run = subprocess.run(
-        [sys.executable, "-m", "benchmarks.bench_camera_windows", *words],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    found: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
-    return found
+def camera_windows(result: TimedResult) -> str:
+    """One line per way, held against the naive one turn by turn."""
+    rows = {row.name: row for row in result.rows}
+    lines = []
+    for name, words in WAYS.items():
+        repeats = rows[name].repeats
+        shares = [
+            ours.frames_per_second / naive.frames_per_second
+            for ours, naive in zip(repeats, rows["naive"].repeats, strict=True)
+        ]
+        speed = spread([each.frames_per_second for each in repeats], ",.0f")
+        decoded = median((each.decoded or 0) / each.frames for each in repeats)
+        lines.append([words, speed, spread(shares, ".1f"), f"{decoded:.2f}"])
+    said = result.provenance.configuration
+    notes = [
+        f"Median of {said['repeats']} interleaved turns of {said['seconds']:.0f} s "
+        f"(lowest–highest), two threads, {said['memory_budget']} held; windows of 8 moments × 6 "
+        "cameras at 2 Hz, drawn uniformly.",
+        f"{len(result.media['frames'])} clips of 6 cameras, {result.media['frames'][0]} frames "
+        "each at 12 Hz, H.265 of 1600×900, GOP 30, no B-frames, to 256×704 RGB.",
+        "Equal pixels were proved first for the first three ways.",
+        f"{others(result.rows)} {machine(result)}",
+    ]
+    heads = ["way", "frames/s", "÷ naive", "decoded ÷ delivered"]
+    return f"{table(heads, lines)}\n\n" + "\n".join(notes)
 
 
-def main() -> None:
-    """Time all ways turn by turn, each in a process of its own, and keep the result."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    default = index_file(DEFAULT_ROOT, 10, 240)
-    add("--index-file", type=Path, default=default, help="of clips of 6 cameras at 12 Hz")
-    add("--repeats", type=int, default=3)
-    add("--memory-budget", default="1GiB")
-    add("--seconds", type=float, default=8, help="of each way and repeat, without its warm-up")
-    add("--out", type=Path, default=RESULTS / "camera_windows.json")
-    add("--way", choices=WAYS, help="measure this one here, and print it as JSON")
-    options = parser.parse_args()
-    path = options.index_file.resolve()
-    if not path.is_file():
-        sys.exit(f"no {path}; make it: python -m benchmarks.camera_media --num-frames 240")
-    if options.way:
-        print(json.dumps(measure(path, options.way, options.seconds, options.memory_budget)))
-        return
-    for source in CameraLayout.read(path).sources:
-        open_index(source)  # kept, so that no way pays for it
-    right: list[int] = []
-    rows = {name: Row(name=name, versions=versions(["av", "torch"])) for name in WAYS}
-    for _ in range(options.repeats):
-        for name in WAYS:
-            found = _ask(path, name, options.seconds, options.memory_budget)
-            windows = found.pop("windows")
-            right = right or windows
-            wrong = 0 if name in NOT_EQUAL else sum(np.not_equal(right, windows).tolist())
-            if wrong:
-                sys.exit(f"{name}: {wrong} of {len(right)} windows have other pixels than naive")
-            row, repeat = rows[name], Repeat(**found)
-            equality = Equality(
-                frames=len(windows) * MOMENTS * 6, missing=0, wrong=0, max_mean_difference=0.0
-            )
-            rows[name] = row.model_copy(
-                update={
-                    "repeats": (*row.repeats, repeat),
-                    "equality": None if name in NOT_EQUAL else equality,
-                }
-            )
-            print(
-                f"{name}: {repeat.frames_per_second:.1f} frames/s, decoded/delivered "
-                f"{(repeat.decoded or 0) / repeat.frames:.2f}, others used "
-                f"{repeat.others_share or 0:.0%} of the machine",
-                flush=True,
-            )
-    parameters = {name: getattr(options, name) for name in ("repeats", "seconds", "memory_budget")}
-    layout = CameraLayout.read(path)
-    media = {"clips": len(layout.clips), "frames": [clip.num_frames for clip in layout.clips]}
-    result = TimedResult(provenance=origin(parameters), media=media, rows=tuple(rows.values()))
-    result.save(options.out)
-    speed = {name: row.speed for name, row in rows.items()}
-    print(f"headrace: {speed['headrace'] / speed['naive']:.2f} times naive; {options.out}")
-
+BENCHMARK = Benchmark(
+    name="camera_windows",
+    about=__doc__,
+    flags={
+        "index_file": flag(index_file(DEFAULT_ROOT, 10, 240), "of clips of 6 cameras at 12 Hz"),
+        "repeats": flag(3),
+        "memory_budget": flag("1GiB"),
+        "seconds": flag(8.0, "of each way and repeat, without its warm-up"),
+        "way": flag("", "measure this one here, and print it as JSON", choices=list(WAYS)),
+    },
+    measure=measure,
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

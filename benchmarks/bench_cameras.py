@@ -2,49 +2,46 @@
 
 python -m benchmarks.camera_media && python -m benchmarks.camera_media --num-frames 40
 python -m benchmarks.bench_cameras
+
+`cameras.json` is the whole grid, `cameras_speed.json` repeats of plain decoding and CameraLoader.
 """
 
-import argparse
-import sys
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from statistics import median
 
-from benchmarks.camera_media import index_file
-from benchmarks.media import DEFAULT_ROOT
+from benchmarks.camera_media import existing_index
+from benchmarks.kit import MEDIA, Benchmark, flag
+from benchmarks.markdown import spread, table
 from benchmarks.record import RESULTS, command
 from headrace.bench.benchmark import Context
-from headrace.bench.cameras import CamerasConfig, measure_cameras
+from headrace.bench.camera_variants import CameraWay
+from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
+from headrace.bench.cameras_report import LABELS, QUOTED
+
+FLAGS = {
+    "media": MEDIA,
+    "clips": flag(10),
+    "short": flag(40, "frames of each clip, for the grid"),
+    "long": flag(120, "frames of each clip, for the speed"),
+    "ranks": flag([1, 2, 4, 8], "of the grid"),
+    "repeats": flag(5, "for the speed"),
+    "out": flag(RESULTS, "folder of both results"),
+}
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Measure the grid on short clips, the speed on long ones, and keep both."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = Benchmark(name="cameras", about=__doc__, flags=FLAGS, measure=lambda _: ()).parse(
+        words
     )
-    add = parser.add_argument
-    add("--media", type=Path, default=DEFAULT_ROOT, help="their folder")
-    add("--clips", type=int, default=10)
-    add("--short", type=int, default=40, help="frames of each clip, for the grid")
-    add("--long", type=int, default=120, help="frames of each clip, for the speed")
-    add("--ranks", type=int, nargs="+", default=[1, 2, 4, 8], help="of the grid")
-    add("--repeats", type=int, default=5, help="for the speed")
-    add("--out", type=Path, default=RESULTS, help="folder of both results")
-    options = parser.parse_args()
-
-    def made(num_frames: int) -> Path:
-        path = index_file(options.media, options.clips, num_frames)
-        if not path.is_file():
-            words = f"--clips {options.clips} --num-frames {num_frames} --media {options.media}"
-            sys.exit(f"no {path}; make it: python -m benchmarks.camera_media {words}")
-        return path
-
-    grid = CamerasConfig(
-        index_file=made(options.short),
-        ranks=tuple(options.ranks),
-        workers=(1, 2),
-        max_seconds=0,
+    short, long = (
+        existing_index(options.media, options.clips, frames)
+        for frames in (options.short, options.long)
     )
+    ranks = tuple(options.ranks)
+    grid = CamerasConfig(index_file=short, ranks=ranks, workers=(1, 2), max_seconds=0)
     speed = CamerasConfig(
-        index_file=made(options.long),
+        index_file=long,
         ways=("loader",),
         ranks=(1,),
         workers=(2,),
@@ -53,13 +50,62 @@ def main() -> None:
     )
     options.out.mkdir(parents=True, exist_ok=True)
     for name, config in (("cameras", grid), ("cameras_speed", speed)):
-        record = measure_cameras(config, Context(command=command(), on_progress=_say))
+        record = measure_cameras(config, Context(command=command(), on_progress=_progress))
         path = options.out / f"{name}.json"
         path.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
         print(path)
 
 
-def _say(what: str, done: int, of: int) -> None:
+def cameras(grid: CamerasRecord, speed: CamerasRecord) -> str:
+    """How often each way decodes a picture, and how fast; below, what others publish of theirs."""
+    decoded = _grid(
+        grid,
+        "amplification, ranks × workers",
+        lambda runs: f"{runs[0].decoded / runs[0].delivered:.2f}",
+    )
+    speeds = _grid(
+        grid,
+        "pictures/s of all ranks together",
+        lambda runs: f"{median(run.delivered / run.seconds for run in runs):,.0f}",
+    )
+    elsewhere = f"{QUOTED} Those GPUs decode; above, processor cores do."
+    return "\n\n".join([decoded, speeds, _notes(grid, speed), elsewhere])
+
+
+def _grid(grid: CamerasRecord, head: str, value: Callable[[Sequence[CameraRun]], str]) -> str:
+    runs = [run for run in grid.runs if run.way != "decode"]
+    columns = list(dict.fromkeys((run.ranks, run.workers) for run in runs))
+    lines = []
+    for way in dict.fromkeys(run.way for run in runs):
+        name = LABELS[way] if way == "wandering" else f"**{LABELS[way]}**"
+        cells = [
+            value([run for run in runs if (run.way, run.ranks, run.workers) == (way, *column)])
+            for column in columns
+        ]
+        lines.append([name, *cells])
+    return table([head, *(f"{ranks} × {workers}" for ranks, workers in columns)], lines)
+
+
+def _notes(grid: CamerasRecord, speed: CamerasRecord) -> str:
+    plain, loader = _rates(speed, "decode"), _rates(speed, "loader")
+    shares = [ours / theirs for ours, theirs in zip(loader, plain, strict=True)]
+    machine, said = grid.provenance.machine, speed.provenance.configuration
+    return (
+        f"One rank with {said['workers']} threads reads {median(loader):.0f} pictures/s, "
+        f"{spread(shares, '.2f')} of decoding every file from "
+        f"end to end and nothing else; median of {len(loader)} pairs (lowest–highest).\n"
+        f"{grid.cameras} cameras, H.265 of 1600×900, GOP 30, no B-frames, to 256×704 RGB; "
+        f"{grid.clips} clips, {grid.pictures:,} pictures above, {speed.pictures:,} for the speed; "
+        f"4 clips in a batch. Ranks are processes that share {machine.usable_cores} cores; "
+        f"{grid.provenance.created:%Y-%m-%d}. Not measured: GPUs, several machines."
+    )
+
+
+def _rates(record: CamerasRecord, way: CameraWay) -> list[float]:
+    return [run.delivered / run.seconds for run in record.runs if run.way == way]
+
+
+def _progress(what: str, done: int, of: int) -> None:
     print(f"{done}/{of} {what}", flush=True)
 
 

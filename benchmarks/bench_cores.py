@@ -5,32 +5,33 @@ python -m benchmarks.bench_cores             # the figures of docs/scale.md, abo
 
 On two cores: two threads beside two processes, which tells what threads lose to each other;
 what is left when nothing is decoded; the planner alone; new files; and files that are slow to read,
-by a stand-in for a network file system (`cores/slow_source.py`), with up to 16 threads.
+by a stand-in for a network file system (`slow_source.py`), with up to 16 threads.
 """
 
-import argparse
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import process_time
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
 from benchmarks import media
 from benchmarks.bench_scaling import link_files
-from benchmarks.cores.record import CoresResult, Loading, Planning, Scanning
-from benchmarks.record import RESULTS, Repeat, origin
-from benchmarks.runner import Ask, WorkerError, ask_worker
-from headrace import Uniform
+from benchmarks.kit import MEDIA, SIZE, Benchmark, flag
+from benchmarks.markdown import DISTURBED, machine, table
+from benchmarks.record import Repeat, Result, Timed, origin
+from benchmarks.worker import Ask, WorkerError, ask_worker
+from headrace import IndexStore, StreamIndex, Uniform
 from headrace.bench.frame_equality import check_equal
 from headrace.bench.sampling_variants import Setting
 from headrace.planning.lookahead import look_ahead
+from headrace.profiling.provenance import Record
 from headrace.sampling.population import Population
 from headrace.training.video_set import VideoSet
 
-SIZE = (256, 256)
 CORES = 2
 LATENCIES_MS = (0.0, 1.0, 5.0, 20.0)
 MEGABYTES_PER_SECOND = 100.0
@@ -46,21 +47,73 @@ _SLOW_FILES, _SLOW_BATCH, _SLOW_LOOKAHEAD = 4, 16, 512
 """So that a window is filled in a few seconds, and a batch comes in that time over any network."""
 
 
-def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
-    """Prove, time, keep, print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
-    parser.add_argument("--count", type=int, default=12, help="videos of kind cam")
-    parser.add_argument("--seconds", type=float, default=3.0, help="that each way is timed for")
-    parser.add_argument("--new-files", type=int, default=1000, help="that are scanned")
-    parser.add_argument("--memory", default="256MiB")
-    parser.add_argument("--quick", action="store_true", help="shorter, and only some of the ways")
-    parser.add_argument("--out", type=Path, default=RESULTS / "cores.json")
-    options = parser.parse_args(words)
+class Loading(Timed):
+    """A `FrameLoader` at work, or several in processes of their own at the same time.
+
+    It has a repeat for each process.
+    """
+
+    way: str
+    """decoded; undecoded (all but decoding)."""
+    threads: int
+    processes: int = 1
+    latency_ms: float = 0.0
+    """Of each request of 128 KiB; 0 with no bandwidth: the files themselves."""
+    megabytes_per_second: float | None = None
+    is_naive: bool = False
+    """Whether it decodes for one request at a time."""
+    requests: int | None = None
+    """To the network."""
+
+    @property
+    def speed(self) -> float:
+        """Frames per second, all processes together."""
+        return sum(each.frames_per_second for each in self.repeats)
+
+    @property
+    def cpu_ms(self) -> float:
+        """CPU milliseconds a frame."""
+        return sum(each.cpu_ms_per_frame or 0.0 for each in self.repeats) / len(self.repeats)
+
+
+class Planning(Record):
+    """The planner alone."""
+
+    files: int
+    lookahead: int
+    requests: int
+    seconds: float
+
+    @property
+    def microseconds(self) -> float:
+        """For each request."""
+        return 1e6 * self.seconds / self.requests
+
+
+class Scanning(Record):
+    """New files scanned one after the other, by threads, or by processes."""
+
+    way: str
+    files: int
+    seconds: float
+
+
+class CoresResult(Result):
+    """All of it."""
+
+    compared: int
+    """Frames held against a plain decode before anything was timed."""
+    loading: tuple[Loading, ...]
+    planning: tuple[Planning, ...]
+    scanning: tuple[Scanning, ...]
+
+
+def measure(options: Namespace, ask: Ask = ask_worker) -> Iterator[CoresResult]:
+    """Prove, then time loaders, the planner and scans."""
     files = media.paths(options.media, "cam", options.count)
     seconds = 1.0 if options.quick else options.seconds
     task = {
-        "question": "loader_cores",
+        "case": "slow_source:load",
         "cores": CORES,
         "paths": [str(path.resolve()) for path in files],
         "size": SIZE,
@@ -69,18 +122,15 @@ def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
     }
     compared = proved(files)
     print(f"{compared} frames are those of a plain decode", flush=True)
-    result = CoresResult(
+    new_files = options.new_files // (5 if options.quick else 1)
+    yield CoresResult(
         provenance=origin({**task, "new_files": options.new_files}),
         media={"recipe": media.recipe()},
         compared=compared,
         loading=tuple(loaded(task, list(ways(is_quick=options.quick)), ask)),
         planning=tuple(planned(files, seconds / 4) for files in PLANNED),
-        scanning=tuple(scanned(files, options.new_files // (5 if options.quick else 1), ask)),
+        scanning=tuple(scanned(files, new_files, ask)),
     )
-    result.save(options.out)
-    for row in (*result.planning, *result.scanning):
-        print(row.model_dump_json(exclude_none=True))
-    print(options.out)
 
 
 def proved(files: Sequence[Path]) -> int:
@@ -99,13 +149,13 @@ def proved(files: Sequence[Path]) -> int:
 
 def ways(*, is_quick: bool) -> Iterator[Loading]:
     """What is timed, without repeats."""
-    for threads in (1, 2):
-        yield Loading(way="decoded", threads=threads)
-    yield Loading(way="decoded", threads=1, processes=2)
-    for threads in (1, 2):
-        yield Loading(way="undecoded", threads=threads)
-    networks: list[tuple[float, float | None]] = [(each, None) for each in LATENCIES_MS[1:]]
-    networks = [(0.0, None), *networks, (0.0, MEGABYTES_PER_SECOND)]
+    for way, threads, processes in (
+        *(("decoded", 1, 1), ("decoded", 2, 1), ("decoded", 1, 2)),
+        *(("undecoded", 1, 1), ("undecoded", 2, 1)),
+    ):
+        yield Loading(way=way, threads=threads, processes=processes)
+    networks: list[tuple[float, float | None]] = [(each, None) for each in LATENCIES_MS]
+    networks.append((0.0, MEGABYTES_PER_SECOND))
     for latency, bandwidth in networks[-2:] if is_quick else networks:
         for is_naive, numbers in ((False, THREADS), (True, NAIVE_THREADS)):
             for threads in numbers[-1:] if is_quick else numbers:
@@ -123,7 +173,7 @@ def loaded(task: dict[str, Any], asked: Sequence[Loading], ask: Ask) -> Iterator
     expected: dict[bool, int] = {}
     for place, row in enumerate(asked):
         is_main = place < MAIN
-        question = {
+        request = {
             **task,
             "paths": task["paths"][: None if is_main else _SLOW_FILES],
             "batch_size": _BATCH if is_main else _SLOW_BATCH,
@@ -137,22 +187,16 @@ def loaded(task: dict[str, Any], asked: Sequence[Loading], ask: Ask) -> Iterator
         }
         try:
             with ThreadPoolExecutor(row.processes) as pool:
-                answers = list(pool.map(ask, [question] * row.processes))
+                answers = list(pool.map(ask, [request] * row.processes))
         except WorkerError as error:
-            yield row.model_copy(update={"failure": str(error)})
+            yield row.failed(str(error))
             continue
         sums = {each["checksum"] for each in answers} if row.way != "undecoded" else set()
         is_other = bool(sums) and sums != {expected.setdefault(is_main, min(sums))}
-        found = row.model_copy(
-            update={
-                "repeats": tuple(Repeat(**each["repeat"]) for each in answers),
-                "requests": answers[0]["requests"] or None,
-                "failure": "its first batch is another" if is_other else None,
-            }
-        )
-        said = row.model_dump(exclude_defaults=True)
-        print(f"{place + 1}/{len(asked)} {said}: {found.speed:.0f} frames/s", flush=True)
-        yield found
+        found = row.timed(*(Repeat(**each["repeat"]) for each in answers))
+        found = found.failed("its first batch is another" if is_other else None)
+        print(f"{place + 1}/{len(asked)} {row.words}: {found.speed:.0f} frames/s", flush=True)
+        yield found.model_copy(update={"requests": answers[0]["requests"] or None})
 
 
 def planned(asked: tuple[int, int], seconds: float) -> Planning:
@@ -175,12 +219,180 @@ def planned(asked: tuple[int, int], seconds: float) -> Planning:
 def scanned(files: Sequence[Path], count: int, ask: Ask) -> Iterator[Scanning]:
     """Scan links to the videos, each a new file."""
     with TemporaryDirectory() as folder:
-        links = link_files(files, Path(folder) / "videos", count)
-        for way in ("one", "threads", "loader"):
-            asked = {"question": "scan_ways", "cores": CORES, "way": way}
-            found = ask({**asked, "paths": [str(link) for link in links]})
-            yield Scanning(way=way, files=count, seconds=found["seconds"])
+        links = [str(link) for link in link_files(files, Path(folder) / "videos", count)]
+        for way in _SCAN:
+            asked = {"case": "bench_cores:scan", "cores": CORES, "way": way, "paths": links}
+            yield Scanning(way=way, files=count, seconds=ask(asked)["seconds"])
 
+
+def scan(*, paths: Sequence[str], way: str) -> dict[str, Any]:
+    """Return the seconds that new files take, after two that do not count."""
+    for path in paths[:2]:
+        StreamIndex.scan(path)
+    with TemporaryDirectory() as folder:
+        store = IndexStore(Path(folder))
+        began = perf_counter()
+        if way == "loader":
+            VideoSet.open(paths, store=store)
+        else:
+            with ThreadPoolExecutor(2 if way == "threads" else 1) as pool:
+                list(pool.map(StreamIndex.scan, paths))
+        return {"seconds": perf_counter() - began}
+
+
+_SCAN = {
+    "one": "one after the other",
+    "threads": "two threads",
+    "loader": "as a loader opens them: processes",
+}
+_CORES = (4, 8, 32, 64)
+
+
+def loading(result: CoresResult) -> str:
+    """What was measured on two cores, and what it allows on more."""
+    rows = result.loading[:MAIN]
+    header = ["256×256 frames of a 720p camera", "frames/s", "CPU, ms a frame"]
+    lines = [[_said(row), *_figures(row)] for row in rows]
+    measured = table(header, lines)
+    notes = f"Measured, in bursts of 15; {_quiet(rows)} {machine(result)}"
+    return f"{measured}\n\n{notes}\n\n{_allowed(rows)}"
+
+
+def _allowed(rows: Sequence[Loading]) -> str:
+    """What follows for more cores, where the runs were quiet enough to tell."""
+    by = {(row.way, row.threads, row.processes): row for row in rows}
+    one, threads, both = (by[("decoded", *each)] for each in ((1, 1), (2, 1), (1, 2)))
+    rest = by[("undecoded", 2, 1)]
+    needed = (one, threads, both, rest)
+    if any(row.failure or not row.repeats for row in needed):
+        return "What more cores allow is not known: a run failed."
+    if _others(needed) > DISTURBED:
+        return "What more cores allow is not derived: other work disturbed the runs."
+    share = serial_share(threads.speed, both.speed)
+
+    def process(cores: int) -> float:
+        return min(rest.speed, one.speed * amdahl(share, cores))
+
+    header = ["cores", "one process, frames/s", "a process for every 4 cores, frames/s"]
+    lines = [
+        [str(cores), f"{process(cores):,.0f}", f"{process(4) * cores / 4:,.0f}"] for cores in _CORES
+    ]
+    return (
+        f"{table(header, lines)}\n\nOn paper, and the most there can be: by what two threads lack "
+        f"of two processes, {share:.0%} of a frame's time is serial (Karp and Flatt, 1990), "
+        f"and no process does more than the {rest.speed:,.0f} frames/s of all but decoding. Two "
+        "cores cannot show a small share, which would matter with many; memory bandwidth, disks "
+        "and hyper-threads are not in it."
+    )
+
+
+def serial_share(threads: float, processes: float) -> float:
+    """Return the serial share by the frames per second of two threads and of two processes."""
+    return min(1.0, max(0.0, processes / threads - 1))
+
+
+def amdahl(share: float, threads: int) -> float:
+    """Return how many times as fast so many threads are as one."""
+    return 1 / (share + (1 - share) / threads)
+
+
+def planning(result: CoresResult) -> str:
+    """One line per set and window."""
+    lines = [
+        [f"{row.files:,} files", f"{row.lookahead:,}", f"{row.microseconds:.1f}"]
+        for row in result.planning
+    ]
+    return table(["set", "requests in the window", "µs a request"], lines)
+
+
+def scanning(result: CoresResult) -> str:
+    """One line per way."""
+    lines = [
+        [_SCAN[row.way], f"{row.seconds:.2f}", f"{row.files / row.seconds:,.0f}"]
+        for row in result.scanning
+    ]
+    files = result.scanning[0].files
+    return table([f"{files:,} new files", "s", "files/s"], lines)
+
+
+def reading(result: CoresResult) -> str:
+    """One line per network; a column per number of threads."""
+    rows = result.loading[MAIN:]
+    columns = sorted({(row.is_naive, row.threads) for row in rows})
+    header = ["a request of 128 KiB", *(_column(*each) for each in columns)]
+    lines = []
+    for network in dict.fromkeys(map(_network, rows)):
+        found = {(r.is_naive, r.threads): r for r in rows if _network(r) == network}
+        lines.append([network, *(_speed(found.get(each)) for each in columns)])
+    notes = (
+        "Frames/s on 2 cores; uniformly random frames, look-ahead of 512 requests. A file object "
+        "stands in for the network: it waits before each block "
+        "that is not the last one, for all threads at once, and keeps nothing else; a real mount "
+        f"reads ahead and has a page cache; {_quiet(rows)}"
+    )
+    return f"{table(header, lines)}\n\n{notes}"
+
+
+def _column(is_naive: bool, threads: int) -> str:
+    what = "naive" if is_naive else "look-ahead"
+    return f"{what}, {threads} thread{'s' * (threads > 1)}"
+
+
+def _network(row: Loading) -> str:
+    if row.megabytes_per_second is not None:
+        return f"{row.megabytes_per_second:g} MB/s in all"
+    return f"{row.latency_ms:g} ms" if row.latency_ms else "local"
+
+
+def _said(row: Loading) -> str:
+    threads = f"{row.threads} thread{'s' * (row.threads > 1)}"
+    if row.way == "undecoded":
+        return f"all but decoding, {threads}"
+    return f"{row.processes} × {threads}"
+
+
+def _figures(row: Loading) -> list[str]:
+    if row.failure or not row.repeats:
+        return [f"failed: {row.failure}", ""]
+    return [f"{row.speed:,.0f}", f"{row.cpu_ms:.2f}"]
+
+
+def _speed(row: Loading | None) -> str:
+    if row is None:
+        return ""
+    return f"failed: {row.failure}" if row.failure or not row.repeats else f"{row.speed:,.0f}"
+
+
+def _quiet(rows: Sequence[Loading]) -> str:
+    return f"other work took {_others(rows):.0%} of the CPU time in the worst run."
+
+
+def _others(rows: Sequence[Loading]) -> float:
+    """The share of other work; of processes at the same time, each is other work to the other."""
+    shares = [
+        max(0.0, 1 - sum(each.cpu_seconds or 0.0 for each in row.repeats) / used)
+        for row in rows
+        if row.repeats
+        and (used := (row.repeats[0].cpu_seconds or 0) + (row.repeats[0].others_cpu_seconds or 0))
+    ]
+    return max(shares, default=0.0)
+
+
+TABLES = (loading, planning, scanning, reading)
+BENCHMARK = Benchmark(
+    name="cores",
+    about=__doc__,
+    flags={
+        "media": MEDIA,
+        "count": flag(12, "videos of kind cam"),
+        "seconds": flag(3.0, "that each way is timed for"),
+        "new_files": flag(1000, "that are scanned"),
+        "memory": flag("256MiB"),
+        "quick": flag(False, "shorter, and only some of the ways"),
+    },
+    measure=measure,
+    lines=lambda result: "\n\n".join(part(result) for part in TABLES).splitlines(),
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

@@ -3,7 +3,7 @@
 python -m benchmarks.bench_correlation --weights mobilenet_v2-b0353104.pth
 """
 
-import argparse
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks import media
-from benchmarks.record import RESULTS, Result, origin
+from benchmarks.kit import MEDIA, SIZE, Benchmark, flag
+from benchmarks.record import Result, origin
 from headrace.decode.open import open_index
 from headrace.extraction.frames import read_frames
 from headrace.models.load import load_features
@@ -22,7 +23,6 @@ from headrace.profiling.provenance import Record
 from headrace.sampling.estimate import burst_correlation
 
 MODEL, LAYER = "mobilenet_v2", "features"
-SIZE = (256, 256)
 DISTANCES = (1, 2, 4, 8, 16, 32, 64)
 RUNS = (2, 4, 8, 16, 32)
 """Frames in a burst."""
@@ -50,41 +50,35 @@ class CorrelationResult(Result):
     correlations: tuple[Correlation, ...]
 
 
-def main() -> None:
-    """Compute the features of every frame, correlate, keep, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
-    parser.add_argument("--count", type=int, default=40, help="videos, of the kind web")
-    parser.add_argument("--weights", default="DEFAULT", help="a checkpoint of MobileNetV2")
-    parser.add_argument("--out", type=Path, default=RESULTS / "correlation.json")
-    options = parser.parse_args()
-
+def measure(options: Namespace) -> Iterator[CorrelationResult]:
+    """Compute the features of every frame, and correlate."""
     files = media.paths(options.media, "web", options.count)
     features = np.concatenate(list(features_of(files, options.weights)))
     videos = [np.array([media.NUM_FRAMES])] * len(files)
     gops = [open_index(path).gop_lengths for path in files]
-    result = CorrelationResult(
-        provenance=origin(
-            {
-                "model": MODEL,
-                "weights": Path(options.weights).name,
-                "features": "1280, global mean of the last layer before the classifier",
-                "size": SIZE,
-            }
-        ),
+    said = {
+        "model": MODEL,
+        "weights": Path(options.weights).name,
+        "features": "1280, global mean of the last layer before the classifier",
+        "size": SIZE,
+    }
+    yield CorrelationResult(
+        provenance=origin(said),
         media={"recipe": media.recipe(), "kinds": {"web": media.describe(files)}},
         correlations=(
             *[correlation(features, videos, "video", 2, distance) for distance in DISTANCES],
             *[correlation(features, gops, "gop", frames, 1) for frames in RUNS],
         ),
     )
-    result.save(options.out)
+
+
+def lines(result: CorrelationResult) -> Iterator[str]:
+    """Yield one for each correlation."""
     for each in result.correlations:
-        print(
+        yield (
             f"{each.frames_per_burst} frames of a {each.within}, {each.distance} apart: "
             f"{each.rho:.3f} ({each.low:.3f} to {each.high:.3f}), {each.bursts} bursts"
         )
-    print(options.out)
 
 
 def features_of(files: Sequence[Path], weights: str) -> Iterator[NDArray[np.float64]]:
@@ -137,5 +131,17 @@ def cut(
     return np.concatenate(bursts), np.concatenate(videos)
 
 
+BENCHMARK = Benchmark(
+    name="correlation",
+    about=__doc__,
+    flags={
+        "media": MEDIA,
+        "count": flag(40, "videos, of the kind web"),
+        "weights": flag("DEFAULT", "a checkpoint of MobileNetV2"),
+    },
+    measure=measure,
+    lines=lines,
+)
+
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

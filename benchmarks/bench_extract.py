@@ -8,32 +8,96 @@ known of; what headrace writes beside the pictures (table, record, report) is in
 picture is held against a linear decode first.
 """
 
-import argparse
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+import subprocess
+import sys
+from argparse import Namespace
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import av
+import numpy as np
+from PIL import Image
 
 from benchmarks import media
-from benchmarks.compare import SIZE
-from benchmarks.extracting.cases import CASES, Case
-from benchmarks.record import RESULTS, TimedResult, origin
-from benchmarks.runner import Ask, Entrant, Task, ask_worker, prove, rounds
+from benchmarks.equality import SIDE, Pictures, shrink
+from benchmarks.kit import (
+    MEDIA,
+    Benchmark,
+    Entrant,
+    Task,
+    asked_of,
+    flag,
+    parameters,
+    prove,
+    rounds,
+)
+from benchmarks.markdown import failed, machine, others, spread, table
+from benchmarks.record import Row, TimedResult, origin
+from benchmarks.resources import Meter, versions
+from benchmarks.worker import Ask, ask_worker
 
 WAYS = ("headrace", "ffmpeg", "ffmpeg_at_once", "ffmpeg_predicted")
+Command = list[str]
+_QUALITY = {"jpg": ["-q:v", "2"], "png": []}
+"""Of FFmpeg's encoders: 2 is the best of jpg that its guides advise."""
+_BOX = 8 * SIDE
 
 
-def main() -> None:
-    """Prove, time, keep, print each way's speed beside ffmpeg's."""
-    options = _parser().parse_args()
-    parameters = {"repeats": options.repeats, "cores": options.cores}
-    result = TimedResult(provenance=origin(parameters), media={"recipe": media.recipe()})
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One line of the table."""
+
+    name: str
+    kind: str
+    """Of the media."""
+    videos: int = 1
+    times: int = 1
+    """That each clip of 10 s is repeated in its video."""
+    has_one_keyframe: bool = False
+    frames: Literal["fps", "keyframes"] = "fps"
+    rate: int = 1
+    """Frames per second of media, where it is by `fps`."""
+    format: Literal["jpg", "png"] = "jpg"
+
+    def paths(self, root: Path) -> list[Path]:
+        """Return its videos, made where they are missing."""
+        clips = media.paths(root, self.kind, self.videos)
+        if self.has_one_keyframe:
+            clips = [media.one_keyframe(clip) for clip in clips]
+        return [media.looped(clip, self.times) if self.times > 1 else clip for clip in clips]
+
+    @property
+    def seconds(self) -> float:
+        """How long its videos last."""
+        return 10.0 * self.times * self.videos
+
+
+PNG = Case(name="a web video of 10 s, 3 frames/s, png", kind="web", rate=3, format="png")
+CASES = (
+    Case(name="a web video of 80 s, 1 frame/s, jpg", kind="web", times=8),
+    Case(name="a camera's of 80 s, 1 frame/s, jpg", kind="cam", times=8),
+    Case(name="the web video's keyframes, jpg", kind="web", times=8, frames="keyframes"),
+    Case(name="8 web videos of 10 s, 1 frame/s, jpg", kind="web", videos=8),
+    PNG,
+    replace(PNG, name="the same with one keyframe", has_one_keyframe=True),
+)
+
+
+def measure(options: Namespace) -> Iterator[TimedResult]:
+    """Prove and time one case after the other."""
+    made = origin(parameters(options, "repeats", "cores"))
+    result = TimedResult(provenance=made, media={"recipe": media.recipe()})
     for case in CASES:
         result = contest(result, case, options.media, options.cores, options.repeats)
-        result.save(options.out)
-    for row in result.rows:
-        print(f"{row.kind} {row.name}: {row.failure or f'{row.speed:.1f} pictures/s'}")
-    print(options.out)
+        yield result
 
 
 def contest(
@@ -42,21 +106,16 @@ def contest(
     """Return the result with a case: on a single core, and on so many."""
     asked = {"frames": case.frames, "rate": case.rate, "picture": case.format}
     task = Task(
-        question="extract_frames",
-        kind=case.name,
-        paths=case.paths(root),
-        size=SIZE,
-        workers=cores,
-        asked=asked,
+        case="bench_extract", kind=case.name, paths=case.paths(root), workers=cores, asked=asked
     )
-    # Of neighbours that hardly differ, jpg does not tell which one it is.
+    # Of neighbours that hardly differ, jpg does not show which one it is.
     lossless = replace(task, asked={**asked, "picture": "png"})
     proved = {row.name: row for row in prove(_entrants(case, cores), lossless, ask)}
     for count in sorted({1, cores}):
         entrants = _entrants(case, count)
         bound = replace(task, kind=kind(case, count), workers=count)
         rows = [proved[each.name].model_copy(update={"kind": bound.kind}) for each in entrants]
-        for timed in rounds(rows, entrants, bound, repeats, ask):
+        for timed in rounds(rows, asked_of(entrants, bound, ask), repeats):
             result = result.updated(timed, WAYS)
     return result
 
@@ -71,22 +130,172 @@ def kind(case: Case, cores: int) -> str:
 
 
 def ways(case: Case, cores: int) -> Sequence[str]:
-    """Return those that have something to show: a process for each video takes several of both."""
+    """Return the ways of a case: a process for each video takes several of both."""
     at_once = ["ffmpeg_at_once"] if case.videos > 1 and cores > 1 else []
     predicted = ["ffmpeg_predicted"] if case.format == "png" else []
     return ["headrace", "ffmpeg", *at_once, *predicted]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
-    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="beside a single one")
-    parser.add_argument("--repeats", type=int, default=3, help="of each, in turn")
-    parser.add_argument("--out", type=Path, default=RESULTS / "extract.json")
-    return parser
+def answer(
+    *,
+    way: str,
+    paths: Sequence[str],
+    frames: str,
+    rate: int,
+    picture: str,
+    workers: int,
+    pictures: str | None,
+    **_: Any,
+) -> dict[str, Any]:
+    """Time commands, or keep thumbnails of what they make in the file `pictures`.
 
+    Nothing is known of the videos before; the processor cores are those that this process has.
+    """
+    with TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        files = [Path(path) for path in paths]
+        commands = commands_of(way, files, frames, rate, picture, out)
+        environment = {**os.environ, "XDG_CACHE_HOME": str(Path(folder) / "cache")}
+
+        def run(command: Command) -> None:
+            subprocess.run(command, check=True, capture_output=True, env=environment)
+
+        meter = Meter()
+        with ThreadPoolExecutor(workers if way == "ffmpeg_at_once" else 1) as pool:
+            list(pool.map(run, commands))
+        spent = meter.read()
+        found = sorted(out.glob(f"*.{picture}"))
+        if pictures:
+            asked = [(video, n) for video, f in enumerate(files) for n in wanted(f, frames, rate)]
+            if len(found) != len(asked):
+                raise ValueError(f"{len(found)} pictures came of {len(asked)} frames")
+            np.savez(pictures, requests=np.array(asked), pictures=np.stack([*map(_thumb, found)]))
+            return {"versions": versions(("headrace", "av", "pillow"))}
+        written = sum(file.stat().st_size for file in found)
+        return {**spent, "frames": len(found), "written_bytes": written}
+
+
+def commands_of(
+    way: str, paths: Sequence[Path], frames: str, rate: int, picture: str, out: Path
+) -> list[Command]:
+    """Return the commands of a way, as a user would type them: one of headrace for all videos.
+
+    ffmpeg's `fps` takes the frame nearest to the middle of each second; rounding up makes it take
+    the frame that is shown when the second begins, as headrace does, at the same cost. `-skip_frame
+    nokey` decodes keyframes alone. `-pred mixed` is with PNG's filters, which FFmpeg leaves out
+    unless asked: files as small as Pillow's.
+    """
+    if way == "headrace":
+        which = ["--keyframes"] if frames == "keyframes" else ["--fps", str(rate)]
+        command = [sys.executable, "-m", "headrace", "extract", "frames", *map(str, paths)]
+        return [[*command, "-o", str(out), *which, "--format", picture, "--json"]]
+    out.mkdir()
+    if frames == "keyframes":
+        before, after = ["-skip_frame", "nokey"], ["-fps_mode", "passthrough"]
+    else:
+        before, after = [], ["-vf", f"fps={rate}:round=up:eof_action=pass"]
+    after += [*_QUALITY[picture], *(["-pred", "mixed"] if way == "ffmpeg_predicted" else [])]
+    begin = ["ffmpeg", "-v", "error", "-nostdin", *before]
+    return [
+        [*begin, "-i", str(path), *after, str(out / f"{number:03d}_%06d.{picture}")]
+        for number, path in enumerate(paths)
+    ]
+
+
+def wanted(path: Path, frames: str, rate: int) -> list[int]:
+    """Return the indices of the frames that are asked for, found by packets alone."""
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        base = stream.time_base or Fraction(1)
+        shown = sorted(
+            (packet.pts * base, packet.is_keyframe)
+            for packet in container.demux(stream)
+            if packet.pts is not None
+        )
+    if frames == "keyframes":
+        return [index for index, (_, is_keyframe) in enumerate(shown) if is_keyframe]
+    return at_rate([seconds - shown[0][0] for seconds, _ in shown], rate)
+
+
+def at_rate(seconds: Sequence[Fraction], rate: int) -> list[int]:
+    """Return the indices of the frames that are shown at each multiple of 1 / `rate` seconds."""
+    moments = [Fraction(n, rate) for n in range(int(seconds[-1] * rate) + 1)]
+    return sorted({bisect_right(seconds, moment) - 1 for moment in moments})
+
+
+def _thumb(file: Path) -> Pictures:
+    with Image.open(file) as picture:
+        small = np.asarray(picture.convert("RGB").resize((_BOX, _BOX), Image.Resampling.BOX))
+    thumbnail: Pictures = shrink(small[np.newaxis])[0]
+    return thumbnail
+
+
+_HEADER = ("", "headrace, s", "ffmpeg, s", "times as fast", "another way, s", "kB a picture")
+_OTHERS = {
+    "ffmpeg_at_once": "a process for each core",
+    "ffmpeg_predicted": "`-pred mixed`",
+}
+
+
+def extracting(result: TimedResult) -> str:
+    """One line per case on one core, and on all."""
+    said = result.provenance.configuration
+    counts = sorted({1, int(str(said["cores"]))})
+    lines = [_line(result, case, count) for case in CASES for count in counts]
+    notes = [
+        "Whole commands, from their start until the last file is there, of videos nothing is known "
+        f"of; median of {said['repeats']} interleaved rounds "
+        "(lowest–highest). *Times as fast*: ffmpeg's time over headrace's, the median of the "
+        "ratios within a round. The same frames were proved first, as png against a linear decode. "
+        "ffmpeg: `-vf fps=N:round=up`, or `-skip_frame nokey`; `-q:v 2` for jpg, while headrace's "
+        "quality is 90; `-pred mixed` gives png its filters, as Pillow does. headrace scans each "
+        "video, starts a process for each core, and writes a table and a report, too.",
+        f"H.264, 1280×720. {others(result.rows)} {machine(result)}",
+    ]
+    return f"{table(_HEADER, lines)}\n\n" + "\n".join(notes)
+
+
+def _line(result: TimedResult, case: Case, cores: int) -> list[str]:
+    name = kind(case, cores)
+    rows = {way: result.row(way, name) for way in WAYS}
+    mine, ffmpeg = rows["headrace"], rows["ffmpeg"]
+    pairs = zip(mine.repeats if mine else (), ffmpeg.repeats if ffmpeg else (), strict=False)
+    ratios = [theirs.wall_seconds / ours.wall_seconds for ours, theirs in pairs]
+    other = [way for way in ways(case, cores) if way in _OTHERS]
+    return [
+        name,
+        _seconds(mine),
+        _seconds(ffmpeg),
+        spread(ratios, ".2f") if ratios else "",
+        "; ".join(f"{_OTHERS[way]}: {_seconds(rows[way])}" for way in other),
+        " / ".join(map(_kilobytes, (mine, ffmpeg))),
+    ]
+
+
+def _seconds(row: Row | None) -> str:
+    if row is None:
+        return "not measured"
+    if row.failure or not row.repeats:
+        return failed(row)
+    return spread([each.wall_seconds for each in row.repeats], ".1f")
+
+
+def _kilobytes(row: Row | None) -> str:
+    repeats = row.repeats if row else ()
+    found = [each.written_bytes / each.frames for each in repeats if each.written_bytes]
+    return f"{median(found) / 1e3:.0f}" if found else ""
+
+
+BENCHMARK = Benchmark(
+    name="extract",
+    about=__doc__,
+    flags={
+        "media": MEDIA,
+        "cores": flag(os.cpu_count() or 1, "beside a single one"),
+        "repeats": flag(3, "of each, in turn"),
+    },
+    measure=measure,
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

@@ -7,11 +7,11 @@ The video is a clip that is repeated packet by packet. Memory is that of all pro
 command together, as a share of what they share (PSS), some four times a second.
 """
 
-import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -20,8 +20,10 @@ from time import perf_counter
 import psutil
 
 from benchmarks import media
-from benchmarks.looped import looped
-from benchmarks.record import RESULTS, ROOT, Result, origin
+from benchmarks.kit import MEDIA, Benchmark, flag, parameters
+from benchmarks.markdown import machine
+from benchmarks.record import Result, origin
+from benchmarks.worker import python_path
 from headrace.profiling.provenance import Record
 
 _EVERY_SECONDS = 0.25
@@ -48,7 +50,7 @@ class MemoryResult(Result):
 
     @property
     def working(self) -> tuple[Sample, ...]:
-        """Those while as many processes ran as ever did: neither start-up nor closing report."""
+        """Samples while as many processes ran as ever did: neither start-up nor closing report."""
         most = max(each.processes for each in self.samples)
         return tuple(each for each in self.samples if each.processes == most)
 
@@ -64,40 +66,24 @@ class MemoryResult(Result):
         return self.quarter(3) / self.quarter(1) - 1
 
 
-def main() -> None:
-    """Run, keep, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
-    parser.add_argument("--minutes", type=int, default=60, help="that the video lasts")
-    parser.add_argument("--fps", default="1/2", help="frames that are taken of each second")
-    parser.add_argument("--out", type=Path, default=RESULTS / "extract_memory.json")
-    options = parser.parse_args()
+def measure(options: Namespace) -> Iterator[MemoryResult]:
+    """Run a command, and sample its memory."""
     [clip] = media.paths(options.media, "web", 1)
-    video = looped(clip, options.minutes * 60 // _CLIP_SECONDS)
+    video = media.looped(clip, options.minutes * 60 // _CLIP_SECONDS)
     with TemporaryDirectory() as folder:
         out = Path(folder) / "out"
+        command = [sys.executable, "-m", "headrace", "extract", "frames", str(video), "--json"]
+        command += ["-o", str(out), "--fps", options.fps, "--format", "jpg"]
         began = perf_counter()
-        samples = watched(command(video, out, options.fps))
-        seconds = perf_counter() - began
-        pictures = len(list(out.glob("*.jpg")))
-    result = MemoryResult(
-        provenance=origin({"minutes": options.minutes, "fps": options.fps}),
-        media={"recipe": media.recipe()},
-        samples=tuple(samples),
-        pictures=pictures,
-        media_seconds=options.minutes * 60.0,
-        wall_seconds=seconds,
-    )
-    result.save(options.out)
-    quarters = ", ".join(f"{result.quarter(n) / 2**20:.0f}" for n in range(4))
-    print(f"{pictures} pictures in {seconds:.0f} s; MiB in each quarter: {quarters}")
-    print(options.out)
-
-
-def command(video: Path, out: Path, fps: str) -> list[str]:
-    """Return what is run."""
-    words = ["extract", "frames", str(video), "-o", str(out), "--fps", fps, "--format", "jpg"]
-    return [sys.executable, "-m", "headrace", *words, "--json"]
+        samples = watched(command)
+        yield MemoryResult(
+            provenance=origin(parameters(options, "minutes", "fps")),
+            media={"recipe": media.recipe()},
+            samples=tuple(samples),
+            wall_seconds=perf_counter() - began,
+            pictures=len(list(out.glob("*.jpg"))),
+            media_seconds=options.minutes * 60.0,
+        )
 
 
 def watched(words: Sequence[str]) -> list[Sample]:
@@ -106,8 +92,7 @@ def watched(words: Sequence[str]) -> list[Sample]:
     Raises:
         RuntimeError: it failed.
     """
-    paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    environment = {**os.environ, "PYTHONPATH": python_path()}
     began, samples = perf_counter(), []
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment) as process:
         while True:
@@ -134,5 +119,28 @@ def _held(pid: int) -> list[int]:
         return []  # one ended meanwhile
 
 
+def flat(memory: MemoryResult) -> str:
+    """What the processes hold over an hour."""
+    quarters = ", ".join(f"{memory.quarter(n) / 2**20:,.0f}" for n in range(4))
+    return (
+        f"A video of {memory.media_seconds / 60:.0f} min, {memory.pictures:,} pictures in "
+        f"{memory.wall_seconds:.0f} s: all processes together held {quarters} MiB in the four "
+        f"quarters of that time (medians): {100 * memory.growth:+.0f} % from the second to the "
+        f"last. {machine(memory)}"
+    )
+
+
+BENCHMARK = Benchmark(
+    name="extract_memory",
+    about=__doc__,
+    flags={
+        "media": MEDIA,
+        "minutes": flag(60, "that the video lasts"),
+        "fps": flag("1/2", "frames that are taken of each second"),
+    },
+    measure=measure,
+    lines=lambda result: [flat(result)],
+)
+
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

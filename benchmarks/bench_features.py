@@ -10,43 +10,55 @@ what the first one kept. Redis is started for it, where redis-server is there. A
 videos by themselves tell what is left when start-up, the same for few and many, is taken off.
 """
 
-import argparse
 import os
 import socket
 import subprocess
+import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet
+from numpy.typing import NDArray
 
 from benchmarks import media
-from benchmarks.extracting.model import write_weights
-from benchmarks.record import RESULTS, Repeat, Result, origin
-from benchmarks.runner import WorkerError, ask_worker
-from headrace.profiling.provenance import Record
+from benchmarks.feature_loops import NAME, WIDTH, write_weights
+from benchmarks.kit import MEDIA, Benchmark, flag, parameters, timed
+from benchmarks.markdown import DISTURBED, machine, spread, table
+from benchmarks.record import Repeat, Result, Timed, origin
+from benchmarks.resources import Meter
+from benchmarks.worker import ask_worker
 
 QUARTER = "a quarter"
-WAYS = (
-    *("bare", "bare, a quarter", "one_by_one", "none", "none, a quarter"),
-    *("sqlite", "sqlite, again", "redis", "redis, again"),
-)
+WAYS = {
+    "bare": "decode + model, a bare loop",
+    "bare, a quarter": "the same, a quarter of the videos",
+    "one_by_one": "one video at a time, encoded anew, batch 1",
+    "none": "**headrace**, no cache",
+    "none, a quarter": "**headrace**, no cache, a quarter of the videos",
+    "sqlite": "**headrace**, SQLite, first run",
+    "sqlite, again": "**headrace**, SQLite, second run",
+    "redis": "**headrace**, Redis, first run",
+    "redis, again": "**headrace**, Redis, second run",
+}
 """Two loops; then the caches of headrace, in its first run and in its second; some with a quarter
 of the videos as well."""
+LOOPS = ("bare", "one_by_one")
 NEAR = 0.999
 """Cosine of a feature with the bare loop's: conversions to RGB may differ by a grey level."""
+BAR, CACHE_BAR = 0.95, 20.0
+Ask = Callable[..., dict[str, Any]]
 
 
-class FeatureRow(Record):
+class FeatureRow(Timed):
     """One way."""
 
     way: str
-    repeats: tuple[Repeat, ...] = ()
-    failure: str | None = None
 
 
 class FeaturesResult(Result):
@@ -56,33 +68,27 @@ class FeaturesResult(Result):
     least_cosine: float
     """Of a feature of headrace with the bare loop's, over all."""
 
+    def repeats(self, way: str) -> tuple[Repeat, ...]:
+        """Return the repeats of a way; none where it is not there."""
+        return next((row.repeats for row in self.rows if row.way == way), ())
+
     def ratios(self, way: str, other: str) -> list[float]:
         """Return how many times as fast a way is as another, turn by turn; [] if one failed."""
-        rows = {row.way: row.repeats for row in self.rows}
-        pairs = zip(rows.get(way, ()), rows.get(other, ()), strict=False)
+        pairs = zip(self.repeats(way), self.repeats(other), strict=False)
         return [slow.wall_seconds / fast.wall_seconds for fast, slow in pairs]
 
     def further(self) -> list[float]:
         """Return how many times as fast as the bare loop further videos are, turn by turn."""
-        rows = {row.way: row.repeats for row in self.rows}
-        ways = [rows.get(way, ()) for way in ("bare", "bare, a quarter", "none", "none, a quarter")]
+        ways = ("bare", "bare, a quarter", "none", "none, a quarter")
         return [
             (bare.wall_seconds - first.wall_seconds) / (ours.wall_seconds - few.wall_seconds)
-            for bare, first, ours, few in zip(*ways, strict=False)
+            for bare, first, ours, few in zip(*map(self.repeats, ways), strict=False)
         ]
 
 
-def main() -> None:
-    """Prove, time, keep, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
-    parser.add_argument("--count", type=int, default=12, help="videos of 10 s")
-    parser.add_argument("--rate", type=int, default=15, help="features a second")
-    parser.add_argument("--repeats", type=int, default=3, help="of each, in turn")
-    parser.add_argument("--out", type=Path, default=RESULTS / "features.json")
-    options = parser.parse_args()
+def measure(options: Namespace) -> Iterator[FeaturesResult]:
+    """Prove and time all ways."""
     paths = [path.resolve() for path in media.paths(options.media, "web", options.count)]
-    parameters = {name: getattr(options, name) for name in ("count", "rate", "repeats")}
     with TemporaryDirectory() as folder:
         weights = Path(folder) / "weights.pth"
         write_weights(weights)
@@ -91,20 +97,13 @@ def main() -> None:
         if least < NEAR:
             raise SystemExit(f"features are not those of the bare loop: a cosine of {least:.4f}")
         rows = contest(asked, options.repeats)
-    result = FeaturesResult(
-        provenance=origin({**parameters, "cores": os.cpu_count()}),
+    said = parameters(options, "count", "rate", "repeats")
+    yield FeaturesResult(
+        provenance=origin({**said, "cores": os.cpu_count()}),
         media={"recipe": media.recipe()},
         rows=tuple(rows),
         least_cosine=least,
     )
-    result.save(options.out)
-    for row in rows:
-        seconds = [each.wall_seconds for each in row.repeats]
-        print(f"{row.way}: {row.failure or f'{median(seconds):.1f} s'}")
-    print(options.out)
-
-
-Ask = Callable[..., dict[str, Any]]
 
 
 def least_cosine(asked: Mapping[str, Any], folder: Path, ask: Ask = ask_worker) -> float:
@@ -113,8 +112,7 @@ def least_cosine(asked: Mapping[str, Any], folder: Path, ask: Ask = ask_worker) 
     for way in ("bare", "headrace"):
         kept = folder / f"{way}.npy"
         with TemporaryDirectory() as cache:
-            told = {**_question(asked), "way": way, "cache": "none", "kept": str(kept)}
-            ask(told, cache=Path(cache))
+            ask({**_request(asked, way), "kept": str(kept)}, cache=Path(cache))
         found[way] = np.load(kept)
     if len({each.shape for each in found.values()}) > 1:
         return 0.0
@@ -129,33 +127,29 @@ def contest(asked: Mapping[str, Any], repeats: int, ask: Ask = ask_worker) -> li
     for _ in range(repeats):
         for first in ("bare", "one_by_one", "none", "sqlite", "redis"):
             with TemporaryDirectory() as folder, _cache(first) as cache:
-                for way in (way for way in WAYS if way.partition(",")[0] == first):
-                    loop = {} if first in {"bare", "one_by_one"} else {"way": "headrace"}
-                    told = {**_question(asked), "way": first, "cache": cache, **loop}
-                    if way.endswith(QUARTER):
-                        told["paths"] = asked["paths"][: max(1, len(asked["paths"]) // 4)]
-                    rows[way] = _timed(rows[way], partial(ask, told, cache=Path(folder)))
+
+                def take(
+                    row: FeatureRow, first: str = first, folder: str = folder, cache: str = cache
+                ) -> Repeat:
+                    way = first if first in LOOPS else "headrace"
+                    request = {**_request(asked, way), "cache": cache}
+                    if row.way.endswith(QUARTER):
+                        request["paths"] = asked["paths"][: max(1, len(asked["paths"]) // 4)]
+                    return Repeat(**ask(request, cache=Path(folder)))
+
+                for way, row in rows.items():
+                    if way.partition(",")[0] == first and row.is_sound:
+                        rows[way] = timed(row, take)
     return list(rows.values())
 
 
-def _question(asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {"question": "extract_features", "cores": None, "kept": None, **asked}
-
-
-def _timed(row: FeatureRow, ask: Callable[[], dict[str, Any]]) -> FeatureRow:
-    if row.failure is not None:
-        return row
-    try:
-        repeat = Repeat(**ask())
-    except WorkerError as error:
-        return row.model_copy(update={"failure": str(error)})
-    print(f"{row.way}: {repeat.wall_seconds:.1f} s", flush=True)
-    return row.model_copy(update={"repeats": (*row.repeats, repeat)})
+def _request(asked: Mapping[str, Any], way: str) -> dict[str, Any]:
+    return {"case": "bench_features", "way": way, "cache": "none", "kept": None, **asked}
 
 
 @contextmanager
 def _cache(name: str) -> Iterator[str]:
-    """Give what `--cache` is told; a Redis of its own lives as long as the block."""
+    """Give the value of `--cache`; a Redis of its own lives as long as the block."""
     if name != "redis":
         yield name if name == "sqlite" else "none"
         return
@@ -173,5 +167,116 @@ def _cache(name: str) -> Iterator[str]:
             server.terminate()
 
 
+def answer(
+    *, way: str, paths: list[str], weights: str, rate: int, cache: str, kept: str | None
+) -> dict[str, Any]:
+    """Time a command, `headrace` or a loop; with `kept`, keep the features of all in that file.
+
+    The folder of indexes and of the cache is the user's: XDG_CACHE_HOME of this process.
+    """
+    with TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        if way == "headrace":
+            command = [sys.executable, "-m", "headrace", "extract", "features", *paths]
+            command += ["-o", str(out), "--model-name", NAME, "--weights", weights]
+            command += ["--fps", str(rate), "--cache", cache, "--json"]
+        else:
+            out.mkdir()
+            command = [sys.executable, "-m", f"benchmarks.feature_loops.{way}"]
+            command += [weights, str(rate), str(out), *paths]
+        meter = Meter()
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ})
+        spent = meter.read()
+        found = features_in(out)
+        if kept:
+            np.save(kept, found)
+        return {**spent, "frames": len(found)}
+
+
+def features_in(out: Path) -> NDArray[np.float32]:
+    """Return all features of a folder, float32 [N, 1280], in the order of videos and frames."""
+    if arrays := sorted(out.glob("*.npy")):
+        return np.concatenate([np.load(each) for each in arrays])
+    rows = [
+        row
+        for path in sorted(out.glob("features-*.parquet"))
+        for row in pyarrow.parquet.read_table(path, columns=["chunk_id", "features"]).to_pylist()
+    ]
+    rows.sort(key=lambda row: str(row["chunk_id"]))
+    return np.array([each for row in rows for each in row["features"]], np.float32).reshape(
+        -1, WIDTH
+    )
+
+
+def features(result: FeaturesResult) -> str:
+    """One line per way; then what the two bars of the second and third column came to."""
+    rows = {row.way: row for row in result.rows}
+    lines = [
+        [
+            words,
+            _seconds(rows[way]),
+            *(
+                "" if way.endswith(QUARTER) else _ratio(result, way, other)
+                for other in ("bare", "none")
+            ),
+        ]
+        for way, words in WAYS.items()
+        if way in rows
+    ]
+    said = result.provenance.configuration
+    shares = [share for row in result.rows for each in row.repeats if (share := each.others_share)]
+    disturbed = max(shares, default=0.0)
+    judged = (
+        f"Other work took {disturbed:.0%} of the CPU time in the worst run: no verdict. "
+        if disturbed > DISTURBED
+        else _judged(result)
+    )
+    notes = (
+        f"mobilenet_v2, the {said['rate']} frames a second of {said['count']} web videos of 10 s, "
+        f"1280×720; whole commands, imports included; {said['repeats']} rounds in turn "
+        "(lowest–highest). The features of headrace are those of the bare loop (least cosine "
+        f"{result.least_cosine:.5f}). {judged}{machine(result)}"
+    )
+    header = ("", "seconds", "times as fast as the loop", "as headrace without a cache")
+    return f"{table(header, lines)}\n\n{notes}"
+
+
+def _judged(result: FeaturesResult) -> str:
+    found = []
+    for what, ratios, bar in (
+        ("further videos beside the loop's", result.further(), BAR),
+        ("the second run from SQLite", result.ratios("sqlite, again", "none"), CACHE_BAR),
+    ):
+        if ratios:
+            held = "held" if median(ratios) >= bar else "**not held**"
+            found.append(f"{what}: {spread(ratios, '.2f')} times as fast, bar of {bar:g} {held}")
+    text = "; ".join(found)
+    return f"{text[:1].upper()}{text[1:]}. " if text else ""
+
+
+def _seconds(row: FeatureRow) -> str:
+    if row.failure or not row.repeats:
+        return f"failed: {row.failure}"
+    return spread([each.wall_seconds for each in row.repeats], ".1f")
+
+
+def _ratio(result: FeaturesResult, way: str, other: str) -> str:
+    ratios = result.ratios(way, other)
+    return spread(ratios, ".2f") if ratios else ""
+
+
+BENCHMARK = Benchmark(
+    name="features",
+    about=__doc__,
+    flags={
+        "media": MEDIA,
+        "count": flag(12, "videos of 10 s"),
+        "rate": flag(15, "features a second"),
+        "repeats": flag(3, "of each, in turn"),
+    },
+    measure=measure,
+    lines=lambda result: features(result).splitlines(),
+)
+
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

@@ -3,8 +3,8 @@
 python -m benchmarks.bench_first_batch
 """
 
-import argparse
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, repeat
 from pathlib import Path
 from statistics import median
@@ -14,7 +14,9 @@ from typing import Any
 import torch
 
 from benchmarks import media
-from benchmarks.record import RESULTS, Repeat, Row, TimedResult, origin
+from benchmarks.kit import MEDIA, Benchmark, flag, rounds
+from benchmarks.markdown import machine, spread, table
+from benchmarks.record import Repeat, Row, TimedResult, origin
 from headrace import FrameLoader, Uniform
 
 BATCH_SIZE, BATCHES, SIZE = 128, 6, (256, 256)
@@ -26,50 +28,31 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "1 GiB": {"memory_budget": "1GiB"},
     AT_ONCE: {"memory_budget": "1GiB"},
 }
-"""What each way is called → what it asks of the loader; the last asks for as many requests as the
-one before it has in the end."""
+"""Name → options of the loader; the last has as large a lookahead as the one before it has in the
+end."""
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Prove, time, keep, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
-    parser.add_argument("--count", type=int, default=12, help="videos of each kind")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=RESULTS / "first_batch.json")
-    options = parser.parse_args(words)
-    rows = []
+def measure(options: Namespace) -> Iterator[TimedResult]:
+    """Prove and time one kind of media after the other."""
+    rows: list[Row] = []
     for kind in KINDS:
         paths = media.paths(options.media, kind, options.count)
         rows += measured(kind, paths, options.repeats)
-    result = TimedResult(
-        provenance=origin({"repeats": options.repeats, "files": options.count, "size": SIZE}),
-        rows=tuple(rows),
-    )
-    result.save(options.out)
-    for row in rows:
-        first = median(each.first_seconds or 0.0 for each in row.repeats)
-        whole = median(each.wall_seconds for each in row.repeats)
-        print(f"{row.kind} {row.name}: first {first:.2f} s, {BATCHES} batches {whole:.2f} s")
-    print(options.out)
+    parameters = {"repeats": options.repeats, "files": options.count, "size": SIZE}
+    yield TimedResult(provenance=origin(parameters), rows=tuple(rows))
 
 
 def measured(kind: str, paths: Sequence[Path], repeats: int) -> list[Row]:
     """Each way in turn, after a round in which its frames are held against the naive way's."""
     with loader(paths, WAYS["1 GiB"]) as wide:
-        ways = {name: {**asked} for name, asked in WAYS.items()}
-        ways[AT_ONCE]["lookahead"] = wide.lookahead
+        ways = {**WAYS, AT_ONCE: {**WAYS[AT_ONCE], "lookahead": wide.lookahead}}
     wanted = some_frames(paths, ways[NAIVE])
-    rows = {}
+    rows = []
     for name, asked in ways.items():
         is_same = torch.equal(some_frames(paths, asked), wanted)
-        rows[name] = Row(name=name, kind=kind, failure=None if is_same else "its frames differ")
-    for _ in range(repeats):
-        for name, asked in ways.items():
-            if rows[name].failure is None:
-                found = (*rows[name].repeats, timed(paths, asked))
-                rows[name] = rows[name].model_copy(update={"repeats": found})
-    return list(rows.values())
+        rows.append(Row(name=name, kind=kind).failed(None if is_same else "its frames differ"))
+    *_, rows = rounds(rows, lambda row: timed(paths, ways[row.name]), repeats)
+    return rows
 
 
 def loader(paths: Sequence[Path], asked: Mapping[str, Any]) -> FrameLoader:
@@ -98,5 +81,29 @@ def timed(paths: Sequence[Path], asked: Mapping[str, Any]) -> Repeat:
     )
 
 
+def first_batch(result: TimedResult) -> str:
+    """One line per kind of media and way; others are held to the first of their kind."""
+    naive: dict[str, float] = {}
+    lines = []
+    for row in result.rows:
+        cells = [row.failure or "", "", ""]
+        if not row.failure:
+            firsts = [each.first_seconds or 0.0 for each in row.repeats]
+            times = median(firsts) / naive.setdefault(row.kind, median(firsts))
+            wholes = [each.wall_seconds for each in row.repeats]
+            cells = [f"{spread(firsts, '.2f')} s", f"{times:.2f}", f"{spread(wholes, '.2f')} s"]
+        lines.append([row.kind, row.name, *cells])
+    heads = ["media", "look-ahead", "first batch", "÷ naive", "first six"]
+    return f"{table(heads, lines)}\n\nMedian (lowest–highest). {machine(result)}"
+
+
+BENCHMARK = Benchmark(
+    name="first_batch",
+    about=__doc__,
+    flags={"media": MEDIA, "count": flag(12, "videos of each kind"), "repeats": flag(3)},
+    measure=measure,
+    lines=lambda result: first_batch(result).splitlines(),
+)
+
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

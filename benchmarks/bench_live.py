@@ -11,27 +11,38 @@ rtsp       a real server that falls silent, is killed and restarted
 rivals     the same stream shown by loops over OpenCV, as people write them
 """
 
-import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from benchmarks.kit import Benchmark, flag
 from benchmarks.live.clip import numbered_clip
-from benchmarks.live.overlap import CASES, OverlapScale, measure_overlap
-from benchmarks.live.overload import OverloadScale, measure_overload
-from benchmarks.live.own_cost import OwnCostScale, measure_own_cost
-from benchmarks.live.record import LiveResult, Part, Recovering, Recovery
-from benchmarks.live.recovering import recover
-from benchmarks.live.rivals import RivalsScale, measure_rivals
+from benchmarks.live.figures import Part
+from benchmarks.live.overlap import CASES, Overlap, OverlapScale, measure_overlap, overlap
+from benchmarks.live.overload import Overloaded, OverloadScale, measure_overload, overload
+from benchmarks.live.own_cost import OwnCost, OwnCostScale, measure_own_cost, own_cost
+from benchmarks.live.recovering import Recovering, Recovery, measure_recovering, rtsp
+from benchmarks.live.rivals import Rivals, RivalsScale, measure_rivals, rivals
 from benchmarks.media import DEFAULT_ROOT
-from benchmarks.record import RESULTS, ROOT, origin
+from benchmarks.record import RESULTS, Result, origin
 from benchmarks.resources import Meter
-from benchmarks.runner import Ask, WorkerError, ask_worker
+from benchmarks.worker import ROOT, Ask, WorkerError, ask_worker
 from headrace.testing.rtsp import can_serve_rtsp
 
 PARTS = ("own_cost", "overload", "overlap", "rtsp", "rivals")
 _NEED_SERVER = ("rtsp", "rivals")
+
+
+class LiveResult(Result):
+    """All parts that were measured; each says itself where it comes from."""
+
+    own_cost: OwnCost | None = None
+    overload: Overloaded | None = None
+    overlap: Overlap | None = None
+    rtsp: Recovering | None = None
+    rivals: Rivals | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,15 +69,30 @@ QUICK = Scale(
 """Shows that it works; its figures say nothing."""
 
 
+FLAGS = {
+    "media": flag(DEFAULT_ROOT, "folder of the clip"),
+    "only": flag(list(PARTS), choices=PARTS, metavar="PART"),
+    "quick": flag(False, "show that it works; by default to build/live.json"),
+    "out": {"type": Path, "help": "by default benchmarks/results/live.json"},
+}
+
+
 def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
     """Measure part by part, keep after each, print; fails where a part could not be measured."""
-    options = _parser().parse_args(words)
+    options = Benchmark(name="live", about=__doc__, flags=FLAGS, measure=lambda _: ()).parse(words)
     scale = QUICK if options.quick else Scale()
     out = options.out or (ROOT / "build" if options.quick else RESULTS) / "live.json"
     clip = numbered_clip(options.media, scale.clip_seconds)
     made = origin({"quick": options.quick, "only": " ".join(options.only)})
     result = _kept(out) or LiveResult(provenance=made)
     known: Sequence[Recovery] = ()
+    measures: dict[str, Callable[[], Part]] = {
+        "own_cost": lambda: measure_own_cost(clip, scale.own_cost, ask),
+        "overload": lambda: measure_overload(clip, scale.overload, ask),
+        "overlap": lambda: measure_overlap(clip, scale.overlap, ask),
+        "rtsp": lambda: measure_recovering(clip, scale.cycles, ask),
+        "rivals": lambda: measure_rivals(clip, scale.rivals, ask, known),
+    }
     missing = []
     for part in options.only:
         if part in _NEED_SERVER and not can_serve_rtsp():
@@ -75,7 +101,7 @@ def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
             continue
         meter = Meter()
         try:
-            found = _measures(clip, scale, ask, known)[part]()
+            found = measures[part]()
         except WorkerError as error:
             print(f"{part}: failed: {error}", flush=True)
             missing.append(part)
@@ -83,7 +109,7 @@ def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> None:
         known = found.found if isinstance(found, Recovering) else known
         result = result.model_copy(update={"provenance": made, part: found})
         result.save(out)
-        print(f"{part}: {meter.wall_seconds:.0f} s{_disturbed(found)}", flush=True)
+        print(f"{part}: {meter.wall_seconds:.0f} s. {found.where}", flush=True)
     if missing:
         sys.exit(f"not measured: {', '.join(missing)}")
     print(out)
@@ -99,41 +125,16 @@ def _kept(path: Path) -> LiveResult | None:
         sys.exit(f"{path} cannot be gone on with, it has another layout; name another --out")
 
 
-def _measures(
-    clip: Path, scale: Scale, ask: Ask, known: Sequence[Recovery]
-) -> Mapping[str, Callable[[], Part]]:
-    return {
-        "own_cost": lambda: measure_own_cost(clip, scale.own_cost, ask),
-        "overload": lambda: measure_overload(clip, scale.overload, ask),
-        "overlap": lambda: measure_overlap(clip, scale.overlap, ask),
-        "rtsp": lambda: _recovering(clip, scale.cycles, ask),
-        "rivals": lambda: measure_rivals(clip, scale.rivals, ask, known),
-    }
-
-
-def _recovering(clip: Path, cycles: int, ask: Ask) -> Recovering:
-    made = origin({"way": "headrace", "cycles": cycles, "clip": clip.name})
-    found, meter = recover("headrace", clip, cycles, ask)
-    if found.failure is not None:
-        raise WorkerError(found.failure)
-    return Recovering(provenance=made, found=(found,), others_share=Part.share_of([meter]))
-
-
-def _disturbed(part: Part) -> str:
-    share = part.others_share
-    return "" if share is None else f", others took {share:.0%} of the processor time"
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def live(result: LiveResult) -> str:
+    """One table for each part that was measured."""
+    draws: Sequence[tuple[Part | None, Callable[[Any], str]]] = (
+        (result.own_cost, own_cost),
+        (result.overload, overload),
+        (result.overlap, overlap),
+        (result.rtsp, rtsp),
+        (result.rivals, rivals),
     )
-    add = parser.add_argument
-    add("--media", type=Path, default=DEFAULT_ROOT, help="folder of the clip")
-    add("--only", nargs="+", default=list(PARTS), choices=PARTS, metavar="PART")
-    add("--quick", action="store_true", help="show that it works; by default to build/live.json")
-    add("--out", type=Path, help="by default benchmarks/results/live.json")
-    return parser
+    return "\n\n".join(draw(part) for part, draw in draws if part)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,45 @@ to that of `bare` in the same turn. Beside it: what a step costs whose stages do
 all that the runtime adds. A trace is written when a run is over, which is not in its steps.
 """
 
-import argparse
 import os
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import psutil
 
 from benchmarks import media
-from benchmarks.record import RESULTS, Result, origin
-from benchmarks.runner import ask_worker
+from benchmarks.bench_observe import cost
+from benchmarks.kit import MEDIA, Benchmark, flag, parameters
+from benchmarks.markdown import machine, table
+from benchmarks.record import Result, TimedResult, origin
+from benchmarks.resources import versions
+from benchmarks.worker import ask_worker
+from headrace import open_index
+from headrace.extraction.frames import FrameReader
+from headrace.models.load import load_classifier
+from headrace.models.model import Model
+from headrace.models.results import Labels
+from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Record
+from headrace.runs.options import (
+    ComputeOptions,
+    InputOptions,
+    MarkOptions,
+    OutputOptions,
+    RunOptions,
+)
+from headrace.runs.run import Runner
+from headrace.runs.stages import Carriers, stages_of
+from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.stage import Stage
+from headrace.sinks.predictions import PredictionLines
+from headrace.video.stream_index import StreamIndex
 
 WAYS = ("bare", "recorded", "nvtx", "trace")
 
@@ -54,22 +83,14 @@ class OverheadResult(Result):
         return median(ratios), min(ratios), max(ratios)
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Measure, keep, print."""
-    options = _parser().parse_args(words)
-    parameters = {name: getattr(options, name) for name in ("turns", "steps", "batch_size")}
-    paths = media.paths(options.media, "web", 1) if options.video is None else [options.video]
-    found = ask_worker(
-        {
-            "question": "run_looked_at",
-            "cores": os.cpu_count(),
-            "paths": [str(path.resolve()) for path in paths],
-            "ways": WAYS,
-            **parameters,
-        }
-    )
-    result = OverheadResult(
-        provenance=origin(parameters),
+def measure(options: Namespace) -> Iterator[OverheadResult]:
+    """Time all ways in one process."""
+    said = parameters(options, "turns", "steps", "batch_size")
+    path = options.video or media.paths(options.media, "web", 1)[0]
+    asked = {"cores": os.cpu_count(), "path": str(path.resolve()), "ways": WAYS}
+    found = ask_worker({"case": "bench_overhead", **asked, **said})
+    yield OverheadResult(
+        provenance=origin(said),
         media={"recipe": media.recipe(), "versions": found["versions"]},
         rows=tuple(
             Overhead(way=way, turns=tuple(Times(**each) for each in found["turns"][way]))
@@ -77,9 +98,6 @@ def main(words: Sequence[str] | None = None) -> None:
         ),
         empty_step_seconds=tuple(found["empty_step_seconds"]),
     )
-    result.save(options.out)
-    print(render(result))
-    print(options.out)
 
 
 def render(result: OverheadResult) -> str:
@@ -102,19 +120,155 @@ def _percent(result: OverheadResult, way: str) -> str:
     return "; ".join(said)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
-    add("--video", type=Path, help="another video than the first of them")
-    add("--turns", type=int, default=15, help="of all ways")
-    add("--steps", type=int, default=70, help="of a run")
-    add("--batch-size", type=int, default=4, help="frames in a step")
-    add("--out", type=Path, default=RESULTS / "overhead.json")
-    return parser
+PACKAGES = ("headrace", "torch", "nvtx")
+MODEL = "squeezenet1_1"
+WARM_UP = 2
+"""Steps that do not count."""
+EMPTY_STEPS = 50
+"""For each step of a run."""
 
+
+def answer(
+    *, path: str, ways: Sequence[str], turns: int, batch_size: int, steps: int
+) -> dict[str, Any]:
+    """Time `steps` steps of each way in each turn, in one process; the first one changes.
+
+    `bare` is the pipeline of a run with nothing recorded; the others are runs: `recorded`, with
+    ranges (`nvtx`), or with all its steps in a trace (`trace`). Also: what a step costs where the
+    stages do nothing.
+    """
+    index = open_index(path)
+    model = load_classifier(MODEL, "none")
+    go = partial(_seconds, index, model, batch_size, steps)
+    for way in ways:
+        go(way)  # so that none pays for what is done once
+    found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    for turn in range(turns):
+        for place in range(len(ways)):
+            way = ways[(turn + place) % len(ways)]
+            found[way].append(go(way))
+    return {
+        "turns": found,
+        "empty_step_seconds": [_empty(steps * EMPTY_STEPS) for _ in range(turns)],
+        "versions": versions(PACKAGES),
+    }
+
+
+class _Watch:
+    """Notes when the step after the warm-up came out, and when the last one did."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self._process = psutil.Process()
+        self._at: list[tuple[float, float]] = []
+
+    def step(self, _: object = None) -> None:
+        """Hear of a step."""
+        self.steps += 1
+        if self.steps >= WARM_UP:
+            times = self._process.cpu_times()
+            self._at = [*self._at[:1], (perf_counter(), times.user + times.system)]
+
+    def read(self) -> dict[str, float]:
+        """Return seconds of one step, by the wall and of CPU time."""
+        (began, cpu_began), (ended, cpu_ended) = self._at
+        counted = self.steps - WARM_UP
+        return {"wall": (ended - began) / counted, "cpu": (cpu_ended - cpu_began) / counted}
+
+
+def _seconds(
+    index: StreamIndex, model: Model[Labels], batch_size: int, steps: int, way: str
+) -> dict[str, float]:
+    watch = _Watch()
+    with TemporaryDirectory() as folder:
+        if way == "bare":
+            for _ in _bare(index, model, batch_size, steps, Path(folder)):
+                watch.step()
+            return watch.read()
+        marks = {
+            "recorded": MarkOptions(),
+            "nvtx": MarkOptions(nvtx=True),
+            "trace": MarkOptions(trace=True, trace_steps=steps),
+        }
+        runner = Runner(
+            options=RunOptions(
+                input=InputOptions(sources=(str(index.source),), max_steps=steps),
+                compute=ComputeOptions(batch_size=batch_size),
+                output=OutputOptions(out=Path(folder), video=False),
+                marks=marks[way],
+            ),
+            indexes=(index,),
+            model=model,
+        )
+        # Without what is tried after a run.
+        session, _ = runner._attempt(watch.step)
+        assert session.outcome == "complete", session.error
+    return watch.read()
+
+
+def _bare(
+    index: StreamIndex, model: Model[Labels], batch_size: int, steps: int, folder: Path
+) -> Iterator[object]:
+    sink = PredictionLines(folder, [str(index.source)])
+    stages = stages_of(build_preprocess("medium", model.input), Carriers(), model, [sink])
+    reader = FrameReader([index], batch_size=batch_size, max_batches=steps)
+    with Pipeline(source=reader, stages=stages).run() as run:
+        yield from run
+    sink.close()
+
+
+def _empty(steps: int) -> float:
+    names = ("preprocess", "model", "sink")
+    stages = [Stage(name=name, function=int) for name in names]
+    began = perf_counter()
+    with Pipeline(source=range(steps), stages=stages).run() as run:
+        for _ in run:
+            pass
+    return (perf_counter() - began) / steps
+
+
+_SAID = {
+    "recorded": "a run, recorded as always",
+    "nvtx": "the same with NVTX ranges, nobody listening",
+    "trace": "the same with every step in its trace",
+}
+
+
+def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
+    """What it adds to a step that a run is recorded, marked, traced; that a loop is observed."""
+    lines = [[_SAID[way], *map(_change, overhead.ratio(way))] for way in WAYS[1:]]
+    for kind in dict.fromkeys(row.kind for row in observe.rows):
+        lines.append([f"`observe`, {kind}", *map(_change, cost(observe, kind))])
+    bare = median(each.wall for each in overhead.rows[0].turns)
+    empty = median(overhead.empty_step_seconds)
+    step_ms = observe.provenance.configuration["step_ms"]
+    notes = (
+        f"Time of a step, where 1 is the same step unobserved: {1e3 * bare:.1f} ms of a run, "
+        f"{step_ms:g} ms of a loop. A run of empty stages takes {1e6 * empty:.0f} µs a step: "
+        f"{100 * empty / bare:.2g} % of this one. Medians over pairs of turns; what the least and "
+        f"the most differ by is the machine. {machine(overhead)}"
+    )
+    return f"{table(['what', 'median', 'least', 'most'], lines)}\n\n{notes}"
+
+
+def _change(ratio: float) -> str:
+    """`+0.3 %`."""
+    return f"{100 * (ratio - 1):+.1f} %"
+
+
+BENCHMARK = Benchmark(
+    name="overhead",
+    about=__doc__,
+    flags={
+        "media": MEDIA,
+        "video": {"type": Path, "help": "another video than the first of them"},
+        "turns": flag(15, "of all ways"),
+        "steps": flag(70, "of a run"),
+        "batch_size": flag(4, "frames in a step"),
+    },
+    measure=measure,
+    lines=lambda result: render(result).splitlines(),
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

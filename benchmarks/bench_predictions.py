@@ -11,8 +11,8 @@ what it predicts for the change it advises, and what came when that was made. Th
 quiet for the five ("changes"); what is planted takes no core ("planted").
 """
 
-import argparse
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -25,9 +25,12 @@ from torch.utils.data import DataLoader, Dataset
 
 import headrace
 from benchmarks import media
+from benchmarks.kit import MEDIA, Benchmark, flag
+from benchmarks.markdown import machine, machine_of, table
 from benchmarks.planted_loops import LOOPS, Loop, advised, run_loop, wall_seconds, with_change
-from benchmarks.record import RESULTS, Result, origin
+from benchmarks.record import Result, origin
 from headrace.profiling.findings.loop_load import LoopLoad
+from headrace.profiling.findings.other_programs import QUIET
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Provenance, Record
 from headrace.profiling.session import Session
@@ -94,32 +97,24 @@ class Case:
     """From the session of the first."""
 
 
-def main() -> None:
-    """Predict, run, keep, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", choices=("changes", "planted"), help="one part")
-    parser.add_argument("--out", type=Path, default=RESULTS / "predictions.json")
-    options = parser.parse_args()
-
+def measure(options: Namespace) -> Iterator[PredictionsResult]:
+    """Predict and run; one part keeps the other as it is."""
     made = origin({"repeats": options.repeats, "steps": STEPS})
     result = PredictionsResult(provenance=made)
     if options.only is not None:
         result = PredictionsResult.load(options.out)
     if options.only != "planted":
         video = media.paths(options.media, "web", 1)[0]
-        changes = tuple(told(judged(case, options.repeats), line) for case in cases(video))
+        changes = tuple(printed(judged(case, options.repeats), line) for case in cases(video))
         result = result.model_copy(update={"provenance": made, "changes": changes})
     if options.only != "changes":
-        loops = tuple(told(judged_loop(each, options.repeats), planted_line) for each in LOOPS)
+        loops = tuple(printed(judged_loop(each, options.repeats), planted_line) for each in LOOPS)
         planted = PlantedResult(provenance=made, loops=loops)
         result = result.model_copy(update={"planted": planted})
-    result.save(options.out)
-    print(options.out)
+    yield result
 
 
-def told(found: T, words: Callable[[T], str]) -> T:
+def printed(found: T, words: Callable[[T], str]) -> T:
     """Print a line about it at once; return it."""
     print(words(found), flush=True)
     return found
@@ -275,5 +270,63 @@ def line(found: Prediction) -> str:
     return f"{found.change}: predicted {told}, measured {median(found.measured):.2f} ({spread})"
 
 
+def predictions(result: PredictionsResult) -> str:
+    """One line per change: what its finding predicted, and what came."""
+    lines = [
+        [
+            f"`{each.change}`",
+            "nothing" if each.predicted is None else f"{each.predicted:.2f}",
+            f"{median(each.measured):.2f}",
+            f"{min(each.measured):.2f}–{max(each.measured):.2f}",
+        ]
+        for each in result.changes
+    ]
+    notes = (
+        "Times as fast as before the change; predicted from a run, or loop, without it. "
+        f"{machine(result)}"
+    )
+    text = f"{table(['change', 'predicted', 'measured', 'of all turns'], lines)}\n\n{notes}"
+    return f"{text}\n\n{planted_loops(result.planted)}" if result.planted else text
+
+
+def planted_loops(result: PlantedResult) -> str:
+    """One line per planted loop: what was named, advised, predicted, and came."""
+    heads = ["planted", "named", "advised with a gain", "predicted", "came", "of all turns"]
+    lines = [
+        [
+            each.planted,
+            ", ".join(each.named),
+            f"`{each.applied.change}`",
+            "nothing" if each.applied.predicted is None else f"{each.applied.predicted:.2f}",
+            f"{median(each.applied.measured):.2f}",
+            f"{min(each.applied.measured):.2f}–{max(each.applied.measured):.2f}",
+        ]
+        for each in result.loops
+    ]
+    shares = [
+        share
+        for each in result.loops
+        for share in each.applied.others_cpu_share
+        if share is not None
+    ]
+    notes = "Planted loops wait as for a disk or a GPU; where the step is named, the gain is all "
+    notes += f"that the loader can bring. {machine_of(result.provenance)}"
+    if max(shares, default=0.0) > QUIET:
+        notes += f" Other programs took up to {max(shares):.0%} of the processor time meanwhile."
+    return f"{table(heads, lines)}\n\n{notes}"
+
+
+BENCHMARK = Benchmark(
+    name="predictions",
+    about=__doc__,
+    flags={
+        "media": MEDIA,
+        "repeats": flag(3),
+        "only": {"choices": ("changes", "planted"), "help": "one part"},
+    },
+    measure=measure,
+    lines=lambda result: predictions(result).splitlines(),
+)
+
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

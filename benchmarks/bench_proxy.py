@@ -7,31 +7,51 @@ Twelve videos stand under many names, by hard links; so do their proxies. All of
 page cache, and each way runs in a process of its own. Time to make them is that of the command.
 """
 
-import argparse
+import io
+import os
 import subprocess
 import sys
+import tarfile
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain, repeat
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
+import av
+import numpy as np
+from PIL import Image
+from torch.utils.data import DataLoader
+
 from benchmarks import media
-from benchmarks.proxied.many import many_proxies, many_videos
-from benchmarks.proxied.shards import write_shards
-from benchmarks.record import RESULTS, Repeat, Row, TimedResult, origin
-from benchmarks.runner import Ask, WorkerError, ask_worker
+from benchmarks.bench_scaling import know, link_files
+from benchmarks.kit import MEDIA, Benchmark, flag, parameters, timed
+from benchmarks.markdown import failed, machine, others, table
+from benchmarks.record import Repeat, Row, TimedResult, origin
+from benchmarks.resources import steady
+from benchmarks.worker import Ask, WorkerError, ask_worker
+from headrace import Bursts, FrameLoader, FrameReader, Proxies, Uniform
+from headrace.decode.convert import FrameConverter
 from headrace.decode.index_store import IndexStore
-from headrace.decode.proxy_rows import read_rows
+from headrace.decode.proxy_rows import VIDEOS, read_rows, write_rows
 from headrace.profiling.provenance import Record
+from headrace.video.shape import FrameShape, Orientation
 
 GOPS = (1, 8, 30)
 BATCH_SIZE, SIZE, BUDGET = 128, (256, 256), "256MiB"
 ORIGINALS, BURSTS, SHARDS = "originals", "originals, bursts of 8", "JPEG shards, WebDataset"
 FFCV = "JPEG shards, FFCV"
+WORKERS = 2
+PROVED = 3
+"""Batches whose frames are compared."""
+QUALITY = 90
+"""Of JPEG."""
 
 
 class ProxySet(Record):
@@ -70,35 +90,23 @@ class Place:
         return self.folder / f"gop{gop}"
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Make, prove, time, keep, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
-    parser.add_argument("--originals", type=int, default=12, help="different videos")
-    parser.add_argument("--counts", type=int, nargs="+", default=[40, 1000], help="files")
-    parser.add_argument("--seconds", type=float, default=15, help="of each way")
-    parser.add_argument("--warm-up", type=float, default=30, help="seconds, at most")
-    parser.add_argument("--out", type=Path, default=RESULTS / "proxy.json")
-    options = parser.parse_args(words)
+def measure(options: Namespace) -> Iterator[ProxyResult]:
+    """Make proxies and shards; prove and time all ways."""
     videos = media.paths(options.media, "web", options.originals)
-    parameters = {
-        **{"originals": len(videos), "counts": options.counts, "seconds": options.seconds},
-        **{"warm_up": options.warm_up, "size": SIZE, "batch_size": BATCH_SIZE, "budget": BUDGET},
-    }
     # On the disk of the videos, as hard links do not reach another.
     with TemporaryDirectory(dir=options.media.resolve(), prefix="proxies-") as folder:
         place, made = prepared(videos, Path(folder))
         timing = {"seconds": options.seconds, "warm_up_seconds": options.warm_up}
         rows = [row for count in options.counts for row in contest(place, count, timing)]
-    result = ProxyResult(
-        provenance=origin(parameters),
+    said = parameters(options, "counts", "seconds", "warm_up")
+    usual = {"size": SIZE, "batch_size": BATCH_SIZE, "budget": BUDGET}
+    yield ProxyResult(
+        provenance=origin({"originals": len(videos), **said, **usual}),
         media={"recipe": media.recipe(), "links": "hard links of the videos, under other names"},
         videos=len(videos),
         made=made,
         rows=tuple(rows),
     )
-    result.save(options.out)
-    print(options.out)
 
 
 def prepared(videos: Sequence[Path], folder: Path) -> tuple[Place, tuple[ProxySet, ...]]:
@@ -120,62 +128,12 @@ def prepared(videos: Sequence[Path], folder: Path) -> tuple[Place, tuple[ProxySe
     return place, tuple(made)
 
 
-def contest(
-    place: Place, count: int, timing: Mapping[str, float], ask: Ask = ask_worker
-) -> Iterator[Row]:
-    """Yield each way at `count` files: its frames are proved, then it is timed."""
-    store, here = IndexStore(place.store), place.folder / f"{count} files"
-    videos = many_videos(place.videos, here / "videos", count, store)
-    sets = {gop: many_proxies(place.proxies(gop), here / f"gop{gop}", videos) for gop in GOPS}
-    shards = [place.shards[number % len(place.shards)] for number in range(count)]
-    asked: dict[str, Any] = {
-        "question": "proxied_frames",
-        "cores": 2,
-        "videos": [str(path) for path in videos],
-        "proxies": None,
-        "shards": [str(path) for path in shards],
-        "store": str(place.store),
-        **{"size": SIZE, "batch_size": BATCH_SIZE, "memory_budget": BUDGET},
-    }
-    ways: dict[str, dict[str, Any]] = {
-        ORIGINALS: {"way": "uniform"},
-        BURSTS: {"way": "bursts"},
-        **{f"proxies, GOP {gop}": {"way": "uniform", "proxies": str(sets[gop])} for gop in GOPS},
-        SHARDS: {"way": "webdataset"},
-    }
-    for name, way in ways.items():
-        yield _row(name, f"{count} files", {**asked, **way}, timing, ask)
-    if find_spec("ffcv") is None:
-        yield Row(name=FFCV, kind=f"{count} files", failure="not installed: it has no wheels")
-
-
-def _row(
-    name: str, kind: str, asked: Mapping[str, Any], timing: Mapping[str, float], ask: Ask
-) -> Row:
-    row = Row(name=name, kind=kind)
-    try:
-        if asked["proxies"] is not None:
-            few = {**asked, "videos": asked["videos"][:4]}
-            wrong = ask({**few, "warm_up_seconds": 0, "seconds": 0})["wrong"]
-            if wrong:
-                return row.model_copy(update={"failure": f"{wrong} frames are wrong"})
-        row = row.model_copy(update={"repeats": (Repeat(**ask({**asked, **timing})),)})
-    except WorkerError as error:
-        print(f"{kind}, {name}: {error}", flush=True)
-        return row.model_copy(update={"failure": str(error)})
-    print(f"{kind}, {name}: {row.speed:.1f} frames/s", flush=True)
-    return row
-
-
 def _made(videos: Sequence[Path], out: Path, gop: int) -> ProxySet:
     """Make the proxies of one GOP by the command."""
     words = ["--size", f"{SIZE[0]}x{SIZE[1]}", "--gop", str(gop), "--no-gain", "-o", str(out)]
+    command = [sys.executable, "-m", "headrace", "proxy", *map(str, videos), *words]
     began = perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "headrace", "proxy", *map(str, videos), *words],
-        check=True,
-        capture_output=True,
-    )
+    subprocess.run(command, check=True, capture_output=True)
     seconds = perf_counter() - began
     rows = list(read_rows(out))
     print(f"GOP {gop}: made in {seconds:.0f} s", flush=True)
@@ -191,5 +149,216 @@ def _made(videos: Sequence[Path], out: Path, gop: int) -> ProxySet:
     )
 
 
+def write_shards(videos: Sequence[Path], folder: Path, size: tuple[int, int]) -> list[Path]:
+    """Write a tar file for each video, a JPEG for each frame, as WebDataset and FFCV are fed."""
+    folder.mkdir(parents=True)
+    found = [folder / f"{number:04}.tar" for number in range(len(videos))]
+    for video, path in zip(videos, found, strict=True):
+        frames = (frame for batch in FrameReader([video], size=size) for frame in batch.frames)
+        with tarfile.open(path, "w") as tar:
+            for number, frame in enumerate(frames):
+                coded = io.BytesIO()
+                Image.fromarray(frame).save(coded, "JPEG", quality=QUALITY)
+                entry = tarfile.TarInfo(f"{path.stem}-{number:06}.jpg")
+                entry.size = coded.tell()
+                coded.seek(0)
+                tar.addfile(entry, coded)
+    return found
+
+
+def many_proxies(few: Path, folder: Path, videos: Sequence[Path]) -> Path:
+    """Link the proxies of a few videos as those of `videos`, which are links of them in turn."""
+    rows = list(read_rows(few))
+    (folder / VIDEOS).mkdir(parents=True)
+    found = []
+    for number, video in enumerate(videos):
+        row = rows[number % len(rows)]
+        linked = replace(
+            row, path=str(video.absolute()), name=video.stem, proxy=f"{VIDEOS}/{video.stem}.mp4"
+        )
+        for suffix in (".mp4", ".npz"):
+            known = (few / row.proxy).with_suffix(suffix)
+            os.link(known, (folder / linked.proxy).with_suffix(suffix))
+        found.append(linked)
+    write_rows(folder, found)
+    return folder
+
+
+def contest(
+    place: Place, count: int, timing: Mapping[str, float], ask: Ask = ask_worker
+) -> Iterator[Row]:
+    """Yield each way at `count` files: its frames are proved, then it is timed."""
+    store, here = IndexStore(place.store), place.folder / f"{count} files"
+    videos = link_files(place.videos, here / "videos", count)
+    know(place.videos, videos, store)
+    sets = {gop: many_proxies(place.proxies(gop), here / f"gop{gop}", videos) for gop in GOPS}
+    shards = [place.shards[number % len(place.shards)] for number in range(count)]
+    asked: dict[str, Any] = {
+        "case": "bench_proxy",
+        "cores": 2,
+        "videos": [str(path) for path in videos],
+        "proxies": None,
+        "shards": [str(path) for path in shards],
+        "store": str(place.store),
+        **{"size": SIZE, "batch_size": BATCH_SIZE, "memory_budget": BUDGET},
+    }
+    ways: dict[str, dict[str, Any]] = {
+        ORIGINALS: {"way": "uniform"},
+        BURSTS: {"way": "bursts"},
+        **{f"proxies, GOP {gop}": {"way": "uniform", "proxies": str(sets[gop])} for gop in GOPS},
+        SHARDS: {"way": "webdataset"},
+    }
+    for name, way in ways.items():
+        yield taken(Row(name=name, kind=f"{count} files"), {**asked, **way}, timing, ask)
+    if find_spec("ffcv") is None:
+        yield Row(name=FFCV, kind=f"{count} files", failure="not installed: it has no wheels")
+
+
+def taken(row: Row, asked: Mapping[str, Any], timing: Mapping[str, float], ask: Ask) -> Row:
+    """Return the row with its repeat, once the first frames of its proxies were proved."""
+
+    def take(_: Row) -> Repeat:
+        if asked["proxies"] is not None:
+            few = {**asked, "videos": asked["videos"][:4]}
+            if wrong := ask({**few, "warm_up_seconds": 0, "seconds": 0})["wrong"]:
+                raise WorkerError(f"{wrong} frames are wrong")
+        return Repeat(**ask({**asked, **timing}))
+
+    return timed(row, take)
+
+
+def answer(
+    *,
+    way: str,
+    videos: list[str],
+    proxies: str | None,
+    shards: list[str],
+    store: str,
+    size: Sequence[int],
+    batch_size: int,
+    warm_up_seconds: float,
+    seconds: float,
+    **options: Any,
+) -> dict[str, Any]:
+    """Time a way for `seconds`, or with none hold its first frames against a plain decode.
+
+    It is warm when it delivered as many frames as it looks ahead, or after `warm_up_seconds`.
+    """
+    if way == "webdataset":
+        return steady(_shard_batches(shards, batch_size), 0, warm_up_seconds, seconds)
+    sources = videos if proxies is None else Proxies(proxies).all(videos)
+    began = perf_counter()
+    with FrameLoader(
+        sources,
+        batch_size=batch_size,
+        size=(size[0], size[1]),
+        workers=WORKERS,
+        sampling=Bursts(frames_per_burst=8, lanes=batch_size) if way == "bursts" else Uniform(),
+        store=IndexStore(Path(store)),
+        **options,
+    ) as loader:
+        if not seconds:
+            return {"wrong": _wrong(loader, Proxies(str(proxies)), videos)}
+        open_seconds = perf_counter() - began
+        batches = (batch.frames for batch in chain.from_iterable(repeat(loader)))
+        before = loader.statistics.frames_decoded
+        found = steady(batches, loader.lookahead, warm_up_seconds, seconds)
+        decoded = loader.statistics.frames_decoded - before
+    # Of all frames, those of the warm-up too.
+    share = found["frames"] / (found["frames"] + found["warm_up_frames"])
+    return {**found, "open_seconds": open_seconds, "decoded": round(decoded * share)}
+
+
+def _wrong(loader: FrameLoader, proxies: Proxies, videos: list[str]) -> int:
+    """Return how many frames of the first batches differ from a plain decode of their proxies."""
+    sources = proxies.all(videos)
+    shown: dict[int, list[np.ndarray]] = {}
+    wrong = 0
+    for batch, _ in zip(loader, range(PROVED), strict=False):
+        frames = batch.frames.movedim(1, -1).numpy()
+        places = zip(batch.video.tolist(), batch.index.tolist(), frames, strict=True)
+        for video, index, frame in places:
+            if video not in shown:
+                size = (frame.shape[0], frame.shape[1])
+                shown[video] = _plain(sources[video].proxy, size)
+            wrong += not np.array_equal(frame, shown[video][index])
+    return wrong
+
+
+def _plain(path: Path, size: tuple[int, int]) -> list[np.ndarray]:
+    converter = FrameConverter(FrameShape(size=size), Orientation(), str(path))
+    with av.open(str(path)) as container:
+        return [converter.convert(frame, None) for frame in container.decode(video=0)]
+
+
+def _shard_batches(shards: list[str], batch_size: int) -> Iterator[Any]:
+    """WebDataset as its documentation has it: shards in random order, a shuffle buffer, Pillow."""
+    webdataset = import_module("webdataset")  # has no types
+
+    dataset = (
+        webdataset.WebDataset(shards, resampled=True, shardshuffle=False)
+        .shuffle(1000)
+        .decode("rgb8")
+        .to_tuple("jpg")
+        .batched(batch_size)
+    )
+    return (frames for (frames,) in iter(DataLoader(dataset, batch_size=None, num_workers=WORKERS)))
+
+
+def proxied(result: ProxyResult) -> str:
+    """One line per number of files and way, then one per set of copies."""
+    base = {row.kind: row.speed for row in result.rows if row.name == ORIGINALS}
+    heads = ["files", "way", "frames/s", "÷ originals", "decoded per frame", "CPU ms per frame"]
+    speeds = table(heads, [_line(row, base.get(row.kind, 0.0)) for row in result.rows])
+    copies = table(
+        ["copies", "bytes ÷ originals'", "PSNR, mean (worst)", "SSIM", "made, frames/s"],
+        [
+            [
+                each.name,
+                f"{each.bytes / each.original_bytes:.2f}",
+                "" if each.psnr is None else f"{each.psnr:.1f} ({each.psnr_worst:.1f}) dB",
+                "" if each.ssim is None else f"{each.ssim:.3f}",
+                f"{each.frames / each.make_seconds:,.0f}",
+            ]
+            for each in result.made
+        ],
+    )
+    words = str(result.provenance.configuration["size"]).strip("()")
+    size = "x".join(word.strip() for word in words.split(","))
+    notes = (
+        f"{result.videos} different videos, 1280x720, under as many names as there are files; "
+        f"proxies and JPEGs are {size}. {others(result.rows)} {machine(result)}"
+    )
+    return f"{speeds}\n\n{copies}\n\n{notes}"
+
+
+def _line(row: Row, base: float) -> list[str]:
+    if not row.repeats:
+        return [row.kind, row.name, failed(row), "", "", ""]
+    decoded, spent = row.amplification, row.repeats[0].cpu_ms_per_frame
+    return [
+        row.kind,
+        row.name,
+        f"{row.speed:,.0f}",
+        f"{row.speed / base:.1f}" if base else "",
+        "" if decoded is None else f"{decoded:.1f}",
+        "" if spent is None else f"{spent:.2f}",
+    ]
+
+
+BENCHMARK = Benchmark(
+    name="proxy",
+    about=__doc__,
+    flags={
+        "media": MEDIA,
+        "originals": flag(12, "different videos"),
+        "counts": flag([40, 1000], "files"),
+        "seconds": flag(15.0, "of each way"),
+        "warm_up": flag(30.0, "seconds, at most"),
+    },
+    measure=measure,
+    lines=lambda result: proxied(result).splitlines(),
+)
+
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

@@ -4,26 +4,22 @@ python -m benchmarks.bench_random_clips --repeats 1 --kinds cam    # a first loo
 python -m benchmarks.bench_random_clips                            # the figures of the docs
 """
 
-from benchmarks.compare import run, way
+from benchmarks.bench_random_frames import HEADRACE, LIBRARIES
+from benchmarks.kit import Entrant, compared
 
 ENTRANTS = [
-    way("baseline_clips"),
-    way("opencv"),
-    way("decord"),
-    way("spdl"),
-    way("torchcodec"),
-    way("headrace_naive"),
-    way("headrace", memory_budget="256MiB"),
-    way("headrace", memory_budget="256MiB", hold="yuv420"),
-    way("headrace", memory_budget="1GiB"),
+    Entrant(name="baseline_clips", asked={"library": "dataloader", "keeps_files": True}),
+    *LIBRARIES,
+    *HEADRACE,
 ]
+BENCHMARK = compared(
+    "random_clips",
+    __doc__,
+    ENTRANTS,
+    "cases:random_frames",
+    seconds=8,
+    asked={"batch_size": 8, "clip": (16, 2)},
+)
 
 if __name__ == "__main__":
-    run(
-        __doc__ or "",
-        ENTRANTS,
-        question="random_frames",
-        out="random_clips",
-        seconds=8,
-        asked={"batch_size": 8, "clip": (16, 2)},
-    )
+    BENCHMARK.main()

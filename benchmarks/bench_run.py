@@ -9,23 +9,45 @@ for a model of 224x224, which takes the cores that decode. All see the same fram
 clips of 10 s, each read anew, and one of 80 s.
 """
 
-import argparse
-import os
 import sys
+import zlib
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
 
 from benchmarks import media
-from benchmarks.equality import Equality
-from benchmarks.looped import looped
-from benchmarks.record import RESULTS, Row, TimedResult, origin
-from benchmarks.runner import Entrant, Task, ask_worker, rounds
+from benchmarks.kit import (
+    MEDIA,
+    WORKERS,
+    Benchmark,
+    Entrant,
+    Task,
+    asked_of,
+    flag,
+    parameters,
+    prove,
+    rounds,
+)
+from benchmarks.record import TimedResult, origin
+from benchmarks.resources import Meter, peak_rss_bytes, versions
+from headrace import FrameBatch, open_index, read_frames
+from headrace.models.model import Model
+from headrace.models.results import Labels
+from headrace.preprocess.levels import Frames
+from headrace.preprocess.spec import InputSpec
+from headrace.runs.options import ComputeOptions, InputOptions, OutputOptions, RunOptions
+from headrace.runs.run import Runner
+from headrace.sinks.seen import Seen
 
 ENTRANTS = [
-    Entrant(name="read_frames", asked={"way": "read_frames", "preprocesses": False}),
-    Entrant(name="run", asked={"way": "run", "preprocesses": False}),
+    Entrant(name="read_frames", asked={"way": "read_frames"}),
+    Entrant(name="run", asked={"way": "run"}),
     Entrant(name="run_prepared", asked={"way": "run", "preprocesses": True}),
 ]
 
@@ -33,67 +55,133 @@ TIMES = 8
 """That a clip is repeated in the longer video."""
 
 
-def main() -> None:
-    """Prove, time, keep, print each run's share of the speed of reading."""
-    options = _parser().parse_args()
-    parameters = {"workers": options.workers, "repeats": options.repeats}
-    result = TimedResult(provenance=origin(parameters), media={"recipe": media.recipe()})
+def measure(options: Namespace) -> Iterator[TimedResult]:
+    """Prove and time all ways on one kind of media after the other."""
+    made = origin(parameters(options, "workers", "repeats"))
+    result = TimedResult(provenance=made, media={"recipe": media.recipe()})
     names = [each.name for each in ENTRANTS]
     clips = {kind: media.paths(options.media, kind, options.count) for kind in media.KINDS}
-    longer = {f"{kind}_x{TIMES}": [looped(paths[0], TIMES)] for kind, paths in clips.items()}
+    longer = {f"{kind}_x{TIMES}": [media.looped(paths[0], TIMES)] for kind, paths in clips.items()}
     for kind, paths in (clips | longer).items():
-        task = Task(
-            question="run_frames", kind=kind, paths=paths, size=(0, 0), workers=options.workers
-        )
-        rows = [_proved(each, task) for each in ENTRANTS]
+        task = Task(case="bench_run", kind=kind, paths=paths, workers=options.workers)
+        rows = prove(ENTRANTS, task, reference=ENTRANTS[0].asked)
         if not all(row.is_sound for row in rows):
             sys.exit(f"not the same frames: {rows}")
-        for timed in rounds(rows, ENTRANTS, task, options.repeats):
+        for timed in rounds(rows, asked_of(ENTRANTS, task), options.repeats):
             result = result.updated(timed, names)
-            result.save(options.out)
-        reading = result.row("read_frames", kind)
-        for name in names:
-            row = result.row(name, kind)
-            if row is not None and reading is not None:
-                print(f"{kind} {name}: {row.speed:.0f} frames/s, {row.speed / reading.speed:.2f}")
-    print(options.out)
+            yield result
 
 
-def _proved(entrant: Entrant, task: Task) -> Row:
-    """Return a row without repeats: are its frames those of reading, bit for bit?"""
+def lines(result: TimedResult) -> Iterator[str]:
+    """Yield each way's share of the speed of reading."""
+    for row in result.rows:
+        reading = result.row("read_frames", row.kind)
+        share = f", {row.speed / reading.speed:.2f}" if reading and reading.repeats else ""
+        yield f"{row.kind} {row.name}: {row.failure or f'{row.speed:.0f} frames/s{share}'}"
+
+
+class Kept:
+    """A sink that counts frames, or keeps their checksums."""
+
+    outputs = ()
+
+    def __init__(self, *, keeps_sums: bool) -> None:
+        self.frames = 0
+        self.sums: list[int] = []
+        self._keeps_sums = keeps_sums
+
+    def take(self, batch: FrameBatch) -> None:
+        """Count the frames of a batch."""
+        self.frames += len(batch)
+        if self._keeps_sums:
+            self.sums += [zlib.crc32(frame) for frame in batch.frames]
+
+    def write(self, seen: Seen) -> None:
+        """Count the frames that a model saw."""
+        self.take(seen.batch)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def answer(
+    *,
+    way: str,
+    paths: Sequence[str],
+    pictures: str | None,
+    preprocesses: bool = False,
+    **_: Any,
+) -> dict[str, Any]:
+    """Time `way`, `read_frames` or `run`, or keep the frames' checksums in `pictures`."""
+    kept = Kept(keeps_sums=pictures is not None)
+    if not pictures:
+        _go(way, preprocesses, Path(paths[0]), Kept(keeps_sums=False))
+    meter = Meter()
+    for path in paths:
+        _go(way, preprocesses, Path(path), kept)
+    if pictures:
+        np.savez(pictures, sums=np.array(kept.sums, np.uint32))
+        return {"versions": versions(("headrace", "av", "torch"))}
+    return {
+        **meter.read(),
+        "first_seconds": 0.0,
+        "frames": kept.frames,
+        "peak_rss_bytes": peak_rss_bytes(),
+    }
+
+
+def _go(way: str, preprocesses: bool, path: Path, kept: Kept) -> None:
+    if way == "read_frames":
+        for batch in read_frames([path]):
+            kept.take(batch)
+        return
     with TemporaryDirectory() as folder:
-        place = Path(folder) / "sums.npz"
-        found = {}
-        for each in (ENTRANTS[0], entrant):
-            versions = ask_worker(task.request(each.asked, place))["versions"]
-            with np.load(place) as stored:
-                found[each.name] = stored["sums"]
-    expected, sums = found["read_frames"], found[entrant.name]
-    count = min(len(expected), len(sums))
-    return Row(
-        name=entrant.name,
-        kind=task.kind,
-        versions=versions,
-        equality=Equality(
-            frames=len(expected),
-            missing=abs(len(expected) - len(sums)),
-            wrong=int((expected[:count] != sums[:count]).sum()),
-            max_mean_difference=0.0,
+        runner = Runner(
+            options=RunOptions(
+                input=InputOptions(sources=(str(path),)),
+                compute=ComputeOptions(prep_level="simple"),
+                output=OutputOptions(out=Path(folder), video=False),
+            ),
+            indexes=(open_index(path),),
+            model=_idle(),
+            preprocess=None if preprocesses else _nothing,
+            sinks=(kept,),
+        )
+        session = runner.run()
+        assert session.outcome == "complete", session.error
+
+
+def _idle() -> Model[Labels]:
+    """Return a model of 224x224 pictures that computes nothing."""
+    return Model(
+        name="idle",
+        module=nn.Identity().eval(),
+        input=InputSpec(
+            resize=224, crop=224, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
         ),
+        output=lambda batch: Labels(
+            names=(("none",),) * len(batch), confidence=((1.0,),) * len(batch)
+        ),
+        origin="benchmark",
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--media", type=Path, default=media.DEFAULT_ROOT, help="their folder")
-    parser.add_argument("--count", type=int, default=4, help="videos of each kind")
-    parser.add_argument("--repeats", type=int, default=5, help="of each, in turn")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="threads and cores")
-    parser.add_argument("--out", type=Path, default=RESULTS / "run.json")
-    return parser
+def _nothing(frames: Frames) -> torch.Tensor:
+    return torch.zeros(len(frames), 3, 1, 1)
 
+
+BENCHMARK = Benchmark(
+    name="run",
+    about=__doc__,
+    flags={
+        "media": MEDIA,
+        "count": flag(4, "videos of each kind"),
+        "repeats": flag(5, "of each, in turn"),
+        "workers": WORKERS,
+    },
+    measure=measure,
+    lines=lines,
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

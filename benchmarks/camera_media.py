@@ -8,15 +8,11 @@ index file.
 import argparse
 import json
 import os
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from fractions import Fraction
+import sys
 from itertools import chain, islice
 from pathlib import Path
 
-import av
-from av.video.frame import PictureType
-
-from benchmarks.media import DEFAULT_ROOT, pictures, shots
+from benchmarks.media import DEFAULT_ROOT, encode, make_missing, pictures, shots
 
 HEIGHT, WIDTH, FRAME_RATE = 900, 1600, 12
 CAMERAS = ("back", "back_left", "back_right", "front", "front_left", "front_right")
@@ -32,37 +28,30 @@ def make(root: Path, clips: int, num_frames: int, processes: int) -> Path:
     """Encode what is missing, write the index file, and return its path."""
     path = index_file(root, clips, num_frames)
     videos = path.parent / "videos"
-    wanted = [
-        (clip * len(CAMERAS) + place, videos / f"clip_{clip:02}" / f"{camera}.mp4")
+    wanted = {
+        videos / f"clip_{clip:02}" / f"{camera}.mp4": (clip * len(CAMERAS) + place, num_frames)
         for clip in range(clips)
         for place, camera in enumerate(CAMERAS)
-    ]
-    missing = [each for each in wanted if not each[1].is_file()]
-    print(f"{videos}: {len(missing)} of {len(wanted)} files to make", flush=True)
-    with ProcessPoolExecutor(processes) as pool:
-        work = [pool.submit(_encode, file, number, num_frames) for number, file in missing]
-        for done, future in enumerate(as_completed(work), start=1):
-            print(f"{done}/{len(work)} {future.result()}", flush=True)
+    }
+    make_missing(videos, wanted, _encode, processes)
     counts = {f"clip_{clip:02}": num_frames for clip in range(clips)}
     path.write_text(json.dumps({"videos": counts}, indent=1) + "\n", encoding="utf-8")
     return path
 
 
-def _encode(path: Path, number: int, num_frames: int) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".part")
-    with av.open(str(unfinished), "w", format="mp4") as container:
-        options = {"preset": "superfast", "crf": "26", "x265-params": _X265}
-        stream = container.add_stream("libx265", rate=FRAME_RATE, options=options)
-        stream.height, stream.width, stream.pix_fmt = HEIGHT, WIDTH, "yuv420p"
-        frames = chain.from_iterable(pictures(shot, HEIGHT, WIDTH) for shot in shots(number))
-        for pts, frame in enumerate(islice(frames, num_frames)):
-            frame.pts, frame.time_base = pts, Fraction(1, FRAME_RATE)
-            frame.pict_type = PictureType.NONE
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
-    unfinished.replace(path)
+def existing_index(root: Path, clips: int, num_frames: int) -> Path:
+    """Return the path of an index that is there; SystemExit names the command that makes it."""
+    path = index_file(root, clips, num_frames)
+    if not path.is_file():
+        words = f"--clips {clips} --num-frames {num_frames} --media {root}"
+        sys.exit(f"no {path}; make it: python -m benchmarks.camera_media {words}")
     return path
+
+
+def _encode(path: Path, number: int, num_frames: int) -> None:
+    frames = chain.from_iterable(pictures(shot, HEIGHT, WIDTH) for shot in shots(number))
+    options = {"preset": "superfast", "crf": "26", "x265-params": _X265}
+    encode(path, islice(frames, num_frames), (HEIGHT, WIDTH), FRAME_RATE, options, "libx265")
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.libs.adapter import Chunk
+from benchmarks.adapters import Chunk
 
 SIDE = 32
 MARGIN = 0.05

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -19,10 +19,12 @@ from importlib import metadata
 from itertools import islice
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import av
 from av.filter import Graph
 from av.video.frame import PictureType
+from av.video.stream import VideoStream
 
 HEIGHT, WIDTH, NUM_FRAMES, FRAME_RATE = 720, 1280, 300, 30
 KINDS: Mapping[str, Mapping[str, str]] = {
@@ -169,35 +171,94 @@ def describe(files: Sequence[Path]) -> dict[str, float]:
 
 def make(root: Path, count: int, processes: int) -> None:
     """Encode what is missing among the first `count` videos of each kind."""
-    missing = [
-        (kind, number)
-        for number in range(count)
-        for kind in KINDS
-        if not _path(root, kind, number).is_file()
-    ]
-    print(f"{folder(root)}: {len(missing)} of {count * len(KINDS)} videos to make", flush=True)
+    wanted = {_path(root, kind, n): (kind, n) for n in range(count) for kind in KINDS}
+    make_missing(folder(root), wanted, _encode, processes)
+
+
+def make_missing(
+    place: Path,
+    wanted: Mapping[Path, tuple[Any, ...]],
+    write: Callable[..., object],
+    processes: int,
+) -> None:
+    """Call `write(path, *arguments)` in processes for each file that is missing, and print it."""
+    missing = {path: about for path, about in wanted.items() if not path.is_file()}
+    print(f"{place}: {len(missing)} of {len(wanted)} files to make", flush=True)
     with ProcessPoolExecutor(processes) as pool:
-        work = [pool.submit(_encode, root, kind, number) for kind, number in missing]
+        work = {pool.submit(write, path, *about): path for path, about in missing.items()}
         for done, future in enumerate(as_completed(work), start=1):
-            print(f"{done}/{len(work)} {future.result()}", flush=True)
+            future.result()
+            print(f"{done}/{len(work)} {work[future]}", flush=True)
 
 
-def _encode(root: Path, kind: str, number: int) -> Path:
-    path = _path(root, kind, number)
+def _encode(path: Path, kind: str, number: int) -> None:
+    frames = (frame for shot in shots(number) for frame in pictures(shot))
+    encode(path, frames, (HEIGHT, WIDTH), FRAME_RATE, KINDS[kind])
+
+
+def encode(
+    path: Path,
+    frames: Iterable[av.VideoFrame],
+    size: tuple[int, int],
+    rate: Fraction | int,
+    options: Mapping[str, str],
+    codec: str = "libx264",
+) -> Path:
+    """Write frames as a video, whole or not at all; x264 has one thread, as others give others."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".part")
     with av.open(str(unfinished), "w", format="mp4") as container:
-        stream = container.add_stream("libx264", rate=FRAME_RATE, options=dict(KINDS[kind]))
-        stream.height, stream.width, stream.pix_fmt = HEIGHT, WIDTH, "yuv420p"
-        stream.codec_context.thread_count = 1  # other counts give other bytes
-        frames = (frame for shot in shots(number) for frame in pictures(shot))
+        stream = container.add_stream(codec, rate=rate, options=dict(options))
+        assert isinstance(stream, VideoStream)
+        stream.height, stream.width = size
+        stream.pix_fmt = "yuv420p"
+        if codec == "libx264":
+            stream.codec_context.thread_count = 1  # other counts give other bytes
         for pts, frame in enumerate(frames):
-            frame.pts, frame.time_base = pts, Fraction(1, FRAME_RATE)
+            frame.pts, frame.time_base = pts, 1 / Fraction(rate)
             frame.pict_type = PictureType.NONE
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
-    unfinished.replace(path)
-    return path
+    return unfinished.replace(path)
+
+
+def looped(path: Path, times: int) -> Path:
+    """Return a video that shows `path` so many times; made beside it where it is missing.
+
+    Its packets are copied.
+    """
+    longer = path.with_name(f"{path.stem}-x{times}{path.suffix}")
+    if longer.is_file():
+        return longer
+    unfinished = longer.with_suffix(".part")
+    with av.open(str(unfinished), "w", format="mp4") as output:
+        target = None
+        for turn in range(times):
+            with av.open(str(path)) as clip:
+                stream = clip.streams.video[0]
+                target = target or output.add_stream_from_template(stream)
+                shift = turn * (stream.duration or 0)
+                for packet in clip.demux(stream):
+                    if packet.pts is not None and packet.dts is not None:
+                        packet.pts, packet.dts = packet.pts + shift, packet.dts + shift
+                        packet.stream = target
+                        output.mux(packet)
+    return unfinished.replace(longer)
+
+
+def one_keyframe(path: Path) -> Path:
+    """Return `path` encoded anew with one keyframe; made beside it where it is missing.
+
+    So may an encoder write it that was given no GOP length.
+    """
+    made = path.with_name(f"{path.stem}-one-keyframe{path.suffix}")
+    if made.is_file():
+        return made
+    options = {"preset": "veryfast", "g": "1000000", "sc_threshold": "0"}
+    with av.open(str(path)) as clip:
+        source = clip.streams.video[0]
+        rate = source.average_rate or Fraction(FRAME_RATE)
+        return encode(made, clip.decode(source), (source.height, source.width), rate, options)
 
 
 def pictures(shot: Shot, height: int = HEIGHT, width: int = WIDTH) -> Iterator[av.VideoFrame]:

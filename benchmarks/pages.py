@@ -7,54 +7,108 @@ python -m benchmarks.pages --check    fail when they are not what the results sa
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from benchmarks import chart
-from benchmarks.bench_extract_memory import MemoryResult
-from benchmarks.bench_features import FeaturesResult
-from benchmarks.bench_overhead import OverheadResult
-from benchmarks.bench_plan import PlanResult
-from benchmarks.bench_predictions import PredictionsResult
-from benchmarks.bench_proxy import ProxyResult
-from benchmarks.bench_remote import RemoteResult
-from benchmarks.cores.record import CoresResult
-from benchmarks.live.record import LiveResult
-from benchmarks.live.soaked import SoakResult
-from benchmarks.record import RESULTS, ROOT, Row, TimedResult
-from benchmarks.tables import compared, cores, sizing
-from benchmarks.tables.camera_windows import camera_windows
-from benchmarks.tables.cameras import cameras
-from benchmarks.tables.extracting import extracting
-from benchmarks.tables.features import features
-from benchmarks.tables.first_batch import first_batch
-from benchmarks.tables.headline import SHOWN, headline
-from benchmarks.tables.live import live
-from benchmarks.tables.measuring import measuring, predictions
-from benchmarks.tables.proxied import proxied
-from benchmarks.tables.remote import remote
-from benchmarks.tables.scaling import scaling
-from benchmarks.tables.soak import soak
-from benchmarks.tables.startup import startup
+from benchmarks import bench_cores, bench_plan, chart
+from benchmarks.bench_before import BeforeResult
+from benchmarks.bench_camera_windows import camera_windows
+from benchmarks.bench_cameras import cameras
+from benchmarks.bench_correlation import CorrelationResult
+from benchmarks.bench_extract import extracting
+from benchmarks.bench_extract_memory import MemoryResult, flat
+from benchmarks.bench_features import FeaturesResult, features
+from benchmarks.bench_first_batch import first_batch
+from benchmarks.bench_live import LiveResult, live
+from benchmarks.bench_overhead import OverheadResult, measuring
+from benchmarks.bench_predictions import PredictionsResult, predictions
+from benchmarks.bench_proxy import ProxyResult, proxied
+from benchmarks.bench_random_frames import CHARTED, headline, random_access
+from benchmarks.bench_remote import RemoteResult, remote
+from benchmarks.bench_scaling import scaling
+from benchmarks.bench_sequential import NAMES, sequential
+from benchmarks.bench_startup import startup
+from benchmarks.comparison import by_name, quickest_first
+from benchmarks.conformance.verdict import ConformanceResult, DrawsResult
+from benchmarks.live.soak_summary import SoakResult, soak
+from benchmarks.record import RESULTS, Row, TimedResult
+from benchmarks.worker import ROOT
 from headrace.bench.cameras import CamerasRecord
 
 README, TABLES, SCALE = "README.md", "docs/benchmarks.md", "docs/scale.md"
-PAGES = {
-    "headline": README,
-    "sizing_decoding": SCALE,
-    "sizing_planning": SCALE,
-    "sizing_features": SCALE,
-    "remote": SCALE,
-    "cores_loading": SCALE,
-    "cores_planning": SCALE,
-    "cores_scanning": SCALE,
-    "cores_reading": SCALE,
+RECORDS: Mapping[str, type[Any]] = {
+    "before": BeforeResult,
+    "cameras": CamerasRecord,
+    "cameras_speed": CamerasRecord,
+    "conformance": ConformanceResult,
+    "cores": bench_cores.CoresResult,
+    "correlation": CorrelationResult,
+    "draws": DrawsResult,
+    "extract_memory": MemoryResult,
+    "features": FeaturesResult,
+    "live": LiveResult,
+    "overhead": OverheadResult,
+    "plan": bench_plan.PlanResult,
+    "predictions": PredictionsResult,
+    "proxy": ProxyResult,
+    "remote": RemoteResult,
+    "soak": SoakResult,
 }
-"""Name of a block → its page; the others stand in `TABLES`."""
+"""Name of a result → its type; of the others it is `TimedResult`."""
 TITLES = {
     "sequential": "Frames per second of each library, every frame in order",
     "random_frames": "Frames per second of each way to uniformly random frames",
 }
+Block = tuple[str, str, Callable[..., str], tuple[str, ...]]
+"""Name, page, what draws it, and the results it is given: `name?` is None where it is missing."""
+
+
+def _with_chart(result: TimedResult) -> str:
+    shown = chart.picture("sequential", TITLES["sequential"], f"../{_FOLDER}")
+    return f"{shown}\n\n{sequential(result)}"
+
+
+def _headline(result: TimedResult, many: TimedResult | None) -> str:
+    shown = chart.picture("random_frames", TITLES["random_frames"], _FOLDER)
+    return headline(result, many, shown)
+
+
+def _extract(result: TimedResult, memory: MemoryResult | None) -> str:
+    return "\n\n".join([extracting(result), *([flat(memory)] if memory else [])])
+
+
+def _decoding(found: TimedResult, _: object, extract: TimedResult | None) -> str:
+    return bench_plan.decoding(found, extract)
+
+
+_FOLDER = "benchmarks/results"
+BLOCKS: Sequence[Block] = (
+    ("headline", README, _headline, ("random_frames", "scaling?")),
+    ("sequential", TABLES, _with_chart, ("sequential",)),
+    ("random_frames", TABLES, random_access, ("random_frames",)),
+    ("random_clips", TABLES, random_access, ("random_clips",)),
+    ("scaling", TABLES, scaling, ("scaling",)),
+    ("startup", TABLES, startup, ("startup",)),
+    ("first_batch", TABLES, first_batch, ("first_batch",)),
+    ("camera_windows", TABLES, camera_windows, ("camera_windows",)),
+    ("proxy", TABLES, proxied, ("proxy",)),
+    ("live", TABLES, live, ("live",)),
+    ("soak", TABLES, soak, ("soak",)),
+    ("measuring", TABLES, measuring, ("overhead", "observe")),
+    ("predictions", TABLES, predictions, ("predictions",)),
+    ("cameras", TABLES, cameras, ("cameras", "cameras_speed")),
+    ("cores_loading", SCALE, bench_cores.loading, ("cores",)),
+    ("cores_planning", SCALE, bench_cores.planning, ("cores",)),
+    ("cores_scanning", SCALE, bench_cores.scanning, ("cores",)),
+    ("cores_reading", SCALE, bench_cores.reading, ("cores",)),
+    ("extract", TABLES, _extract, ("extract", "extract_memory?")),
+    ("features", TABLES, features, ("features",)),
+    ("sizing_decoding", SCALE, _decoding, ("sequential", "plan", "extract?")),
+    ("sizing_planning", SCALE, bench_plan.planning, ("plan",)),
+    ("sizing_features", SCALE, lambda _: bench_plan.features(), ("plan",)),
+    ("remote", SCALE, remote, ("remote",)),
+)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -86,10 +140,11 @@ def generated(root: Path, results: Path) -> dict[Path, str]:
     """
     files = dict(_charts(results))
     texts: dict[str, str] = {}
-    for name, block in _blocks(results):
-        page = PAGES.get(name, TABLES)
-        text = texts.get(page) or (root / page).read_text("utf-8")
-        texts[page] = replace_block(text, name, block)
+    for name, page, draw, needed in BLOCKS:
+        found = [load(results, each.rstrip("?")) for each in needed]
+        if all(each or need.endswith("?") for each, need in zip(found, needed, strict=True)):
+            text = texts.get(page) or (root / page).read_text("utf-8")
+            texts[page] = replace_block(text, name, draw(*found))
     return files | {root / page: text for page, text in texts.items()}
 
 
@@ -106,67 +161,19 @@ def replace_block(text: str, name: str, block: str) -> str:
     return pattern.sub(lambda _: f"{opening}\n{block}\n{closing}", text)
 
 
-def _blocks(results: Path) -> Iterator[tuple[str, str]]:
-    """Name and Markdown of each result there is."""
-    if found := _timed(results, "random_frames"):
-        shown = chart.picture("random_frames", TITLES["random_frames"], "benchmarks/results")
-        yield "headline", headline(found, _timed(results, "scaling"), shown)
-    if found := _timed(results, "sequential"):
-        shown = chart.picture("sequential", TITLES["sequential"], "../benchmarks/results")
-        yield "sequential", f"{shown}\n\n{compared.sequential(found)}"
-    for name in ("random_frames", "random_clips"):
-        if found := _timed(results, name):
-            yield name, compared.random_access(found)
-    for name, render in (
-        ("scaling", scaling),
-        ("startup", startup),
-        ("first_batch", first_batch),
-        ("camera_windows", camera_windows),
-    ):
-        if found := _timed(results, name):
-            yield name, render(found)
-    if (path := results / "proxy.json").is_file():
-        yield "proxy", proxied(ProxyResult.load(path))
-    if (path := results / "live.json").is_file():
-        yield "live", live(LiveResult.load(path))
-    if (path := results / "soak.json").is_file():
-        yield "soak", soak(SoakResult.load(path))
-    if (path := results / "overhead.json").is_file() and (seen := _timed(results, "observe")):
-        yield "measuring", measuring(OverheadResult.load(path), seen)
-    if (path := results / "predictions.json").is_file():
-        yield "predictions", predictions(PredictionsResult.load(path))
-    grid, speed = results / "cameras.json", results / "cameras_speed.json"
-    if grid.is_file() and speed.is_file():
-        records = [CamerasRecord.model_validate_json(path.read_bytes()) for path in (grid, speed)]
-        yield "cameras", cameras(*records)
-    if (path := results / "cores.json").is_file():
-        for part in (cores.loading, cores.planning, cores.scanning, cores.reading):
-            yield f"cores_{part.__name__}", part(CoresResult.load(path))
-    yield from _extraction(results)
-
-
-def _extraction(results: Path) -> Iterator[tuple[str, str]]:
-    """What tells of extraction, and of what it would take at scale."""
-    extract, flat = _timed(results, "extract"), results / "extract_memory.json"
-    if extract:
-        yield "extract", extracting(extract, MemoryResult.load(flat) if flat.is_file() else None)
-    if (path := results / "features.json").is_file():
-        yield "features", features(FeaturesResult.load(path))
-    sequential = _timed(results, "sequential")
-    if (path := results / "plan.json").is_file() and sequential:
-        yield "sizing_decoding", sizing.decoding(sequential, extract)
-        yield "sizing_planning", sizing.planning(PlanResult.load(path))
-        yield "sizing_features", sizing.features()
-    if (path := results / "remote.json").is_file():
-        yield "remote", remote(RemoteResult.load(path))
+def load(results: Path, name: str) -> Any:
+    """Return a result; None where there is none."""
+    path = results / f"{name}.json"
+    kind = RECORDS.get(name, TimedResult)
+    return kind.model_validate_json(path.read_text("utf-8")) if path.is_file() else None
 
 
 def _charts(results: Path) -> Iterator[tuple[Path, str]]:
-    for name, names in (("sequential", compared.LIBRARIES), ("random_frames", SHOWN)):
-        if found := _timed(results, name):
-            lines = compared.by_name(found)
+    for name, names in (("sequential", NAMES), ("random_frames", CHARTED)):
+        if found := load(results, name):
+            lines = by_name(found)
             if name == "sequential":
-                lines = compared.quickest_first(lines)
+                lines = quickest_first(lines)
             yield from _themes(results / name, TITLES[name], lines, names)
 
 
@@ -176,11 +183,6 @@ def _themes(
     for theme in chart.THEMES:
         text = chart.bars(title, lines, names, theme)
         yield path.with_name(f"{path.name}-{theme}.svg"), text
-
-
-def _timed(results: Path, name: str) -> TimedResult | None:
-    path = results / f"{name}.json"
-    return TimedResult.load(path) if path.is_file() else None
 
 
 def _current(path: Path) -> str | None:

@@ -9,10 +9,10 @@ from typing import Any, Self
 from pydantic import Field
 
 from benchmarks.equality import Equality
+from benchmarks.worker import ROOT
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance, Record
 
-ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
 
@@ -76,7 +76,39 @@ class Repeat(Record):
         return (self.warm_up_frames or 0) >= (self.lookahead or 0)
 
 
-class Row(Record):
+class Timed(Record):
+    """One of the things that are timed in turns."""
+
+    failure: str | None = None
+    """Why there are no repeats, or fewer."""
+    repeats: tuple[Repeat, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What it is, as it is printed."""
+        known = self.model_dump(exclude_defaults=True, exclude={"repeats"})
+        return " ".join(f"{name}={value}" for name, value in known.items())
+
+    @property
+    def is_sound(self) -> bool:
+        """Nothing has failed."""
+        return self.failure is None
+
+    @property
+    def seconds(self) -> float:
+        """The median repeat."""
+        return median(each.wall_seconds for each in self.repeats)
+
+    def timed(self, *repeats: Repeat) -> Self:
+        """Return it with more repeats."""
+        return self.model_copy(update={"repeats": (*self.repeats, *repeats)})
+
+    def failed(self, reason: str | None) -> Self:
+        """Return it with the reason why there are no more repeats; None: there will be."""
+        return self.model_copy(update={"failure": reason})
+
+
+class Row(Timed):
     """What one entrant did on one kind of media."""
 
     name: str
@@ -86,14 +118,16 @@ class Row(Record):
     versions: dict[str, str] = Field(default_factory=dict)
     equality: Equality | None = None
     """None where it did not get so far, or no frames are compared."""
-    failure: str | None = None
-    """Why there are no repeats, or fewer."""
-    repeats: tuple[Repeat, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """Kind of media and name."""
+        return f"{self.kind} {self.name}".strip()
 
     @property
     def is_sound(self) -> bool:
-        """Its frames are right and nothing has failed."""
-        return self.failure is None and self.equality is not None and self.equality.holds
+        """Nothing has failed and no frame is wrong."""
+        return self.failure is None and (self.equality is None or self.equality.holds)
 
     @property
     def speed(self) -> float:

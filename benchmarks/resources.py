@@ -2,10 +2,11 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from importlib import metadata
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import psutil
 
@@ -37,10 +38,46 @@ class Meter:
         }
 
 
+def steady(
+    batches: Iterator[Sized],
+    lookahead: int,
+    warm_up_seconds: float,
+    seconds: float,
+    count: Callable[[], Mapping[str, int]] = dict,
+) -> dict[str, Any]:
+    """Time batches for so many seconds, after a warm-up; return fields of a `Repeat`.
+
+    The warm-up ends when as many frames have come as the loader looks ahead, or with its time.
+    What `count` returns is counted while it is timed.
+    """
+    warming = Meter()
+    warm_up_frames = len(next(batches))
+    first_seconds = warming.wall_seconds
+    while warm_up_frames < lookahead and warming.wall_seconds < warm_up_seconds:
+        warm_up_frames += len(next(batches))
+    frames, before, meter = 0, count(), Meter()
+    while meter.wall_seconds < seconds:
+        frames += len(next(batches))
+    times, after = meter.read(), count()
+    return {
+        **times,
+        "first_seconds": first_seconds,
+        "lookahead": lookahead,
+        "warm_up_frames": warm_up_frames,
+        "frames": frames,
+        **{name: after[name] - before[name] for name in before},
+    }
+
+
 def keep_to_cores(count: int | None) -> None:
     """Also binds what is started from here on, by libraries too; None binds nothing."""
     if count is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def rss_bytes() -> int:
+    """Memory of this process now."""
+    return int(psutil.Process().memory_info().rss)
 
 
 def peak_rss_bytes() -> int:
@@ -49,7 +86,7 @@ def peak_rss_bytes() -> int:
         found = re.search(r"^VmHWM:\s*(\d+) kB", _STATUS.read_text(), re.MULTILINE)
         if found:
             return int(found[1]) * 1024
-    return int(psutil.Process().memory_info().rss)
+    return rss_bytes()
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:

@@ -7,11 +7,11 @@ python -m benchmarks.soak                # a record that is kept; 10 minutes and
 picture and every second for the figures, as a browser does.
 """
 
-import argparse
 import math
 import subprocess
 import sys
 import threading
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,12 +23,13 @@ from urllib.request import urlopen
 
 import psutil
 
+from benchmarks.kit import Benchmark, flag, parameters
 from benchmarks.live.clip import numbered_clip
-from benchmarks.live.record import Series
-from benchmarks.live.soaked import SoakResult, told
-from benchmarks.looped import looped
-from benchmarks.media import DEFAULT_ROOT
-from benchmarks.record import RESULTS, ROOT, origin
+from benchmarks.live.figures import Series
+from benchmarks.live.soak_summary import SoakResult, told
+from benchmarks.media import DEFAULT_ROOT, looped
+from benchmarks.record import origin
+from benchmarks.worker import ROOT
 from headrace.profiling.session import Session
 from headrace.testing.rtsp import RtspServer, can_serve_rtsp
 
@@ -39,35 +40,28 @@ _ENDING_SECONDS = 1
 _WATCH = "Watch it at "
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Run, watch, keep, print."""
-    options = _parser().parse_args(words)
+def measure(options: Namespace) -> Iterator[SoakResult]:
+    """Run and watch."""
     if options.source == "rtsp" and not can_serve_rtsp():
         sys.exit("no GStreamer RTSP server; run scripts/system_packages.sh, or give --source file")
-    names = ("minutes", "source", "model", "sample_seconds", "warm_up")
-    made = origin({name: getattr(options, name) for name in names})
+    made = origin(parameters(options, "minutes", "source", "model", "sample_seconds", "warm_up"))
     times = math.ceil((options.minutes * 60 + _START_SECONDS) / options.clip_seconds)
     clip = looped(numbered_clip(options.media, options.clip_seconds), times).resolve()
     with TemporaryDirectory() as folder, _served(clip, options.source) as address:
         out = Path(folder) / "run"
         samples, client = _soak(address, options, out)
         session = Session.load(out / "session.json")
-    result = SoakResult(
+    yield SoakResult(
         provenance=made,
-        minutes=options.minutes,
-        source=options.source,
-        model=options.model,
         warm_up_seconds=options.warm_up,
         rss_bytes=_series(samples, 1),
         threads=_series(samples, 2),
         open_files=_series(samples, 3),
         pictures=client.pictures,
         refused=client.refused,
+        **parameters(options, "minutes", "source", "model"),
         **told(session),
     )
-    result.save(options.out)
-    print("\n".join(result.verdicts()))
-    print(options.out)
 
 
 @contextmanager
@@ -85,21 +79,22 @@ def _served(clip: Path, source: str) -> Iterator[list[str]]:
 
 
 def _soak(
-    address: list[str], options: argparse.Namespace, out: Path
+    address: list[str], options: Namespace, out: Path
 ) -> tuple[list[tuple[float, ...]], "_Client"]:
     """Samples of (seconds, bytes, threads, open files), and the client."""
     log = out.with_suffix(".log")
-    command = [
-        sys.executable,
-        "-m",
-        "headrace",
-        "run",
-        *address,
-        "--quiet",
+    command = [sys.executable, "-m", "headrace", "run", *address, "--quiet"]
+    command += [
         "--model-name",
         options.model,
+        "--weights",
+        "none",
+        "--no-video",
+        "--view",
+        "web",
+        "--web-port",
+        "0",
     ]
-    command += ["--weights", "none", "--no-video", "--view", "web", "--web-port", "0"]
     command += ["--max-seconds", str(options.minutes * 60), "--out", str(out)]
     with log.open("w", encoding="utf-8") as written:
         run = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=subprocess.STDOUT)
@@ -197,21 +192,21 @@ def _series(samples: Sequence[tuple[float, ...]], place: int) -> Series:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--minutes", type=float, default=10.0)
-    add("--model", default="mobilenet_v2", help="of torchvision, with random weights")
-    add("--source", choices=("rtsp", "file"), default="rtsp", help="a server, or a paced file")
-    add("--sample-seconds", type=float, default=5.0)
-    add("--warm-up", type=float, default=120.0, help="seconds that memory is not judged by")
-    add("--clip-seconds", type=int, default=80, help="of the video that is repeated")
-    add("--media", type=Path, default=DEFAULT_ROOT, help="folder of the clip")
-    add("--out", type=Path, default=RESULTS / "soak.json")
-    return parser
-
+BENCHMARK = Benchmark(
+    name="soak",
+    about=__doc__,
+    flags={
+        "minutes": flag(10.0),
+        "model": flag("mobilenet_v2", "of torchvision, with random weights"),
+        "source": flag("rtsp", "a server, or a paced file", choices=("rtsp", "file")),
+        "sample_seconds": flag(5.0),
+        "warm_up": flag(120.0, "seconds that memory is not judged by"),
+        "clip_seconds": flag(80, "of the video that is repeated"),
+        "media": flag(DEFAULT_ROOT, "folder of the clip"),
+    },
+    measure=measure,
+    lines=SoakResult.verdicts,
+)
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

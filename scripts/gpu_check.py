@@ -18,10 +18,20 @@ from types import FrameType
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from benchmarks.gpu_check.check import PACKAGES, has_no_gpu, hold, lacking, save  # noqa: E402
-from benchmarks.gpu_check.execute import chosen  # noqa: E402
-from benchmarks.gpu_check.record import INTERRUPTED, NO_GPU, GpuCheckResult  # noqa: E402
-from benchmarks.gpu_check.step import Step  # noqa: E402
+from benchmarks.gpu_check.check import (  # noqa: E402
+    PACKAGES,
+    chosen,
+    has_no_gpu,
+    hold,
+    lacking,
+    save,
+)
+from benchmarks.gpu_check.step import (  # noqa: E402
+    INTERRUPTED,
+    NO_GPU,
+    GpuCheckResult,
+    Step,
+)
 from benchmarks.gpu_check.steps import ALWAYS, Plan, steps_of  # noqa: E402
 from benchmarks.gpu_check.text import line, render  # noqa: E402
 from benchmarks.record import command, origin  # noqa: E402

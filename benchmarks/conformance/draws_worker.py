@@ -16,10 +16,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from benchmarks.conformance.draws_record import JOBS, PASS, DrawRow
-from benchmarks.conformance.judge import Judge, run_job
+from benchmarks.conformance.compare_frames import Judge, run_job
 from benchmarks.conformance.plain import NoVideoError, plain_decode
 from benchmarks.conformance.reference import Reference
+from benchmarks.conformance.verdict import JOBS, PASS, DrawRow
 from benchmarks.conformance.ways import judge_reading
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder

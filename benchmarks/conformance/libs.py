@@ -4,23 +4,26 @@ Other scalers and matrices give other pixels, so pictures are compared as thumbn
 frame must be nearer than the others around it, as in `benchmarks.equality`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from time import perf_counter
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.adapters import Adapter, FrameAt
+from benchmarks.conformance.compare_frames import Tally
 from benchmarks.conformance.reference import Reference, thumbnail
-from benchmarks.conformance.tally import Tally
 from benchmarks.equality import MARGIN
 from headrace.video.shape import Orientation
 
 WINDOW = 12
 """Frames before and behind the right one that it is told from."""
-Read = Callable[[int], NDArray[np.uint8] | None]
-"""Index of a frame → uint8 [H, W, 3], RGB; None where the library gives nothing."""
+LIBRARIES = ("torchcodec", "decord", "opencv")
+"""Modules of `benchmarks.adapters`."""
 
 
 def judge_library(
@@ -31,7 +34,7 @@ def judge_library(
     places: int,
     seed: int,
     seconds: float,
-    libraries: Mapping[str, Callable[[Path], Read]] | None = None,
+    open_file: Callable[[Path], FrameAt] | None = None,
 ) -> Tally:
     """Return what one library makes of random frames; it stops after so many seconds.
 
@@ -41,10 +44,11 @@ def judge_library(
     count = len(reference)
     asked = Random(seed).sample(range(count), min(places, count))
     tally = Tally()
-    read: Read | None = None
+    read: FrameAt | None = None
     for place in asked:
         try:
-            read = read or (libraries or LIBRARIES)[library](path)
+            open_file = open_file or adapter(library).frame_at
+            read = read or open_file(path)
             picture = read(place)
         except Exception as error:  # noqa: BLE001
             tally.say(f"{type(error).__name__}: {error}")
@@ -60,6 +64,11 @@ def judge_library(
         if perf_counter() > ends:
             break
     return tally
+
+
+def adapter(library: str) -> Adapter:
+    """Import a library's adapter."""
+    return cast(Adapter, import_module(f"benchmarks.adapters.{library}"))
 
 
 def another(reference: Reference, place: int, picture: NDArray[np.uint8]) -> int | None:
@@ -89,45 +98,3 @@ def _forms(small: NDArray[np.float16], orientation: Orientation) -> list[NDArray
     if orientation == Orientation():
         return [small]
     return [np.rot90(side, turns) for side in (small, small[:, ::-1]) for turns in range(4)]
-
-
-def _torchcodec(path: Path) -> Read:
-    from torchcodec.decoders import VideoDecoder
-
-    decoder = VideoDecoder(path, dimension_order="NHWC", num_ffmpeg_threads=1, seek_mode="exact")
-    return lambda index: decoder.get_frame_at(index).data.numpy()
-
-
-def _decord(path: Path) -> Read:
-    import decord
-
-    reader = decord.VideoReader(str(path), num_threads=1)
-    return lambda index: reader[index].asnumpy()
-
-
-def _opencv(path: Path) -> Read:
-    import cv2
-
-    capture = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
-
-    def read(index: int) -> NDArray[np.uint8] | None:
-        capture.set(cv2.CAP_PROP_POS_FRAMES, index)
-        has_come, picture = capture.read()
-        return np.asarray(picture, np.uint8)[:, :, ::-1] if has_come else None
-
-    return read
-
-
-LIBRARIES: Mapping[str, Callable[[Path], Read]] = {
-    "torchcodec": _torchcodec,
-    "decord": _decord,
-    "opencv": _opencv,
-}
-"""Name of a library → what opens a file with it."""
-PACKAGES: Mapping[str, tuple[str, ...]] = {
-    "headrace": ("headrace", "av", "torch"),
-    "torchcodec": ("torchcodec", "torch"),
-    "decord": ("decord",),
-    "opencv": ("opencv-python-headless",),
-}
-"""Party → distributions whose versions decide the result."""

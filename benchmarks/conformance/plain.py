@@ -22,6 +22,7 @@ from av.stream import Disposition
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from benchmarks.conformance.damage_isolation import spared_frames
 from benchmarks.conformance.reference import (
     NO_PTS,
     UNKNOWN,
@@ -30,7 +31,6 @@ from benchmarks.conformance.reference import (
     digest,
     thumbnail,
 )
-from benchmarks.conformance.spared import spared_frames
 from headrace.decode.convert import FrameConverter
 from headrace.errors import DecodeError
 from headrace.video.shape import FrameShape, Orientation

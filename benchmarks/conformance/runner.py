@@ -9,32 +9,25 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import Field, asdict, dataclass, field
+from dataclasses import Field, asdict, dataclass, field, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Protocol
 
 from benchmarks.conformance.verdict import HEADRACE, Ending, FileRow, Verdict
-from benchmarks.conformance.worker import OPEN, REFERENCE, Request
-from benchmarks.record import ROOT
+from benchmarks.conformance.worker import OPEN, REFERENCE, Extent, Request
+from benchmarks.worker import ROOT
 
 _MOST_LETTERS = 600
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(Extent):
     """What is asked of every file."""
 
     ways: Sequence[str]
     """Of headrace."""
     libraries: Sequence[str] = ()
-    places: int = 6
-    planned: int = 250
-    seed: int = 0
-    size: tuple[int, int] = (64, 64)
-    most_frames: int = 2000
-    limit_seconds: float = 120
-    """For each process."""
     worker: str = "benchmarks.conformance.worker"
     """Module that is run."""
 
@@ -119,12 +112,7 @@ def _conform(
             path=str(path.resolve()),
             answers=str(folder / "answers.jsonl"),
             folder=str(folder),
-            places=plan.places,
-            planned=plan.planned,
-            seed=plan.seed,
-            size=plan.size,
-            most_frames=plan.most_frames,
-            limit_seconds=plan.limit_seconds,
+            **{each.name: getattr(plan, each.name) for each in fields(Extent)},
         )
 
     row = FileRow(name=name, bytes=path.stat().st_size, state="read")

@@ -1,10 +1,10 @@
-"""What came out of a conformance run, as values: a verdict per file and way, and their counts."""
+"""What came out of a conformance run, or of files drawn at random: verdicts and their counts."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal, Self
 
 from benchmarks.record import Result
-from headrace.profiling.provenance import Record
+from headrace.profiling.provenance import Provenance, Record
 
 Kind = Literal[
     "right",
@@ -20,6 +20,11 @@ KINDS: tuple[Kind, ...] = (
     *("right", "wrong", "refused with complaint", "refused without"),
     *("traceback", "hang", "crash"),
 )
+_WORSE: tuple[Kind, ...] = (
+    *("right", "refused with complaint", "refused without", "wrong"),
+    *("traceback", "hang", "crash"),
+)
+"""From good to bad."""
 FAULTS: frozenset[Kind] = frozenset(
     ["wrong", "refused without", "traceback", "hang", "crash"],
 )
@@ -28,6 +33,9 @@ FAULTS: frozenset[Kind] = frozenset(
 HEADRACE = "headrace"
 WAYS = ("seek", "plan", "clip", "order", "order-2")
 """Of headrace: see `benchmarks.conformance.ways`; the last on two threads."""
+JOBS, PASS = "jobs", "one pass"
+"""The two ways of files drawn at random: jobs in random order on one decoder, all frames in one
+job."""
 Ending = Literal["done", "traceback", "hang", "crash"]
 
 
@@ -108,17 +116,37 @@ class FileRow(Record):
         return [each for each in self.verdicts if each.party == party]
 
 
-class Count(Record):
+class Counts(Record):
+    """Files, by the worst that happened in them, and their frames."""
+
+    files: dict[Kind, int]
+    frames: int
+    """That were compared, or refused."""
+    wrong: int
+    refused_with: int
+    """Refused where FFmpeg complains too."""
+    refused_without: int
+
+    @staticmethod
+    def of_files(files: Iterable[Sequence[Verdict]]) -> dict[str, Any]:
+        """Return the fields, from the verdicts of each file."""
+        files = list(files)
+        verdicts = [each for file in files for each in file]
+        worst = [max((v.kind for v in file), key=_WORSE.index, default="right") for file in files]
+        return {
+            "files": {kind: worst.count(kind) for kind in KINDS},
+            "frames": sum(each.frames for each in verdicts),
+            "wrong": sum(each.wrong for each in verdicts),
+            "refused_with": sum(each.refused_with for each in verdicts),
+            "refused_without": sum(each.refused_without for each in verdicts),
+        }
+
+
+class Count(Counts):
     """One way over all files."""
 
     party: str
     way: str
-    files: dict[Kind, int]
-    """Files by the worst that happened in them."""
-    frames: int
-    wrong: int
-    refused_with: int
-    refused_without: int
 
 
 class ConformanceResult(Result):
@@ -138,21 +166,81 @@ class ConformanceResult(Result):
 
 def summarise(rows: Iterable[FileRow]) -> tuple[Count, ...]:
     """Count, for each way in the order in which they first occur."""
-    ways: dict[tuple[str, str], list[Verdict]] = {}
+    ways: dict[tuple[str, str], list[list[Verdict]]] = {}
     for row in rows:
         for verdict in row.verdicts:
-            ways.setdefault((verdict.party, verdict.way), []).append(verdict)
-    return tuple(_count(party, way, verdicts) for (party, way), verdicts in ways.items())
+            ways.setdefault((verdict.party, verdict.way), []).append([verdict])
+    return tuple(
+        Count(party=party, way=way, **Counts.of_files(files))
+        for (party, way), files in ways.items()
+    )
 
 
-def _count(party: str, way: str, verdicts: Sequence[Verdict]) -> Count:
-    kinds = [each.kind for each in verdicts]
-    return Count(
-        party=party,
-        way=way,
-        files={kind: kinds.count(kind) for kind in KINDS},
-        frames=sum(each.frames for each in verdicts),
-        wrong=sum(each.wrong for each in verdicts),
-        refused_with=sum(each.refused_with for each in verdicts),
-        refused_without=sum(each.refused_without for each in verdicts),
+class DrawRow(Record):
+    """One file: what was drawn, and what each way made of it."""
+
+    number: int
+    """With the seed it makes the same file again: `--only`."""
+    name: str
+    """What was drawn."""
+    codec: str = ""
+    container: str = ""
+    frames: int = 0
+    """Of the plain decode."""
+    complaints: int = 0
+    """Packets at which FFmpeg complains."""
+    not_made: str = ""
+    """Why there is no such file, or FFmpeg takes it for no video."""
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether headrace does what it must never do."""
+        return any(each.kind in FAULTS for each in self.verdicts)
+
+
+class DrawCount(Counts):
+    """Files of one codec, or all of them."""
+
+    what: str
+    draws: int
+
+    @classmethod
+    def of(cls, what: str, rows: Sequence[DrawRow]) -> Self:
+        """Count `rows`."""
+        return cls(what=what, draws=len(rows), **Counts.of_files(row.verdicts for row in rows))
+
+
+class DrawsResult(Result):
+    """Files drawn at random: their counts, and those that are not right."""
+
+    seed: int
+    total: DrawCount
+    codecs: tuple[DrawCount, ...]
+    containers: tuple[DrawCount, ...]
+    not_made: int
+    """Draws that no encoder here makes, or that FFmpeg takes for no video."""
+    faults: tuple[DrawRow, ...]
+
+    @classmethod
+    def of(cls, provenance: Provenance, seed: int, rows: Iterable[DrawRow]) -> Self:
+        """Count all that was drawn."""
+        rows = list(rows)
+        made = [row for row in rows if not row.not_made]
+        return cls(
+            provenance=provenance,
+            seed=seed,
+            total=DrawCount.of("all", made),
+            codecs=_by(made, [row.codec for row in made]),
+            containers=_by(made, [row.container for row in made]),
+            not_made=len(rows) - len(made),
+            faults=tuple(row for row in made if row.is_fault),
+        )
+
+
+def _by(rows: Sequence[DrawRow], names: Sequence[str]) -> tuple[DrawCount, ...]:
+    pairs = list(zip(names, rows, strict=True))
+    return tuple(
+        DrawCount.of(name, [row for other, row in pairs if other == name])
+        for name in sorted(set(names))
     )

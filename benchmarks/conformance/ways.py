@@ -10,7 +10,7 @@ from time import perf_counter
 
 import numpy as np
 
-from benchmarks.conformance.judge import Judge, run_job
+from benchmarks.conformance.compare_frames import Judge, run_job
 from benchmarks.conformance.reference import Reference
 from benchmarks.conformance.verdict import HEADRACE, WAYS, Verdict
 from headrace.decode.index_store import IndexStore

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.conformance.libs import PACKAGES, judge_library
+from benchmarks.conformance.libs import adapter, judge_library
 from benchmarks.conformance.reference import Reference
 from benchmarks.resources import versions
 
@@ -27,7 +27,20 @@ _SHARE = {REFERENCE: 0.3}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Extent:
+    """How much of each file is read."""
+
+    places: int = 6
+    planned: int = 250
+    seed: int = 0
+    size: tuple[int, int] = (64, 64)
+    most_frames: int = 2000
+    limit_seconds: float = 120
+    """When a process is ended from outside."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(Extent):
     """What a process is asked for."""
 
     party: str
@@ -37,13 +50,6 @@ class Request:
     """File that the lines go to."""
     folder: str
     """For this file alone: its plain decode, its index."""
-    places: int
-    planned: int
-    seed: int
-    size: tuple[int, int]
-    most_frames: int
-    limit_seconds: float
-    """When the process is ended from outside."""
 
     @property
     def reference(self) -> Path:
@@ -71,7 +77,8 @@ def main() -> None:
         for way in request.ways:
             say({"begun": way})
             say({"done": way, **_do(request, way)})
-        say({"versions": versions(PACKAGES.get(request.party, ()))})
+        packages = () if request.party == REFERENCE else adapter(request.party).PACKAGES
+        say({"versions": versions(packages)})
     faulthandler.cancel_dump_traceback_later()
 
 

@@ -1,17 +1,31 @@
-"""The check as a whole: steps are executed one after the other, and what became of each is kept."""
+"""The check as a whole: each step runs in a process of its own, and what became of it is kept."""
 
+import os
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from tempfile import TemporaryFile
+from typing import IO, Any, Final
 
-from benchmarks.gpu_check.execute import execute, not_run
 from benchmarks.gpu_check.readings import last_line
-from benchmarks.gpu_check.record import GpuCheckResult, StepRow
-from benchmarks.gpu_check.step import Ended, Need, Reading, Step
+from benchmarks.gpu_check.step import (
+    Ended,
+    GpuCheckResult,
+    Need,
+    Outcome,
+    Reading,
+    Step,
+    StepRow,
+    UnreadError,
+)
+from benchmarks.worker import ROOT
 from headrace.profiling.provenance import Provenance
 from headrace.text_file import write_whole
 
@@ -99,3 +113,141 @@ def _kept(step: Step, found: dict[str, Any]) -> Step:
 def save(result: GpuCheckResult, path: Path) -> None:
     """Write the result, whole or not at all. Raises ConfigError: it cannot be written."""
     write_whole(path, result.model_dump_json(indent=1, exclude_none=True) + "\n")
+
+
+_KEPT_LINES: Final = 12
+_SHORTEST: Final = 1.0
+"""Seconds below which nothing is begun any more."""
+
+
+def execute(step: Step, missing: Mapping[Need, str], left_seconds: float) -> StepRow:
+    """Run a step to its end, or to its limit; return its row.
+
+    Its process and all that it began are ended at the limit, and when this is interrupted.
+
+    Args:
+        step: What to run.
+        missing: What is not here -> why; a step that needs it is not run.
+        left_seconds: How long it may take at most, whatever its own limit.
+    """
+    lacking = [missing[need] for need in step.needs if need in missing]
+    if lacking:
+        return not_run(step, lacking[0])
+    limit = min(step.limit_seconds, left_seconds)
+    if limit < _SHORTEST:
+        return not_run(step, "no time was left for it")
+    started = time.monotonic()
+    with TemporaryFile("w+", errors="replace") as out, TemporaryFile("w+", errors="replace") as err:
+        try:
+            status = _wait(step, out, err, limit)
+        except KeyboardInterrupt:
+            return _row(step, "interrupted", started, why="interrupted")
+        ended = Ended(exit_status=status or 0, stdout=_text(out), stderr=_text(err))
+    if status is None:
+        why = f"it was ended after {limit:.0f} s"
+        return _row(step, "too long", started, why=why, printed=ended)
+    return _judged(step, ended, started)
+
+
+def not_run(step: Step, why: str) -> StepRow:
+    """Return the row of a step that is not run."""
+    return _row(step, "not run", None, why=why)
+
+
+def _judged(step: Step, ended: Ended, started: float) -> StepRow:
+    if ended.exit_status != step.exit_status:
+        return _row(step, "failed", started, why=_ending(step, ended), printed=ended)
+    try:
+        reading = step.read(ended)
+    except UnreadError as error:
+        return _row(step, "failed", started, why=str(error), printed=ended)
+    except Exception as error:  # noqa: BLE001 - the check goes on, whatever a step printed
+        why = f"what it printed cannot be read: {type(error).__name__}: {error}"
+        return _row(step, "failed", started, why=why, printed=ended)
+    row = _row(step, "passed", started)
+    found = {"said": reading.said, "heads": reading.heads, "rows": reading.rows}
+    return row.model_copy(update=found)
+
+
+def _wait(step: Step, out: IO[str], err: IO[str], limit: float) -> int | None:
+    """Return the exit status of its process; None where it took too long."""
+    path = os.pathsep.join(map(str, (ROOT / "src", ROOT, os.environ.get("PYTHONPATH", ""))))
+    process = subprocess.Popen(
+        [sys.executable, *step.arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path.strip(os.pathsep), **step.environment},
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(timeout=limit)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        # Whatever it began is of its group, and outlives neither it nor the limit.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _ending(step: Step, ended: Ended) -> str:
+    status, wanted = ended.exit_status, step.exit_status
+    if status < 0:
+        return f"it died of {signal.Signals(-status).name}"
+    return f"exit status {status}" if not wanted else f"exit status {status}, not {wanted}"
+
+
+def _row(
+    step: Step,
+    outcome: Outcome,
+    started: float | None,
+    *,
+    why: str | None = None,
+    printed: Ended | None = None,
+) -> StepRow:
+    return StepRow(
+        name=step.name,
+        asks=step.asks,
+        command=tuple(map(_shown, step.arguments)),
+        outcome=outcome,
+        why=why,
+        seconds=None if started is None else round(time.monotonic() - started, 2),
+        limit_seconds=step.limit_seconds,
+        last_lines=() if printed is None else last_lines(printed.stdout, printed.stderr),
+    )
+
+
+def last_lines(*texts: str, kept: int = _KEPT_LINES) -> tuple[str, ...]:
+    """Return the end of what was printed, each text's last lines, long ones cut."""
+    ends: list[str] = []
+    for text in texts:
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+        ends += lines[-kept:]
+    return tuple(line if len(line) <= 400 else f"{line[:397]}..." for line in ends)
+
+
+def _shown(word: str) -> str:
+    """A path of one machine says nothing to others."""
+    path = Path(word)
+    return str(path.relative_to(ROOT)) if path.is_absolute() and path.is_relative_to(ROOT) else word
+
+
+def _text(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()
+
+
+def chosen(steps: Sequence[Step], only: Sequence[str]) -> tuple[Step, ...]:
+    """Return the steps of these names or groups, all of them if none is named.
+
+    Raises:
+        ValueError: a name is of no step.
+    """
+    known = {name for step in steps for name in (step.name, step.group)}
+    unknown = [name for name in only if name not in known]
+    if unknown:
+        groups = ", ".join(dict.fromkeys(step.group for step in steps))
+        raise ValueError(f"no step {', '.join(unknown)}; there are {groups}")
+    return tuple(s for s in steps if not only or s.name in only or s.group in only)

@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import chain, repeat
-from statistics import median
 from typing import Any, Final
 
 import torch
 
 from headrace import CameraLoader, DecodedBy, Decoding, FrameLoader, find_videos
+from headrace.measuring.interleaved import Spread, grouped, take_turns
 
 _KINDS: Final = ("frames", "cameras")
 _PEER: Final = 2481.54
@@ -107,13 +107,9 @@ def _some(loader: Any, batches: int) -> Iterator[Any]:
             return
 
 
-def _row(name: str, rates: list[float]) -> tuple[str, ...]:
-    middle = median(rates)
-    return (
-        name,
-        *(f"{each:.1f}" for each in (middle, min(rates), max(rates))),
-        f"{1e3 / middle:.3f}",
-    )
+def _row(name: str, speed: Spread) -> tuple[str, ...]:
+    figures = (speed.median, speed.lowest, speed.highest)
+    return (name, *(f"{each:.1f}" for each in figures), f"{1e3 / speed.median:.3f}")
 
 
 def _asked() -> argparse.Namespace:
@@ -146,14 +142,17 @@ def main() -> None:
         differs = unequal(open_one, decoding, options.batches)
         if differs is not None:
             sys.exit(f"batch {differs} of {name} differs from the CPU's: nothing was timed")
-    rates: dict[str, list[float]] = {name: [] for name in named}
-    shared: DecodedBy | None = None
-    for _ in range(options.repeats):
-        for name, decoding in named.items():
-            found, told = rate(open_one, decoding, options.seconds)
-            rates[name].append(found)
-            shared = told or shared
-    cpu, *others = (median(each) for each in rates.values())
+    turns = take_turns(
+        [*named],
+        lambda name: (name, *rate(open_one, named[name], options.seconds)),
+        repeats=options.repeats,
+    )
+    shared = next((by for *_, by in reversed(turns) if by is not None), None)
+    spreads = {
+        name: Spread.of([speed for _, speed, _ in found])
+        for name, found in grouped(turns, lambda turn: turn[0]).items()
+    }
+    cpu, *others = (each.median for each in spreads.values())
     faster = ", ".join(
         f"{name} is {other / cpu:.2f}" for name, other in zip([*named][1:], others, strict=True)
     )
@@ -162,7 +161,7 @@ def main() -> None:
     if options.kind == "cameras" and options.gpu is not None:
         said += f"; the fastest is {max(others) / _PEER:.2f} times the {_PEER:,} frames/s "
         said += "that accvlab's example reports of an A100"
-    rows = [_row(name, each) for name, each in rates.items()]
+    rows = [_row(name, each) for name, each in spreads.items()]
     print(json.dumps({"said": said, "heads": _HEADS, "rows": rows}))
 
 

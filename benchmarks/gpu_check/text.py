@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import Final
 
-from benchmarks.gpu_check.record import GpuCheckResult, StepRow
+from benchmarks.gpu_check.step import GpuCheckResult, StepRow
 
 _WIDTH: Final = 80
 _HEADS: Final = ("step", "outcome", "seconds")

@@ -6,24 +6,30 @@ shows a frame can tell which one it is, and with the sender's clock how old.
 
 import argparse
 from collections.abc import Iterator
-from fractions import Fraction
 from itertools import count, islice
 from pathlib import Path
 
 import av
 import numpy as np
-from av.video.frame import PictureType
 from av.video.plane import VideoPlane
 from numpy.typing import NDArray
 
 from benchmarks.equality import Pictures, shrink
-from benchmarks.media import DEFAULT_ROOT, FRAME_RATE, pictures, shots
+from benchmarks.media import (
+    DEFAULT_ROOT,
+    FRAME_RATE,
+    HEIGHT,
+    WIDTH,
+    encode,
+    pictures,
+    shots,
+)
 from headrace.testing.synth_pixels import read_number
 from headrace.video.number_code import DARK, LIGHT, blocks_of, grid_of
 
 CORNER = (160, 192)
 """Height and width of the corner, upper left; the number lies in its upper five eighths."""
-_ENCODER = {"preset": "veryfast", "crf": "26", "g": "30", "bf": "0", "threads": "1"}
+_ENCODER = {"preset": "veryfast", "crf": "26", "g": "30", "bf": "0"}
 """As a camera encodes: a keyframe each second, no frame that leans on a later one."""
 _ROWS = 704
 """A multiple of the side of a thumbnail."""
@@ -33,10 +39,8 @@ def numbered_clip(root: Path, seconds: int) -> Path:
     """Return the clip of so many seconds; made where it is missing, in about half its length."""
     path = root / "live" / f"numbered-{seconds}s.mp4"
     if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".part")
-        _encode(unfinished, seconds * FRAME_RATE)
-        unfinished.replace(path)
+        frames = islice(_frames(), seconds * FRAME_RATE)
+        encode(path, frames, (HEIGHT, WIDTH), FRAME_RATE, _ENCODER)
     return path
 
 
@@ -60,16 +64,12 @@ def grey_thumbnails(pictures: NDArray[np.uint8]) -> Pictures:
     return grey
 
 
-def _encode(path: Path, num_frames: int) -> None:
-    with av.open(str(path), "w", format="mp4") as container:
-        stream = container.add_stream("libx264", rate=FRAME_RATE, options=_ENCODER)
-        stream.height, stream.width, stream.pix_fmt = 720, 1280, "yuv420p"
-        for number, frame in enumerate(islice(_frames(), num_frames)):
-            _paint(frame, number)
-            frame.pts, frame.time_base = number, Fraction(1, FRAME_RATE)
-            frame.pict_type = PictureType.NONE
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
+def _frames() -> Iterator[av.VideoFrame]:
+    """Yield frames that carry their number."""
+    shown = (frame for video in count() for shot in shots(video) for frame in pictures(shot))
+    for number, frame in enumerate(shown):
+        _paint(frame, number)
+        yield frame
 
 
 def _paint(frame: av.VideoFrame, number: int) -> None:
@@ -86,12 +86,6 @@ def _paint(frame: av.VideoFrame, number: int) -> None:
 
 def _rows_of(plane: VideoPlane) -> NDArray[np.uint8]:
     return np.frombuffer(bytes(plane), np.uint8).reshape(-1, plane.line_size).copy()
-
-
-def _frames() -> Iterator[av.VideoFrame]:
-    for video in count():
-        for shot in shots(video):
-            yield from pictures(shot)
 
 
 def main() -> None:

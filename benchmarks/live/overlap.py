@@ -1,14 +1,29 @@
 """What a thread for each stage gains, beside what its stages and the cores allow."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from statistics import median
+from time import perf_counter
 from typing import Any
 
-from benchmarks.live.record import Overlap, OverlapCase, OverlapPair, Part
+import numpy as np
+
+from benchmarks.live.figures import Part
+from benchmarks.live.source import Net, OneThread
+from benchmarks.markdown import spread, with_notes
 from benchmarks.record import origin
-from benchmarks.runner import Ask
+from benchmarks.resources import Meter
+from benchmarks.worker import Ask
+from headrace.live.overload import Overload
+from headrace.profiling.provenance import Record
+from headrace.runs.live.engine import answers_of
+from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runtime.waiter import Waiter
 
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 CASES: Mapping[str, Mapping[str, Any]] = {
@@ -16,6 +31,61 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "a core for each stage": {"threads": 1, "waits": False},
     "a model that takes all cores": {"threads": _CORES, "waits": False},
 }
+_WAITED_SECONDS = 0.015
+
+
+class OverlapPair(Record):
+    """The stages one after another, then each in a thread of its own."""
+
+    sequential_seconds: float
+    sequential_cpu_seconds: float
+    threaded_seconds: float
+    stage_ms: dict[str, float]
+    """Mean of each stage, one after another."""
+    threaded_stage_ms: dict[str, float]
+    """The same with threads: longer where they take each other's cores."""
+
+
+class OverlapCase(Record):
+    """One choice of stages."""
+
+    name: str
+    frames: int
+    cores: int
+    proved_frames: int
+    """That both ways gave the same answers for, before anything was timed."""
+    pairs: tuple[OverlapPair, ...]
+
+    @property
+    def gains(self) -> list[float]:
+        """How many times as fast the threads were, in each pair."""
+        return [pair.sequential_seconds / pair.threaded_seconds for pair in self.pairs]
+
+    @property
+    def by_stages(self) -> list[float]:
+        """sum(stage) / max(stage) of each pair: no overlap can gain more."""
+        return [sum(p.stage_ms.values()) / max(p.stage_ms.values()) for p in self.pairs]
+
+    @property
+    def by_cores(self) -> list[float]:
+        """What the cores allow: all of them busy with the same work."""
+        return [self.cores * p.sequential_seconds / p.sequential_cpu_seconds for p in self.pairs]
+
+    @property
+    def is_of_stages(self) -> bool:
+        """The cores allow what the stages do."""
+        return median(self.by_stages) <= median(self.by_cores)
+
+    @property
+    def share(self) -> float:
+        """Median of gain / sum(stage)/max(stage); the bar is 0.9 where the cores allow it."""
+        return median(g / b for g, b in zip(self.gains, self.by_stages, strict=True))
+
+
+class Overlap(Part):
+    """What threads gain."""
+
+    cases: tuple[OverlapCase, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,18 +101,17 @@ class OverlapScale:
 
 def measure_overlap(clip: Path, scale: OverlapScale, ask: Ask) -> Overlap:
     """Measure each case in a process of its own."""
-    made = origin({"frames": scale.frames, "repeats": scale.repeats, "clip": clip.name})
+    said = {"frames": scale.frames, "repeats": scale.repeats}
+    made = origin({**said, "clip": clip.name})
     cases, meters = [], []
     for name, how in scale.cases.items():
         found = ask(
             {
-                "question": "live_overlap",
-                "cores": None,
+                "case": "live.overlap",
                 "clip": str(clip.resolve()),
                 **how,
-                "frames": scale.frames,
+                **said,
                 "proved": scale.proved,
-                "repeats": scale.repeats,
             }
         )
         meters.append(found["meter"])
@@ -66,3 +135,112 @@ def _pair(plain: Mapping[str, Any], threaded: Mapping[str, Any]) -> OverlapPair:
         stage_ms=plain["stage_ms"],
         threaded_stage_ms=threaded["stage_ms"],
     )
+
+
+def answer(
+    *, clip: str, threads: int, waits: bool, frames: int, proved: int, repeats: int
+) -> dict[str, Any]:
+    """Prove that both ways give the same answers, then time them in turn.
+
+    Args:
+        clip: A video, decoded by one thread as fast as it goes.
+        threads: Of one operation of PyTorch.
+        waits: The model computes nothing and waits, as for another device.
+        frames: Timed in each repeat.
+        proved: Frames whose answers are compared.
+        repeats: Of each way.
+    """
+    net = Net(threads=threads, at_least=_WAITED_SECONDS if waits else 0.0, waits=waits)
+    source = OneThread(Path(clip))
+    if _sequential(source, net, proved)["answers"] != _threaded(source, net, proved)["answers"]:
+        raise ValueError("threads gave other answers than one thread")
+    total, pairs = Meter(), []
+    for _ in range(repeats):
+        meter = Meter()
+        plain = _sequential(source, net, frames)
+        plain["cpu_seconds"] = meter.read()["cpu_seconds"]
+        pairs.append((plain, _threaded(source, net, frames)))
+    for found in (each for pair in pairs for each in pair):
+        del found["answers"]
+    return {"pairs": pairs, "meter": total.read()}
+
+
+def _sequential(source: OneThread, net: Net, count: int) -> dict[str, Any]:
+    spent = {"decode": 0.0, "preprocess": 0.0, "model": 0.0}
+    answers = []
+    began = perf_counter()
+    with closing(source.frames(0, Waiter())) as frames:
+        for _ in range(count):
+            frame = _timed("decode", spent, partial(next, frames))
+            pixels = np.stack([frame.pixels])
+            batch = _timed("preprocess", spent, partial(net.prepare, pixels))
+            output = _timed("model", spent, partial(net.run, batch))
+            answers.append((frame.number, _plain(answers_of(output, 1)[0])))
+        seconds = perf_counter() - began
+    return {"seconds": seconds, "stage_ms": _each(spent, count), "answers": answers}
+
+
+def _threaded(source: OneThread, net: Net, count: int) -> dict[str, Any]:
+    overload = Overload.chosen("every-frame", is_live=False)
+    plan = LivePlan(sources=[source], engine=net.engine(), overload=overload)
+    spent = {"decode": 0.0, "preprocess": 0.0, "model": 0.0}
+    answers = []
+    began = perf_counter()
+    with LiveFlow(plan) as flow:
+        for item in islice(flow, count):
+            [view] = item.value.gathered.views
+            answers.append((view[-1].number, _plain(item.value.outputs[0])))
+            for span in item.spans:
+                if span.stage in spent:
+                    spent[span.stage] += span.work_ns / 1e9
+        seconds = perf_counter() - began
+    return {"seconds": seconds, "stage_ms": _each(spent, count), "answers": answers}
+
+
+def _timed(stage: str, spent: dict[str, float], work: Callable[[], Any]) -> Any:
+    began = perf_counter()
+    found = work()
+    spent[stage] += perf_counter() - began
+    return found
+
+
+def _each(spent: dict[str, float], count: int) -> dict[str, float]:
+    return {stage: 1e3 * seconds / count for stage, seconds in spent.items()}
+
+
+def _plain(output: Any) -> str:
+    names = getattr(output, "names", None)
+    return repr(output) if names is None else repr((names[0], output.confidence[0]))
+
+
+def overlap(found: Overlap) -> str:
+    head = (
+        *("stages", "decode + preprocess + model, ms", "gain of threads"),
+        *("sum / max of stages", "cores allow", "gain / stages' bound"),
+    )
+    lines = [
+        (
+            case.name,
+            " + ".join(f"{_stage(case, name):.1f}" for name in case.pairs[0].stage_ms),
+            spread(case.gains, ".2f"),
+            f"{median(case.by_stages):.2f}",
+            f"{median(case.by_cores):.2f}",
+            f"{case.share:.2f}" if case.is_of_stages else f"{case.share:.2f}*",
+        )
+        for case in found.cases
+    ]
+    pairs = len(found.cases[0].pairs) if found.cases else 0
+    bound = [case for case in found.cases if case.is_of_stages]
+    held = sum(case.share >= 0.9 for case in bound)
+    notes = [
+        f"One after another beside a thread for each stage, median of {pairs} pairs in turn "
+        "(lowest–highest). *Cores allow* is the cores times wall time over processor time, one "
+        "after another: more no threads can gain. \\*: the cores bound it, not the stages. Within "
+        f"10% of the stages' bound where the cores allow it: {held} of {len(bound)}.",
+        found.where,
+    ]
+    return with_notes(head, lines, notes)
+
+
+def _stage(case: OverlapCase, name: str) -> float:
+    return median(pair.stage_ms[name] for pair in case.pairs)

@@ -1,12 +1,65 @@
 """A source that is three times too fast for the model, for a minute."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
-from benchmarks.live.record import Overloaded, Part, Quantiles, Series
+import psutil
+
+from benchmarks.live.figures import Part, Quantiles, Series
+from benchmarks.live.source import Net
+from benchmarks.markdown import with_notes, yes
 from benchmarks.media import FRAME_RATE
 from benchmarks.record import origin
-from benchmarks.runner import Ask, WorkerError
+from benchmarks.resources import Meter
+from benchmarks.worker import Ask, WorkerError
+from headrace.live.address import FileAddress
+from headrace.live.overload import Overload
+from headrace.live.paced import PacedFile
+from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runs.live.values import Answered
+from headrace.runtime.clock import SYSTEM_CLOCK
+
+_SAMPLE_SECONDS = 0.5
+
+
+class Overloaded(Part):
+    """Frames that come three times as fast as the model takes them."""
+
+    seconds: float
+    source_fps: float
+    model_ms: float
+    max_staleness_ms: float
+    age_ms: Quantiles
+    """Of frames when they were handed to the sink."""
+    arrived: int
+    delivered: int
+    in_flight: int
+    drops: dict[str, int]
+    """"stage: cause" -> frames."""
+    rss_bytes: Series
+    warm_up_seconds: float
+    """At the start, that memory is not judged by."""
+
+    @property
+    def is_conserved(self) -> bool:
+        """Every frame came out, or was dropped with a cause, or was under way at the end."""
+        return self.arrived == self.delivered + sum(self.drops.values()) + self.in_flight
+
+    @property
+    def is_fresh(self) -> bool:
+        """No frame was shown that was older than it may be."""
+        return self.age_ms.worst <= self.max_staleness_ms
+
+    @property
+    def is_memory_flat(self) -> bool:
+        """It grew by less than a fiftieth."""
+        found = self.rss_bytes.after(self.warm_up_seconds)
+        return bool(found.values) and found.growth < max(found.values) / 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,18 +74,15 @@ class OverloadScale:
 
 def measure_overload(clip: Path, scale: OverloadScale, ask: Ask) -> Overloaded:
     """Ask a process; the clip must be as long."""
-    made = origin(
-        {
-            "seconds": scale.seconds,
-            "model_ms": scale.model_ms,
-            "max_staleness_ms": scale.max_staleness_ms,
-            "clip": clip.name,
-        }
-    )
+    said: dict[str, Any] = {
+        "seconds": scale.seconds,
+        "model_ms": scale.model_ms,
+        "max_staleness_ms": scale.max_staleness_ms,
+    }
+    made = origin({**said, "clip": clip.name})
     found = ask(
         {
-            "question": "live_overload",
-            "cores": None,
+            "case": "live.overload",
             "clip": str(clip.resolve()),
             "seconds": scale.seconds,
             "model_seconds": scale.model_ms / 1e3,
@@ -45,18 +95,94 @@ def measure_overload(clip: Path, scale: OverloadScale, ask: Ask) -> Overloaded:
     return Overloaded(
         provenance=made,
         others_share=Part.share_of([found["meter"]]),
-        seconds=scale.seconds,
         source_fps=FRAME_RATE,
-        model_ms=scale.model_ms,
-        max_staleness_ms=scale.max_staleness_ms,
         age_ms=ages,
-        arrived=found["arrived"],
-        delivered=found["delivered"],
-        in_flight=found["in_flight"],
-        drops=found["drops"],
+        **said,
+        **found["counts"],
         rss_bytes=Series(
             at_seconds=tuple(round(at, 3) for at, _ in found["rss"]),
             values=tuple(float(size) for _, size in found["rss"]),
         ),
         warm_up_seconds=scale.warm_up_seconds,
     )
+
+
+def answer(
+    *, clip: str, seconds: float, model_seconds: float, max_staleness_seconds: float
+) -> dict[str, Any]:
+    """Run for so long; ages in milliseconds, memory of this process."""
+    net = Net(threads=1, at_least=model_seconds)
+    ages_ms: list[float] = []
+
+    def show(answered: Answered) -> None:
+        now_ns = SYSTEM_CLOCK.now_ns()
+        ages_ms.extend((now_ns - v[-1].arrived_ns) / 1e6 for v in answered.gathered.views)
+
+    plan = LivePlan(
+        sources=[PacedFile(FileAddress(path=Path(clip)))],
+        engine=net.engine(),
+        overload=Overload.chosen("auto", is_live=True, max_staleness_seconds=max_staleness_seconds),
+        max_seconds=seconds,
+        show=show,
+    )
+    meter = Meter()
+    with _memory() as series, LiveFlow(plan) as flow:
+        for _ in flow:
+            pass
+    found = flow.conserved()
+    return {
+        "ages_ms": ages_ms,
+        "counts": {
+            "arrived": found.arrived,
+            "delivered": found.delivered,
+            "in_flight": found.in_flight,
+            "drops": {": ".join(where): count for where, count in found.dropped.items()},
+        },
+        "rss": series,
+        "meter": meter.read(),
+    }
+
+
+@contextmanager
+def _memory() -> Iterator[list[tuple[float, int]]]:
+    """Samples of (seconds, bytes) while the block runs."""
+    series: list[tuple[float, int]] = []
+    is_over = threading.Event()
+    process, began = psutil.Process(), perf_counter()
+
+    def sample() -> None:
+        while not is_over.wait(_SAMPLE_SECONDS):
+            series.append((perf_counter() - began, int(process.memory_info().rss)))
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    try:
+        yield series
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def overload(found: Overloaded) -> str:
+    memory = found.rss_bytes.after(found.warm_up_seconds)
+    age = found.age_ms
+    lines = [
+        ("age of shown frames, p50", f"{age.p50:.0f} ms"),
+        ("p95", "" if age.p95 is None else f"{age.p95:.0f} ms"),
+        ("oldest", f"{age.worst:.0f} ms"),
+        (f"never above {found.max_staleness_ms:.0f} ms", yes(found.is_fresh)),
+        *((f"dropped, {cause}", f"{count:,}") for cause, count in sorted(found.drops.items())),
+        ("arrived = delivered + dropped + in flight", yes(found.is_conserved)),
+        ("memory", f"{max(memory.values, default=0) / 2**20:,.0f} MiB"),
+        ("its slope", f"{memory.slope * 60 / 2**20:+.2f} MiB a minute"),
+        ("flat", yes(found.is_memory_flat)),
+    ]
+    notes = [
+        f"{found.source_fps:.0f} frames/s of 720p for {found.seconds:.0f} s, paced, to a model "
+        f"that takes {found.model_ms:.0f} ms, with a largest age of {found.max_staleness_ms:.0f} "
+        f"ms: {found.arrived:,} frames came, {found.delivered:,} were shown. Age counts from when "
+        "a frame was due until it is handed to the sink. Memory is judged after "
+        f"{found.warm_up_seconds:.0f} s: flat is a growth by less than a fiftieth.",
+        found.where,
+    ]
+    return with_notes(("three times too many frames", ""), lines, notes)

@@ -1,14 +1,29 @@
 """What the live pipeline costs a frame, beyond the bare stages."""
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.live.record import OwnCost, OwnCostCase, Part, Quantiles
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.live.figures import NAMES, Part, Quantiles, digits
+from benchmarks.live.source import Net, OneThread
+from benchmarks.markdown import with_notes, yes
 from benchmarks.record import origin
-from benchmarks.runner import Ask
+from benchmarks.resources import Meter
+from benchmarks.worker import Ask
+from headrace.live.overload import Overload
+from headrace.profiling.provenance import Record
+from headrace.runs.live.engine import Engine
+from headrace.runs.live.flow import LiveFlow, LivePlan
+from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.runtime.waiter import Waiter
 
 DEFINITION = (
     "Age of a frame, from when it was due until the consumer has its answer, in the pipeline "
@@ -17,6 +32,42 @@ DEFINITION = (
     "in one thread; frame by frame, at a rate that neither falls behind on."
 )
 MODELS = ("none", "mobilenet_v2")
+
+
+class OwnCostCase(Record):
+    """One model."""
+
+    model: str
+    proved_frames: int
+    """That both ways gave, bit for bit the same, before anything was timed."""
+    bare_ms: Quantiles
+    """Age of a frame when its answer is there, in the bare loop."""
+    pipeline_ms: Quantiles
+    """The same in the pipeline."""
+    own_ms: Quantiles
+    """The difference, frame by frame."""
+    stages_ms: Quantiles
+    """Of it: what the same work took longer inside."""
+    hand_over_ms: Quantiles
+    """Of it: all between the work, to the consumer's hand; the bare loop's delay taken off."""
+    repeats_p50_ms: tuple[float, ...]
+    """Median of `own_ms` in each repeat: how far the machine lets it be told."""
+    late_frames: int = 0
+    """Of the bare loop, that were not done when the next one was due: it fell behind, and the
+    differences say little."""
+
+
+class OwnCost(Part):
+    """What the pipeline itself costs a frame."""
+
+    definition: str
+    bar_ms: float = 1.0
+    cases: tuple[OwnCostCase, ...]
+
+    @property
+    def is_within_bar(self) -> bool:
+        """The median of each case is below the bar."""
+        return all(case.own_ms.p50 < self.bar_ms for case in self.cases)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,26 +85,17 @@ class OwnCostScale:
 
 def measure_own_cost(clip: Path, scale: OwnCostScale, ask: Ask) -> OwnCost:
     """Measure each model in a process of its own."""
-    made = origin(
-        {
-            "rate": scale.rate,
-            "frames": scale.frames,
-            "repeats": scale.repeats,
-            "clip": clip.name,
-        }
-    )
+    said = {"rate": scale.rate, "frames": scale.frames, "repeats": scale.repeats}
+    made = origin({**said, "clip": clip.name})
     cases, meters = [], []
     for model in scale.models:
         found = ask(
             {
-                "question": "live_own_cost",
-                "cores": None,
+                "case": "live.own_cost",
                 "clip": str(clip.resolve()),
-                "rate": scale.rate,
+                **said,
                 "model": model,
-                "frames": scale.frames,
                 "proved": scale.proved,
-                "repeats": scale.repeats,
             }
         )
         cases.append(judged(model, scale, found["bare"], found["pipeline"]))
@@ -95,3 +137,92 @@ def judged(
         repeats_p50_ms=tuple(medians),
         late_frames=sum(age > 1e3 / scale.rate for repeat in bare for age, _ in repeat),
     )
+
+
+Times = tuple[float, float]
+"""Milliseconds of one frame: its age, and the work of it."""
+
+
+def answer(
+    *, clip: str, rate: int, model: str, frames: int, proved: int, repeats: int
+) -> dict[str, Any]:
+    """Prove that both ways give the same frames, then time them in turn.
+
+    Args:
+        clip: A video.
+        rate: Of its frames, a second.
+        model: "mobilenet_v2"; "none" neither prepares nor computes.
+        frames: Timed in each repeat.
+        proved: Frames that are compared.
+        repeats: Of each way.
+    """
+    engine = _engine(lambda batch: [0]) if model == "none" else Net(threads=1).engine()
+    source = OneThread(Path(clip), rate)
+    sums = _engine(lambda batch: [zlib.crc32(each) for each in batch])
+    bare_sums = [found for [found], _ in _bare(source, sums, proved)]
+    pipeline_sums = [found for found, _ in _pipeline(source, sums, proved)]
+    if bare_sums != pipeline_sums or len(bare_sums) != proved:
+        raise ValueError("the pipeline gave other frames than the bare loop")
+    meter = Meter()
+    timed: dict[str, list[list[Times]]] = {"bare": [], "pipeline": []}
+    for _ in range(repeats):
+        timed["bare"].append([times for _, times in _bare(source, engine, frames)])
+        timed["pipeline"].append([times for _, times in _pipeline(source, engine, frames)])
+    return {**timed, "meter": meter.read()}
+
+
+def _bare(source: OneThread, engine: Engine, count: int) -> Iterator[tuple[Any, Times]]:
+    """One thread: decode, wait until the frame is due, stack, preprocess, run."""
+    clock = SYSTEM_CLOCK
+    with closing(source.frames(0, Waiter())) as frames:
+        for frame in islice(frames, count):
+            began_ns = clock.now_ns()
+            output = engine.run(engine.prepare(np.stack([frame.pixels])))
+            ended_ns = clock.now_ns()
+            yield output, ((ended_ns - frame.arrived_ns) / 1e6, (ended_ns - began_ns) / 1e6)
+
+
+def _pipeline(source: OneThread, engine: Engine, count: int) -> Iterator[tuple[Any, Times]]:
+    """The stages of `headrace run`, as the consumer sees them."""
+    overload = Overload.chosen("every-frame", is_live=True)
+    plan = LivePlan(sources=[source], engine=engine, overload=overload)
+    with LiveFlow(plan) as flow:
+        for item in islice(flow, count):
+            age_ns = SYSTEM_CLOCK.now_ns() - item.value.gathered.newest_ns
+            work_ns = sum(span.work_ns for span in item.spans[1:])
+            [output] = item.value.outputs
+            yield output, (age_ns / 1e6, work_ns / 1e6)
+
+
+def _engine(run: Callable[[Any], Any]) -> Engine:
+    """Return a model without preprocessing."""
+
+    def prepare(pixels: NDArray[np.uint8]) -> Any:
+        return pixels
+
+    return Engine(prepare=prepare, run=run)
+
+
+def own_cost(found: OwnCost) -> str:
+    head = ("own cost of a frame, ms; model", "p50", "p95", "longer work", "hand-over", "repeats")
+    lines = [
+        (
+            NAMES.get(case.model, case.model),
+            f"{case.own_ms.p50:.2f}",
+            digits(case.own_ms.p95),
+            f"{case.stages_ms.p50:.2f}",
+            f"{case.hand_over_ms.p50:.2f}",
+            f"{min(case.repeats_p50_ms):.2f}–{max(case.repeats_p50_ms):.2f}",
+        )
+        for case in found.cases
+    ]
+    late = sum(case.late_frames for case in found.cases)
+    notes = [
+        f"{found.definition} Below {found.bar_ms:g} ms in the median: {yes(found.is_within_bar)}.",
+        "*Longer work* is what the same stages took longer inside, *hand-over* all between them; "
+        "medians. *Repeats*: the median of each repeat, lowest–highest. Both ways gave the same "
+        f"frames, bit for bit, before. 720p, {found.provenance.configuration['rate']} frames/s.",
+        *([f"The bare loop fell behind at {late} frames: too slow here to tell."] if late else []),
+        found.where,
+    ]
+    return with_notes(head, lines, notes)

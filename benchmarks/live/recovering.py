@@ -7,15 +7,45 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
 
-from benchmarks.live.record import Recovery
+from benchmarks.live.figures import Part
 from benchmarks.live.serving import FRAME_NS, Pause, Served, serve
-from benchmarks.runner import Ask, WorkerError
+from benchmarks.markdown import with_notes, yes
+from benchmarks.record import origin
+from benchmarks.worker import Ask, WorkerError
+from headrace.profiling.provenance import Record
 from headrace.testing.rtsp import RtspServer
 
 _LAST_NS = 500_000_000
 """Before the next event, that the age after a stall is taken of."""
 LOSSES = ("stalled", "lost", "disconnected")
 """Words by which a way says that nothing comes."""
+
+
+class Recovery(Record):
+    """What one way made of a server that fell silent, and of one that was killed and restarted."""
+
+    way: str
+    failure: str | None = None
+    """Why there is nothing of it."""
+    first_picture_seconds: float | None = None
+    """From asking the server until the first frame was shown."""
+    noticed_seconds: tuple[float | None, ...] = ()
+    """From SIGSTOP until it said that nothing comes; None: not before SIGCONT."""
+    resumed_seconds: tuple[float | None, ...] = ()
+    """From SIGCONT until a frame was shown; None: not before the next event."""
+    age_after_stall_ms: tuple[float | None, ...] = ()
+    """Median age of the frames that were shown in the last half second before the next event."""
+    again_seconds: tuple[float | None, ...] = ()
+    """From when the restarted server listened until a frame of it was shown."""
+
+
+class Recovering(Part):
+    """RTSP from a real server."""
+
+    noticed_bar_seconds: float = 2.0
+    again_bar_seconds: float = 2.0
+    """Beyond the first picture."""
+    found: tuple[Recovery, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +76,15 @@ class Acts:
     """(stopped, went on, the next act)."""
     restarts: list[tuple[int, int]] = field(default_factory=list)
     """(listening again, the next act)."""
+
+
+def measure_recovering(clip: Path, cycles: int, ask: Ask) -> Recovering:
+    """Measure headrace."""
+    made = origin({"way": "headrace", "cycles": cycles, "clip": clip.name})
+    found, meter = recover("headrace", clip, cycles, ask)
+    if found.failure is not None:
+        raise WorkerError(found.failure)
+    return Recovering(provenance=made, found=(found,), others_share=Part.share_of([meter]))
 
 
 def recover(
@@ -118,3 +157,45 @@ def _age_before(shown: Sequence[tuple[int, int]], base_ns: int, end_ns: int) -> 
 def _restarted(shown: Sequence[tuple[int, int]]) -> list[int]:
     """When pictures of a restarted server were first shown: their numbers begin anew."""
     return [at for (_, before), (at, number) in pairwise(shown) if number < before]
+
+
+def rtsp(found: Recovering) -> str:
+    [ours] = found.found
+    first = ours.first_picture_seconds or 0.0
+    beyond = [None if each is None else each - first for each in ours.again_seconds]
+    lines = [
+        _over("from SIGSTOP until it is noticed", ours.noticed_seconds, found.noticed_bar_seconds),
+        _over("from SIGCONT to a picture", ours.resumed_seconds, None),
+        _over(
+            "from the restarted server to a picture, beyond the first one's time",
+            beyond,
+            found.again_bar_seconds,
+        ),
+    ]
+    notes = [
+        f"GStreamer's RTSP server, a real clip of 720p at 30 frames/s, over TCP; "
+        f"{len(ours.noticed_seconds)} stalls and {len(ours.again_seconds)} kills in one run. The "
+        f"first picture was there {first:.2f} s after it was asked for.",
+        found.where,
+    ]
+    head = ("a source that fails, s", "median", "worst", "bar", "held")
+    return with_notes(head, lines, notes)
+
+
+def _over(
+    name: str, values: Sequence[float | None], bar: float | None
+) -> tuple[str, str, str, str, str]:
+    known = [value for value in values if value is not None]
+    missed = len(values) - len(known)
+    if not known:
+        return (
+            name,
+            "never",
+            "never",
+            "" if bar is None else f"{bar:g}",
+            "" if bar is None else "no",
+        )
+    worst = f"never ({missed} of {len(values)})" if missed else f"{max(known):.2f}"
+    is_held = not missed and (bar is None or max(known) < bar)
+    shown = "" if bar is None else yes(is_held)
+    return name, f"{median(known):.2f}", worst, "" if bar is None else f"< {bar:g}", shown

@@ -11,14 +11,17 @@ from typing import Any
 import av
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from benchmarks.equality import Equality, Pictures, compare_picked
 from benchmarks.live.clip import grey_thumbnails
-from benchmarks.live.record import Part, Quantiles, Recovery, Rivals, Shown, Streaming
-from benchmarks.live.recovering import recover
+from benchmarks.live.figures import NAMES, Part, Quantiles, digits, median_or_never
+from benchmarks.live.recovering import Recovery, recover
 from benchmarks.live.serving import Served, serve
+from benchmarks.markdown import notes_below, table
 from benchmarks.record import origin
-from benchmarks.runner import Ask, WorkerError
+from benchmarks.worker import Ask, WorkerError
+from headrace.profiling.provenance import Record
 
 WAYS = ("headrace", "opencv_latest", "opencv_queue", "opencv_loop")
 LEFT_OUT = {
@@ -27,6 +30,41 @@ LEFT_OUT = {
 }
 _COMPARED = 120
 """Frames of the clip, from its start, that pictures are held against."""
+
+
+class Shown(Record):
+    """What one way showed of a stream."""
+
+    way: str
+    failure: str | None = None
+    versions: dict[str, str] = Field(default_factory=dict)
+    proved_frames: int = 0
+    """Whose pixels are those of the frame that their number names."""
+    frames: int = 0
+    """Shown after the warm-up."""
+    per_second: float = 0.0
+    age_ms: Quantiles | None = None
+    """When the answer is there, by the sender's clock."""
+
+
+class Streaming(Record):
+    """All ways on the same stream."""
+
+    model_ms: float
+    """0: as quick as it is."""
+    seconds: float
+    warm_up_seconds: float
+    shown: tuple[Shown, ...]
+
+
+class Rivals(Part):
+    """headrace beside loops as people write them, over RTSP."""
+
+    keeping_up: Streaming
+    overloaded: Streaming
+    recovery: tuple[Recovery, ...]
+    left_out: dict[str, str] = Field(default_factory=dict)
+    """Who could not take part -> why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +86,12 @@ def measure_rivals(
     clip: Path, scale: RivalsScale, ask: Ask, known: Sequence[Recovery] = ()
 ) -> Rivals:
     """Measure all; `known` are recoveries that were measured already, with more repeats."""
-    made = origin(
-        {
-            "seconds": scale.seconds,
-            "model_ms": scale.model_ms,
-            "max_staleness": scale.max_staleness,
-            "clip": clip.name,
-        }
-    )
+    said = {
+        "seconds": scale.seconds,
+        "model_ms": scale.model_ms,
+        "max_staleness": scale.max_staleness,
+    }
+    made = origin({**said, "clip": clip.name})
     watching = Watching(clip, scale.warm_up_seconds, ask)
     meters: list[dict[str, float]] = []
 
@@ -150,3 +186,73 @@ def counted(way: str, served: Served, warm_up_seconds: float, proved_frames: int
         per_second=(len(kept) - 1) / passed if passed else 0.0,
         age_ms=Quantiles.of([age for _, age in kept]),
     )
+
+
+def rivals(found: Rivals) -> str:
+    keeps, overloaded = found.keeping_up, found.overloaded
+    by_way = {each.way: each for each in overloaded.shown}
+    head = (
+        *("RTSP, 720p at 30 frames/s", "age p50 / p95, ms", "shown/s"),
+        *("three times too many: age p50 / p95 / worst, ms", "shown/s"),
+    )
+    lines = [
+        (
+            NAMES[each.way],
+            *_shown(each, ("p50", "p95")),
+            *_shown(by_way[each.way], ("p50", "p95", "worst")),
+        )
+        for each in keeps.shown
+    ]
+    after = table(
+        (
+            *("a source that fails", "first picture, s", "stall noticed, s"),
+            *("picture after it, s", "age then, ms", "picture of the restarted one, s"),
+        ),
+        [_recovered(each) for each in found.recovery],
+    )
+    return f"{table(head, lines)}\n\n{notes_below(after, _notes(found))}"
+
+
+def _notes(found: Rivals) -> list[str]:
+    keeps, model_ms = found.keeping_up, found.overloaded.model_ms
+    return [
+        f"mobilenet_v2 with one thread, and the same made to take {model_ms:.0f} ms; "
+        f"each way in a process of its own, {keeps.seconds:.0f} s after "
+        f"{keeps.warm_up_seconds:.0f} s of warm-up. Age is by the sender's clock, from the "
+        "moment a frame was due to be sent until the model is done with it; each frame carries "
+        "its number, and that its pixels are that frame's was proved first. headrace was asked for "
+        f"{found.provenance.configuration['max_staleness']} at most under overload, counted from "
+        "the frame's arrival here; a loop cannot be asked.",
+        "OpenCV has its defaults. Its loops open a stream again a second after reading fails; as "
+        "people write them, most end there. *Never*: not before the next event, seconds later.",
+        *(f"Not measured: {name}: {why}." for name, why in found.left_out.items()),
+        f"{_versions(keeps.shown)} {found.where}",
+    ]
+
+
+def _shown(each: Shown, names: Sequence[str]) -> tuple[str, str]:
+    if each.failure is not None or each.age_ms is None:
+        return f"failed: {each.failure or 'nothing shown'}", ""
+    ages: Quantiles = each.age_ms
+    cells = [digits(getattr(ages, name), 0) or "too few" for name in names]
+    return " / ".join(cells), f"{each.per_second:.1f}"
+
+
+def _recovered(each: Recovery) -> tuple[str, ...]:
+    if each.failure is not None:
+        return NAMES[each.way], f"failed: {each.failure}", "", "", "", ""
+    return (
+        NAMES[each.way],
+        digits(each.first_picture_seconds),
+        median_or_never(each.noticed_seconds, 2),
+        median_or_never(each.resumed_seconds, 2),
+        median_or_never(each.age_after_stall_ms, 0),
+        median_or_never(each.again_seconds, 2),
+    )
+
+
+def _versions(shown: Sequence[Shown]) -> str:
+    found: dict[str, str] = {}
+    for each in shown:
+        found |= {name: said for name, said in each.versions.items() if name != "libavcodec"}
+    return ", ".join(f"{name} {said}" for name, said in found.items()) + "."

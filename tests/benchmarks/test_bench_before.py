@@ -1,4 +1,4 @@
-"""Tests of benchmarks/bench_before.py: this tree beside another commit, turn by turn."""
+"""bench_before: this tree beside another commit, turn by turn."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.bench_before import QUESTIONS, Comparison, Turn, checked_out, render, request, turn
 from benchmarks.record import Repeat
-from benchmarks.runner import SOURCE, ask_worker
+from benchmarks.worker import SOURCE, ask_worker
 from headrace.testing.synth import SynthClip, write_clip
 
 

@@ -1,16 +1,14 @@
-"""Tests of benchmarks/bench_cores.py: the same frames in every way; what follows for more cores."""
+"""bench_cores: the same frames in every way; what follows for more cores."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.bench_cores import loaded, planned, ways
-from benchmarks.cores.record import CoresResult, Loading, Planning, Scanning
-from benchmarks.cores.slow_source import BLOCK_BYTES, Network, SlowFile
-from benchmarks.questions.loader_cores import answer
+from benchmarks import bench_cores as cores
+from benchmarks.bench_cores import CoresResult, Loading, Planning, Scanning, loaded, planned, ways
 from benchmarks.record import origin
-from benchmarks.tables import cores
+from benchmarks.slow_source import BLOCK_BYTES, Network, SlowFile, load
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.training.decoding import JobDecoder
 
@@ -35,9 +33,9 @@ def paths(tmp_path: Path) -> list[str]:
 
 
 def test_every_way_gives_the_frames_of_the_plain_one(paths: list[str]) -> None:
-    plain = answer(paths=paths, way="decoded", **TASK)
+    plain = load(paths=paths, way="decoded", **TASK)
     for asked in ({"threads": 2}, {"lookahead": 1}, {"megabytes_per_second": 1e6}):
-        found = answer(paths=paths, way="decoded", **{**TASK, **asked})
+        found = load(paths=paths, way="decoded", **{**TASK, **asked})
         assert found["checksum"] == plain["checksum"]
         assert (found["requests"] > 0) == ("megabytes_per_second" in asked)
 
@@ -46,8 +44,8 @@ def test_all_but_decoding_decodes_nothing(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(JobDecoder, "_decode", JobDecoder._decode)  # so that it comes back
-    plain = answer(paths=paths, way="decoded", **TASK)
-    found = answer(paths=paths, way="undecoded", **TASK)
+    plain = load(paths=paths, way="decoded", **TASK)
+    found = load(paths=paths, way="undecoded", **TASK)
     assert found["repeat"]["frames"] > 0
     assert found["checksum"] != plain["checksum"]
 

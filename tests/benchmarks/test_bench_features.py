@@ -1,13 +1,13 @@
-"""Tests of benchmarks/bench_features.py: equal features first, then each way in turn."""
+"""bench_features and bench_correlation: equal features first; bursts as far apart as they say."""
 
 import numpy as np
 import pytest
 
 from benchmark_fakes import origin
-from benchmarks.bench_features import FeatureRow, FeaturesResult, contest, least_cosine
+from benchmarks.bench_correlation import cut
+from benchmarks.bench_features import FeatureRow, FeaturesResult, contest, features, least_cosine
 from benchmarks.record import Repeat
-from benchmarks.runner import WorkerError
-from benchmarks.tables.features import features
+from benchmarks.worker import WorkerError
 
 ASKED = {"paths": ["a.mp4"], "weights": "w.pth", "rate": 5}
 
@@ -77,3 +77,15 @@ def test_a_disturbed_machine_gives_no_verdict():
     text = features(_result(1.0, bare=9.0, none=10.0))
     assert "Other work took 50% of the CPU time in the worst run: no verdict." in text
     assert "held" not in text
+
+
+def test_pairs_lie_two_apart_and_share_no_frame():
+    burst, video = cut([np.array([9]), np.array([4])], frames_per_burst=2, distance=2)
+    assert burst.tolist() == [0, 1, 0, 1, 2, 3, 2, 3, -1, 4, 5, 4, 5]
+    assert video.tolist() == [0] * 9 + [1] * 4
+
+
+def test_runs_stay_inside_their_gop():
+    burst, video = cut([np.array([5, 3]), np.array([7])], frames_per_burst=3, distance=1)
+    assert burst.tolist() == [0, 0, 0, -1, -1, 1, 1, 1, 2, 2, 2, 3, 3, 3, -1]
+    assert video.tolist() == [0] * 8 + [1] * 7

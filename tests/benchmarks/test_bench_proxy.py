@@ -1,13 +1,20 @@
-"""Tests of benchmarks/bench_proxy.py: every way is proved and timed, over links of a few videos."""
+"""bench_proxy: every way is proved and timed, over links of a few videos."""
 
 import pytest
 
 from benchmarks import bench_proxy
-from benchmarks.bench_proxy import ORIGINALS, SHARDS, ProxyResult, contest, prepared
-from benchmarks.questions.proxied_frames import answer
-from benchmarks.record import origin
-from benchmarks.runner import WorkerError
-from benchmarks.tables.proxied import proxied
+from benchmarks.bench_proxy import (
+    ORIGINALS,
+    SHARDS,
+    ProxyResult,
+    answer,
+    contest,
+    prepared,
+    proxied,
+    taken,
+)
+from benchmarks.record import Row, origin
+from benchmarks.worker import WorkerError, answer_here
 from headrace.testing.synth import SynthClip, write_clip
 
 
@@ -25,7 +32,7 @@ def test_each_way_is_proved_and_timed(tmp_path, monkeypatch):
         asked.append(words)
         if words["way"] == "webdataset":
             raise WorkerError("no shards today")
-        return answer(**{k: v for k, v in words.items() if k not in ("question", "cores")})
+        return answer_here(words)
 
     timing = {"seconds": 0.01, "warm_up_seconds": 0.01}
     rows = list(contest(place, 5, timing, ask))
@@ -43,9 +50,8 @@ def test_each_way_is_proved_and_timed(tmp_path, monkeypatch):
 
 
 def test_a_proxy_that_shows_something_else_is_not_timed():
-    row = bench_proxy._row(
-        "proxies", "5 files", {"proxies": "x", "videos": []}, {}, lambda words: {"wrong": 3}
-    )
+    asked = {"proxies": "x", "videos": []}
+    row = taken(Row(name="proxies", kind="5 files"), asked, {}, lambda words: {"wrong": 3})
     assert (row.failure, row.repeats) == ("3 frames are wrong", ())
 
 

@@ -1,14 +1,12 @@
-"""Tests of benchmarks/bench_remote.py: each way reads the same frames; what it asked is known."""
+"""bench_remote: each way reads the same frames; what it asked is known."""
 
 from urllib.request import Request, urlopen
 
 import pytest
 
-from benchmarks.bench_remote import contest
-from benchmarks.questions.remote_video import answer
-from benchmarks.remote.object_server import object_store
-from benchmarks.remote.readers import READERS, REMOTE
-from benchmarks.runner import WorkerError
+from benchmarks.bench_remote import answer, contest
+from benchmarks.remote import READERS, REMOTE, object_store
+from benchmarks.worker import WorkerError
 from headrace.testing.synth import SynthClip, write_clip
 
 BY_FSSPEC_OVER_HTTP = {"fsspec_http", "fsspec_blocks", "download_first"}

@@ -1,12 +1,12 @@
-"""Tests of benchmarks/equality.py: the proof fails where frames are wrong."""
+"""The proof of equal frames fails where frames are wrong."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+from benchmarks.adapters import Chunk
 from benchmarks.equality import Equality, Pictures, compare, compare_picked, thumbnails
-from benchmarks.libs.adapter import Chunk
 
 RIGHT = list(range(10))
 

@@ -1,10 +1,13 @@
-"""Tests of benchmarks/media.py: the plan of the videos, without encoding any."""
+"""The plan of the videos, without encoding any; a looped video is its clip, again and again."""
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
-from benchmarks.media import CLIPS, NUM_FRAMES, Shot, shots
+from benchmarks.media import CLIPS, NUM_FRAMES, Shot, looped, shots
+from headrace import read_frames
+from headrace.testing.synth import SynthClip, write_clip
 
 
 @pytest.mark.parametrize("number", range(40))
@@ -35,3 +38,19 @@ def test_videos_differ_and_are_planned_the_same_again() -> None:
     plans = [tuple(shots(number)) for number in range(40)]
     assert len(set(plans)) == 40
     assert plans == [tuple(shots(number)) for number in range(40)]
+
+
+def test_a_looped_video_shows_the_clip_so_many_times(tmp_path):
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=30, b_frames=2))
+    longer = looped(clip, 3)
+    frames = np.concatenate([batch.frames for batch in read_frames([longer])])
+    once = np.concatenate([batch.frames for batch in read_frames([clip])])
+    assert len(frames) == 90
+    assert all(np.array_equal(frames[start : start + 30], once) for start in (0, 30, 60))
+
+
+def test_it_is_made_once(tmp_path):
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=6))
+    made = looped(clip, 2).stat().st_mtime_ns
+    assert looped(clip, 2).stat().st_mtime_ns == made
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".mp4", ".mp4"]

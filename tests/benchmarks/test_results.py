@@ -1,71 +1,92 @@
-"""The results that are kept can be read, and the pages say what they say."""
+"""Results are kept and read again, and the pages say what they say."""
 
 import re
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.bench_before import BeforeResult
-from benchmarks.bench_correlation import CorrelationResult
-from benchmarks.bench_extract_memory import MemoryResult
-from benchmarks.bench_features import FeaturesResult
-from benchmarks.bench_overhead import OverheadResult
-from benchmarks.bench_plan import PlanResult
-from benchmarks.bench_predictions import PredictionsResult
-from benchmarks.bench_proxy import ProxyResult
-from benchmarks.bench_remote import RemoteResult
-from benchmarks.conformance.draws_record import DrawsResult
-from benchmarks.conformance.verdict import ConformanceResult
-from benchmarks.cores.record import CoresResult
-from benchmarks.live.record import LiveResult
-from benchmarks.live.soaked import SoakResult
-from benchmarks.pages import main
-from benchmarks.record import RESULTS, ROOT, Result, TimedResult, command
-from headrace.bench.cameras import CamerasRecord
+from benchmark_fakes import origin, result, row
+from benchmarks.bench_sequential import sequential
+from benchmarks.chart import THEMES, bars, picture
+from benchmarks.pages import BLOCKS, RECORDS, load, main, replace_block
+from benchmarks.record import RESULTS, Repeat, TimedResult, command
+from benchmarks.worker import ROOT
 
-KEPT: dict[str, type[Result]] = {
-    "before": BeforeResult,
-    "camera_windows": TimedResult,
-    "conformance": ConformanceResult,
-    "cores": CoresResult,
-    "correlation": CorrelationResult,
-    "draws": DrawsResult,
-    "extract": TimedResult,
-    "extract_memory": MemoryResult,
-    "features": FeaturesResult,
-    "first_batch": TimedResult,
-    "live": LiveResult,
-    "observe": TimedResult,
-    "overhead": OverheadResult,
-    "plan": PlanResult,
-    "predictions": PredictionsResult,
-    "proxy": ProxyResult,
-    "random_clips": TimedResult,
-    "random_frames": TimedResult,
-    "remote": RemoteResult,
-    "run": TimedResult,
-    "scaling": TimedResult,
-    "sequential": TimedResult,
-    "soak": SoakResult,
-    "startup": TimedResult,
-}
-CAMERAS = ("cameras", "cameras_speed")
+ORDER = ["baseline", "decord", "spdl"]
+RESULT = result(row("decord", [10.0]), row("spdl"))
 
 
-def test_every_result_has_its_type() -> None:
-    assert {path.stem for path in RESULTS.glob("*.json")} == {*KEPT, *CAMERAS}
+def test_rows_take_the_places_of_their_older_selves() -> None:
+    newer, other = row("decord", failure="no decoder"), row("decord", kind="cam")
+    found = RESULT.updated([newer, other], ORDER)
+    assert found.rows == (newer, other, RESULT.rows[1])
+    assert found.row("decord", "cam") == other
+    assert found.row("spdl", "cam") is None
+
+
+def test_a_way_timed_later_stands_where_it_belongs() -> None:
+    """The table compares all ways with the first one."""
+    late = row("baseline")
+    assert RESULT.updated([late], ORDER).rows == (late, *RESULT.rows)
+
+
+def test_an_interrupted_run_goes_on_in_another_process(tmp_path: Path) -> None:
+    RESULT.save(tmp_path / "out.json")
+    later = RESULT.provenance.model_copy(update={"pid": 7, "command": ("again", "--resume")})
+    now = RESULT.model_copy(update={"provenance": later, "rows": ()})
+    assert now.resumed(tmp_path / "out.json") == RESULT
+
+
+def test_without_a_file_a_run_begins(tmp_path: Path) -> None:
+    assert RESULT.resumed(tmp_path / "out.json") is RESULT
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("commit", "4567def"),
+        ("configuration", {"repeats": 5}),
+        ("machine", origin().machine.model_copy(update={"usable_cores": 4})),
+    ],
+)
+def test_repeats_under_other_conditions_are_not_mixed(
+    name: str, value: object, tmp_path: Path
+) -> None:
+    RESULT.save(tmp_path / "out.json")
+    other = RESULT.provenance.model_copy(update={name: value})
+    with pytest.raises(ValueError, match=rf"other conditions \({name}\)"):
+        RESULT.model_copy(update={"provenance": other}).resumed(tmp_path / "out.json")
+
+
+def test_what_nobody_tells_is_left_out_and_read_as_none(tmp_path: Path) -> None:
+    RESULT.save(tmp_path / "out.json")
+    assert "null" not in (tmp_path / "out.json").read_text()
+    assert TimedResult.load(tmp_path / "out.json") == RESULT
+    assert Repeat(wall_seconds=1.0).others_share is None
+
+
+def test_amplification_is_over_all_repeats_that_tell() -> None:
+    assert row("headrace", [10, 20], decoded=1800).amplification == 1.5
+    assert row("decord", [10, 20]).amplification is None
+
+
+KEPT = sorted(path.stem for path in RESULTS.glob("*.json"))
+
+
+def test_every_result_is_kept_and_drawn_if_it_has_a_page() -> None:
+    drawn = {each.rstrip("?") for *_, needed in BLOCKS for each in needed}
+    assert {*RECORDS, *drawn} - {*KEPT} == set()
+    assert {*KEPT} - drawn == {"before", "conformance", "correlation", "draws", "run"}
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_a_kept_result_can_be_read_and_says_where_it_comes_from(name: str) -> None:
-    found = KEPT[name].load(RESULTS / f"{name}.json")
-    assert found.provenance.commit
+def test_a_kept_result_can_be_read_and_names_where_it_comes_from(name: str) -> None:
+    found = load(RESULTS, name)
     assert found.provenance.machine.usable_cores == 2
-
-
-@pytest.mark.parametrize("name", [*KEPT, *CAMERAS])
-def test_a_kept_result_names_no_path_of_a_machine(name: str) -> None:
+    assert found.provenance.commit
     text = (RESULTS / f"{name}.json").read_text(encoding="utf-8")
-    assert not re.search(r'"/\w', text)
+    assert not re.search(r'"/\w', text), "a path of one machine"
 
 
 def test_a_command_is_shown_from_the_root_of_the_checkout(monkeypatch) -> None:
@@ -73,10 +94,92 @@ def test_a_command_is_shown_from_the_root_of_the_checkout(monkeypatch) -> None:
     assert command() == ("benchmarks/x.py", "--out", "x.json", "--quick")
 
 
-@pytest.mark.parametrize("name", CAMERAS)
-def test_a_kept_record_of_cameras_can_be_read(name: str) -> None:
-    assert CamerasRecord.model_validate_json((RESULTS / f"{name}.json").read_bytes()).runs
-
-
 def test_the_pages_say_what_the_results_say() -> None:
     main(["--check"])
+
+
+WANTS_ANOTHER_COMMIT = "bench_before"
+
+
+def test_every_benchmark_is_run_once():
+    text = (ROOT / "Makefile").read_text("utf-8")
+    run = re.findall(r"-m benchmarks\.(bench_\w+)$", text, re.MULTILINE)
+    there = {path.stem for path in (ROOT / "benchmarks").glob("bench_*.py")}
+    assert sorted(run) == sorted(there - {WANTS_ANOTHER_COMMIT})
+
+
+PAGED = result(row("headrace", [1140.0]), row("pyav_loop", [1200.0]), repeats=1)
+
+
+def test_a_block_is_replaced_and_the_rest_kept() -> None:
+    text = "a\n<!-- benchmark:x -->\nold\n<!-- /benchmark -->\nb <!-- /benchmark -->"
+    new = "a\n<!-- benchmark:x -->\n\\1 new\n<!-- /benchmark -->\nb <!-- /benchmark -->"
+    assert replace_block(text, "x", "\\1 new") == new
+    assert replace_block(new, "x", "\\1 new") == new
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "<!-- benchmark:x -->",
+        "<!-- benchmark:y --><!-- /benchmark -->",
+        "<!-- benchmark:x --><!-- /benchmark -->" * 2,
+    ],
+)
+def test_missing_or_double_markers_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="exactly once"):
+        replace_block(text, "x", "new")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text("# A\n")
+    page = "<!-- benchmark:sequential -->\n<!-- /benchmark -->\n"
+    (tmp_path / "docs" / "benchmarks.md").write_text(page)
+    PAGED.save(tmp_path / "sequential.json")
+    return tmp_path
+
+
+def test_the_check_sees_a_page_that_the_results_have_outgrown(root: Path) -> None:
+    words = ["--root", str(root), "--results", str(root)]
+    with pytest.raises(SystemExit, match="not what the results say: sequential-light"):
+        main([*words, "--check"])
+    main(words)
+    assert sequential(PAGED) in (root / "docs" / "benchmarks.md").read_text("utf-8")
+    main([*words, "--check"])
+    PAGED.model_copy(update={"rows": PAGED.rows[:1]}).save(root / "sequential.json")
+    with pytest.raises(SystemExit, match=r"benchmarks\.md"):
+        main([*words, "--check"])
+
+
+def test_a_result_that_no_page_has_a_place_for_is_named(root: Path) -> None:
+    PAGED.save(root / "startup.json")
+    with pytest.raises(SystemExit, match="benchmark:startup"):
+        main(["--root", str(root), "--results", str(root)])
+
+
+LINES = [
+    [row("headrace", [1140]), row("headrace", [900], kind="cam")],
+    [row("decord", [1100])],
+    [row("opencv", failure="no decoder")],
+    [row("spdl", [50])],
+]
+NAMES = {"headrace": "**headrace**", "decord": "decord & more", "opencv": "OpenCV"}
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_each_entrant_that_was_timed_and_has_a_name_has_its_bars(theme: str) -> None:
+    chart = ElementTree.fromstring(bars("Frames", LINES, NAMES, theme))
+    texts = [element.text for element in chart.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == [
+        *("web", "cam", "frames/s"),
+        *("headrace", "1,140", "900", "decord & more", "1,100"),
+    ]
+
+
+def test_a_picture_has_one_for_light_pages_and_one_for_dark_ones() -> None:
+    found = picture("speed", 'of "all"', "../results")
+    assert 'srcset="../results/speed-dark.svg"' in found
+    assert '<img alt="of &quot;all&quot;" src="../results/speed-light.svg">' in found

@@ -1,4 +1,4 @@
-"""Tests of benchmarks/conformance/draws.py: files at random, and what is kept of them."""
+"""Files drawn at random, and files of every kind there is a recipe for."""
 
 from pathlib import Path
 from random import Random
@@ -6,14 +6,18 @@ from random import Random
 import pytest
 
 from benchmarks.conformance import draws
-from benchmarks.conformance.draws_record import DrawCount, DrawRow, DrawsResult
+from benchmarks.conformance.draws import judged
 from benchmarks.conformance.draws_worker import DrawRequest, drawn, judge_draw, random_jobs, row_of
+from benchmarks.conformance.plain import plain_decode
 from benchmarks.conformance.runner import Ended
-from benchmarks.conformance.verdict import HEADRACE, Verdict
+from benchmarks.conformance.verdict import HEADRACE, DrawCount, DrawRow, DrawsResult, Verdict
+from benchmarks.conformance.ways import Task, judge_way
 from benchmarks.record import origin
 from conformance_fakes import reference_of
+from headrace.decode.index_store import IndexStore
 from headrace.testing.synth import SynthClip
 from tests.kit.synth_draw import Draw
+from tests.kit.synth_recipes import RECIPES, write_recipe
 
 
 def test_jobs_enter_everywhere_and_stay_inside() -> None:
@@ -110,3 +114,40 @@ def test_a_file_counts_by_the_worst_of_its_verdicts():
     row = DrawRow(number=1, name="clip", codec="h264", container="mp4", verdicts=verdicts)
     assert DrawCount.of("all", [row]).files["wrong"] == 1
     assert row.is_fault
+
+
+WAYS = ("seek", "plan", "clip", "order")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_way_into_a_file_gives_what_a_plain_decode_gives(name, tmp_path):
+    path = write_recipe(name, tmp_path)
+    reference, _ = plain_decode(path)
+    faults = []
+    for way in WAYS:
+        task = Task(
+            path=path,
+            size=(64, 64),
+            places=12,
+            planned=60,
+            seed=1,
+            seconds=300,
+            store=IndexStore(tmp_path / way),
+        )
+        verdict, _ = judge_way(way, task, reference)
+        if verdict.kind not in ("right", "refused with complaint"):
+            faults.append((way, verdict.kind, verdict.examples, verdict.reason))
+    assert faults == []
+
+
+def test_files_drawn_at_random_come_out_right_by_every_entry():
+    """A hundred of them; `python -m benchmarks.conformance.draws` draws a thousand others."""
+    rows = list(judged(range(100), seed=12, limit_seconds=600))
+    assert len([row for row in rows if row.frames]) > 80, "hardly any could be made"
+    assert [(row.number, row.name) for row in rows if row.is_fault] == []
+
+
+def test_a_recipe_is_a_file_of_its_own(tmp_path: Path):
+    """The recipes cannot pass by being the same clip over and over."""
+    written = [write_recipe(name, tmp_path).read_bytes() for name in list(RECIPES)[:8]]
+    assert len(set(written)) == len(written)

@@ -1,13 +1,15 @@
-"""Tests of benchmarks/conformance/__main__.py: the command over a folder, with real processes."""
+"""The command over a folder, processes that hang or crash, and the table."""
 
 import importlib.util
 from pathlib import Path
 
 import pytest
 
+from benchmark_fakes import origin
 from benchmarks.conformance import __main__ as conformance
 from benchmarks.conformance.runner import Ended, Plan, ask_worker, conform
-from benchmarks.conformance.verdict import ConformanceResult
+from benchmarks.conformance.table import render
+from benchmarks.conformance.verdict import ConformanceResult, FileRow, Verdict, summarise
 from benchmarks.conformance.worker import Request
 from conformance_fakes import write_numbers
 from headrace.testing.damage import damage_packets
@@ -84,3 +86,193 @@ def test_an_interrupt_ends_it_and_keeps_what_there_is(
     assert conformance.main(words, ask) == 130
     assert "interrupted after 1 of 3 files" in capsys.readouterr().err
     assert [row.name for row in ConformanceResult.load(kept).rows] == ["clips/deep/bad.mp4"]
+
+
+PLAN = Plan(
+    ways=("seek", "plan", "clip"),
+    libraries=("decord",),
+    limit_seconds=20,
+    worker="tests.benchmarks.conformance.stand_in",
+)
+HASTY = Plan(ways=PLAN.ways, limit_seconds=2, worker=PLAN.worker)
+
+
+def row_of(folder: Path, name: str, plan: Plan = PLAN) -> FileRow:
+    path = folder / name
+    path.write_bytes(b"1234")
+    [(row, versions)] = conform([(f"folder/{name}", path)], plan)
+    assert all(about == {"fake": "True"} for about in versions.values() if about)
+    return row
+
+
+def test_each_way_of_each_party_gives_its_verdict(tmp_path: Path) -> None:
+    row = row_of(tmp_path, "fine.mp4")
+    assert (row.name, row.bytes, row.state) == ("folder/fine.mp4", 4, "read")
+    assert (row.codec, row.size, row.frames, row.lines) == ("h264", (4, 6), 3, ("mmco",))
+    assert [(each.party, each.way, each.kind) for each in row.verdicts] == [
+        ("headrace", "seek", "right"),
+        ("headrace", "plan", "right"),
+        ("headrace", "clip", "right"),
+        ("decord", "seek", "right"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [("crash", "ended by SIGSEGV"), ("traceback", "RuntimeError: no such codec")],
+)
+def test_a_way_that_ends_its_process_is_named_and_the_others_are_asked_anew(
+    what: str, reason: str, tmp_path: Path
+) -> None:
+    row = row_of(tmp_path, f"{what}-plan.mp4")
+    kinds = {each.way: each.kind for each in row.of("headrace")}
+    assert kinds == {"seek": "right", "plan": what, "clip": "right"}
+    [bad] = [each for each in row.verdicts if each.kind == what]
+    assert bad.reason.startswith(reason)
+    assert str(tmp_path) not in row.model_dump_json()
+
+
+def test_a_process_that_hangs_is_killed_when_its_time_is_over(tmp_path: Path) -> None:
+    row = row_of(tmp_path, "hang-clip.mp4", HASTY)
+    assert [each.kind for each in row.verdicts] == ["right", "right", "hang"]
+    assert row.verdicts[2].reason == "no answer within 2 seconds"
+
+
+def test_where_the_plain_decode_crashes_nothing_is_held_against_it(tmp_path: Path) -> None:
+    row = row_of(tmp_path, "crash-plain decode.mp4")
+    assert (row.state, row.verdicts) == ("crash", ())
+    assert row.reason == "ended by SIGSEGV"
+
+
+def test_what_is_no_video_is_only_shown_to_headrace(tmp_path: Path) -> None:
+    row = row_of(tmp_path, "notes.txt")
+    assert (row.state, row.reason) == ("no video", "notes.txt is a text")
+    assert [(each.party, each.way) for each in row.verdicts] == [("headrace", "open")]
+
+
+def test_a_worker_that_cannot_start_is_asked_once_for_each_way(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    path.write_bytes(b"")
+    [(row, _)] = conform([("a.mp4", path)], Plan(ways=("seek",), worker="tests.no_such_worker"))
+    assert (row.state, "No module named" in row.reason) == ("failed", True)
+
+
+FINE = FileRow(
+    name="a/fine.mp4",
+    bytes=9,
+    state="read",
+    container="mov,mp4",
+    codec="h264",
+    frames=40,
+    verdicts=(
+        Verdict(party="headrace", way="seek", right=6),
+        Verdict(party="headrace", way="order", right=40),
+        Verdict(party="decord", way="seek", right=6),
+    ),
+)
+BAD = FileRow(
+    name="a/bad.mpg",
+    bytes=9,
+    state="read",
+    container="mpeg",
+    codec="mpeg2video",
+    frames=50,
+    index_frames=51,
+    complaints=2,
+    lines=("mpeg2video: ac-tex damaged",),
+    verdicts=(
+        Verdict(
+            party="headrace", way="seek", right=4, wrong=2, examples=("7 is frame 8", "9 differs")
+        ),
+        Verdict(party="headrace", way="order", right=3, ending="hang", reason="no answer"),
+        Verdict(party="decord", way="seek", right=5, refused_with=1, reason="it gives no picture"),
+    ),
+)
+TEXT = FileRow(
+    name="a/b.txt",
+    bytes=2,
+    state="no video",
+    reason="a text",
+    verdicts=(Verdict(party="headrace", way="open", right=1),),
+)
+LOST = FileRow(name="a/x.mkv", bytes=2, state="crash", reason="ended by SIGSEGV")
+
+
+PAGE = """\
+4 files: 2 held against a plain linear decode (90 frames), 1 of them with complaints of FFmpeg's; \
+1 no video
+  a/b.txt: no video: a text
+  a/x.mkv: the plain decode crashes: ended by SIGSEGV
+
+headrace (headrace 0.1, av 18.1)
+way    right  wrong  refused, FFmpeg complains  refused, it does not  tracebacks  hangs  crashes  \
+frames  of these wrong  refused
+seek       1      1                          0                     0           0      0        0  \
+    12               2    0 + 0
+order      1      0                          0                     0           0      1        0  \
+    43               0    0 + 0
+open       1      0                          0                     0           0      0        0  \
+     1               0    0 + 0
+not right:
+  a/bad.mpg (mpeg mpeg2video, 50 frames, 51 in the index): seek: 2 wrong of 6 \
+(7 is frame 8, 9 differs); order: hang — no answer \
+[FFmpeg, at 2 packets: mpeg2video: ac-tex damaged]
+
+decord
+way   right  wrong  refused, FFmpeg complains  refused, it does not  tracebacks  hangs  crashes  \
+frames  of these wrong  refused
+seek      1      0                          1                     0           0      0        0  \
+    12               0    1 + 0
+refused where FFmpeg complains too:
+  a/bad.mpg (mpeg mpeg2video, 50 frames): seek: 1 refused with complaint of 6 \
+— it gives no picture [FFmpeg, at 2 packets: mpeg2video: ac-tex damaged]"""
+
+
+def result_of(*rows: FileRow) -> ConformanceResult:
+    return ConformanceResult(
+        provenance=origin(),
+        versions={"headrace": {"headrace": "0.1", "av": "18.1"}},
+        summary=summarise(rows),
+        rows=rows,
+    )
+
+
+def test_the_whole_page() -> None:
+    assert render(result_of(FINE, BAD, TEXT, LOST)) == PAGE
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kind"),
+    [
+        ({"right": 3}, "right"),
+        ({"right": 3, "refused_with": 1}, "refused with complaint"),
+        ({"refused_with": 1, "refused_without": 1}, "refused without"),
+        ({"refused_without": 1, "wrong": 1}, "wrong"),
+        ({"wrong": 1, "ending": "traceback"}, "traceback"),
+        ({"right": 1, "ending": "hang"}, "hang"),
+    ],
+)
+def test_a_file_is_counted_by_the_worst_that_happened(verdict: dict, kind: str) -> None:
+    assert Verdict(party="headrace", way="seek", **verdict).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("party", "verdict", "is_met"),
+    [
+        ("headrace", {"right": 3}, True),
+        ("headrace", {"refused_with": 3}, True),
+        ("headrace", {"refused_without": 1}, False),
+        ("headrace", {"wrong": 1}, False),
+        ("headrace", {"ending": "crash"}, False),
+        ("decord", {"wrong": 1}, True),
+    ],
+)
+def test_headrace_alone_must_do_nothing_wrong(party: str, verdict: dict, is_met: bool) -> None:
+    found = Verdict(party=party, way="seek", **verdict)
+    assert result_of(FINE.model_copy(update={"verdicts": (found,)})).is_met is is_met
+
+
+def test_a_record_is_read_back(tmp_path) -> None:
+    kept = result_of(FINE, BAD, TEXT, LOST)
+    kept.save(tmp_path / "kept.json")
+    assert ConformanceResult.load(tmp_path / "kept.json") == kept

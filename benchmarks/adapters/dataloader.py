@@ -1,0 +1,98 @@
+"""A stock DataLoader: two workers, a PyAV seek for each frame or clip.
+
+As plain datasets are written: open the file, seek to the first frame, decode to the last, convert
+those that are wanted at full size, and let a transform resize them.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import torch
+from av.container import InputContainer
+from av.video.stream import VideoStream
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms.v2.functional import resize
+
+from benchmarks.adapters import Cost, RandomAccess
+
+PACKAGES = ("av", "torch", "torchvision")
+WORKERS = 2
+
+
+class Clips(Dataset[torch.Tensor]):
+    """Maps (video, ascending indices) to their frames."""
+
+    def __init__(self, paths: list[Path], size: tuple[int, int], *, keeps_files: bool) -> None:
+        self._paths = paths
+        self._size = size
+        self._keeps_files = keeps_files
+        self._kept: dict[int, InputContainer] = {}
+
+    def __getitem__(self, key: tuple[int, list[int]]) -> torch.Tensor:
+        """Return uint8 [T, 3, H, W]."""
+        video, indices = key
+        with ExitStack() as opened:
+            if self._keeps_files:
+                if video not in self._kept:
+                    self._kept[video] = av.open(str(self._paths[video]))
+                container = self._kept[video]
+            else:
+                container = opened.enter_context(av.open(str(self._paths[video])))
+            full = self._read(container, indices)
+        small: torch.Tensor = resize(full, list(self._size), antialias=True)
+        return small
+
+    def _read(self, container: InputContainer, indices: list[int]) -> torch.Tensor:
+        stream = container.streams.video[0]
+        wanted = [_pts_of(stream, index) for index in indices]
+        found: dict[int, torch.Tensor] = {}
+        container.seek(wanted[0], stream=stream)
+        for frame in container.decode(stream):
+            if frame.pts in wanted:
+                found[frame.pts] = torch.from_numpy(frame.to_ndarray(format="rgb24"))
+            if frame.pts is not None and frame.pts >= wanted[-1]:
+                break
+        return torch.stack([found[pts] for pts in wanted]).permute(0, 3, 1, 2)
+
+
+class Batches:
+    """The batches of a stock DataLoader."""
+
+    warm_up = 0
+
+    def __init__(self, task: RandomAccess) -> None:
+        clips = Clips(list(task.paths), task.size, keeps_files=task.keeps_files)
+        length, _ = task.clip or (1, 1)
+        batches = (
+            [(int(clip[0, 0]), clip[:, 1].tolist()) for clip in requests.reshape(-1, length, 2)]
+            for requests in task.requests()
+        )
+        self._loader = DataLoader(clips, batch_sampler=batches, num_workers=WORKERS)
+
+    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        """Yield the frames of each batch; workers start with the first one."""
+        for frames in self._loader:
+            yield frames.flatten(0, -4).permute(0, 2, 3, 1).numpy()
+
+    def cost(self) -> Cost:
+        """Return nothing: it is spread over processes."""
+        return Cost()
+
+
+def random_access(task: RandomAccess) -> Batches:
+    """Batches of (video, indices)."""
+    return Batches(task)
+
+
+def _pts_of(stream: VideoStream, index: int) -> int:
+    """Return the pts of a frame of a stream whose frame rate never changes."""
+    assert stream.average_rate is not None
+    assert stream.time_base is not None
+    return (stream.start_time or 0) + round(
+        Fraction(index) / stream.average_rate / stream.time_base
+    )

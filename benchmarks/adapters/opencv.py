@@ -1,0 +1,185 @@
+"""OpenCV: a capture per file and thread, then the scaler its documentation names for shrinking.
+
+The default scaler, `linear`, is quicker, but it skips pixels when it shrinks. For random frames
+captures are kept; one goes to each frame in turn, and reads on where it is close. A live stream is
+shown by the loops that people write. Tutorials stop when reading fails; here the stream is opened
+again after a second.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from pathlib import Path
+from queue import Empty, Queue
+from time import sleep
+from typing import TYPE_CHECKING, Any, Literal
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.adapters import CHUNK, Chunk, FrameAt, GroupedByFile, RandomAccess, files_on_threads
+
+if TYPE_CHECKING:
+    from benchmarks.live.serving import Stream, Way
+
+PACKAGES = ("opencv-python-headless",)
+CLOSE = 8
+"""Frames up to which reading on is quicker than going there."""
+_PAUSE_SECONDS = 1.0
+_LOOK_SECONDS = 0.1
+_JOIN_SECONDS = 5.0
+_ROOM = 96
+SCALERS = {"area": cv2.INTER_AREA, "linear": cv2.INTER_LINEAR}
+
+
+def every_frame(
+    paths: Sequence[Path],
+    size: tuple[int, int],
+    workers: int,
+    scaler: Literal["area", "linear"] = "area",
+) -> Iterator[Chunk]:
+    """One decoding thread per capture."""
+    cv2.setNumThreads(1)
+    return files_on_threads(paths, workers, partial(_decode, size=size, scaler=SCALERS[scaler]))
+
+
+def frame_at(path: Path) -> FrameAt:
+    """One thread; it goes to each frame."""
+    capture = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
+
+    def read(index: int) -> NDArray[np.uint8] | None:
+        capture.set(cv2.CAP_PROP_POS_FRAMES, index)
+        has_come, picture = capture.read()
+        return np.asarray(picture, np.uint8)[:, :, ::-1] if has_come else None
+
+    return read
+
+
+def _decode(path: Path, size: tuple[int, int], scaler: int) -> Iterator[NDArray[np.uint8]]:
+    height, width = size
+    capture = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
+    pictures: list[NDArray[Any]] = []
+    while True:
+        found, full = capture.read()
+        if found:
+            small = cv2.resize(full, (width, height), interpolation=scaler)
+            pictures.append(cv2.cvtColor(small, cv2.COLOR_BGR2RGB))
+        if pictures and (not found or len(pictures) == CHUNK):
+            yield np.stack(pictures)
+            pictures = []
+        if not found:
+            capture.release()
+            return
+
+
+def random_access(task: RandomAccess) -> GroupedByFile:
+    """One decoding thread for each capture."""
+    cv2.setNumThreads(1)
+    height, width = task.size
+
+    @cache
+    def capture(video: int) -> cv2.VideoCapture:
+        return cv2.VideoCapture(str(task.paths[video]), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
+
+    def decode(video: int, indices: Sequence[int]) -> Sequence[NDArray[np.uint8]]:
+        source, at = capture(video), -1
+        frames: list[NDArray[Any]] = []
+        for index in indices:
+            if at < 0 or index - at > CLOSE:
+                source.set(cv2.CAP_PROP_POS_FRAMES, index)
+                at = index
+            while at < index:
+                source.grab()
+                at += 1
+            _, full = source.read()
+            at += 1
+            small = cv2.resize(full, (width, height), interpolation=cv2.INTER_AREA)
+            frames.append(cv2.cvtColor(small, cv2.COLOR_BGR2RGB))
+        return frames
+
+    return GroupedByFile(task, decode)
+
+
+def loop(stream: "Stream") -> dict[str, Any]:
+    """The plain loop of every tutorial: read a frame, run the model, show it, read the next one.
+
+    cap = cv2.VideoCapture(url)
+    while True:
+        ok, frame = cap.read()
+        if not ok: break
+    """
+    for frame in _read_on(stream):
+        _show(frame, stream)
+    return {}
+
+
+def latest(stream: "Stream") -> dict[str, Any]:
+    """A thread that reads, and a queue that holds the newest frame: the recipe most often given.
+
+    if not q.empty():
+        q.get_nowait()  # discard the previous, unprocessed frame
+    q.put(frame)
+
+    https://stackoverflow.com/a/54755738
+    """
+    frames: Queue[Any] = Queue()
+
+    def put(frame: Any) -> None:
+        if not frames.empty():
+            with suppress(Empty):
+                frames.get_nowait()
+        frames.put(frame)
+
+    return _show_from(frames, stream, put)
+
+
+def queue(stream: "Stream") -> dict[str, Any]:
+    """A thread that reads into a queue: `FileVideoStream` of imutils, `CamGear` of vidgear.
+
+    The queue holds 96 frames, as vidgear's does, and waits when it is full.
+    """
+    frames: Queue[Any] = Queue(maxsize=_ROOM)
+    return _show_from(frames, stream, frames.put)
+
+
+LIVE: Mapping[str, "Way"] = {"opencv_loop": loop, "opencv_latest": latest, "opencv_queue": queue}
+
+
+def _show_from(
+    frames: "Queue[Any]", stream: "Stream", put: Callable[[Any], object]
+) -> dict[str, Any]:
+    """Read by a thread that gives each frame to `put`, and show what comes out of the queue."""
+
+    def read() -> None:
+        for frame in _read_on(stream):
+            put(frame)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    while not stream.is_over:
+        with suppress(Empty):
+            _show(frames.get(timeout=_LOOK_SECONDS), stream)
+    reader.join(_JOIN_SECONDS)
+    return {}
+
+
+def _read_on(stream: "Stream") -> Iterator[Any]:
+    """Yield what is read until it is over; a stream that is lost is opened again after a second."""
+    capture = cv2.VideoCapture(stream.url)
+    while not stream.is_over:
+        is_there, frame = capture.read()
+        if is_there:
+            yield frame
+            continue
+        stream.note("lost")
+        capture.release()
+        sleep(_PAUSE_SECONDS)
+        capture = cv2.VideoCapture(stream.url)
+    capture.release()
+
+
+def _show(frame: Any, stream: "Stream") -> None:
+    stream.net.answer(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)[None])
+    stream.show(frame)

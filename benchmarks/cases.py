@@ -1,0 +1,179 @@
+"""What a worker is asked of the libraries, and of headrace of any commit.
+
+A worker of another commit imports these functions too: each imports of headrace what it uses.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from benchmarks.adapters import Adapter, Chunk, Delivery, RandomAccess, Requests
+from benchmarks.equality import shrink, thumbnails
+from benchmarks.resources import Meter, peak_rss_bytes, rss_bytes, versions
+
+if TYPE_CHECKING:
+    from headrace.sampling.sampler import Sampler
+
+PROVED = 2
+"""Batches whose frames are compared."""
+CAMERA_SIZE = (224, 400)
+"""A quarter of the height and width of `benchmarks.camera_media`."""
+
+
+def every_frame(
+    *,
+    library: str,
+    paths: Sequence[str],
+    size: tuple[int, int],
+    workers: int,
+    pictures: str | None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Time every frame of every file, in order, or keep thumbnails in the file `pictures`."""
+    files, (height, width) = [Path(path) for path in paths], size
+    adapter = cast(Adapter, import_module(f"benchmarks.adapters.{library}"))
+
+    def every(files: Sequence[Path]) -> Iterable[Chunk]:
+        return adapter.every_frame(files, (height, width), workers, **options)
+
+    if pictures:
+        np.savez(pictures, *thumbnails(every(files), len(files)))
+        return {"versions": versions(adapter.PACKAGES)}
+    for _ in every(files[:workers]):
+        pass
+    first_seconds: float | None = None
+    frames, meter = 0, Meter()
+    chunks = every(files)
+    for chunk in chunks:
+        frames += len(chunk.frames)
+        first_seconds = first_seconds or meter.wall_seconds
+    return {
+        **meter.read(),
+        "first_seconds": first_seconds,
+        "frames": frames,
+        "decoded": getattr(chunks, "decoded_frames", None),
+        "peak_rss_bytes": peak_rss_bytes(),
+    }
+
+
+def random_frames(
+    *, library: str, seconds: float, pictures: str | None, **asked: Any
+) -> dict[str, Any]:
+    """Time random frames, or clips, in a steady state, or keep the first ones in `pictures`.
+
+    The rest of what is asked makes the task, as `task_of` says.
+    """
+    adapter = cast(Adapter, import_module(f"benchmarks.adapters.{library}"))
+    task = task_of(**asked)
+    rss_before = rss_bytes()
+    delivery = adapter.random_access(task)
+    if pictures:
+        first = list(zip(delivery, task.requests(), range(PROVED), strict=False))
+        np.savez(
+            pictures,
+            requests=np.concatenate([requests for _, requests, _ in first]),
+            pictures=np.concatenate([shrink(frames) for frames, _, _ in first]),
+        )
+        return {"versions": versions(adapter.PACKAGES)}
+    found = _steady(delivery, seconds)
+    peak = peak_rss_bytes()
+    return {**found, "memory_bytes": peak - rss_before, "peak_rss_bytes": peak}
+
+
+def task_of(
+    *,
+    paths: Sequence[str],
+    size: Sequence[int],
+    batch_size: int,
+    clip: Sequence[int] | None,
+    frames_per_burst: int | None = None,
+    seed: int = 0,
+    **asked: Any,
+) -> RandomAccess:
+    """Return the task: uniform frames, bursts, or clips; `seed` makes another order of frames."""
+    from headrace.sampling.clips import RandomClips
+    from headrace.sampling.frames import Uniform
+
+    files = [Path(path) for path in paths]
+    sampling: Sampler = Uniform(seed=seed)
+    if frames_per_burst is not None:
+        from headrace import Bursts
+
+        sampling = Bursts(frames_per_burst=frames_per_burst, lanes=batch_size)
+    elif clip is not None:
+        sampling = RandomClips(num_frames=clip[0], stride=clip[1], each_once="starts")
+    return RandomAccess(
+        paths=files,
+        size=(size[0], size[1]),
+        batch_size=batch_size,
+        clip=None if clip is None else (clip[0], clip[1]),
+        sampling=sampling,
+        requests=partial(_requests, files, batch_size, sampling),
+        **asked,
+    )
+
+
+def scan_files(*, paths: Sequence[str]) -> dict[str, Any]:
+    """Scan one after the other, after two that do not count; a file counts as a frame."""
+    from headrace import StreamIndex
+
+    for path in paths[:2]:
+        StreamIndex.scan(path)
+    meter = Meter()
+    for path in paths:
+        StreamIndex.scan(path)
+    return {"frames": len(paths), **meter.read()}
+
+
+def camera_streams(*, paths: Sequence[str], workers: int, **_: Any) -> dict[str, Any]:
+    """Take one epoch of the set whose index file is given, after two steps that do not count."""
+    from headrace import CameraLoader
+
+    options: Mapping[str, Any] = {"group_num": 2, "size": CAMERA_SIZE, "workers": workers}
+    with CameraLoader(paths[0], **options) as loader:
+        for step, _batch in enumerate(loader):
+            if step == 1:
+                break
+    meter, pictures = Meter(), 0
+    with CameraLoader(paths[0], **options) as loader:
+        for batch in loader:
+            pictures += int(batch.valid.sum())
+    return {"frames": pictures, **meter.read()}
+
+
+def _requests(paths: list[Path], batch_size: int, sampling: "Sampler") -> Iterator[Requests]:
+    from headrace import open_index
+    from headrace.sampling.population import Population
+
+    population = Population.of([open_index(path).gop_lengths for path in paths])
+    for epoch in count():
+        order = sampling.order(population, epoch)
+        for start in range(0, len(order), batch_size):
+            frames = order[start : start + batch_size].ravel()
+            yield np.stack(population.locate(frames), axis=1)
+
+
+def _steady(delivery: Delivery, seconds: float) -> dict[str, Any]:
+    """Time whole batches for at least `seconds`, after the warm-up the library asks for.
+
+    Also for at least as many frames as the warm-up: decoding comes in waves as long as the
+    look-ahead, and every repeat begins at the same place of them.
+    """
+    batches = iter(delivery)
+    warm_up_frames = len(next(batches))
+    while warm_up_frames < delivery.warm_up:
+        warm_up_frames += len(next(batches))
+    frames, before, meter = 0, delivery.cost(), Meter()
+    while meter.wall_seconds < seconds or frames < delivery.warm_up:
+        frames += len(next(batches))
+    times, after = meter.read(), delivery.cost()
+    spent = {
+        name: None if then is None or now is None else now - then
+        for name, now, then in zip(after._fields, after, before, strict=True)
+    }
+    return {"frames": frames, **times, "warm_up_frames": warm_up_frames, **spent}

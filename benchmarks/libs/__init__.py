@@ -1,1 +1,0 @@
-"""One file per library, each used as its documentation recommends, all on the same cores."""

@@ -1,0 +1,94 @@
+"""What the tables share: how one is written, and what stands below it."""
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from benchmarks.record import Repeat, Result, Row
+from headrace.profiling.provenance import Provenance
+
+DISTURBED = 0.05
+"""Share of the CPU time taken by other work from which a run counts as disturbed."""
+
+
+def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; all but the first column stand to the right."""
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, rule, *lines])
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """The median, and the lowest and highest in brackets."""
+    return f"{median(values):{form}} ({min(values):{form}}–{max(values):{form}})"
+
+
+def failed(row: Row) -> str:
+    """Why there are no figures."""
+    return f"failed: {(row.failure or '').replace('|', '/')}"
+
+
+def yes(is_so: bool) -> str:
+    """What a table says of a question."""
+    return "yes" if is_so else "**no**"
+
+
+def machine(result: Result) -> str:
+    """What it ran on, which headrace it was, and when."""
+    return machine_of(result.provenance)
+
+
+def machine_of(made: Provenance) -> str:
+    """The same of a part of a result."""
+    about = made.machine
+    return (
+        f"{about.cpu}, {about.usable_cores} cores, {about.memory_bytes / 2**30:.0f} GiB; "
+        f"{about.system.partition(',')[0]}; {about.python}; "
+        f"headrace at {made.commit or made.headrace}, {made.created:%Y-%m-%d}."
+    )
+
+
+def others(rows: Iterable[Row]) -> str:
+    """How quiet the machine was."""
+    found = [share for each in repeats(rows) if (share := each.others_share) is not None]
+    disturbed = sum(share > DISTURBED for share in found)
+    return (
+        f"Other work took more than {DISTURBED:.0%} of the CPU time in {disturbed} of "
+        f"{len(found)} runs, {max(found, default=0):.0%} in the worst."
+    )
+
+
+def media(result: Result) -> str:
+    """What was decoded, to which size."""
+    height, width = result.media["recipe"]["size"]
+    kinds = "; ".join(
+        f"*{kind}*: {about['videos']} videos, {about['frames']:,} frames, mean GOP "
+        f"{about['mean_gop']:.0f}, {about['b_frame_share']:.0%} B-frames"
+        for kind, about in result.media["kinds"].items()
+    )
+    return f"H.264, {width}×{height} to {size(result)} RGB. {kinds}."
+
+
+def size(result: Result) -> str:
+    """Width × height of the delivered frames."""
+    height, width = str(result.provenance.configuration["size"]).split(",")
+    return f"{width}×{height}"
+
+
+def versions(rows: Iterable[Row]) -> str:
+    """Of what was compared, each set once."""
+    found = [", ".join(f"{name} {said}" for name, said in row.versions.items()) for row in rows]
+    return f"{'; '.join(dict.fromkeys(filter(None, found)))}."
+
+
+def repeats(rows: Iterable[Row]) -> list[Repeat]:
+    """All repeats of all rows."""
+    return [each for row in rows for each in row.repeats]
+
+
+def with_notes(head: Sequence[str], lines: Iterable[Sequence[str]], notes: Sequence[str]) -> str:
+    """A table with its notes."""
+    return notes_below(table(head, lines), notes)
+
+
+def notes_below(drawn: str, notes: Sequence[str]) -> str:
+    """A table that is drawn, and notes below it."""
+    return f"{drawn}\n\n" + "\n".join(notes)

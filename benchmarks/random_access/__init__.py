@@ -1,1 +1,0 @@
-"""Ways to deliver frames that were asked for in random order, one file each."""

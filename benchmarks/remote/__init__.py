@@ -1,1 +1,0 @@
-"""Reading videos that do not lie on the machine."""

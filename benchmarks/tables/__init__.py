@@ -1,1 +1,0 @@
-"""Results as Markdown; cases that were lost stay in."""

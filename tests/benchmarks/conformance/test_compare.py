@@ -1,0 +1,299 @@
+"""Which frame is which, and what counts as right, wrong and refused."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from benchmarks.conformance.align import align
+from benchmarks.conformance.compare_frames import Judge, Tally, run_job
+from benchmarks.conformance.libs import another, judge_library
+from benchmarks.conformance.reference import NO_PTS, UNKNOWN, Reference, digest, thumbnail
+from conformance_fakes import grey, reference_of
+from headrace.decode.protocol import DecodeJob
+from headrace.errors import DecodeError
+from headrace.video.shape import Orientation
+
+
+def ranges(index: list[int], reference: list[int], *, is_whole: bool = True) -> list[list[int]]:
+    found = align(np.array(index, np.int64), np.array(reference, np.int64), is_whole=is_whole)
+    return [list(range(a, b)) for a, b in zip(found.first, found.stop, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("index", "reference", "expected"),
+    [
+        pytest.param([0, 1, 2], [0, 1, 2], [[0], [1], [2]], id="the same times"),
+        pytest.param([0, 1, 2], [7, 8, 9], [[0], [1], [2]], id="other times, as many frames"),
+        pytest.param([0, 0, 0], [0, 0, 0], [[0], [1], [2]], id="times that repeat"),
+        pytest.param([0, 1, 2], [NO_PTS] * 3, [[0], [1], [2]], id="no times"),
+        pytest.param([0, 1, 2], [1, 2, NO_PTS], [[0], [1], [2]], id="a time is missing"),
+        pytest.param([0, 1, 2, 3], [0, 1, 3], [[0], [1], [], [2]], id="one is lost"),
+        pytest.param([0, 1, 2, 3], [2, 3], [[], [], [0], [1]], id="the first are lost"),
+        pytest.param([0, 2, 3], [0, 1, 2, 3], [[0], [2], [3]], id="the index lacks one"),
+        pytest.param(
+            [0, 1, 1, 1, 2, 3],
+            [0, 1, 1, 2, 3],
+            [[0], [1], [1, 2], [2], [3], [4]],
+            id="one of those of one time is lost",
+        ),
+        pytest.param(
+            [0, 1, 1, 2], [0, 1, 1, 1, 2], [[0], [1, 2], [2, 3], [4]], id="or lacking there"
+        ),
+        pytest.param([0, 1, 2], [NO_PTS] * 2, [[0], [0, 1], [1]], id="one lost without times"),
+        pytest.param([0, 1], [], [[], []], id="nothing was decoded"),
+    ],
+)
+def test_frames_are_matched_by_times_and_then_by_order(
+    index: list[int], reference: list[int], expected: list[list[int]]
+) -> None:
+    assert ranges(index, reference) == expected
+
+
+def test_one_lost_at_each_end_moves_the_frames_between() -> None:
+    """As many frames on both sides, yet not the same ones: 19 of 20 times say so."""
+    found = ranges(list(range(20)), list(range(1, 21)))
+    assert found == [[], *([n] for n in range(19))]
+
+
+def test_a_few_equal_times_move_no_frame() -> None:
+    assert ranges([0, 10, 20, 30], [10, 20, 33, 44]) == [[0], [1], [2], [3]]
+
+
+def test_frames_that_the_index_lacks_are_named() -> None:
+    found = align(np.array([0, 2, 3]), np.array([0, 1, 2, 3, 4]))
+    assert (found.unindexed, found.loose) == ((1, 4), 0)
+
+
+def test_frames_with_a_choice_are_counted() -> None:
+    assert align(np.array([0, 1, 2]), np.array([NO_PTS] * 2)).loose == 1
+
+
+def test_the_alignment_ends_with_a_plain_decode_that_ended_early() -> None:
+    assert ranges([0, 1, 2, 3, 4, 5], [0, 2, 3], is_whole=False) == [[0], [], [1], [2]]
+    assert ranges([0, 0, 0, 0], [0, 0], is_whole=False) == [[0], [1]]
+
+
+class FakeDecoder:
+    """Gives grey pictures by number; refuses those that it is told to."""
+
+    def __init__(self, levels: dict[int, int], missing: tuple[int, ...] = ()) -> None:
+        self.levels, self.missing = levels, missing
+
+    def run(self, job: DecodeJob) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        for index in job.wanted:
+            if index in self.levels:
+                yield index, grey(self.levels[index])
+        if self.missing:
+            raise DecodeError("damaged there", source="a.mp4", missing=self.missing)
+
+
+def judged(decoder: FakeDecoder, wanted: tuple[int, ...], **reference: object) -> SimpleNamespace:
+    judge = Judge(reference_of([10, 11, 12, 13], **reference), np.arange(4))
+    run_job(decoder, DecodeJob(wanted), judge)
+    return judge.verdict("seek")
+
+
+def test_equal_frames_are_right() -> None:
+    found = judged(FakeDecoder({1: 11, 2: 12}), (1, 2))
+    assert (found.kind, found.right, found.examples) == ("right", 2, ())
+
+
+def test_a_neighbour_is_wrong_and_named() -> None:
+    found = judged(FakeDecoder({1: 12, 2: 12}), (1, 2))
+    assert (found.kind, found.right, found.wrong) == ("wrong", 1, 1)
+    assert found.examples == ("1 is frame 2 of the plain decode, not 1",)
+
+
+def test_a_picture_that_the_plain_decode_never_gives_is_wrong() -> None:
+    found = judged(FakeDecoder({1: 99}), (1,))
+    assert found.examples == ("1 differs from every frame",)
+
+
+def test_a_wrong_picture_is_wrong_where_ffmpeg_complains_too() -> None:
+    assert judged(FakeDecoder({1: 12}), (1,), complaints=[0]).kind == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("complaints", "kind"), [([], "refused without"), ([1], "refused with complaint")]
+)
+def test_what_is_refused_is_held_against_ffmpegs_complaints(
+    complaints: list[int], kind: str
+) -> None:
+    found = judged(FakeDecoder({2: 12}, missing=(1,)), (1, 2), complaints=complaints)
+    assert (found.kind, found.right, found.frames) == (kind, 1, 2)
+    assert found.reason == "damaged there"
+
+
+def test_a_complaint_elsewhere_excuses_nothing() -> None:
+    assert judged(FakeDecoder({}, missing=(1,)), (1,), complaints=[3]).kind == "refused without"
+
+
+def test_a_frame_that_neither_comes_nor_is_named_is_wrong() -> None:
+    found = judged(FakeDecoder({1: 11}, missing=(2,)), (1, 2, 3), complaints=[2])
+    assert (found.right, found.refused_with, found.wrong) == (1, 1, 1)
+    assert found.examples == ("3 is left out without a word",)
+
+
+def test_a_frame_that_the_plain_decode_lost_must_be_refused() -> None:
+    reference = reference_of([10, 12], pts=[0, 2], complaints=[1])
+    gives, refuses = (Judge(reference, np.arange(3)) for _ in range(2))
+    run_job(FakeDecoder({0: 10, 1: 11, 2: 12}), DecodeJob((0, 1, 2)), gives)
+    run_job(FakeDecoder({0: 10, 2: 12}, missing=(1,)), DecodeJob((0, 1, 2)), refuses)
+    assert gives.verdict("seek").kind == "wrong"
+    assert refuses.verdict("seek").kind == "refused with complaint"
+    assert refuses.verdict("seek").right == 2
+
+
+def test_frames_that_the_index_lacks_count_as_refused() -> None:
+    judge = Judge(reference_of([10, 11, 12]), np.array([0, 2]))
+    judge.unindexed()
+    assert judge.verdict("order").refused_without == 1
+
+
+def test_frames_behind_the_end_of_the_plain_decode_are_not_judged() -> None:
+    judge = Judge(reference_of([10, 11]), np.arange(2))
+    judge.picture(2, grey(99))
+    judge.refused([3], "no")
+    judge.left_out([4])
+    assert judge.verdict("order").frames == 0
+
+
+def test_small_pictures_are_held_against_small_ones() -> None:
+    judge = Judge(reference_of([10, 11]), np.arange(2))
+    judge.picture(1, grey(11)[:4, :4], is_small=True)
+    judge.picture(1, grey(11), is_small=True)
+    assert (judge.verdict("plan").right, judge.verdict("plan").wrong) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("complaints", "keyframes", "reached"),
+    [
+        pytest.param([], [0], [], id="none"),
+        pytest.param([2], [0], [2, 3, 4, 5, 6, 7], id="to the end where no keyframe follows"),
+        pytest.param([2], [0, 4], [2, 3, 4, 5, 6, 7], id="past the first keyframe"),
+        pytest.param([2], [0, 4, 6], [2, 3, 4, 5], id="up to the second"),
+        pytest.param([0, 6], [0, 2, 4], [0, 1, 2, 3, 6, 7], id="two of them"),
+        pytest.param([4], [0, 4, 5, 6], [4, 5], id="a keyframe itself"),
+    ],
+)
+def test_a_complaint_reaches_up_to_the_second_keyframe_behind_it(
+    complaints: list[int], keyframes: list[int], reached: list[int]
+) -> None:
+    found = reference_of([0] * 8, complaints=complaints, keyframes=keyframes).is_complained_of
+    assert np.flatnonzero(found).tolist() == reached
+
+
+def test_a_complaint_reaches_the_frames_of_its_packets_whatever_their_order() -> None:
+    shuffled = reference_of([0] * 4, complaints=[2], keyframes=[0], ordinals=[0, 3, 1, 2])
+    assert np.flatnonzero(shuffled.is_complained_of).tolist() == [1, 3]
+
+
+def test_a_complaint_reaches_what_is_shown_before_that_keyframe_and_sent_behind_it() -> None:
+    """Frames 2 and 3 are leading pictures of the keyframe 4."""
+    leading = reference_of(
+        [0] * 8, complaints=[0], keyframes=[0, 2, 4], ordinals=[0, 2, 5, 6, 4, 7, 8, 9]
+    )
+    assert np.flatnonzero(leading.is_complained_of).tolist() == [0, 1, 2, 3]
+
+
+def test_any_complaint_reaches_frames_whose_packet_is_unknown() -> None:
+    unknown = reference_of([0] * 2, complaints=[9], ordinals=[0, UNKNOWN])
+    assert unknown.is_complained_of.tolist() == [False, True]
+
+
+def test_places_count_what_was_lost_before() -> None:
+    times = [0, 10, 30, NO_PTS]
+    assert reference_of([0] * 4, pts=times, lost_pts=[20]).places.tolist() == [0, 1, 3, 3]
+
+
+def test_a_picture_is_found_by_its_bytes_nearest_to_where_it_was_expected() -> None:
+    reference = reference_of([5, 6, 5, 7, 5])
+    assert reference.find(digest(grey(5)), 3, is_small=False) == 2
+    assert reference.find(digest(grey(9)), 3, is_small=False) is None
+    assert reference.find(digest(grey(7)[:4, :4]), 0, is_small=True) == 3
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    turned = Orientation(True, False, True)
+    kept = reference_of([1, 2], complaints=[1], pts=[3, NO_PTS], orientation=turned)
+    kept.save(tmp_path / "kept.npz")
+    loaded = Reference.load(tmp_path / "kept.npz")
+    assert loaded.orientation == turned
+    for name in ("own", "small", "thumbnails", "sizes", "pts", "complaints", "keyframes"):
+        assert np.array_equal(getattr(loaded, name), getattr(kept, name)), name
+
+
+def test_pictures_of_other_shapes_have_other_digests() -> None:
+    assert digest(grey(1)) != digest(grey(1).reshape(10, 8, 3))
+
+
+@pytest.mark.parametrize("size", [(32, 64), (75, 53), (8, 10), (720, 1280)])
+def test_a_thumbnail_of_any_size_keeps_where_it_is_bright(size: tuple[int, int]) -> None:
+    picture = np.zeros((*size, 3), np.uint8)
+    picture[: size[0] // 2, :, 1] = 200
+    found = thumbnail(picture)
+    assert found.shape == (32, 32, 3)
+    assert (found[:15, :, 1] == 200).all()
+    assert (found[17:] == 0).all()
+    assert (found[..., 0] == 0).all()
+
+
+LEVELS = [10, 20, 30, 40, 40, 40, 70, 80]
+
+
+def judged_library(read: Callable[[int], NDArray[np.uint8] | None], reference: Reference) -> Tally:
+    return judge_library(
+        "fake",
+        Path("a.mp4"),
+        reference,
+        places=8,
+        seed=0,
+        seconds=60,
+        open_file=lambda _: read,
+    )
+
+
+def test_right_frames_are_right_though_every_pixel_differs() -> None:
+    found = judged_library(lambda index: grey(LEVELS[index] + 2), reference_of(LEVELS))
+    assert (found.right, found.wrong) == (8, 0)
+
+
+def test_the_neighbour_is_wrong_where_it_is_another_picture() -> None:
+    """Three frames are alike: the neighbour in front of the last two of them is no fault."""
+    found = judged_library(lambda index: grey(LEVELS[max(0, index - 1)]), reference_of(LEVELS))
+    assert (found.right, found.wrong) == (3, 5)
+    assert "7 is most like frame 6" in found.examples
+
+
+def test_an_exception_is_a_refusal() -> None:
+    def read(index: int) -> NDArray[np.uint8]:
+        raise RuntimeError("no frame there")
+
+    found = judged_library(read, reference_of(LEVELS, complaints=[6]))
+    assert (found.refused_with, found.refused_without) == (2, 6)
+    assert found.reason == "RuntimeError: no frame there"
+
+
+def test_no_picture_is_a_refusal() -> None:
+    assert judged_library(lambda index: None, reference_of(LEVELS)).refused_without == 8
+
+
+def test_frames_that_ffmpeg_lost_may_be_counted_or_not() -> None:
+    """Of 0 10 (20) 30, the last is frame 2 as they come, and frame 3 as they were sent."""
+    reference = reference_of([10, 20, 30, 40], pts=[0, 10, 30, 40], lost_pts=[20])
+    assert another(reference, 3, grey(30)) is None
+    assert another(reference, 3, grey(40)) is None
+    assert another(reference, 3, grey(20)) == 1
+
+
+def test_a_library_that_does_not_turn_pictures_is_told_by_their_contents() -> None:
+    turned = Orientation(True, False, False)
+    ramp = np.arange(80, dtype=np.uint8).reshape(8, 10, 1).repeat(3, 2)
+    levels = reference_of([0, 0], orientation=turned)
+    levels.thumbnails[0], levels.thumbnails[1] = thumbnail(turned.upright(ramp)), 30
+    assert another(levels, 0, ramp) is None
+    assert another(levels, 1, ramp) == 0

@@ -1,0 +1,162 @@
+"""The parts of bench_live that need no server, and their figures."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmark_fakes import overlap_case, overloaded
+from benchmarks.live import overlap, own_cost
+from benchmarks.live.clip import grey_thumbnails, number_of, numbered_clip
+from benchmarks.live.figures import Quantiles, Series
+from benchmarks.live.overlap import OverlapScale, measure_overlap
+from benchmarks.live.overload import Overloaded, OverloadScale, measure_overload
+from benchmarks.live.own_cost import OwnCostScale, judged, measure_own_cost
+from benchmarks.worker import WorkerError, answer_here
+from media import read_frames, rgb
+
+
+def test_each_frame_carries_its_number_in_rgb_and_bgr(clip: Path) -> None:
+    pictures = [rgb(frame) for frame in read_frames(clip)]
+    assert [number_of(picture) for picture in pictures] == list(range(120))
+    assert number_of(pictures[7][..., ::-1]) == 7
+
+
+def test_a_clip_that_is_there_is_not_made_again(clip: Path) -> None:
+    before = clip.stat().st_mtime_ns
+    assert numbered_clip(clip.parents[1], 4) == clip
+    assert clip.stat().st_mtime_ns == before
+
+
+def test_thumbnails_are_the_same_of_rgb_and_bgr() -> None:
+    pictures = np.random.default_rng(0).integers(0, 256, (2, 720, 1280, 3), np.uint8)
+    thumbnails = grey_thumbnails(pictures)
+    assert thumbnails.shape == (2, 32, 32, 1)
+    assert np.allclose(thumbnails, grey_thumbnails(pictures[..., ::-1]), atol=0.1)
+
+
+STAGES = ["decode", "preprocess", "model"]
+WAITS = {"threads": 1, "waits": True}
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_pairs_hold_each_stage_both_ways(clip: Path, waits: bool) -> None:
+    cases = {"a case": {"threads": 1, "waits": waits}}
+    found = measure_overlap(
+        clip, OverlapScale(cases=cases, frames=5, proved=3, repeats=2), answer_here
+    )
+    [case] = found.cases
+    assert (case.name, len(case.pairs)) == ("a case", 2)
+    for pair in case.pairs:
+        assert list(pair.stage_ms) == list(pair.threaded_stage_ms) == STAGES
+        assert min(pair.stage_ms.values()) > 0
+        assert min(pair.threaded_stage_ms.values()) > 0
+
+
+def test_other_answers_are_refused(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "_threaded", lambda *_: {"answers": []})
+    with pytest.raises(ValueError, match="gave other answers"):
+        overlap.answer(clip=str(clip), frames=1, proved=1, repeats=1, **WAITS)
+
+
+def test_frames_are_dropped_by_cause_and_memory_is_watched(clip: Path) -> None:
+    scale = OverloadScale(seconds=3.0, warm_up_seconds=0.5, max_staleness_ms=5000)
+    found = measure_overload(clip, scale, answer_here)
+    assert found.is_conserved
+    assert found.drops["decode: overflow"] > 0
+    assert found.age_ms.count == found.delivered > 0
+    assert len(found.rss_bytes.values) == len(found.rss_bytes.at_seconds) > 0
+    assert found.others_share is not None
+
+
+def test_a_run_that_shows_nothing_is_no_result(clip: Path) -> None:
+    answer = {"meter": {}, "ages_ms": []}
+    with pytest.raises(WorkerError, match="no frame was shown"):
+        measure_overload(clip, OverloadScale(), lambda asked: answer)
+
+
+def test_the_cost_is_the_age_less_that_of_the_bare_loop_frame_by_frame() -> None:
+    bare = [[(10.0, 9.0), (20.0, 19.5)]]
+    pipeline = [[(10.5, 9.1), (20.7, 19.4)]]
+    case = judged("none", OwnCostScale(rate=50), bare, pipeline)
+    assert case.own_ms.worst == pytest.approx(0.7)
+    assert case.own_ms.p50 == pytest.approx(0.5)
+    assert case.stages_ms.worst == pytest.approx(0.1)
+    assert case.hand_over_ms.worst == pytest.approx(0.8)
+    assert case.repeats_p50_ms == (pytest.approx(0.6),)
+    assert case.late_frames == 0
+    assert judged("none", OwnCostScale(rate=60), bare, pipeline).late_frames == 1
+
+
+def test_both_ways_are_timed_on_frames_that_were_proved_equal(clip: Path) -> None:
+    scale = OwnCostScale(models=("none",), rate=60, frames=4, proved=3, repeats=2)
+    found = measure_own_cost(clip, scale, answer_here)
+    [case] = found.cases
+    assert case.own_ms.count == 8
+    assert len(case.repeats_p50_ms) == 2
+    assert case.proved_frames == 3
+    assert found.provenance.configuration["rate"] == 60
+
+
+def test_frames_that_differ_are_refused(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(*_):
+        yield from [("another", (1.0, 1.0))] * 3
+
+    monkeypatch.setattr(own_cost, "_pipeline", other)
+    with pytest.raises(ValueError, match="gave other frames"):
+        own_cost.answer(clip=str(clip), rate=60, model="none", frames=1, proved=3, repeats=1)
+
+
+def test_a_slope_is_by_least_squares_and_growth_is_over_its_time() -> None:
+    series = Series(at_seconds=(0, 1, 2, 3), values=(5, 7, 9, 11))
+    assert series.slope == pytest.approx(2)
+    assert series.growth == pytest.approx(6)
+    noisy = Series(at_seconds=(0, 1, 2), values=(0, 3, 0))
+    assert noisy.slope == pytest.approx(0)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_too_few_samples_have_no_slope(count: int) -> None:
+    series = Series(at_seconds=(1.0,) * count, values=(4.0,) * count)
+    assert (series.slope, series.growth) == (0, 0)
+
+
+def test_after_leaves_out_what_was_sampled_before() -> None:
+    series = Series(at_seconds=(0, 5, 10), values=(1, 2, 3)).after(5)
+    assert series == Series(at_seconds=(5, 10), values=(2, 3))
+
+
+def test_percentiles_say_when_there_are_too_few() -> None:
+    assert Quantiles.of([]) is None
+    few = Quantiles.of([3.0, 1.0, 2.0])
+    assert few == Quantiles(count=3, p50=2.0, p95=None, worst=3.0)
+    many = Quantiles.of([float(each) for each in range(100)])
+    assert many is not None
+    assert many.p95 == 94.0
+
+
+@pytest.mark.parametrize(
+    ("change", "question"),
+    [
+        ({"delivered": 299}, "is_conserved"),
+        ({"max_staleness_ms": 189.0}, "is_fresh"),
+        ({"rss_bytes": Series(at_seconds=(1, 2, 3), values=(1e8, 2e8, 3e8))}, "is_memory_flat"),
+        ({"rss_bytes": Series(at_seconds=(), values=())}, "is_memory_flat"),
+    ],
+)
+def test_overload_is_judged_by_its_figures(change: dict[str, object], question: str) -> None:
+    right: Overloaded = overloaded()
+    assert right.is_conserved
+    assert right.is_fresh
+    assert right.is_memory_flat
+    assert not getattr(right.model_copy(update=change), question)
+
+
+def test_the_gain_of_threads_stands_beside_what_stages_and_cores_allow() -> None:
+    case = overlap_case(sequential=3.0, threaded=1.6, cpu=3.0)
+    assert case.gains == [pytest.approx(1.875)]
+    assert case.by_stages == [pytest.approx(2.0)]
+    assert case.by_cores == [pytest.approx(2.0)]
+    assert case.is_of_stages
+    assert case.share == pytest.approx(0.9375)
+    assert not overlap_case(sequential=3.0, threaded=2.0, cpu=4.0).is_of_stages

@@ -1,0 +1,179 @@
+"""Every library delivers the frames it was asked for, where it is installed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.adapters import Delivery, GroupedByFile, RandomAccess, pyav_loop
+from benchmarks.bench_random_clips import ENTRANTS as CLIP_ENTRANTS
+from benchmarks.bench_random_frames import ENTRANTS as FRAME_ENTRANTS
+from benchmarks.cases import task_of
+from benchmarks.equality import Pictures, compare_picked, shrink, thumbnails
+from headrace.decode.open import open_index
+from headrace.sampling.frames import Uniform
+from headrace.sampling.population import Population
+from headrace.testing.synth import SynthClip, write_clip
+
+SIZE = (96, 128)
+CLIPS = [
+    SynthClip(num_frames=60, size=SIZE, gop=30, b_frames=2),
+    SynthClip(num_frames=45, size=SIZE, gop=15),
+]
+LIBRARIES = {"opencv": "cv2", "decord": "decord", "spdl": "spdl.io", "torchcodec": "torchcodec"}
+FRAMES = {each.name: dict(each.asked) for each in FRAME_ENTRANTS}
+CLIP_WAYS = {each.name: dict(each.asked) for each in CLIP_ENTRANTS}
+BATCHES = 3
+
+
+@pytest.fixture(scope="session")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two clips that every library can read."""
+    folder = tmp_path_factory.mktemp("clips")
+    return [write_clip(folder / f"clip-{number}", clip) for number, clip in enumerate(CLIPS)]
+
+
+@pytest.fixture(scope="session")
+def reference(clips: list[Path]) -> list[Pictures]:
+    """Their plain linear decode."""
+    return thumbnails(pyav_loop.every_frame(clips, SIZE, workers=1), len(clips))
+
+
+@pytest.fixture
+def delivered(
+    clips: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    """Return a function: what an entrant is asked, clip -> its delivery, and the task.
+
+    Indexes are kept apart from the user's; threads of torch are as they were afterwards.
+    """
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    threads = torch.get_num_threads()
+
+    def deliver(
+        asked: Mapping[str, Any], clip: tuple[int, int] | None = None
+    ) -> tuple[Delivery, RandomAccess]:
+        options = {**asked, "memory_budget": "16MiB"}
+        if "frames_per_burst" in options:
+            options["frames_per_burst"] = 4  # for more, two small clips have too few frames
+        library = options.pop("library")
+        pytest.importorskip(LIBRARIES.get(library, "av"))
+        task = task_of(
+            paths=[str(path) for path in clips],
+            size=list(SIZE),
+            workers=2,
+            batch_size=2 if clip else 16,
+            clip=clip,
+            **options,
+        )
+        return import_module(f"benchmarks.adapters.{library}").random_access(task), task
+
+    yield deliver
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(
+    ("asked", "clip"),
+    [
+        *(pytest.param(asked, None, id=name) for name, asked in FRAMES.items()),
+        *(pytest.param(asked, (8, 2), id=f"{name}-clips") for name, asked in CLIP_WAYS.items()),
+    ],
+)
+def test_what_is_delivered_is_a_linear_decode(asked, clip, delivered, reference) -> None:
+    delivery, task = delivered(asked, clip)
+    batches = iter(delivery)
+    frames = list(islice(batches, BATCHES))
+    batches.close()
+    requests = np.concatenate(list(islice(task.requests(), BATCHES)))
+    found = compare_picked(reference, requests, shrink(np.concatenate(frames)))
+    assert found.holds
+    assert found.frames == BATCHES * 16
+    if asked["library"] == "headrace" and asked.get("hold") is None and clip is None:
+        assert found.max_mean_difference == 0, "headrace gives the very pixels"
+
+
+@pytest.mark.parametrize("name", ["headrace_1GiB", "headrace_naive"])
+def test_headrace_counts_what_it_decodes(name: str, delivered) -> None:
+    delivery, _ = delivered(FRAMES[name])
+    batches = iter(delivery)
+    next(batches)
+    cost = delivery.cost()
+    batches.close()
+    assert min(cost.decoded, cost.seeks, cost.opens) > 0
+
+
+def test_only_looking_ahead_needs_a_long_warm_up(delivered) -> None:
+    naive, ahead = (
+        delivered(FRAMES[name])[0].warm_up for name in ("headrace_naive", "headrace_1GiB")
+    )
+    assert naive == 1
+    assert ahead > 16
+
+
+REQUESTS = np.array([[1, 9], [0, 4], [1, 2], [1, 9], [0, 4], [2, 0]])
+TASK = RandomAccess(
+    paths=[Path(f"{number}.mp4") for number in range(3)],
+    size=(2, 2),
+    workers=2,
+    batch_size=len(REQUESTS),
+    sampling=Uniform(),
+    requests=lambda: iter([REQUESTS, REQUESTS[::-1]]),
+)
+
+
+class Files:
+    """Frames that carry their video and index, and what was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, list[int]]] = []
+        self._lock = Lock()
+
+    def __call__(self, video: int, indices: Sequence[int]) -> list[NDArray[np.uint8]]:
+        with self._lock:
+            self.asked.append((video, list(indices)))
+        return [np.full((2, 2, 3), 10 * video + index, np.uint8) for index in indices]
+
+
+def test_frames_come_in_the_order_of_the_requests() -> None:
+    batches = [batch[:, 0, 0, 0].tolist() for batch in GroupedByFile(TASK, Files())]
+    wanted = (10 * REQUESTS[:, 0] + REQUESTS[:, 1]).tolist()
+    assert batches == [wanted, wanted[::-1]]
+
+
+def test_each_file_is_asked_once_a_batch_and_no_batch_before_it_is_asked_for() -> None:
+    files = Files()
+    next(iter(GroupedByFile(replace(TASK, workers=1), files)))
+    assert sorted(files.asked) == [(0, [4]), (1, [2, 9]), (2, [0])]
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_frames_are_asked_for_in_the_uniform_order_of_a_seed(clips, delivered, seed) -> None:
+    population = Population.of([open_index(path).gop_lengths for path in clips])
+    video, index = population.locate(Uniform(seed=seed).order(population, 0)[:16])
+    _, task = delivered({"library": "headrace", "seed": seed})
+    assert next(task.requests()).tolist() == np.stack([video, index], axis=1).tolist()
+
+
+def test_requests_begin_again_and_go_on_with_the_next_epoch(delivered) -> None:
+    _, task = delivered({"library": "headrace"})
+    batches = -(-105 // task.batch_size)
+    once, again = (list(islice(task.requests(), 2 * batches)) for _ in range(2))
+    assert [batch.tolist() for batch in once] == [batch.tolist() for batch in again]
+    assert sum(map(len, once[:batches])) == 105
+    assert once[0].tolist() != once[batches].tolist()
+
+
+def test_clips_are_asked_for_frame_by_frame(delivered) -> None:
+    _, task = delivered({"library": "headrace"}, (4, 3))
+    requests = np.concatenate(list(islice(task.requests(), 3))).reshape(6, 4, 2)
+    assert (requests[:, :, 0] == requests[:, :1, 0]).all()
+    assert (np.diff(requests[:, :, 1], axis=1) == 3).all()
+    assert (requests[:, -1, 1] < np.array([60, 45])[requests[:, 0, 0]]).all()

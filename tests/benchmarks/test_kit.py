@@ -1,0 +1,167 @@
+"""The kit: what is timed, in which order, and what becomes of failures; runs that go on."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import media
+from benchmarks.kit import Entrant, Task, asked_of, compared, prove, rounds
+from benchmarks.record import Row, TimedResult
+from benchmarks.worker import WorkerError, ask_worker
+from headrace.testing.synth import SynthClip, write_clip
+
+TASK = Task(case="cases:every_frame", kind="web", paths=[Path("a.mp4")], workers=2)
+MOVING = np.arange(5, dtype=np.float16)[:, None, None, None] * np.ones((32, 32, 3), np.float16)
+TIMED = {"wall_seconds": 2.0, "cpu_seconds": 3.0, "others_cpu_seconds": 1.0, "frames": 5}
+
+
+class Workers:
+    """Answers as worker processes would, and keeps the order in which they were asked."""
+
+    def __init__(self, **special: Any) -> None:
+        self.special = special
+        self.timed: list[str] = []
+
+    def __call__(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        library = asked["library"]
+        special = self.special.get(library)
+        if isinstance(special, WorkerError):
+            raise special
+        if asked["pictures"]:
+            np.savez(asked["pictures"], special if isinstance(special, np.ndarray) else MOVING)
+            return {"versions": {library: "1.0"}}
+        self.timed.append(library)
+        return {**TIMED, "frames": special} if isinstance(special, int) else TIMED
+
+
+def named(*names: str) -> list[Entrant]:
+    return [Entrant(name=name, asked={"library": name}) for name in names]
+
+
+def run(names: list[str], count: int, workers: Workers) -> list[Row]:
+    entrants = named(*names)
+    rows = prove(entrants, TASK, workers)
+    *_, rows = rounds(rows, asked_of(entrants, TASK, workers), count)
+    return rows
+
+
+def test_repeats_are_interleaved() -> None:
+    workers = Workers()
+    rows = run(["a", "b"], 3, workers)
+    assert workers.timed == ["a", "b"] * 3
+    assert [(row.name, row.versions, len(row.repeats)) for row in rows] == [
+        ("a", {"a": "1.0"}, 3),
+        ("b", {"b": "1.0"}, 3),
+    ]
+    [repeat, *_] = rows[0].repeats
+    figures = (repeat.frames_per_second, repeat.cpu_ms_per_frame, repeat.others_share)
+    assert figures == (2.5, 600, 0.25)
+
+
+def test_what_is_wrong_or_fails_stays_in_with_its_reason_and_is_not_timed() -> None:
+    workers = Workers(off=MOVING[[0, 1, 1, 3, 4]], broken=WorkerError("no decoder"), loses=4)
+    right, off, broken, loses = run(["right", "off", "broken", "loses"], 2, workers)
+    assert workers.timed == ["right", "loses", "right"]
+    assert (right.is_sound, len(right.repeats)) == (True, 2)
+    assert off.equality is not None
+    assert (off.equality.wrong, off.repeats, off.is_sound) == (1, (), False)
+    assert (broken.failure, broken.repeats) == ("no decoder", ())
+    assert (loses.failure, loses.repeats) == ("4 of 5 frames when timed", ())
+
+
+def test_without_a_reference_nothing_is_timed() -> None:
+    with pytest.raises(WorkerError, match="no PyAV"):
+        run(["a"], 1, Workers(pyav_loop=WorkerError("no PyAV")))
+
+
+@pytest.fixture
+def random_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    clips = [SynthClip(num_frames=n, size=(64, 96), gop=15, b_frames=2) for n in (40, 25)]
+    return Task(
+        case="cases:random_frames",
+        kind="web",
+        paths=[write_clip(tmp_path / f"{number}", clip) for number, clip in enumerate(clips)],
+        size=(64, 96),
+        workers=1,
+        asked={"batch_size": 8, "clip": None, "seconds": 0.01},
+    )
+
+
+def test_real_workers_prove_and_time_random_frames(random_task: Task) -> None:
+    entrants = [
+        Entrant(name="missing", asked={"library": "no_such_library"}),
+        Entrant(name="headrace", asked={"library": "headrace", "memory_budget": "64MiB"}),
+    ]
+    missing, ours = prove(entrants, random_task)
+    assert missing.failure == (
+        "ModuleNotFoundError: No module named 'benchmarks.adapters.no_such_library'"
+    )
+    assert ours.equality is not None
+    assert (ours.equality.frames, ours.equality.max_mean_difference) == (16, 0)
+    assert ours.versions["av"]
+
+    take = asked_of(entrants, random_task)
+    once, twice = rounds([missing, ours], take, 2)
+    assert [len(row.repeats) for row in once] == [0, 1]
+    assert [len(row.repeats) for row in twice] == [0, 2]
+    for repeat in twice[1].repeats:
+        assert repeat.wall_seconds >= 0.01
+        assert repeat.warm_up_frames is not None
+        assert 8 < repeat.warm_up_frames <= repeat.frames + 8
+        assert repeat.peak_rss_bytes is not None
+        assert repeat.memory_bytes is not None
+        assert 0 < repeat.memory_bytes < repeat.peak_rss_bytes
+    assert next(rounds(twice, take, 2)) == twice
+
+
+def test_a_worker_knows_only_the_headrace_and_the_indexes_it_is_given(tmp_path: Path) -> None:
+    path = write_clip(tmp_path / "clip", SynthClip(num_frames=12, gop=6))
+    asked = {"case": "cases:scan_files", "cores": 1, "paths": [str(path)]}
+    assert ask_worker(asked, cache=tmp_path / "cache")["frames"] == 1
+    (tmp_path / "headrace").mkdir()
+    (tmp_path / "headrace" / "__init__.py").write_text("raise ImportError('another tree')")
+    with pytest.raises(WorkerError, match="another tree"):
+        ask_worker(asked, source=tmp_path)
+
+
+BENCHMARK = compared("none", "How fast?", named("pyav_loop", "headrace"), "cases:every_frame")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = media.folder(tmp_path) / "web"
+    folder.mkdir(parents=True)
+    write_clip(folder / "000", SynthClip(num_frames=24, size=(64, 96), gop=6, b_frames=2))
+    return tmp_path
+
+
+def test_a_run_is_kept_and_goes_on_where_it_ended(root: Path) -> None:
+    out = root / "out.json"
+
+    def compare(*words: str) -> TimedResult:
+        usual = ["--media", str(root), "--count", "1", "--kinds", "web", "--workers", "1"]
+        BENCHMARK.main([*usual, "--out", str(out), *words])
+        return TimedResult.load(out)
+
+    first = compare("--repeats", "1", "--libraries", "headrace")
+    assert [(row.name, row.kind, len(row.repeats)) for row in first.rows] == [
+        ("headrace", "web", 1)
+    ]
+    assert first.provenance.configuration["size"] == "256,256"
+    assert first.media["kinds"]["web"]["mean_gop"] == 6
+    both = compare("--repeats", "1", "--resume")
+    assert [row.name for row in both.rows] == ["pyav_loop", "headrace"]
+    assert both.rows[1] == first.rows[0]
+    assert all(row.is_sound and row.repeats[0].frames == 24 for row in both.rows)
+    assert (both.rows[1].repeats[0].decoded, both.rows[1].amplification) == (24, 1)
+    with pytest.raises(SystemExit, match=r"other conditions \(configuration\)"):
+        compare("--repeats", "2", "--resume")
+
+
+def test_videos_that_are_missing_are_named_with_their_command(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"make them with: python -m benchmarks\.media"):
+        BENCHMARK.main(["--media", str(tmp_path)])
