@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from benchmarks.tables.markdown import spread, table
-from headrace.bench.camera_variants import CameraWay
+from headrace.bench.camera_estimate import CameraWay
 from headrace.bench.cameras import CameraRun, CamerasRecord
 from headrace.bench.cameras_report import LABELS, QUOTED
 

@@ -4,9 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headrace.bench.camera_calibration import RehearsalTask, rehearse
-from headrace.bench.camera_rank import RankTask
-from headrace.bench.camera_subset import CameraPart
+from headrace.bench.camera_rank import CameraPart, RankTask, RehearsalTask, rehearse
 from headrace.decode.index_store import IndexStore
 from headrace.runtime.clock import SystemClock
 from headrace.training.cameras.alignment import Alignment

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.bench.camera_subset import CameraPart
+from headrace.bench.camera_rank import CameraPart
 from headrace.decode.index_store import IndexStore
 from headrace.training.cameras.alignment import Alignment
 from headrace.video.camera_layout import CameraLayout

@@ -6,11 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from headrace.bench import camera_equality
+from headrace.bench import camera_rank
 from headrace.bench.benchmark import Context
-from headrace.bench.camera_equality import check_equal_cameras
-from headrace.bench.camera_rank import RankTask, run_rank
-from headrace.bench.camera_subset import CameraPart
+from headrace.bench.camera_rank import CameraPart, RankTask, check_equal_cameras, run_rank
 from headrace.bench.cameras import CamerasConfig, measure_cameras
 from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
@@ -84,7 +82,7 @@ def test_a_pixel_that_differs_is_named_before_anything_is_timed(folder, monkeypa
     store = IndexStore(folder / "store")
     clip = part.open(store).clips[0]
     assert check_equal_cameras(part, clip, store, SIZE) == 48
-    monkeypatch.setattr(camera_equality, "plain_frames", off_by_one)
+    monkeypatch.setattr(camera_rank, "plain_frames", off_by_one)
     with pytest.raises(DecodeError, match=r"frame 2 of .*a/front\.mp4 is not the same"):
         check_equal_cameras(part, clip, store, SIZE)
 

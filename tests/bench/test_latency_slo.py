@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.bench.latency_slo import Promise
+from headrace.bench.live_capacity import Promise
 
 PROMISE = Promise(p95_ms=100, max_drop=0.01)
 

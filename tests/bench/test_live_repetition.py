@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.bench.live_load import take_live_turn
-from headrace.bench.live_repetition import LiveTurn
+from headrace.bench.live_load import LiveTurn, take_live_turn
 from headrace.live.overload import Overload
 from headrace.profiling.machine import provenance
 from headrace.runs.live.engine import Engine

@@ -2,10 +2,8 @@
 
 import pytest
 
+from headrace.bench.memory import FrameSizeRecord, Job, MemoryConfig, _cells
 from headrace.bench.memory_child import climb
-from headrace.bench.memory_config import MemoryConfig
-from headrace.bench.memory_processes import Job, _cells
-from headrace.bench.memory_record import FrameSizeRecord
 from headrace.profiling.usage import forget_peak, peak_memory_bytes
 from headrace.runtime.child import Ending
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from headrace.bench.memory_config import MemoryConfig, announce
-from headrace.bench.memory_record import CellRecord, FrameSizeRecord, MemoryRecord
+from headrace.bench.memory import CellRecord, FrameSizeRecord, MemoryConfig, MemoryRecord, announce
 from headrace.bench.memory_report import MEMORY
 from headrace.errors import ConfigError
 from headrace.profiling.machine import provenance

@@ -2,8 +2,8 @@
 
 import pytest
 
+from headrace.bench.prefetch import PREFETCH
 from headrace.bench.prefetch_record import PrefetchRecord, PrefetchTurn, rows_of
-from headrace.bench.prefetch_report import PREFETCH
 from headrace.profiling.machine import provenance
 from headrace.report.experiment import render_experiment, render_experiment_text
 

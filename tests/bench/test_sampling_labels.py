@@ -3,8 +3,7 @@
 import pytest
 
 from bench.sampling_records import recorded, strategy
-from headrace.bench.sampling_labels import draws, how, label
-from headrace.bench.sampling_record import WAYS
+from headrace.bench.sampling_record import WAYS, draws, how, label
 
 SAME = ("baseline", "dataset", "naive", "look-ahead", "quarter")
 

@@ -12,8 +12,7 @@ from bench.sampling_records import (
     recorded,
     turns,
 )
-from headrace.bench.sampling_report import SAMPLING
-from headrace.bench.sampling_rows import ladder_of, rows_of
+from headrace.bench.sampling_report import SAMPLING, ladder_of, rows_of
 from headrace.measuring.interleaved import Spread
 from headrace.report.experiment import render_experiment_text
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from headrace.bench.scenarios import ModesConfig, ModesRecord, ModesTurn
-from headrace.bench.scenarios_report import MODES
+from headrace.bench.scenarios import MODES, ModesConfig, ModesRecord, ModesTurn
 from headrace.errors import ConfigError
 from headrace.profiling.machine import provenance
 from headrace.report.experiment import render_experiment, render_experiment_text

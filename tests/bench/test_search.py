@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.bench.search import (
+from headrace.bench.ladder import (
     Scale,
     Tried,
     highest_held,

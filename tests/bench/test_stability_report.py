@@ -10,8 +10,7 @@ from headrace.bench.stability import (
     rows_of,
 )
 from headrace.bench.stability_report import STABILITY
-from headrace.bench.stability_search import Candidate
-from headrace.bench.stability_turn import StabilityTurn
+from headrace.bench.stability_search import Candidate, StabilityTurn
 from headrace.profiling.machine import provenance
 from headrace.report.experiment import render_experiment, render_experiment_text
 

@@ -3,10 +3,8 @@
 import pytest
 
 from headrace.bench.overlap_work import Work
-from headrace.bench.stability import StabilityConfig, _possible
-from headrace.bench.stability_load import take_stability_turn
-from headrace.bench.stability_search import Candidate
-from headrace.bench.stability_turn import StabilityTurn, fps_by_iteration, warm_up_of
+from headrace.bench.stability import StabilityConfig, _possible, take_stability_turn
+from headrace.bench.stability_search import Candidate, StabilityTurn, fps_by_iteration, warm_up_of
 from headrace.errors import ConfigError
 from headrace.runs.options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK

@@ -2,8 +2,7 @@
 
 import pytest
 
-from headrace.bench.stages_bound import Bound
-from headrace.bench.stages_record import StagesRecord, StagesRow, StagesTurn, rows_of
+from headrace.bench.stages import Bound, StagesRecord, StagesRow, StagesTurn, rows_of
 from headrace.bench.stages_report import STAGES
 from headrace.measuring.interleaved import Spread
 from headrace.profiling.machine import provenance

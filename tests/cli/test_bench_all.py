@@ -11,9 +11,8 @@ import typer
 from bench.suite.fakes import FAILING, LOADING, WHOLE, measure
 from bench.suite.records import contest, surveyed
 from headrace.bench.registry import EXPERIMENTS
-from headrace.bench.suite.config import SurveyConfig
 from headrace.bench.suite.suite_runner import prepare_survey
-from headrace.bench.suite.suite_selection import Choice
+from headrace.bench.suite.suite_selection import Choice, SurveyConfig
 from headrace.cli.bench_all import hold_survey
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -169,7 +168,7 @@ from headrace.cli import main
 from headrace.cli import bench_all
 from headrace.cli.survey_screen import SurveyScreen
 from headrace.bench import registry
-from headrace.bench.suite import suite_child
+from headrace.bench.suite import suite_runner
 from bench.suite import fakes
 import os
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.bench.registry import EXPERIMENTS
-from headrace.bench.suite.files import page_of
 from headrace.bench.suite.ranking import judge
-from headrace.bench.suite.suite_json import survey_json
+from headrace.bench.suite.suite_content import page_of, survey_json
 from headrace.bench.suite.suite_record import read_record, read_survey
 from headrace.profiling.comparison.comparison import compare
 from headrace.profiling.record import metrics_csv

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import Context
-from headrace.bench.camera_estimate import CameraPace, CameraTurn, started_workers
-from headrace.bench.camera_variants import CameraWay
+from headrace.bench.camera_estimate import CameraPace, CameraTurn, CameraWay, started_workers
 from headrace.bench.record import ExperimentRecord
 from headrace.decode.index_store import IndexStore
 from headrace.measuring.config_fields import CAMERAS, Option, check_options
@@ -21,8 +20,7 @@ from headrace.sampling.alignment import Sync
 from headrace.video.camera_layout import CameraLayout, camera_names
 
 if TYPE_CHECKING:
-    from headrace.bench.camera_rank import RankTask
-    from headrace.bench.camera_subset import CameraPart
+    from headrace.bench.camera_rank import CameraPart, RankTask
     from headrace.training.cameras.camera_set import CameraSet
 
 _TIMEOUT_SECONDS = 1800.0
@@ -117,8 +115,7 @@ def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
         MediaError: a camera cannot be read, or a bare loop's frames are not headrace's.
         StageError: a rank failed.
     """
-    from headrace.bench.camera_equality import check_equal_cameras
-    from headrace.bench.camera_subset import CameraPart
+    from headrace.bench.camera_rank import CameraPart, check_equal_cameras
     from headrace.training.cameras.alignment import Alignment
 
     store = context.store or IndexStore()
@@ -200,7 +197,7 @@ def _rehearsed(
     turns: list[CameraTurn],
     context: Context,
 ) -> CameraPace:
-    from headrace.bench.camera_calibration import RehearsalTask, rehearse
+    from headrace.bench.camera_rank import RehearsalTask, rehearse
 
     [decoding] = _tasks(config, part, ("decode", 1, 1), context)
     task = RehearsalTask(decoding=decoding, workers=started_workers(turns))

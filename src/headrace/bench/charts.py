@@ -167,7 +167,13 @@ def chart(
 
 
 def line(
-    name: str, x: Sequence[Any], y: Sequence[Any], color: str = PLAIN, *, hover: str, **options: Any
+    name: str,
+    x: Sequence[Any],
+    y: Sequence[Any],
+    color: str = PLAIN,
+    *,
+    hover: str | None,
+    **options: Any,
 ) -> go.Scatter:
     """Return a line with a mark at each value; `options` are those of plotly's scatter."""
     style = {"color": color, "width": 1.8, **options.pop("line", {})}
@@ -175,6 +181,22 @@ def line(
         **{"mode": "lines+markers", "name": name, "x": list(x), "y": list(y), **options},
         line=style,
         hovertemplate=hover,
+    )
+
+
+def marks(
+    name: str, x: Sequence[Any], y: Sequence[Any], *, hover: str | None = None, **options: Any
+) -> go.Scatter:
+    """Return marks alone; `options` are those of plotly's marker, and `error_y`."""
+    return go.Scatter(
+        mode="markers",
+        name=name,
+        x=list(x),
+        y=list(y),
+        error_y=options.pop("error_y", None),
+        marker=options,
+        hovertemplate=hover,
+        hoverinfo=None if hover else "skip",
     )
 
 

@@ -11,10 +11,10 @@ from headrace.bench.decode_report import DECODE
 from headrace.bench.live_capacity_report import LIVE
 from headrace.bench.memory_report import MEMORY
 from headrace.bench.overlap_report import OVERLAP
-from headrace.bench.prefetch_report import PREFETCH
+from headrace.bench.prefetch import PREFETCH
 from headrace.bench.preprocess_report import PREPROCESS
 from headrace.bench.sampling_report import SAMPLING
-from headrace.bench.scenarios_report import MODES
+from headrace.bench.scenarios import MODES
 from headrace.bench.split_report import SPLIT
 from headrace.bench.stability_report import STABILITY
 from headrace.bench.stages_report import STAGES

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from headrace.bench.benchmark import Context
-from headrace.bench.sampling_labels import label
-from headrace.bench.sampling_record import LADDER, WAYS, SamplingRecord, Way
+from headrace.bench.sampling_record import LADDER, WAYS, SamplingRecord, Way, label
 from headrace.errors import ConfigError
 from headrace.measuring.config_fields import FrameSize, Option, Videos, check_options
 from headrace.measuring.interleaved import take_turns

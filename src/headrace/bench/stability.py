@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
@@ -21,12 +21,23 @@ from headrace.bench.model_choice import (
     indexes_of,
 )
 from headrace.bench.record import ExperimentRecord
-from headrace.bench.stability_search import Candidate, next_candidate
-from headrace.bench.stability_turn import StabilityTurn, warm_up_of
+from headrace.bench.stability_search import (
+    Candidate,
+    StabilityTurn,
+    fps_by_iteration,
+    next_candidate,
+    warm_up_of,
+)
 from headrace.errors import ConfigError
 from headrace.measuring.config_fields import Option, Videos, check_options
-from headrace.measuring.interleaved import Spread, cores_of_others, grouped
+from headrace.measuring.interleaved import Spread, Stopwatch, cores_of_others, grouped
 from headrace.report.numbers import counted, seconds
+from headrace.runtime.clock import Clock
+from headrace.runtime.pipeline import Pipeline
+from headrace.video.stream_index import StreamIndex
+
+if TYPE_CHECKING:
+    from headrace.bench.overlap_work import Work
 
 ITERATIONS: Final = 100
 """That the figure is defined over, at least; fewer are a look at what it does."""
@@ -122,9 +133,7 @@ def announce(config: StabilityConfig) -> str:
 def measure_stability(config: StabilityConfig, context: Context) -> StabilityRecord:
     """Try candidates until the smallest is known that is steady, or the time is over."""
     from headrace.bench.overlap_work import ready_work
-    from headrace.bench.stability_load import take_stability_turn
     from headrace.models.threads import operation_threads
-    from headrace.runtime.pipeline import Pipeline
 
     [index] = indexes_of(config.videos, context.store)
     batch_sizes = _possible(config.batch_sizes, len(index), str(index.source))
@@ -197,3 +206,61 @@ def _needed_seconds(turns: Sequence[StabilityTurn], candidate: Candidate, repeat
     last = turns[-1]
     results = (len(last.fps) + warm_up_of(candidate.queue_depth)) / (len(last.fps) + last.warm_up)
     return repeats * last.seconds * results * candidate.batch_size / last.batch_size
+
+
+def take_stability_turn(
+    work: "Work", index: StreamIndex, candidate: Candidate, *, iterations: int, clock: Clock
+) -> StabilityTurn:
+    """Run a video through the stages of `headrace run`; nothing is drawn or written.
+
+    It begins again where it is short. It ends while there is more to read, so that all stages are
+    busy to the end.
+
+    Args:
+        work: The model, ready, and its preprocessing.
+        index: Of the video, which has at least as many frames as a batch.
+        candidate: Batch size and queue depth.
+        iterations: Whole batches that count.
+        clock: What measures.
+
+    Raises:
+        MediaError: a frame cannot be decoded.
+        StageError: the model fails.
+    """
+    from headrace.runs.reading import batches_of
+    from headrace.runs.stages import SOURCE, Carriers, stages_of
+
+    batch_size, warm_up = candidate.batch_size, warm_up_of(candidate.queue_depth)
+    whole = len(index) // batch_size
+    # One pass more than is needed: what is under way when it ends.
+    passes = -(-(warm_up + 1 + iterations) // whole) + 1
+    under_way = -(-8 * candidate.queue_depth // whole)
+    carriers = Carriers.of(work.model, prep_on_gpu=False)
+    pipeline = Pipeline(
+        source=batches_of([index] * (passes + under_way), batch_size=batch_size, clock=clock),
+        stages=stages_of(work.prepare, carriers, work.model, sinks=()),
+        capacity=candidate.queue_depth,
+        source_name=SOURCE,
+        marks_source=False,
+    )
+    out_ns, frames = list[int](), list[int]()
+    watch, counted = Stopwatch(clock), 0
+    with pipeline.run(clock=clock) as run:
+        for number, item in enumerate(run):
+            if number < warm_up - 1:
+                continue
+            out_ns.append(item.spans[-1].end_ns)
+            frames.append(item.value.frames)
+            counted += len(frames) > 1 and frames[-1] == batch_size
+            if counted == iterations:
+                break
+    spent = watch.turn(watch.seconds)
+    fps, total, nanoseconds = fps_by_iteration(out_ns, frames, batch_size)
+    return StabilityTurn(
+        **spent.model_dump(),
+        batch_size=batch_size,
+        queue_depth=candidate.queue_depth,
+        warm_up=warm_up,
+        fps=tuple(fps),
+        frames_per_second=total * 1e9 / nanoseconds,
+    )

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 from pydantic import NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import Context, Experiment
+from headrace.bench.ladder import Saturation
 from headrace.bench.record import ExperimentRecord
-from headrace.bench.saturation import Saturation
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring import decode_counts
 from headrace.measuring.config_fields import FrameSize, Option, Videos, check_options

@@ -51,10 +51,8 @@ def bench_all(
 ) -> None:
     """Ask all experiments of videos, with one model, and report what they found."""
     from headrace.bench.registry import EXPERIMENTS
-    from headrace.bench.suite.config import SurveyConfig
-    from headrace.bench.suite.suite_child import measure_registered
-    from headrace.bench.suite.suite_runner import prepare_survey
-    from headrace.bench.suite.suite_selection import Choice
+    from headrace.bench.suite.suite_runner import measure_registered, prepare_survey
+    from headrace.bench.suite.suite_selection import Choice, SurveyConfig
 
     survey = prepare_survey(
         EXPERIMENTS,
@@ -72,7 +70,7 @@ def bench_all(
 
 def command_of_all() -> Any:
     """Return the command, to be called with a list of arguments."""
-    from headrace.bench.suite.config import SurveyConfig
+    from headrace.bench.suite.suite_selection import SurveyConfig
 
     summary = "All experiments in one report, the largest gain first."
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -167,10 +165,8 @@ def _listed(planned: "Planned") -> tuple[str, str, str]:
 
 def _conclude(survey: "Survey", record: "SurveyRecord", *, as_json: bool) -> None:
     """Print what was found and write the page."""
-    from headrace.bench.suite.files import PAGE, write_page
     from headrace.bench.suite.ranking import judge
-    from headrace.bench.suite.suite_content import survey_page
-    from headrace.bench.suite.suite_json import survey_json
+    from headrace.bench.suite.suite_content import PAGE, survey_json, survey_page, write_page
     from headrace.bench.suite.suite_record import SURVEY
     from headrace.report.survey import render_survey_text
 

@@ -31,7 +31,7 @@ def report(
 
 def _survey(folder: Path, *, as_text: bool) -> None:
     from headrace.bench.registry import EXPERIMENTS
-    from headrace.bench.suite.files import page_of, write_page
+    from headrace.bench.suite.suite_content import page_of, write_page
     from headrace.bench.suite.suite_record import read_survey
     from headrace.report.survey import render_survey_text
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from headrace.bench.suite.amdahl import Work, whole_gain
-from headrace.bench.suite.suite_spec import StageWork
+from headrace.bench.suite.suite_spec import StageWork, Work, whole_gain
 
 MS = {"decode": 2.0, "preprocess": 1.0, "model": 7.0}
 

@@ -16,7 +16,7 @@ from bench import (
 from bench.suite.fakes import FAILING
 from bench.suite.records import chapter, surveyed
 from headrace.bench.registry import EXPERIMENTS
-from headrace.bench.suite.files import page_of, write_page
+from headrace.bench.suite.suite_content import page_of, write_page
 from report.chromium import Page
 from report.test_html_browser import DRAWN
 

@@ -4,9 +4,8 @@ import json
 
 from bench.suite.fakes import ALL, FAILING, LOADING, MODEL, NEVER, WHOLE, WORK
 from bench.suite.records import chapter, contest, surveyed
-from headrace.bench.suite.files import page_of, write_page
 from headrace.bench.suite.ranking import judge
-from headrace.bench.suite.suite_json import survey_json
+from headrace.bench.suite.suite_content import page_of, survey_json, write_page
 from headrace.bench.suite.suite_record import read_survey
 from headrace.report.survey import render_survey, render_survey_text
 

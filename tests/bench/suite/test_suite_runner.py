@@ -17,10 +17,9 @@ from bench.suite.fakes import (
     WHOLE,
     measure,
 )
-from headrace.bench.suite.config import SurveyConfig
 from headrace.bench.suite.suite_record import SURVEY, read_survey
 from headrace.bench.suite.suite_runner import Watcher, prepare_survey
-from headrace.bench.suite.suite_selection import Choice
+from headrace.bench.suite.suite_selection import Choice, SurveyConfig
 from headrace.errors import ConfigError, MediaError
 from headrace.testing.synth import SynthClip, write_clip
 

@@ -9,11 +9,16 @@ from bench.suite.records import contest
 from headrace.bench.benchmark import options_of
 from headrace.bench.record import write_experiment
 from headrace.bench.registry import EXPERIMENTS
-from headrace.bench.suite.config import MODEL as USUAL
-from headrace.bench.suite.config import SurveyConfig, config_of
-from headrace.bench.suite.rerun_command import command_alone
 from headrace.bench.suite.suite_record import Chapter, SurveyRecord
-from headrace.bench.suite.suite_selection import NOT_ASKED, Choice, plan_survey
+from headrace.bench.suite.suite_selection import MODEL as USUAL
+from headrace.bench.suite.suite_selection import (
+    NOT_ASKED,
+    Choice,
+    SurveyConfig,
+    command_alone,
+    config_of,
+    plan_survey,
+)
 from headrace.bench.workers import WorkersConfig
 from headrace.errors import ConfigError
 from headrace.measuring.config_fields import option_fields

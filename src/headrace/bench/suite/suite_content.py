@@ -1,16 +1,18 @@
-"""The report of a survey: what its records come to, in words. Pure."""
+"""The report of a suite, as a page, as JSON and as a file. Pure but for the file."""
 
-from collections.abc import Iterator
-from pathlib import PurePath
-from typing import Final
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import Any, Final
 
-from headrace.bench.suite.conclusion import times_words, verdict
-from headrace.bench.suite.ranking import Judged, Judgement, Standing
+from headrace.bench.suite.ranking import Judged, Judgement, Standing, judge, times_words, verdict
 from headrace.bench.suite.suite_record import SurveyRecord
+from headrace.bench.suite.suite_selection import Registered
 from headrace.profiling.comparison.circumstances import surroundings
 from headrace.profiling.provenance import Provenance
 from headrace.report.numbers import seconds
-from headrace.report.survey import SurveyChapter, SurveyGroup, SurveyLine, SurveyPage
+from headrace.report.survey import SurveyChapter, SurveyGroup, SurveyLine, SurveyPage, render_survey
+from headrace.text_file import write_whole
 
 _GROUPS: Final[dict[Standing, tuple[str, str]]] = {
     "gain": (
@@ -127,3 +129,60 @@ def _differing(chapters: tuple[SurveyChapter, ...], made: Provenance) -> Iterato
         ]
         if words:
             yield chapter.name, "; ".join(words)
+
+
+def survey_json(judgement: Judgement, folder: Path, files: dict[str, Path]) -> str:
+    """Return the findings, the costliest first, and where the files in `folder` lie."""
+    found, work = verdict(judgement), judgement.work
+    document = {
+        "verdict": found.headline,
+        "evidence": list(found.evidence),
+        "work_ms": {role: stage.ms for role, stage in work.stages.items()} if work else None,
+        "findings": [_finding(each, folder) for each in judgement.judged],
+        "files": {name: str(path) for name, path in files.items()},
+    }
+    return json.dumps(document)
+
+
+def _finding(judged: Judged, folder: Path) -> dict[str, Any]:
+    chapter, advice, finding = judged.chapter, judged.advice, judged.finding
+    found: dict[str, Any] = {
+        "experiment": judged.name,
+        "outcome": chapter.outcome,
+        "why": chapter.why,
+        "standing": judged.standing,
+        "is_taken": chapter.is_taken,
+    }
+    if finding is None:
+        return found
+    return found | {
+        "headline": finding.headline,
+        "evidence": list(finding.evidence),
+        "change": finding.change,
+        "advice": None if advice is None else advice.words,
+        "options": {} if advice is None else dict(advice.options),
+        "concerns": judged.concerns or "whole",
+        "gain": judged.gain,
+        "gain_of_whole": judged.gain_of_whole,
+        "gain_of_whole_in_turn": None if judged.whole is None else judged.whole.in_turn,
+        "numbers": str(folder / f"{judged.name}.json"),
+        "page": str(folder / f"{judged.name}.html"),
+    }
+
+
+PAGE: Final = "all.html"
+
+
+def write_page(page: SurveyPage, folder: Path) -> Path:
+    """Write the page into `folder`; return where it lies.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    write_whole(folder / PAGE, render_survey(page))
+    return folder / PAGE
+
+
+def page_of(experiments: Sequence[Registered], record: SurveyRecord, folder: Path) -> SurveyPage:
+    """Return the page of the survey whose records lie in `folder`."""
+    return survey_page(judge(experiments, record, folder))

@@ -1,8 +1,7 @@
 """What a survey records: what became of each experiment; their own records lie beside it."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, ValidationError
 
@@ -50,6 +49,11 @@ class SurveyRecord(ExperimentRecord):
     chapters: tuple[Chapter, ...]
     """In the order of the registry."""
 
+    def with_chapter(self, new: Chapter) -> Self:
+        """Return the same with one in the place of that of the same experiment."""
+        chapters = (new if old.experiment == new.experiment else old for old in self.chapters)
+        return self.model_copy(update={"chapters": tuple(chapters)})
+
     def save(self, folder: Path) -> Path:
         """Write it into `folder`; return where it lies.
 
@@ -85,11 +89,6 @@ def read_record(experiment: Experiment[Any, Any, Any], folder: Path) -> Experime
     except (OSError, ValidationError) as error:
         return f"cannot read {path}: {_diagnosis(error)}"
     return record
-
-
-def with_chapter(chapters: Sequence[Chapter], new: Chapter) -> tuple[Chapter, ...]:
-    """Return the chapters with one in the place of that of the same experiment."""
-    return tuple(new if each.experiment == new.experiment else each for each in chapters)
 
 
 def _diagnosis(error: OSError | ValidationError) -> str:

@@ -1,23 +1,30 @@
-"""A survey, ready to be held: each experiment in a process of its own, one at a time."""
+"""A suite: each benchmark measured in a process of its own, one after the other."""
 
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.bench.benchmark import options_of
+from headrace.bench.benchmark import Context, options_of
 from headrace.bench.model_choice import indexes_of
-from headrace.bench.record import make_folder
-from headrace.bench.suite.config import Registered, SurveyConfig
-from headrace.bench.suite.suite_child import measure_registered, order_of
+from headrace.bench.record import make_folder, write_experiment
+from headrace.bench.registry import EXPERIMENTS
 from headrace.bench.suite.suite_record import (
     Chapter,
     SurveyRecord,
     read_record,
     read_survey,
-    with_chapter,
 )
-from headrace.bench.suite.suite_selection import Choice, Planned, plan_survey
+from headrace.bench.suite.suite_selection import (
+    Choice,
+    Planned,
+    Registered,
+    SurveyConfig,
+    config_of,
+    plan_survey,
+)
+from headrace.errors import ConfigError, HeadraceError
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
 from headrace.runtime.child import Call, ChildFunction, Ending, Json
@@ -55,7 +62,7 @@ class Survey:
     made: Provenance
     contents: tuple[str | None, ...]
     planned: tuple[Planned, ...]
-    measure: ChildFunction = measure_registered
+    measure: ChildFunction
     """Measures one experiment in a process of its own, as ordered by `order_of`."""
 
     @property
@@ -97,8 +104,7 @@ class Survey:
                 watcher.on_begin(planned, number, len(due))
                 ending = self._measured(planned, watcher, lambda: interrupted.append(True), clock)
                 chapter = self._chapter(planned, ending, was_stopped=bool(interrupted))
-                chapters = with_chapter(record.chapters, chapter)
-                record = record.model_copy(update={"chapters": chapters})
+                record = record.with_chapter(chapter)
                 record.save(self.folder)
                 watcher.on_end(chapter, number, len(due))
                 if interrupted:
@@ -135,17 +141,14 @@ class Survey:
         """Return what became of an experiment whose process has ended."""
         update: dict[str, Any] = {"outcome": "measured", "why": None, "seconds": ending.seconds}
         if not ending.is_good:
-            update |= _fault(ending)
-            if was_stopped:
-                update |= {"outcome": "interrupted", "why": _STOPPED, "last_lines": ()}
+            is_fault = not was_stopped
+            update |= _fault(ending) if is_fault else {"outcome": "interrupted", "why": _STOPPED}
         elif ending.result is not None:
             update |= {"outcome": "failed", "why": str(ending.result)}
+        elif isinstance(record := read_record(planned.experiment, self.folder), str):
+            update |= {"outcome": "failed", "why": record}
         else:
-            record = read_record(planned.experiment, self.folder)
-            if isinstance(record, str):
-                update |= {"outcome": "failed", "why": record}
-            else:
-                update["created"] = record.provenance.created
+            update["created"] = record.provenance.created
         return planned.chapter.model_copy(update=update)
 
 
@@ -163,7 +166,7 @@ def prepare_survey(
     *,
     folder: Path,
     command: Sequence[str],
-    measure: ChildFunction = measure_registered,
+    measure: ChildFunction,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Survey:
     """Return a survey of videos, ready to be held; what `folder` holds of it already is taken.
@@ -192,10 +195,51 @@ def prepare_survey(
         made=made,
     )
     return Survey(
-        asked=asked,
-        folder=folder,
-        made=made,
-        contents=contents,
-        planned=planned,
-        measure=measure,
+        asked=asked, folder=folder, made=made, contents=contents, planned=planned, measure=measure
     )
+
+
+def order_of(
+    experiment: Registered, asked: SurveyConfig, folder: Path, command: Sequence[str]
+) -> Json:
+    """Return what `measure_registered` is to do, as its argument."""
+    return {
+        "experiment": experiment.name,
+        "videos": list(asked.videos),
+        "model": asked.model,
+        "folder": str(folder),
+        "command": list(command),
+    }
+
+
+def measure_registered(order: Json, send: Callable[[Json], None]) -> Json:
+    """Measure an experiment of the registry; see `measure_one`."""
+    return measure_one(EXPERIMENTS, order, send)
+
+
+def measure_one(
+    experiments: Sequence[Registered], order: Any, send: Callable[[Json], None]
+) -> Json:
+    """Measure one of the experiments into its files; return what went wrong, None if nothing.
+
+    To be the function of a child process: SIGTERM ends it as Ctrl-C would. It sends what begins,
+    how much is done, and of how much, before each turn.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    experiment = next(each for each in experiments if each.name == order["experiment"])
+    folder = Path(order["folder"])
+    context = Context(
+        command=order["command"],
+        on_progress=lambda what, done, of: send([what, done, of]),
+        out=folder,
+    )
+    try:
+        asked = SurveyConfig(videos=tuple(order["videos"]), **order["model"])
+        config = config_of(experiment, asked)
+        if isinstance(config, str):
+            raise ConfigError(config)
+        record = experiment.measure(config, context)
+        write_experiment(record, experiment.page(record), folder, experiment.name)
+    except HeadraceError as error:
+        return str(error)
+    return None

@@ -1,19 +1,113 @@
-"""What a survey is about to do: which experiments it measures, with which options, and why."""
+"""What a suite is asked for, which benchmarks it measures, with which options, and why."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from headrace.bench.benchmark import options_of
-from headrace.bench.suite.config import Registered, SurveyConfig, config_of
-from headrace.bench.suite.rerun_command import command_alone
+from headrace.bench.benchmark import Experiment, options_of
+from headrace.bench.model_choice import ModelName, OnDevice, Prepared, Weights
 from headrace.bench.suite.suite_record import Chapter, SurveyRecord, read_record
 from headrace.errors import ConfigError
-from headrace.measuring.config_fields import Configuration
+from headrace.measuring.config_fields import (
+    Configuration,
+    Option,
+    OptionField,
+    Videos,
+    check_options,
+    option_fields,
+)
 from headrace.profiling.comparison.circumstances import surroundings
 from headrace.profiling.provenance import Provenance, plain
 from headrace.runs.launch.problems import closest
+
+Registered = Experiment[Any, Any, Any]
+
+MODEL: Final = "resnet18"
+"""Of the size that people run, and quick enough that many experiments take minutes on two cores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyConfig:
+    """What is measured. One model, so that the shares of one experiment hold for all gains."""
+
+    videos: Videos
+    model_name: ModelName = MODEL
+    weights: Weights = "none"
+    prep_level: Prepared = "medium"
+    device: OnDevice = "cpu"
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def check(self) -> None:
+        """Refuse a model or device that there is not, before anything is measured.
+
+        Imports PyTorch.
+
+        Raises:
+            ConfigError: torchvision has no such model.
+            BackendError: the device is missing.
+        """
+        from headrace.models.available import check_available
+        from headrace.models.catalogue import check_name
+        from headrace.models.compute import Compute
+
+        check_name(self.model_name, "classification")
+        check_available(Compute(device=self.device))
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """The options that experiments have in common, by their names."""
+        return {name: value for name, value in asdict(self).items() if name != "videos"}
+
+
+def config_of(experiment: Registered, asked: SurveyConfig) -> Configuration | str:
+    """Return how an experiment is measured in a survey, or why it cannot be."""
+    config = _among_all(experiment, asked.videos)
+    if isinstance(config, str):
+        return config
+    names = {field.name for field in fields(config)}
+    in_common = {name: value for name, value in asked.model.items() if name in names}
+    chosen: Configuration = replace(config, **in_common)
+    return chosen
+
+
+def _among_all(experiment: Registered, videos: Sequence[str]) -> Configuration | str:
+    try:
+        if experiment.terms.config is not None:
+            found: Configuration | str = experiment.terms.config(tuple(videos))
+            return found
+        chosen: Configuration = experiment.config(videos=tuple(videos))
+        return chosen
+    except ConfigError as error:
+        if len(videos) > 1:  # it may take one alone
+            return _among_all(experiment, videos[:1])
+        return str(error)
+
+
+def command_alone(experiment: Experiment[Any, Any, Any], config: Configuration) -> tuple[str, ...]:
+    """Return it as a list of arguments; options at their defaults are left out."""
+    words = ["headrace", "bench", experiment.name]
+    for field in option_fields(experiment.config):
+        value = getattr(config, field.name)
+        if not isinstance(field.option, Option):
+            words += map(str, value)
+        elif value != field.default:
+            words += _typed(field, field.option, value)
+    return tuple(words)
+
+
+def _typed(field: OptionField, option: Option, value: Any) -> list[str]:
+    flag, *_ = (*option.flags, f"--{field.name.replace('_', '-')}")
+    if isinstance(value, bool):
+        return [flag if value else flag.replace("--", "--no-", 1)]
+    if field.item is not None:
+        return [flag, ",".join(map(str, value))]
+    if isinstance(value, tuple):
+        return [flag, *map(str, value)]
+    return [flag, str(value)]
+
 
 NOT_ASKED: Final = "not asked for, by --only or --skip"
 _ANY_TIME: Final = ("governor",)

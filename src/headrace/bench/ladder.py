@@ -1,15 +1,17 @@
-"""Saturation: of rows that take ever more of something, the least that is fast enough."""
+"""Along a ladder: where rows saturate, and the highest load that holds.
 
+level = next_level(tried, scale)  # try it, add what came of it, ask again, until None
+"""
+
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-import plotly.graph_objects as go
-
-from headrace.bench.charts import dashed, error_bars
+from headrace.bench.charts import chart, dashed, error_bars, line, marks
 from headrace.measuring.interleaved import AGAIN, ALIKE, Timed, Trust, fastest
 from headrace.profiling.findings.finding import Change, Finding
-from headrace.report.drawing import MARK, PLAIN, Chart, draw
+from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.report.numbers import decimal, percent
 
 Ranked = TypeVar("Ranked", bound=Timed)
@@ -64,23 +66,18 @@ class Saturation(Generic[Ranked]):
             surplus: What more of it does: `more only take memory`.
             further: What measures further, where nothing saturated: `--workers with more`.
         """
-        change: str | None
-        advice = None
+        headline, said = self._headline(trust), tuple(evidence)
         if len(self._eligible) == 1:
-            change = None
-        elif trust.doubt:
-            change = AGAIN
-        else:
-            gain = f": {self._gain()}" if self._gain() else ""
-            change = f"{setting}{gain}; {surplus}."
-            if not self.is_reached:
-                change = f"{setting}{gain}. What more gains is not known: {further} tells."
-            advice = self._advice(setting)
+            return Finding(headline=headline, evidence=said)
+        if trust.doubt:
+            return Finding(headline=headline, evidence=said, change=AGAIN)
+        gain = f": {self._gain()}" if self._gain() else ""
+        more = f"; {surplus}"
+        if not self.is_reached:
+            more = f". What more gains is not known: {further} tells"
+        change = f"{setting}{gain}{more}."
         return Finding(
-            headline=self._headline(trust),
-            evidence=tuple(evidence),
-            change=change,
-            advice=advice,
+            headline=headline, evidence=said, change=change, advice=self._advice(setting)
         )
 
     def rule(self, least: str) -> list[str]:
@@ -130,27 +127,97 @@ class Saturation(Generic[Ranked]):
     ) -> Chart:
         """Draw the rate by `place`, a number that `axis` names, with a ring at the point."""
         rates, places = [row.rate for row in self.rows], [place(row) for row in self.rows]
-        line = go.Scatter(
-            name="median",
-            x=places,
-            y=[rate.median for rate in rates],
-            mode="lines+markers",
-            line={"color": PLAIN, "width": 1.8},
+        medians = line(
+            "median",
+            places,
+            [rate.median for rate in rates],
             marker={"size": 8},
             error_y=error_bars(rates, PLAIN),
-            hovertemplate=f"%{{y:.0f}} {self.unit}<extra>%{{x}} {axis}</extra>",
+            hover=f"%{{y:.0f}} {self.unit}<extra>%{{x}} {axis}</extra>",
         )
-        mark = go.Scatter(
-            name=f"saturation: {self.label(self.point)}",
-            x=[place(self.point)],
-            y=[self.point.rate.median],
-            mode="markers",
-            marker={"size": 15, "symbol": "circle-open", "color": MARK, "line": {"width": 2.5}},
-            hoverinfo="skip",
+        ring = marks(
+            f"saturation: {self.label(self.point)}",
+            [place(self.point)],
+            [self.point.rate.median],
+            size=15,
+            symbol="circle-open",
+            color=MARK,
+            line={"width": 2.5},
         )
         least = f"{percent(ALIKE)} of the best"
         enough = dashed(MARK, x=[places[0], places[-1]], y=[self.enough] * 2, name=least)
-        figure = draw([line, enough, mark], height=360)
-        figure.update_xaxes(title_text=axis, tickvals=places)
-        figure.update_yaxes(title_text=self.unit, rangemode="tozero")
-        return Chart(name=name, title=title, reading=reading, figure=figure)
+        return chart(
+            [medians, enough, ring],
+            name=name,
+            title=title,
+            reading=reading,
+            height=360,
+            x={"title_text": axis, "tickvals": places},
+            y=self.unit,
+        )
+
+
+_DOUBLE: Final = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Which loads there are."""
+
+    first: float
+    """Where to begin; in [least, most]."""
+    least: float
+    most: float
+    is_whole: bool = False
+    """Whether loads are whole numbers, as streams are; else rates, rounded to three digits."""
+    close: float = 1.1
+    """A load that holds and one that breaks this many times above it are close enough."""
+    steps: int = 12
+    """Most loads that are tried."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """One load, and whether it held."""
+
+    level: float
+    holds: bool
+
+
+def next_level(tried: Sequence[Tried], scale: Scale) -> float | None:
+    """Return the load to try next; None when the answer is known, or enough were tried."""
+    if not tried:
+        return scale.first
+    if len(tried) >= scale.steps:
+        return None
+    held, broken = highest_held(tried), lowest_broken(tried)
+    if broken is None:
+        assert held is not None
+        level = None if held >= scale.most else min(scale.most, held * _DOUBLE)
+    elif held is None:
+        level = None if broken <= scale.least else max(scale.least, broken / _DOUBLE)
+    else:
+        level = _between(held, broken, scale)
+    return None if level is None else _rounded(level, scale)
+
+
+def highest_held(tried: Sequence[Tried]) -> float | None:
+    """Return the highest load that held below every one that broke; None if none did."""
+    broken = lowest_broken(tried)
+    held = [each.level for each in tried if each.holds and (broken is None or each.level < broken)]
+    return max(held, default=None)
+
+
+def lowest_broken(tried: Sequence[Tried]) -> float | None:
+    """Return the lowest load that broke; None if none did."""
+    return min((each.level for each in tried if not each.holds), default=None)
+
+
+def _between(held: float, broken: float, scale: Scale) -> float | None:
+    if broken <= held * scale.close or (scale.is_whole and broken <= held + 1):
+        return None
+    return (held + broken) / 2 if scale.is_whole else math.sqrt(held * broken)
+
+
+def _rounded(level: float, scale: Scale) -> float:
+    return float(math.floor(level)) if scale.is_whole else float(f"{level:.3g}")
