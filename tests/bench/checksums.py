@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 
 from headrace.bench.benchmark import Context, Experiment
-from headrace.bench.variant_benchmark import (
+from headrace.bench.contest import (
     ContestRecord,
     contest_answer,
     contest_columns,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from headrace.bench.variant_benchmark import ContestRecord, ContestTurn
+from headrace.bench.contest import ContestRecord, ContestTurn
 from headrace.profiling.machine import provenance
 
 FAST = {"model_name": "squeezenet1_1", "batch_size": 2, "seconds": 0.01, "repeats": 1}

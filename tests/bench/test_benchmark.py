@@ -7,7 +7,7 @@ import pytest
 
 from bench import checksums
 from bench.checksums import CHECKSUMS, ChecksumsConfig
-from headrace.bench.variant_benchmark import ContestRecord, ContestTurn, contest_rows
+from headrace.bench.contest import ContestRecord, ContestTurn, contest_rows
 from headrace.cli.bench import command_of
 from headrace.errors import ConfigError
 from headrace.measuring.interleaved import Spread

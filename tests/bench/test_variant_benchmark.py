@@ -6,7 +6,7 @@ import pytest
 
 from bench.contests import recorded
 from headrace.bench.benchmark import Context
-from headrace.bench.variant_benchmark import (
+from headrace.bench.contest import (
     Done,
     Ranking,
     contest_answer,

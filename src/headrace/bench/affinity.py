@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from headrace.bench.affinity_settings import Setting, settings
 from headrace.bench.benchmark import Context
+from headrace.bench.contest import ContestRecord, hold_contest
 from headrace.bench.model_choice import (
     SMALL_MODEL,
     BatchSize,
@@ -15,7 +16,6 @@ from headrace.bench.model_choice import (
     Weights,
     check_one,
 )
-from headrace.bench.variant_benchmark import ContestRecord, hold_contest
 from headrace.measuring.config_fields import Videos, check_options
 from headrace.runtime.affinity import available_cores, can_bind
 

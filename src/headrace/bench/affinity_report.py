@@ -8,7 +8,7 @@ from headrace.bench.affinity import AffinityConfig, AffinityRecord, measure_affi
 from headrace.bench.affinity_settings import MODEL, WHOLE, Setting, way_of
 from headrace.bench.benchmark import Experiment
 from headrace.bench.charts import way_bars
-from headrace.bench.variant_benchmark import ContestRow, Ranking, contest_rows
+from headrace.bench.contest import ContestRow, Ranking, contest_rows
 from headrace.measuring.interleaved import Spread
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.provenance import Scalar

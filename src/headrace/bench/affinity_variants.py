@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from headrace.bench.affinity_settings import MODEL, WHOLE, Setting, way_of
+from headrace.bench.contest import Way
 from headrace.bench.model_variants import Flowing, HeldFrames, endless, on_device, passes
-from headrace.bench.variant_benchmark import Way
 from headrace.models.load import load_classifier
 from headrace.models.prepare import prepare
 from headrace.preprocess.levels import build_preprocess

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import NonNegativeFloat, PositiveInt
 
 from headrace.bench.benchmark import Context
+from headrace.bench.contest import ContestRecord, hold_contest
 from headrace.bench.model_choice import (
     USUAL_MODEL,
     BatchSize,
@@ -20,7 +21,6 @@ from headrace.bench.model_choice import (
     check_one,
     compute_of,
 )
-from headrace.bench.variant_benchmark import ContestRecord, hold_contest
 from headrace.measuring.config_fields import Videos, check_options
 from headrace.profiling.provenance import Record
 

@@ -6,13 +6,13 @@ from typing import Final
 from headrace.bench.amp import AmpConfig, AmpRecord, Precise, measure_amp
 from headrace.bench.benchmark import Experiment
 from headrace.bench.charts import rate_bars
-from headrace.bench.suite.suite_spec import Terms
-from headrace.bench.variant_benchmark import (
+from headrace.bench.contest import (
     ContestRow,
     contest_answer,
     contest_columns,
     contest_rows,
 )
+from headrace.bench.suite.suite_spec import Terms
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.experiment import Column
 from headrace.report.numbers import counted, percent

@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import Context
 from headrace.bench.camera_estimate import CameraPace, CameraTurn, CameraWay, started_workers
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.benchmark import BenchmarkRecord
 from headrace.decode.index_store import IndexStore
 from headrace.measuring.config_fields import CAMERAS, Option, check_options
 from headrace.measuring.interleaved import Stopwatch, Turn, take_turns
@@ -88,7 +88,7 @@ class CameraRun(Turn):
     decoded: NonNegativeInt
 
 
-class CamerasRecord(ExperimentRecord):
+class CamerasRecord(BenchmarkRecord):
     """What was measured."""
 
     clips: PositiveInt

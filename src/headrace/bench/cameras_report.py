@@ -7,7 +7,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from headrace.bench.benchmark import Experiment
+from headrace.bench.benchmark import Benchmark
 from headrace.bench.camera_estimate import CameraWay
 from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
 from headrace.bench.charts import chart, line
@@ -200,7 +200,7 @@ def _lines(rows: tuple[CamerasRow, ...], value: Callable[[CamerasRow], float]) -
     ]
 
 
-CAMERAS: Final[Experiment[CamerasConfig, CamerasRecord, CamerasRow]] = Experiment(
+CAMERAS: Final[Benchmark[CamerasConfig, CamerasRecord, CamerasRow]] = Benchmark(
     name="cameras",
     summary="Count how often camera streams decode a frame, by ranks and workers, and time it.",
     config=CamerasConfig,

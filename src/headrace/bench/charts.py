@@ -32,7 +32,7 @@ def rate_bars(
     rows: Sequence[Named], unit: str, *, name: str, title: str, reading: str, axis: str
 ) -> Chart:
     """Draw a bar for each way, the first on top: how much of `unit` it does in a second."""
-    return way_bars(
+    return variant_bars(
         [row.way for row in rows],
         {unit: [row.rate for row in rows]},
         f"{unit}/s",
@@ -43,8 +43,8 @@ def rate_bars(
     )
 
 
-def way_bars(
-    ways: Sequence[str],
+def variant_bars(
+    variants: Sequence[str],
     series: Mapping[str, Sequence[Spread | None]],
     unit: str,
     *,
@@ -53,18 +53,18 @@ def way_bars(
     reading: str,
     axis: str,
 ) -> Chart:
-    """Draw a bar of each series for each way, the first on top.
+    """Draw a bar of each series for each variant, the first on top.
 
     Args:
-        ways: What `axis` counts up.
-        series: What the legend says -> a value for each way, None where there is none.
+        variants: Their names.
+        series: What the legend says -> a value for each variant, None where there is none.
         unit: Of the values.
         name: Of the chart.
         title: What it shows.
         reading: How to read it; the spread is told besides.
-        axis: Title of the axis of the ways.
+        axis: Title of the axis of the variants.
     """
-    labels, places = [label(way) for way in ways], list(range(len(ways)))
+    labels, places = [label(name) for name in variants], list(range(len(variants)))
     bars = []
     for (said, spreads), color in zip(series.items(), STACK, strict=False):
         known = [(p, spread) for p, spread in zip(places, spreads, strict=True) if spread]
@@ -87,7 +87,7 @@ def way_bars(
                 ],
             )
         )
-    height = 110 + len(ways) * (24 + 18 * len(bars))
+    height = 110 + len(variants) * (24 + 18 * len(bars))
     figure = draw(bars, height=height, bargap=0.3, showlegend=len(bars) > 1)
     figure.update_xaxes(title_text=unit, rangemode="tozero")
     # By number, as long names that are cut may be the same.
@@ -103,7 +103,7 @@ def way_bars(
 
 
 def stacked_bars(
-    ways: Sequence[str],
+    variants: Sequence[str],
     series: Mapping[str, Sequence[float]],
     unit: str,
     *,
@@ -112,8 +112,8 @@ def stacked_bars(
     reading: str,
     axis: str,
 ) -> Chart:
-    """Draw a bar for each way, the first on top, with the values of the series end to end."""
-    labels, places = [label(way) for way in ways], list(range(len(ways)))
+    """Draw a bar for each variant, the first on top, with the values of the series end to end."""
+    labels, places = [label(each) for each in variants], list(range(len(variants)))
     bars = [
         bar(
             name=said,
@@ -125,7 +125,7 @@ def stacked_bars(
         )
         for (said, values), color in zip(series.items(), STACK, strict=False)
     ]
-    figure = draw(bars, height=130 + 42 * len(ways), bargap=0.35, barmode="stack")
+    figure = draw(bars, height=130 + 42 * len(variants), bargap=0.35, barmode="stack")
     figure.update_xaxes(title_text=unit, rangemode="tozero")
     figure.update_yaxes(title_text=axis, autorange="reversed", tickvals=places, ticktext=labels)
     return Chart(name=name, title=title, reading=reading, figure=figure, is_wide=False)
@@ -220,3 +220,6 @@ def dashed(color: str, **places: Any) -> go.Scatter:
         hoverinfo="skip",
         **places,
     )
+
+
+way_bars = variant_bars

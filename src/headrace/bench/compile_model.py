@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from headrace.bench.benchmark import Context
+from headrace.bench.contest import ContestRecord, hold_contest
 from headrace.bench.model_choice import (
     USUAL_MODEL,
     BatchSize,
@@ -21,7 +22,6 @@ from headrace.bench.model_choice import (
     check_one,
     compute_of,
 )
-from headrace.bench.variant_benchmark import ContestRecord, hold_contest
 from headrace.errors import BackendError
 from headrace.measuring.config_fields import Videos, check_options
 

@@ -14,8 +14,8 @@ from headrace.bench.compile_model import (
     CompileRecord,
     measure_compile,
 )
+from headrace.bench.contest import ContestRow, Ranking, contest_columns, contest_rows
 from headrace.bench.suite.suite_spec import Terms
-from headrace.bench.variant_benchmark import ContestRow, Ranking, contest_columns, contest_rows
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import MARK, Chart, draw
 from headrace.report.drawing import PLAIN as GREY

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import Context
+from headrace.bench.contest import ContestRecord, Way, hold_contest
 from headrace.bench.model_choice import Repeats, TurnSeconds, indexes_of
-from headrace.bench.variant_benchmark import ContestRecord, Way, hold_contest
 from headrace.errors import BackendError, MediaError
 from headrace.measuring.config_fields import Option, Videos, check_options
 from headrace.profiling.provenance import Record

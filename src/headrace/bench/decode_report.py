@@ -7,6 +7,7 @@ from typing import Final
 
 from headrace.bench.benchmark import Experiment
 from headrace.bench.charts import rate_bars
+from headrace.bench.contest import ContestRow, contest_answer, contest_rows
 from headrace.bench.decode import (
     MOST_VIDEOS,
     DecodeConfig,
@@ -16,7 +17,6 @@ from headrace.bench.decode import (
     measure_decode,
 )
 from headrace.bench.suite.suite_spec import Terms
-from headrace.bench.variant_benchmark import ContestRow, contest_answer, contest_rows
 from headrace.measuring.interleaved import grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.experiment import Column

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from headrace.bench.variant_benchmark import Way
+from headrace.bench.contest import Way
 from headrace.decode.decoding import Decoding
 from headrace.decode.open import capabilities_of, open_decoder
 from headrace.decode.pixels import Array

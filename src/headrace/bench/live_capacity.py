@@ -12,7 +12,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from headrace.bench.benchmark import Context
 from headrace.bench.ladder import Scale, Tried, next_level
 from headrace.bench.live_load import SETTLING_SECONDS, LiveTurn, live_plan, take_live_turn
-from headrace.bench.model_choice import (
+from headrace.bench.config import (
     SMALL_MODEL,
     ModelName,
     OnDevice,
@@ -23,7 +23,7 @@ from headrace.bench.model_choice import (
     compute_of,
     indexes_of,
 )
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.benchmark import BenchmarkRecord
 from headrace.live.overload import OverloadName
 from headrace.measuring.config_fields import Option, Videos, check_options
 from headrace.report.numbers import counted, decimal, milliseconds, percent, seconds
@@ -153,7 +153,7 @@ class LiveStep(LiveTurn):
         return Tried(level=self.level, holds=self.holds)
 
 
-class LiveRecord(ExperimentRecord):
+class LiveRecord(BenchmarkRecord):
     """What was measured."""
 
     search: Search

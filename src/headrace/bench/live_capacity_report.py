@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.bench.benchmark import Experiment
+from headrace.bench.benchmark import Benchmark
 from headrace.bench.charts import chart, dashed, line, marks
 from headrace.bench.ladder import highest_held, lowest_broken
 from headrace.bench.live_capacity import (
@@ -171,7 +171,7 @@ def _ms(value: float | None) -> str:
     return "-" if value is None else decimal(value)
 
 
-LIVE: Final[Experiment[LiveConfig, LiveRecord, LiveRow]] = Experiment(
+LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveRow]] = Benchmark(
     name="live",
     summary="Search the highest rate, or number of streams, that keeps a latency and drop promise.",
     config=LiveConfig,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 from pydantic import NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import Context
-from headrace.bench.model_choice import ModelName, OnDevice, Prepared, Threads, Weights, indexes_of
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.config import ModelName, OnDevice, Prepared, Threads, Weights, indexes_of
+from headrace.bench.benchmark import BenchmarkRecord
 from headrace.errors import BackendError, ConfigError, in_one_line
 from headrace.measuring.config_fields import Option, VideoArgument, check_options
 from headrace.measuring.progress import OnProgress
@@ -117,7 +117,7 @@ class CellRecord(Record):
     """Where it failed."""
 
 
-class MemoryRecord(ExperimentRecord):
+class MemoryRecord(BenchmarkRecord):
     """What was measured."""
 
     model: str

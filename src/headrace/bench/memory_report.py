@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.bench.benchmark import Experiment
+from headrace.bench.benchmark import Benchmark
 from headrace.bench.charts import chart, dashed, line
 from headrace.bench.memory import (
     CellRecord,
@@ -221,7 +221,7 @@ def _chart(rows: Rows, precision: str) -> Chart:
     )
 
 
-MEMORY: Final[Experiment[MemoryConfig, MemoryRecord, MemoryRow]] = Experiment(
+MEMORY: Final[Benchmark[MemoryConfig, MemoryRecord, MemoryRow]] = Benchmark(
     name="memory",
     summary="Measure what memory batches take, by frame size, batch size and precision.",
     config=MemoryConfig,

@@ -12,8 +12,8 @@ import psutil
 import torch
 from numpy.typing import NDArray
 
+from headrace.bench.contest import Done, Way
 from headrace.bench.model_choice import indexes_of
-from headrace.bench.variant_benchmark import Done, Way
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_decoder
 from headrace.decode.protocol import DecodeJob

@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import mean
 from typing import Any, Final
 
-from headrace.bench.benchmark import Context, Experiment
+from headrace.bench.benchmark import Context, Benchmark
 from headrace.bench.charts import chart, error_bars, line
 from headrace.bench.ladder import Saturation
 from headrace.bench.prefetch_record import (
@@ -262,7 +262,7 @@ def _ms(value: float | None, missing: str) -> str:
     return missing if value is None else decimal(value)
 
 
-PREFETCH: Final[Experiment[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Experiment(
+PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchmark(
     name="prefetch",
     summary="Time a training loop for each prefetch_factor of a DataLoader, on a GPU also pinned.",
     config=PrefetchConfig,

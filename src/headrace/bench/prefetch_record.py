@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.benchmark import BenchmarkRecord
 from headrace.measuring.config_fields import FrameSize, Option, Videos, check_options
 from headrace.measuring.interleaved import Spread, Turn, cores_of_others, grouped
 from headrace.runtime.distribution import Distribution
@@ -76,7 +76,7 @@ class PrefetchTurn(Turn):
     """Of all processes when the last batch was there; what they share is counted once."""
 
 
-class PrefetchRecord(ExperimentRecord):
+class PrefetchRecord(BenchmarkRecord):
     """What was measured."""
 
     workers: PositiveInt

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pydantic import PositiveInt
 
 from headrace.bench.benchmark import Context
+from headrace.bench.contest import ContestRecord, hold_contest
 from headrace.bench.model_choice import (
     SMALL_MODEL,
     BatchSize,
@@ -15,7 +16,6 @@ from headrace.bench.model_choice import (
     check_one,
 )
 from headrace.bench.preprocess_steps import MEAN_APART, MOST_APART, Agreement, Step
-from headrace.bench.variant_benchmark import ContestRecord, hold_contest
 from headrace.errors import BackendError
 from headrace.measuring.config_fields import Videos, check_options
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from headrace.bench.benchmark import Experiment
 from headrace.bench.charts import stacked_bars, way_bars
+from headrace.bench.contest import ContestRow, contest_rows
 from headrace.bench.preprocess import (
     PreprocessConfig,
     PreprocessRecord,
@@ -22,7 +23,6 @@ from headrace.bench.preprocess_steps import (
     Step,
 )
 from headrace.bench.suite.suite_spec import Terms
-from headrace.bench.variant_benchmark import ContestRow, contest_rows
 from headrace.measuring.interleaved import AGAIN, ALIKE, Spread, Trust
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import Chart

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import torch
 
+from headrace.bench.contest import Way
 from headrace.bench.model_variants import (
     Batch,
     Flowing,
@@ -26,7 +27,6 @@ from headrace.bench.preprocess_steps import (
     Place,
     Step,
 )
-from headrace.bench.variant_benchmark import Way
 from headrace.models.compute import Compute
 from headrace.models.load import load_classifier
 from headrace.models.model import Model

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field, PositiveInt
 
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.benchmark import BenchmarkRecord
 from headrace.measuring.steady_state import DeliveryTurn
 from headrace.profiling.provenance import Record
 from headrace.report.numbers import decimal
@@ -32,7 +32,7 @@ class Strategy(Record):
     """Why it cannot be run here; empty if it can."""
 
 
-class SamplingRecord(ExperimentRecord):
+class SamplingRecord(BenchmarkRecord):
     """What was measured."""
 
     version: Literal[2] = 2

@@ -6,7 +6,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from headrace.bench.benchmark import Experiment
+from headrace.bench.benchmark import Benchmark
 from headrace.bench.charts import chart, dashed, error_bars
 from headrace.bench.ladder import Saturation
 from headrace.bench.sampling import SamplingConfig, among_all, measure_sampling
@@ -295,7 +295,7 @@ def _enough(rows: tuple[SamplingRow, ...], labels: list[str]) -> list[go.Scatter
     return [dashed(PLAIN, **ends, showlegend=False)]
 
 
-SAMPLING: Final[Experiment[SamplingConfig, SamplingRecord, SamplingRow]] = Experiment(
+SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchmark(
     name="sampling",
     summary="Time random frames in several ways beside a plain baseline; name what limits them.",
     config=SamplingConfig,

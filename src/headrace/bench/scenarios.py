@@ -7,10 +7,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from headrace.bench.benchmark import Context, Experiment
+from headrace.bench.benchmark import Context, Benchmark
 from headrace.bench.charts import chart, line
 from headrace.bench.live_load import LiveTurn, live_plan, take_live_turn
-from headrace.bench.model_choice import (
+from headrace.bench.config import (
     SMALL_MODEL,
     ModelName,
     OnDevice,
@@ -21,7 +21,7 @@ from headrace.bench.model_choice import (
     compute_of,
     indexes_of,
 )
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.benchmark import BenchmarkRecord
 from headrace.measuring.config_fields import Option, Videos, check_options
 from headrace.measuring.interleaved import (
     AGAIN,
@@ -67,7 +67,7 @@ class ModesTurn(LiveTurn):
     mode: Mode
 
 
-class ModesRecord(ExperimentRecord):
+class ModesRecord(BenchmarkRecord):
     """What was measured."""
 
     frame_rate: PositiveFloat
@@ -279,7 +279,7 @@ def _ms(value: float | None, missing: str = "-") -> str:
     return missing if value is None else decimal(value)
 
 
-MODES: Final[Experiment[ModesConfig, ModesRecord, ModesRow]] = Experiment(
+MODES: Final[Benchmark[ModesConfig, ModesRecord, ModesRow]] = Benchmark(
     name="modes",
     summary="Run one video offline and as it would be played; compare latency and steadiness.",
     config=ModesConfig,

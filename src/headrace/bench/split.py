@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import NonNegativeFloat, PositiveInt
 
 from headrace.bench.benchmark import Context
+from headrace.bench.contest import ContestRecord, Way, hold_contest
 from headrace.bench.model_choice import (
     USUAL_MODEL,
     BatchSize,
@@ -22,7 +23,6 @@ from headrace.bench.model_choice import (
     compute_of,
 )
 from headrace.bench.split_cut import Cut
-from headrace.bench.variant_benchmark import ContestRecord, Way, hold_contest
 from headrace.measuring.config_fields import Option, Videos, check_options
 
 if TYPE_CHECKING:

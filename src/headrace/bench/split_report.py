@@ -6,6 +6,7 @@ from typing import Final
 
 from headrace.bench.benchmark import Experiment
 from headrace.bench.charts import stacked_bars, way_bars
+from headrace.bench.contest import ContestRow, Ranking, contest_columns, contest_rows
 from headrace.bench.split import (
     WHOLE,
     SplitConfig,
@@ -16,7 +17,6 @@ from headrace.bench.split import (
 )
 from headrace.bench.split_cut import Cut
 from headrace.bench.suite.suite_spec import Terms
-from headrace.bench.variant_benchmark import ContestRow, Ranking, contest_columns, contest_rows
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import Chart
 from headrace.report.experiment import Column

@@ -11,10 +11,10 @@ from typing import Any, Final
 import torch
 from torch import nn
 
+from headrace.bench.contest import Way
 from headrace.bench.model_choice import allowed_difference
 from headrace.bench.model_variants import Flowing, difference, passes, scores
 from headrace.bench.split_cut import Cut
-from headrace.bench.variant_benchmark import Way
 from headrace.errors import BackendError
 from headrace.models.compute import Compute
 from headrace.models.load import load_classifier

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from headrace.bench.benchmark import Context
-from headrace.bench.model_choice import (
+from headrace.bench.config import (
     SMALL_MODEL,
     ModelName,
     OnDevice,
@@ -20,7 +20,7 @@ from headrace.bench.model_choice import (
     compute_of,
     indexes_of,
 )
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.stability_search import (
     Candidate,
     StabilityTurn,
@@ -75,7 +75,7 @@ class StabilityConfig:
         check_one(self.videos, "stability")
 
 
-class StabilityRecord(ExperimentRecord):
+class StabilityRecord(BenchmarkRecord):
     """What was measured."""
 
     target: PositiveFloat

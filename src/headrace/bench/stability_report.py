@@ -5,7 +5,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from headrace.bench.benchmark import Experiment
+from headrace.bench.benchmark import Benchmark
 from headrace.bench.charts import chart, dashed, error_bars, line, marks
 from headrace.bench.stability import (
     ITERATIONS,
@@ -211,7 +211,7 @@ def _short(row: StabilityRow) -> str:
     return f"{row.candidate.batch_size} × {row.candidate.queue_depth}"
 
 
-STABILITY: Final[Experiment[StabilityConfig, StabilityRecord, StabilityRow]] = Experiment(
+STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Benchmark(
     name="stability",
     summary="Search the smallest batch size and queue depth with which the frame rate is steady.",
     config=StabilityConfig,

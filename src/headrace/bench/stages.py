@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Self
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import Context
-from headrace.bench.model_choice import (
+from headrace.bench.config import (
     SMALL_MODEL,
     ModelName,
     OnDevice,
@@ -20,7 +20,7 @@ from headrace.bench.model_choice import (
     check_one,
     compute_of,
 )
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.benchmark import BenchmarkRecord
 from headrace.decode.open import open_index
 from headrace.measuring.config_fields import Option, Videos, check_options
 from headrace.measuring.interleaved import Spread, Stopwatch, Turn, cores_of_others, take_turns
@@ -53,7 +53,7 @@ class StagesTurn(Turn):
         return [dict(zip(self.work_ms, batch, strict=True)) for batch in batches]
 
 
-class StagesRecord(ExperimentRecord):
+class StagesRecord(BenchmarkRecord):
     """What was measured."""
 
     setup: Setup

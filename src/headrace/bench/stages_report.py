@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from headrace.bench.benchmark import Experiment
+from headrace.bench.benchmark import Benchmark
 from headrace.bench.charts import chart, marks
 from headrace.bench.stages import (
     COMPARED,
@@ -178,7 +178,7 @@ def _reading(record: StagesRecord, rows: tuple[StagesRow, ...]) -> str:
     )
 
 
-STAGES: Final[Experiment[StagesConfig, StagesRecord, StagesRow]] = Experiment(
+STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
     name="stages",
     summary="Time decode, preprocess and model one at a time; give their ratio and a trace.",
     config=StagesConfig,

@@ -1,9 +1,9 @@
 """What is copied between CPU and GPU on the way from a video to a normalised tensor, in bytes."""
 
 from headrace.bench.benchmark import Context
+from headrace.bench.contest import hold_contest
 from headrace.bench.model_choice import indexes_of
 from headrace.bench.transfer_record import NO_GPU, TransferConfig, TransferRecord
-from headrace.bench.variant_benchmark import hold_contest
 
 
 def measure_transfer(config: TransferConfig, context: Context) -> TransferRecord:

@@ -5,8 +5,8 @@ from typing import Final
 
 from pydantic import NonNegativeFloat, PositiveInt
 
+from headrace.bench.contest import ContestRecord
 from headrace.bench.model_choice import BatchSize, Repeats, TurnSeconds, check_one
-from headrace.bench.variant_benchmark import ContestRecord
 from headrace.measuring.config_fields import FrameSize, Videos, check_options
 from headrace.profiling.provenance import Record
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from headrace.bench.benchmark import Experiment
 from headrace.bench.charts import stacked_bars
+from headrace.bench.contest import ContestRow, Ranking, contest_rows
 from headrace.bench.suite.suite_spec import Terms
 from headrace.bench.transfer import measure_transfer
 from headrace.bench.transfer_record import (
@@ -16,7 +17,6 @@ from headrace.bench.transfer_record import (
     TransferConfig,
     TransferRecord,
 )
-from headrace.bench.variant_benchmark import ContestRow, Ranking, contest_rows
 from headrace.measuring.interleaved import Spread
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import Chart

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 import numpy as np
 import torch
 
+from headrace.bench.contest import Way
 from headrace.bench.transfer_record import (
     DOWNLOADED,
     KEPT,
@@ -20,7 +21,6 @@ from headrace.bench.transfer_record import (
     Carried,
     TransferConfig,
 )
-from headrace.bench.variant_benchmark import Way
 from headrace.decode.decoding import ON_CPU, Decoding
 from headrace.decode.open import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob, Decoder

@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Context, Experiment
+from headrace.bench.benchmark import Context, Benchmark
 from headrace.bench.ladder import Saturation
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring import decode_counts
 from headrace.measuring.config_fields import FrameSize, Option, Videos, check_options
@@ -61,7 +61,7 @@ class Epoch(decode_counts.EpochTurn):
     workers: NonNegativeInt
 
 
-class WorkersRecord(ExperimentRecord):
+class WorkersRecord(BenchmarkRecord):
     """What was measured."""
 
     videos: PositiveInt
@@ -167,7 +167,7 @@ def _among_all(videos: tuple[str, ...]) -> WorkersConfig:
     return WorkersConfig(videos=videos, workers=workers, batch_size=2, boundary="wrap", repeats=2)
 
 
-WORKERS: Final[Experiment[WorkersConfig, WorkersRecord, WorkersRow]] = Experiment(
+WORKERS: Final[Benchmark[WorkersConfig, WorkersRecord, WorkersRow]] = Benchmark(
     name="workers",
     summary="Time an epoch of clips for each num_workers of a DataLoader; name where it saturates.",
     config=WorkersConfig,

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from bench.checksums import CHECKSUMS, ChecksumsConfig, measure_checksums
 from headrace.bench.benchmark import Experiment
+from headrace.bench.contest import contest_answer
 from headrace.bench.suite.suite_runner import measure_one
 from headrace.bench.suite.suite_spec import StageWork, Terms
-from headrace.bench.variant_benchmark import contest_answer
 from headrace.errors import StageError
 from headrace.measuring.interleaved import AGAIN, as_fast, fastest
 from headrace.profiling.findings.finding import Change

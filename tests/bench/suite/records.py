@@ -1,8 +1,8 @@
 """Surveys as they could have been measured, in a folder: contests with planted gains."""
 
+from headrace.bench.contest import ContestRecord, ContestTurn
 from headrace.bench.record import write_experiment
 from headrace.bench.suite.suite_record import Chapter, SurveyRecord
-from headrace.bench.variant_benchmark import ContestRecord, ContestTurn
 from headrace.profiling.machine import provenance
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.suite.suite_record import Chapter, SurveyRecord, read_record
 from headrace.bench.suite.suite_selection import Registered
 from headrace.bench.suite.suite_spec import Concern, WholeGain, Work, whole_gain
@@ -15,7 +15,7 @@ from headrace.profiling.stages import ROLES
 from headrace.report.experiment import ExperimentPage
 from headrace.report.numbers import counted, decimal
 
-_Found = tuple[Registered | None, Chapter, ExperimentRecord | None]
+_Found = tuple[Registered | None, Chapter, BenchmarkRecord | None]
 Standing = Literal["gain", "part", "none", "unsure", "missing"]
 """A gain of the whole; one of a part whose share of the whole is not known; no gain shown; no
 verdict, since other programs ran or turns differ too much; not measured."""
@@ -126,7 +126,7 @@ def is_unsure(page: ExperimentPage) -> bool:
 
 def _read(
     experiment: Registered | None, chapter: Chapter, folder: Path
-) -> tuple[Chapter, ExperimentRecord | None]:
+) -> tuple[Chapter, BenchmarkRecord | None]:
     if chapter.outcome != "measured":
         return chapter, None
     why = "this headrace has no experiment of that name"
@@ -154,7 +154,7 @@ def _work_of_all(found: Sequence[_Found]) -> Work | None:
     return min(told, key=lambda each: each[0])[1] if told else None
 
 
-def _is_same_model(record: ExperimentRecord, work: Work) -> bool:
+def _is_same_model(record: BenchmarkRecord, work: Work) -> bool:
     """Whether a gain is of the model, and on the device, that the shares are of."""
     options = record.provenance.configuration
     return all(options.get(name, value) == value for name, value in work.model.items())
@@ -163,7 +163,7 @@ def _is_same_model(record: ExperimentRecord, work: Work) -> bool:
 def _judged(
     experiment: Registered | None,
     chapter: Chapter,
-    record: ExperimentRecord | None,
+    record: BenchmarkRecord | None,
     work: Work | None,
 ) -> Judged:
     if experiment is None or record is None:

@@ -5,8 +5,8 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, ValidationError
 
-from headrace.bench.benchmark import Experiment
-from headrace.bench.record import ExperimentRecord
+from headrace.bench.benchmark import Benchmark
+from headrace.bench.benchmark import BenchmarkRecord
 from headrace.errors import ConfigError
 from headrace.profiling.provenance import Record, Text, UtcTime
 from headrace.text_file import write_whole
@@ -39,7 +39,7 @@ class Chapter(Record):
     """It took; None where it was not begun."""
 
 
-class SurveyRecord(ExperimentRecord):
+class SurveyRecord(BenchmarkRecord):
     """A survey; `NAME.json` of each experiment that was measured lies beside it."""
 
     videos: tuple[Text, ...]
@@ -81,11 +81,11 @@ def read_survey(folder: Path) -> SurveyRecord | None:
         ) from error
 
 
-def read_record(experiment: Experiment[Any, Any, Any], folder: Path) -> ExperimentRecord | str:
+def read_record(experiment: Benchmark[Any, Any, Any], folder: Path) -> BenchmarkRecord | str:
     """Return the record of an experiment in `folder`, or why there is none."""
     path = folder / f"{experiment.name}.json"
     try:
-        record: ExperimentRecord = experiment.record.model_validate_json(path.read_bytes())
+        record: BenchmarkRecord = experiment.record.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
         return f"cannot read {path}: {_diagnosis(error)}"
     return record

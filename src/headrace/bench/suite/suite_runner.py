@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.bench.benchmark import Context, options_of
-from headrace.bench.model_choice import indexes_of
-from headrace.bench.record import make_folder, write_experiment
+from headrace.bench.config import indexes_of
+from headrace.bench.benchmark import make_folder, write_benchmark
 from headrace.bench.registry import EXPERIMENTS
 from headrace.bench.suite.suite_record import (
     Chapter,
@@ -239,7 +239,7 @@ def measure_one(
         if isinstance(config, str):
             raise ConfigError(config)
         record = experiment.measure(config, context)
-        write_experiment(record, experiment.page(record), folder, experiment.name)
+        write_benchmark(record, experiment.page(record), folder, experiment.name)
     except HeadraceError as error:
         return str(error)
     return None

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.bench.benchmark import Experiment, options_of
-from headrace.bench.model_choice import ModelName, OnDevice, Prepared, Weights
+from headrace.bench.benchmark import Benchmark, options_of
+from headrace.bench.config import ModelName, OnDevice, Prepared, Weights
 from headrace.bench.suite.suite_record import Chapter, SurveyRecord, read_record
 from headrace.errors import ConfigError
 from headrace.measuring.config_fields import (
@@ -21,7 +21,7 @@ from headrace.profiling.comparison.circumstances import surroundings
 from headrace.profiling.provenance import Provenance, plain
 from headrace.runs.launch.problems import closest
 
-Registered = Experiment[Any, Any, Any]
+Registered = Benchmark[Any, Any, Any]
 
 MODEL: Final = "resnet18"
 """Of the size that people run, and quick enough that many experiments take minutes on two cores."""
@@ -86,7 +86,7 @@ def _among_all(experiment: Registered, videos: Sequence[str]) -> Configuration |
         return str(error)
 
 
-def command_alone(experiment: Experiment[Any, Any, Any], config: Configuration) -> tuple[str, ...]:
+def command_alone(experiment: Benchmark[Any, Any, Any], config: Configuration) -> tuple[str, ...]:
     """Return it as a list of arguments; options at their defaults are left out."""
     words = ["headrace", "bench", experiment.name]
     for field in option_fields(experiment.config):
