@@ -5,10 +5,12 @@ from itertools import islice
 
 import pytest
 
+from bench.shown import check_shown, made
 from headrace.bench.live_capacity import (
     LiveConfig,
     LiveRecord,
     LiveStep,
+    Promise,
     _sources,
     announce,
     scale_of,
@@ -16,9 +18,6 @@ from headrace.bench.live_capacity import (
 from headrace.bench.live_capacity_report import LIVE
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
-from headrace.errors import ConfigError
-from headrace.profiling.machine import provenance
-from headrace.report.experiment import render_experiment, render_experiment_text
 from headrace.runtime.waiter import Waiter
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
@@ -47,10 +46,8 @@ def step(level, p95, broken_by=(), *, offered=None, dropped=0, others=0.0):
 
 
 def recorded(*steps, search="rate", least=5.0, most=4000.0):
-    made = provenance({}, ("headrace", "bench", "live"))
-    machine = made.machine.model_copy(update={"usable_cores": 4})
     return LiveRecord(
-        provenance=made.model_copy(update={"machine": machine}),
+        provenance=made(),
         search=search,
         p95_ms=100,
         max_drop=0.01,
@@ -66,97 +63,58 @@ BROKEN = ("p95 latency 143 ms",)
 USUAL = (step(30, 20), step(60, 40), step(120, 143, BROKEN, dropped=50), step(84.9, 80))
 
 
-def test_the_text_is_steps_limit_and_what_broke():
-    assert render_experiment_text(LIVE.page(recorded(*USUAL))) == TEXT
+def streams(*steps):
+    return recorded(*steps, search="streams", least=1, most=64)
 
 
-TEXT = """\
-What keeps p95 latency within 100 ms: rate, from a video of 30.0 frames/s
-
-           load  frames/s  p50 ms  p95 ms  dropped    CPU  promise
-  30.0 frames/s      30.0    10.0    20.0      0 %  100 %     kept
-  60.0 frames/s      60.0    20.0    40.0      0 %  100 %     kept
-   120 frames/s       120    71.5     143     20 %  100 %   broken
-  84.9 frames/s      84.9    40.0    80.0      0 %  100 %     kept
-
-Up to 84.9 frames/s keep the promise, 120 frames/s break it
-  - The promise: p95 latency at most 100 ms, at most 1 % dropped.
-  - At 84.9 frames/s: p95 latency 80.0 ms, 0 % dropped, 84.9 frames/s came out, processors 100 % of
-    one core busy.
-  - What broke at 120 frames/s: p95 latency 143 ms.
-  - The slowest stage was then model: 6.00 ms of work on a batch, out of 8.00 ms.
-  - The model was ready after 0.5 s, and the first second of each step is left out.
-"""
+def test_the_verdict_follows_from_the_steps_like_this():
+    busy = (step(30, 20, others=1), step(60, 143, BROKEN, others=1))
+    cases = {
+        "a limit": recorded(*USUAL),
+        "the lowest rate breaks": recorded(step(30, 143, BROKEN), step(5, 143, BROKEN)),
+        "one stream breaks": streams(step(1, 143, BROKEN, offered=30)),
+        "all that was tried breaks": recorded(step(30, 143, BROKEN)),
+        "nothing breaks, nor was all tried": recorded(step(30, 20)),
+        "nothing breaks": streams(step(64, 20, offered=1920)),
+        "a limit of streams": streams(step(2, 20), step(3, 143, BROKEN)),
+        "other programs ran": recorded(*busy),
+    }
+    check_shown(LIVE, cases)
 
 
-@pytest.mark.parametrize(
-    ("record", "headline", "change"),
-    [
-        (
-            recorded(step(30, 143, BROKEN), step(5, 143, BROKEN)),
-            "Even the lowest load, 5.00 frames/s, breaks the promise",
-            "A lighter model",
-        ),
-        (
-            recorded(step(1, 143, BROKEN, offered=30), search="streams", least=1, most=64),
-            "Even the lowest load, 1 stream, breaks the promise",
-            "A lighter model",
-        ),
-        (
-            recorded(step(30, 143, BROKEN)),
-            "No load that was tried keeps the promise, down to 30.0 frames/s",
-            "--steps with a larger number, to try lower ones.",
-        ),
-        (
-            recorded(step(30, 20)),
-            "At least 30.0 frames/s keep the promise; the limit was not reached",
-            "--steps with a larger number.",
-        ),
-        (
-            recorded(step(64, 20, offered=1920), search="streams", least=1, most=64),
-            "All that can be tried keeps the promise, up to 64 streams",
-            None,
-        ),
-        (
-            recorded(step(2, 20), step(3, 143, BROKEN), search="streams", least=1, most=64),
-            "Up to 2 streams keep the promise, 3 streams break it",
-            None,
-        ),
-        (
-            recorded(step(30, 20, others=1), step(60, 143, BROKEN, others=1)),
-            "Other programs ran meanwhile, so it may be more. Up to 30.0 frames/s keep the "
-            "promise, 60.0 frames/s break it",
-            "The same again with nothing else running.",
-        ),
-    ],
-)
-def test_the_verdict_follows_from_the_steps(record, headline, change):
-    [finding] = LIVE.page(record).findings
-    assert finding.headline == headline
-    assert (finding.change or "").startswith(change or "")
-    assert (finding.change is None) == (change is None)
-
-
-def test_an_old_record_gives_the_same_page_again():
-    record = recorded(*USUAL)
-    again = LiveRecord.model_validate_json(record.model_dump_json())
-    assert render_experiment(LIVE.page(again)) == render_experiment(LIVE.page(record))
+PROMISE = Promise(p95_ms=100, max_drop=0.01)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("figures", "said"),
     [
-        ({"p95_ms": 0.0}, "p95_ms must be > 0, got 0.0"),
-        ({"p95_ms": float("inf")}, r"p95_ms must be in \[0, 600000\], got inf"),
-        ({"max_drop": 51.0}, r"max_drop must be in \[0, 50\], got 51.0"),
-        ({"videos": ("a.mp4", "b.mp4")}, "bench live takes one video, got 2: a.mp4, b.mp4"),
-        ({"search": "height"}, "search must be one of rate, streams; got height"),
-        ({"steps": 0}, "steps must be in"),
+        ({"p95_ms": 100.0, "drop_share": 0.01}, ()),
+        ({"p95_ms": 143.0}, ("p95 latency 143 ms",)),
+        (
+            {"drop_share": 0.123, "dropped": {"overflow at decode": 9, "stale at batch": 3}},
+            ("12 % dropped (overflow at decode: 9, stale at batch: 3)",),
+        ),
+        ({"drop_share": 0.012}, ("1.2 % dropped ()",)),
+        (
+            {"p95_ms": None, "results": 1},
+            ("only 1 result came out, 90 are needed to tell a p95",),
+        ),
+        ({"p95_ms": 200.0, "drop_share": 1.0}, ("p95 latency 200 ms", "100 % dropped ()")),
     ],
 )
-def test_what_cannot_be_promised_is_refused(options, said):
-    with pytest.raises(ConfigError, match=said):
-        LiveConfig(**{"videos": ("a.mp4",), **options})
+def test_what_breaks_a_promise_is_said(figures, said):
+    usual = {"p95_ms": 50.0, "results": 200, "drop_share": 0.0, "dropped": {}}
+    assert PROMISE.broken_by(**{**usual, **figures}) == said
+
+
+def test_a_promise_in_words():
+    assert PROMISE.words == "p95 latency at most 100 ms, at most 1 % dropped"
+    assert Promise(p95_ms=5, max_drop=0).words == "p95 latency at most 5.00 ms, at most 0 % dropped"
+
+
+def test_a_step_has_results_enough_for_a_p95_also_where_frames_are_dropped():
+    assert Promise(p95_ms=1, max_drop=0.5).results_needed * 0.5 >= 90
+    assert PROMISE.results_needed * 0.99 >= 90
 
 
 def test_how_long_it_can_take_is_said_before():

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from headrace.bench.sampling_record import WAYS
+from bench.sampling_records import recorded, strategy
+from headrace.bench.sampling_record import WAYS, draws, how, label
 from headrace.bench.sampling_variants import Setting, describe_way, open_way, sampler_of
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
@@ -71,3 +72,31 @@ def test_what_is_there_for_comparison_may_be_impossible(setting, way, options, s
 def test_too_little_memory_for_the_others_is_an_error(setting, way):
     with pytest.raises(ConfigError, match="three batches"):
         describe_way(way, setting(memory_budget=1000))
+
+
+def test_ways_that_draw_the_very_same_frames_say_the_same():
+    record = recorded()
+    said = {way: draws(strategy(way), record) for way in WAYS}
+    assert len({said[way] for way in SAME}) == 1
+    assert len(set(said.values())) == 3
+
+
+def test_bursts_say_what_a_batch_is_worth_over_many_steps():
+    record = recorded(batch_size=8, burst=4, rho=0.5)
+    said = draws(strategy("bursts", inflation=2.5), record)
+    assert "each frame once an epoch, 4 from one decoding" in said
+    assert (
+        "a batch of 8 is worth as little as 3 independent frames (D = 1 + 3 x 0.5 = 2.50)" in said
+    )
+    assert "lanes=8), lookahead=25)" in how("bursts", record)
+
+
+@pytest.mark.parametrize(
+    ("memory", "labels"),
+    [
+        (2**30, ("look-ahead 1,024 MiB", "look-ahead 256 MiB")),
+        (2**20, ("look-ahead 1 MiB", "look-ahead 0.25 MiB")),
+    ],
+)
+def test_a_quarter_of_the_memory_is_one(memory, labels):
+    assert tuple(label(way, memory, 8) for way in SAME[3:]) == labels

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.bench.overlap_work import Work
-from headrace.bench.stability import StabilityConfig, _possible, take_stability_turn
+from headrace.bench.stability import _possible, take_stability_turn
 from headrace.bench.stability_search import Candidate, StabilityTurn, fps_by_iteration, warm_up_of
 from headrace.errors import ConfigError
 from headrace.runs.options import ComputeOptions
@@ -66,22 +66,3 @@ def test_batches_that_the_video_has_too_few_frames_for_are_left_out():
     assert _possible((1, 8, 16), 8, "a.mp4") == (1, 8)
     with pytest.raises(ConfigError, match=r"batches of 16 frames were asked for, and a\.mp4 has 8"):
         _possible((16, 32), 8, "a.mp4")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"videos": ("a", "b")}, r"bench stability takes one video, got 2: a, b"),
-        ({"videos": ()}, "at least one video is needed"),
-        ({"target": 0.0}, r"target must be > 0"),
-        ({"target": 1.5}, r"target must be in \[0, 1\]"),
-        ({"iterations": 19}, "iterations must be >= 20, got 19"),
-        ({"batch_sizes": (0,)}, "batch_sizes must be numbers from 1 up"),
-        ({"queue_depths": ()}, "queue_depths must be numbers from 1 up, got none"),
-        ({"repeats": 0}, "repeats must be >= 1"),
-        ({"max_seconds": 0.0}, "max_seconds must be > 0"),
-    ],
-)
-def test_what_is_not_possible_is_said(options, said):
-    with pytest.raises(ConfigError, match=said):
-        StabilityConfig(**{"videos": ("a",), **options})

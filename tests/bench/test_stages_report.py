@@ -2,12 +2,11 @@
 
 import pytest
 
+from bench.shown import check_shown, made
 from headrace.bench.stages import Bound, StagesRecord, StagesRow, StagesTurn, rows_of
 from headrace.bench.stages_report import STAGES
 from headrace.measuring.interleaved import Spread
-from headrace.profiling.machine import provenance
 from headrace.profiling.setup import Setup
-from headrace.report.experiment import render_experiment, render_experiment_text
 
 USUAL = {"decode": (30.0, 30.0), "preprocess": (10.0, 10.0), "model": (16.0, 32.0)}
 """Role -> wall and processor time of a batch of 10 frames."""
@@ -24,23 +23,16 @@ def turn(costs, batches=2, times=1.0, others=0.0):
     )
 
 
-def recorded(*turns, cores=4, traced=10, **setup):
-    made = provenance({}, ("headrace", "bench", "stages"))
-    machine = made.machine.model_copy(update={"usable_cores": cores})
+def recorded(*turns, traced=10, **setup):
     usual = {"batch_size": 10, "model": "resnet50", "prep_level": "medium"}
     return StagesRecord(
-        provenance=made.model_copy(update={"machine": machine}),
+        provenance=made(),
         setup=Setup(**{**usual, **setup}),
         size=(720, 1280),
         model_seconds=0.5,
         turns=turns,
         traced=traced,
     )
-
-
-def found(*turns, **options):
-    [finding] = STAGES.page(recorded(*turns, **options)).findings
-    return finding
 
 
 def test_rows_are_medians_of_a_frame_over_all_batches():
@@ -59,18 +51,13 @@ def test_rows_are_medians_of_a_frame_over_all_batches():
     assert decode.share == pytest.approx(3 / 5.6)
 
 
+def test_a_transfer_has_parts_as_well():
+    rows = rows_of(bound_by({"transfer": (1.0, 1.0)}))
+    assert [round(row.parts, 1) for row in rows] == [3.0, 1.0, 1.6, 0.1]
+
+
 def test_a_p95_takes_90_batches():
     assert rows_of(recorded(turn(USUAL, batches=45), turn(USUAL, batches=45)))[0].p95_ms == 3
-
-
-def test_a_transfer_is_a_stage_but_not_in_the_ratio():
-    costs = {**USUAL, "transfer": (1.0, 1.0)}
-    record = recorded(turn(costs), device="cuda")
-    rows = rows_of(record)
-    assert [round(row.parts, 1) for row in rows] == [3.0, 1.0, 1.6, 0.1]
-    [finding] = STAGES.page(record).findings
-    assert "L_dec : L_prep : L_inf = 3.0 : 1.0 : 1.6" in finding.headline
-    assert any("a transfer ends when its event has come" in line for line in finding.evidence)
 
 
 def row(role, ms, cpu_ms):
@@ -111,85 +98,29 @@ def test_a_run_is_bound_by_its_slowest_stage_or_by_the_cores(
     assert bound.rate == pytest.approx(1e3 / expected[2])
 
 
-@pytest.mark.parametrize(
-    ("costs", "options", "said"),
-    [
-        ({"model": (90.0, 90.0)}, {"smaller_model": "resnet18"}, {"model_name": "resnet18"}),
-        ({"preprocess": (90.0, 90.0)}, {}, {"prep_level": "simple"}),
-        ({"preprocess": (90.0, 90.0)}, {"prep_level": "simple"}, {}),
-        ({"decode": (900.0, 900.0)}, {}, {}),
-        ({"transfer": (900.0, 9.0)}, {}, {"batch_size": 20}),
-    ],
-)
-def test_the_advice_is_less_work_for_what_would_bound_a_run(costs, options, said):
-    finding = found(turn({**USUAL, **costs}), **options)
-    advice = finding.advice
-    assert advice.options == said
-    assert advice.gain is None, "what a lighter stage takes was not measured"
-    assert advice.most > 1
-    assert f"takes {'90.0' if 900.0 in next(iter(costs.values())) else '9.00'} ms" in (
-        advice.rests_on
-    )
-    assert finding.change == str(advice)
-    assert finding.bound_by == tuple(costs)
+def bound_by(costs, **options):
+    return recorded(turn({**USUAL, **costs}), **options)
 
 
-def test_where_turns_differ_there_is_no_verdict_and_no_advice():
-    finding = found(turn(USUAL), turn(USUAL, times=2))
-    assert finding.headline == (
-        "Too unsteady to say which stage is the costliest; by the medians decoding, 54 % of what a "
-        "frame takes"
-    )
-    assert finding.advice is None
-    assert finding.bound_by == ()
-    assert finding.change.startswith("The same again")
-    assert not any("A run overlaps" in line for line in finding.evidence)
-
-
-def test_a_stage_that_is_slower_in_its_fastest_turn_than_the_others_in_any_is_named_all_the_same():
-    said = "Costliest in sequence is decoding, in every turn. "
-    finding = found(turn(USUAL), turn(USUAL, times=1.4))
-    assert finding.headline == said + "Too unsteady to say by how much"
-    assert finding.advice is None
-    disturbed = found(turn(USUAL, others=3.0), turn(USUAL, times=1.01, others=3.0))
-    assert disturbed.headline == (
-        said + "Other programs ran meanwhile, so it is uncertain by how much"
-    )
-    assert disturbed.evidence[0] == "By the medians L_dec : L_prep : L_inf = 3.0 : 1.0 : 1.6."
-    assert "which stage is the costliest" in found(turn(USUAL, others=3.0)).headline, "one turn"
-
-
-def test_without_a_trace_none_is_named():
-    assert not any("trace" in line for line in found(turn(USUAL), traced=0).evidence)
-
-
-def test_the_text_is_rows_and_answer():
-    assert render_experiment_text(STAGES.page(recorded(turn(USUAL), turn(USUAL)))) == TEXT
-
-
-TEXT = """\
-Time by stage: resnet50, a video of 720×1280, batches of 10
-
-       stage    ms       p95 ms  share  parts  CPU ms  frames/s  slowest  fastest
-      decode  3.00  n too small   54 %    3.0    3.00       333      333      333
-  preprocess  1.00  n too small   18 %    1.0    1.00     1,000    1,000    1,000
-       model  1.60  n too small   29 %    1.6    3.20       625      625      625
-
-Costliest in sequence is decoding, 54 % of what a frame takes; L_dec : L_prep : L_inf = 3.0 : 1.0 :
-1.6
-  - One after the other a frame takes decode 3.00, preprocess 1.00, model 1.60 ms: 5.60 ms, 179
-    frames/s.
-  - A run overlaps its stages, and decodes in a thread for each core: at best 556 frames/s, 3.11
-    times as fast, bound by the 4 cores, 44 % of whose time the model takes; what it writes comes on
-    top.
-  - The model was ready after 0.5 s; that, and the batches of about a second before the first turn,
-    are left out.
-  - A trace of 10 more batches, for ui.perfetto.dev: stages.trace.json.gz. The profiler was off
-    while the times above were taken.
-  Try next: A smaller model than resnet50; what it brings is not known before it is tried, and less
-    than 1.8 times as fast, the bound of this part taking no time at all (the model takes 3.20 ms of
-    processor time a frame).
-"""
+def test_the_costliest_stage_and_what_would_bound_a_run_are_told_like_this():
+    """A transfer is a stage, but not in the ratio."""
+    slow = {"preprocess": (90.0, 90.0)}
+    busy = (turn(USUAL, others=3.0), turn(USUAL, times=1.01, others=3.0))
+    cases = {
+        "bound by the cores": recorded(turn(USUAL), turn(USUAL)),
+        "bound by the model": bound_by({"model": (90.0, 90.0)}, smaller_model="resnet18"),
+        "bound by preprocessing": bound_by(slow),
+        "bound by the simplest preprocessing": bound_by(slow, prep_level="simple"),
+        "bound by decoding": bound_by({"decode": (900.0, 900.0)}),
+        "bound by copies": bound_by({"transfer": (900.0, 9.0)}, device="cuda"),
+        "copies that are quick": bound_by({"transfer": (1.0, 1.0)}, device="cuda"),
+        "turns differ": recorded(turn(USUAL), turn(USUAL, times=2)),
+        "the costliest in every turn": recorded(turn(USUAL), turn(USUAL, times=1.4)),
+        "the same while other programs ran": recorded(*busy),
+        "one turn while other programs ran": recorded(turn(USUAL, others=3.0)),
+        "without a trace": recorded(turn(USUAL), traced=0),
+    }
+    check_shown(STAGES, cases)
 
 
 def test_the_chart_has_a_bar_for_each_stage_and_no_mark_where_a_p95_is_unknown():
@@ -201,9 +132,3 @@ def test_the_chart_has_a_bar_for_each_stage_and_no_mark_where_a_p95_is_unknown()
     assert "p95" not in chart.reading
     [chart] = STAGES.page(recorded(turn(USUAL, batches=90))).charts
     assert list(chart.figure.data[1].y) == [3, 1, pytest.approx(1.6)]
-
-
-def test_an_old_record_gives_the_same_page_again():
-    record = recorded(turn(USUAL))
-    again = StagesRecord.model_validate_json(record.model_dump_json())
-    assert render_experiment(STAGES.page(again)) == render_experiment(STAGES.page(record))

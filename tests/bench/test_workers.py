@@ -98,21 +98,9 @@ def test_by_default_each_worker_has_four_batches(videos, workers, clips):
     assert WorkersConfig(videos=("a",) * videos, workers=workers).times * videos == clips
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"workers": ()}, "workers must be numbers from 0 up"),
-        ({"workers": (1, -1)}, "workers must be numbers from 0 up"),
-        ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
-        ({"repeats": 0}, "repeats must be >= 1, got 0"),
-        ({"clips_per_video": 0}, "clips_per_video must be >= 1, got 0"),
-        ({"videos": ()}, "at least one video"),
-        ({"clip_len": 99}, "the video has 12: 6 are possible"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(measure, options, said):
-    with pytest.raises(ConfigError, match=said):
-        measure(**options)
+def test_clips_that_are_longer_than_the_video_are_refused(measure):
+    with pytest.raises(ConfigError, match="the video has 12: 6 are possible"):
+        measure(**{"clip_len": 99})
 
 
 def test_a_video_that_cannot_be_read_is_named_before_workers_start(measure):

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Context
+from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.camera_estimate import CameraPace, CameraTurn, CameraWay, started_workers
-from headrace.bench.benchmark import BenchmarkRecord
 from headrace.decode.index_store import IndexStore
 from headrace.measuring.config_fields import CAMERAS, Option, check_options
 from headrace.measuring.interleaved import Stopwatch, Turn, take_turns

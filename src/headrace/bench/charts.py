@@ -162,7 +162,7 @@ def chart(
         (figure.update_yaxes, y, {"rangemode": "tozero"}),
     ):
         if axis is not None:
-            update(**fixed, **({"title_text": axis} if isinstance(axis, str) else axis))
+            update({**fixed, **({"title_text": axis} if isinstance(axis, str) else axis)})
     return Chart(name=name, title=title, reading=reading, figure=figure, is_wide=is_wide)
 
 

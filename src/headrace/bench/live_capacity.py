@@ -5,27 +5,16 @@ The load is open: frames are due by a timetable, however late the pipeline is.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from headrace.bench.benchmark import Context
+from headrace.bench.benchmark import BenchmarkRecord, Context
+from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.ladder import Scale, Tried, next_level
 from headrace.bench.live_load import SETTLING_SECONDS, LiveTurn, live_plan, take_live_turn
-from headrace.bench.config import (
-    SMALL_MODEL,
-    ModelName,
-    OnDevice,
-    Prepared,
-    Threads,
-    Weights,
-    check_one,
-    compute_of,
-    indexes_of,
-)
-from headrace.bench.benchmark import BenchmarkRecord
 from headrace.live.overload import OverloadName
-from headrace.measuring.config_fields import Option, Videos, check_options
+from headrace.measuring.config_fields import Option
 from headrace.report.numbers import counted, decimal, milliseconds, percent, seconds
 from headrace.runtime.distribution import P95_SAMPLES
 
@@ -94,10 +83,10 @@ _MOST_STREAMS: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveConfig:
+class LiveConfig(ThreadedModelConfig):
     """What is measured."""
 
-    videos: Videos
+    one_video_of: ClassVar = "live"
     p95_ms: Annotated[
         float, Option("Promise: p95 latency in milliseconds.", above=0, most=600_000)
     ] = 100.0
@@ -107,19 +96,10 @@ class LiveConfig:
     ] = "rate"
     overload: Annotated[OverloadName, Option("What is done when frames are too many.")] = "auto"
     batch_size: Annotated[int, Option("Frames in a batch, at most.", least=1)] = 1
-    model_name: ModelName = SMALL_MODEL
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
-    threads: Threads = None
     seconds: Annotated[
         float, Option("How long a step counts; longer if need be.", least=1, most=3600)
     ] = 5.0
     steps: Annotated[int, Option("Steps at most.", least=1, most=100)] = 12
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_one(self.videos, "live")
 
     @property
     def promise(self) -> Promise:
@@ -195,7 +175,7 @@ def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
     from headrace.bench.overlap_work import ready_work
     from headrace.models.threads import operation_threads
 
-    made, compute = context.provenance(config), compute_of(config, config.batch_size)
+    made, compute = context.provenance(config), config.compute_options(config.batch_size)
     [index] = indexes_of(config.videos, context.store)
     frame_rate = float(index.frame_rate)
     scale, steps = scale_of(config, frame_rate), list[LiveStep]()

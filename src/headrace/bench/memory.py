@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Context
-from headrace.bench.config import ModelName, OnDevice, Prepared, Threads, Weights, indexes_of
-from headrace.bench.benchmark import BenchmarkRecord
+from headrace.bench.benchmark import BenchmarkRecord, Context
+from headrace.bench.config import ModelName, ThreadedModelConfig, indexes_of
 from headrace.errors import BackendError, ConfigError, in_one_line
-from headrace.measuring.config_fields import Option, VideoArgument, check_options
+from headrace.measuring.config_fields import Option, VideoArgument
 from headrace.measuring.progress import OnProgress
 from headrace.profiling.provenance import Record
 from headrace.report.numbers import counted, seconds
@@ -37,13 +36,14 @@ ROW_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryConfig:
+class MemoryConfig(ThreadedModelConfig):
     """What is measured."""
 
     videos: Annotated[
         tuple[str, ...],
         VideoArgument("Videos whose largest frame size is measured as well.", is_needed=False),
     ] = ()
+    model_name: ModelName = RUN_MODEL
     sizes: Annotated[
         tuple[Literal["360p", "720p", "1080p", "4K"], ...], Option("Sizes of the frames.")
     ] = ("360p", "720p", "1080p", "4K")
@@ -52,18 +52,13 @@ class MemoryConfig:
         tuple[Literal["auto", "float32", "float16", "bfloat16"], ...],
         Option("float32, float16, bfloat16; auto: float32, and in 16 bits what suits the device."),
     ] = ("auto",)
-    model_name: ModelName = RUN_MODEL
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
-    threads: Threads = None
     max_memory: Annotated[
         str | None,
         Option("Most to take, like 4GiB; else 1/4 of free main memory, 9/10 of a GPU's."),
     ] = None
 
     def __post_init__(self) -> None:
-        check_options(self)
+        super().__post_init__()
         if not self.sizes or not self.precisions:
             raise ConfigError("sizes and precisions must name one at least, got none")
         if self.max_memory is not None:

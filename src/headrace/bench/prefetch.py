@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import mean
 from typing import Any, Final
 
-from headrace.bench.benchmark import Context, Benchmark
+from headrace.bench.benchmark import Benchmark, Context
 from headrace.bench.charts import chart, error_bars, line
 from headrace.bench.ladder import Saturation
 from headrace.bench.prefetch_record import (

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from headrace.bench.affinity_report import AFFINITY
+from headrace.bench.affinity import AFFINITY
 from headrace.bench.amp_report import AMP
 from headrace.bench.benchmark import Experiment
 from headrace.bench.cameras_report import CAMERAS

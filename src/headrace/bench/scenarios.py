@@ -3,26 +3,15 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from headrace.bench.benchmark import Context, Benchmark
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
 from headrace.bench.charts import chart, line
+from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.live_load import LiveTurn, live_plan, take_live_turn
-from headrace.bench.config import (
-    SMALL_MODEL,
-    ModelName,
-    OnDevice,
-    Prepared,
-    Threads,
-    Weights,
-    check_one,
-    compute_of,
-    indexes_of,
-)
-from headrace.bench.benchmark import BenchmarkRecord
-from headrace.measuring.config_fields import Option, Videos, check_options
+from headrace.measuring.config_fields import Option
 from headrace.measuring.interleaved import (
     AGAIN,
     Spread,
@@ -41,24 +30,15 @@ _MODES: Final[tuple[Mode, ...]] = ("offline", "realtime")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModesConfig:
+class ModesConfig(ThreadedModelConfig):
     """What is measured."""
 
-    videos: Videos
-    model_name: ModelName = SMALL_MODEL
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
-    threads: Threads = None
+    one_video_of: ClassVar = "modes"
     batch_size: Annotated[
         int, Option("Frames in a batch; in real time at most, none waits for others.", least=1)
     ] = 1
     seconds: Annotated[float, Option("How long a turn takes, about.", least=2, most=3600)] = 13.0
     repeats: Annotated[int, Option("Turns of each mode.", least=1)] = 2
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_one(self.videos, "modes")
 
 
 class ModesTurn(LiveTurn):
@@ -103,7 +83,7 @@ def measure_modes(config: ModesConfig, context: Context) -> ModesRecord:
     from headrace.live.replayed import Replayed
     from headrace.models.threads import operation_threads
 
-    made, compute = context.provenance(config), compute_of(config, config.batch_size)
+    made, compute = context.provenance(config), config.compute_options(config.batch_size)
     indexes = indexes_of(config.videos, context.store)
 
     def take(mode: Mode) -> ModesTurn:

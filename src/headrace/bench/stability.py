@@ -4,23 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias
 
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
-from headrace.bench.benchmark import Context
-from headrace.bench.config import (
-    SMALL_MODEL,
-    ModelName,
-    OnDevice,
-    Prepared,
-    Threads,
-    Weights,
-    check_one,
-    compute_of,
-    indexes_of,
-)
-from headrace.bench.benchmark import BenchmarkRecord
+from headrace.bench.benchmark import BenchmarkRecord, Context
+from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.stability_search import (
     Candidate,
     StabilityTurn,
@@ -29,7 +18,7 @@ from headrace.bench.stability_search import (
     warm_up_of,
 )
 from headrace.errors import ConfigError
-from headrace.measuring.config_fields import Option, Videos, check_options
+from headrace.measuring.config_fields import Option
 from headrace.measuring.interleaved import Spread, Stopwatch, cores_of_others, grouped
 from headrace.report.numbers import counted, seconds
 from headrace.runtime.clock import Clock
@@ -46,10 +35,10 @@ Batches: TypeAlias = Annotated[tuple[int, ...], Option("Frames in a batch.", lea
 
 
 @dataclass(frozen=True, kw_only=True)
-class StabilityConfig:
+class StabilityConfig(ThreadedModelConfig):
     """What is measured."""
 
-    videos: Videos
+    one_video_of: ClassVar = "stability"
     target: Annotated[
         float, Option("Steady is a CV of the FPS by iteration below this.", above=0, most=1)
     ] = 0.05
@@ -60,19 +49,10 @@ class StabilityConfig:
     queue_depths: Annotated[
         tuple[int, ...], Option("Batches that may wait behind each stage.", least=1)
     ] = (1, 2, 4, 8)
-    model_name: ModelName = SMALL_MODEL
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
-    threads: Threads = None
     repeats: Annotated[int, Option("Turns of each candidate; the median counts.", least=1)] = 3
     max_seconds: Annotated[
         float, Option("No candidate is begun that would end later; the first is.", above=0)
     ] = 90.0
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_one(self.videos, "stability")
 
 
 class StabilityRecord(BenchmarkRecord):
@@ -141,7 +121,7 @@ def measure_stability(config: StabilityConfig, context: Context) -> StabilityRec
     clock, turns = context.clock, list[StabilityTurn]()
     tried, unbegun = list[tuple[Candidate, bool]](), None
     with operation_threads(config.threads):
-        work, model_seconds = ready_work(compute_of(config, max(batch_sizes)), clock)
+        work, model_seconds = ready_work(config.compute_options(max(batch_sizes)), clock)
         began_ns = clock.now_ns()
         while (one := next_candidate(tried, batch_sizes, config.queue_depths)) is not None:
             left = config.max_seconds - (clock.now_ns() - began_ns) / 1e9

@@ -5,24 +5,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Self
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Context
-from headrace.bench.config import (
-    SMALL_MODEL,
-    ModelName,
-    OnDevice,
-    Prepared,
-    Threads,
-    Weights,
-    check_one,
-    compute_of,
-)
-from headrace.bench.benchmark import BenchmarkRecord
+from headrace.bench.benchmark import BenchmarkRecord, Context
+from headrace.bench.config import ThreadedModelConfig
 from headrace.decode.open import open_index
-from headrace.measuring.config_fields import Option, Videos, check_options
+from headrace.measuring.config_fields import Option
 from headrace.measuring.interleaved import Spread, Stopwatch, Turn, cores_of_others, take_turns
 from headrace.profiling.setup import Setup
 from headrace.profiling.stages import Role
@@ -171,25 +161,16 @@ _FEWEST: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class StagesConfig:
+class StagesConfig(ThreadedModelConfig):
     """What is measured."""
 
-    videos: Videos
-    model_name: ModelName = SMALL_MODEL
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
-    threads: Threads = None
+    one_video_of: ClassVar = "stages"
     batch_size: Annotated[int, Option("Frames in a batch.", least=1)] = 8
     seconds: Annotated[float, Option("How long a turn takes, about.", above=0, most=3600)] = 4.0
     repeats: Annotated[int, Option("Turns.", least=1)] = 5
     tensorboard: Annotated[
         Path | None, Option("Folder for TensorBoard: the times of each batch, and the trace.")
     ] = None
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        check_one(self.videos, "stages")
 
 
 def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
@@ -204,7 +185,7 @@ def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
     from headrace.models.threads import operation_threads
     from headrace.runs.recording import setup_of
 
-    made, compute = context.provenance(config), compute_of(config, config.batch_size)
+    made, compute = context.provenance(config), config.compute_options(config.batch_size)
     check_log(config.tensorboard, context.clock)
     index = open_index(config.videos[0], context.store)
     context.on_progress("loading the model", 0, 0)

@@ -7,12 +7,12 @@ from typing import Annotated, Final
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Context, Benchmark
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
+from headrace.bench.config import BenchmarkConfig
 from headrace.bench.ladder import Saturation
-from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.suite.suite_spec import Terms
 from headrace.measuring import decode_counts
-from headrace.measuring.config_fields import FrameSize, Option, Videos, check_options
+from headrace.measuring.config_fields import FrameSize, Option
 from headrace.measuring.interleaved import Trust, grouped, take_turns
 from headrace.profiling.findings.finding import Finding
 from headrace.report.experiment import Column
@@ -25,10 +25,9 @@ _BATCHES_PER_WORKER: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkersConfig:
+class WorkersConfig(BenchmarkConfig):
     """What is measured."""
 
-    videos: Videos
     workers: Annotated[
         tuple[int, ...], Option("Values of num_workers; 0 is the process itself.", least=0)
     ] = (0, 1, 2, 4, 8)
@@ -44,9 +43,6 @@ class WorkersConfig:
         Option("Clips of each video in an epoch; by default 4 batches a worker.", least=1),
     ] = None
     repeats: Annotated[int, Option("Epochs for each number of workers.", least=1)] = 3
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def times(self) -> int:

@@ -7,10 +7,10 @@ import pytest
 from bench.suite.fakes import HEAVY, MODEL, NEVER, WHOLE
 from bench.suite.records import contest
 from headrace.bench.benchmark import options_of
+from headrace.bench.config import USUAL_MODEL
 from headrace.bench.record import write_experiment
 from headrace.bench.registry import EXPERIMENTS
 from headrace.bench.suite.suite_record import Chapter, SurveyRecord
-from headrace.bench.suite.suite_selection import MODEL as USUAL
 from headrace.bench.suite.suite_selection import (
     NOT_ASKED,
     Choice,
@@ -116,7 +116,7 @@ def test_all_experiments_run_the_model_that_is_asked_for():
         if not isinstance(config, str) and hasattr(config, "model_name"):
             assert config.model_name == "resnet50"
             assert getattr(config, "prep_level", "simple") == "simple"
-            assert config_of(experiment, ASKED).model_name == USUAL
+            assert config_of(experiment, ASKED).model_name == USUAL_MODEL
 
 
 def test_all_that_apply_are_due_at_first(tmp_path):

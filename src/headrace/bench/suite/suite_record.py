@@ -5,8 +5,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, ValidationError
 
-from headrace.bench.benchmark import Benchmark
-from headrace.bench.benchmark import BenchmarkRecord
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord
 from headrace.errors import ConfigError
 from headrace.profiling.provenance import Record, Text, UtcTime
 from headrace.text_file import write_whole

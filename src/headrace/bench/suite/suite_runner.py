@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.bench.benchmark import Context, options_of
+from headrace.bench.benchmark import Context, make_folder, options_of, write_benchmark
 from headrace.bench.config import indexes_of
-from headrace.bench.benchmark import make_folder, write_benchmark
 from headrace.bench.registry import EXPERIMENTS
 from headrace.bench.suite.suite_record import (
     Chapter,

@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.bench.benchmark import Benchmark, options_of
-from headrace.bench.config import ModelName, OnDevice, Prepared, Weights
+from headrace.bench.config import USUAL_MODEL, ModelConfig, ModelName
 from headrace.bench.suite.suite_record import Chapter, SurveyRecord, read_record
 from headrace.errors import ConfigError
 from headrace.measuring.config_fields import (
     Configuration,
     Option,
     OptionField,
-    Videos,
-    check_options,
     option_fields,
 )
 from headrace.profiling.comparison.circumstances import surroundings
@@ -23,22 +21,12 @@ from headrace.runs.launch.problems import closest
 
 Registered = Benchmark[Any, Any, Any]
 
-MODEL: Final = "resnet18"
-"""Of the size that people run, and quick enough that many experiments take minutes on two cores."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class SurveyConfig:
+class SurveyConfig(ModelConfig):
     """What is measured. One model, so that the shares of one experiment hold for all gains."""
 
-    videos: Videos
-    model_name: ModelName = MODEL
-    weights: Weights = "none"
-    prep_level: Prepared = "medium"
-    device: OnDevice = "cpu"
-
-    def __post_init__(self) -> None:
-        check_options(self)
+    model_name: ModelName = USUAL_MODEL
 
     def check(self) -> None:
         """Refuse a model or device that there is not, before anything is measured.
