@@ -21,7 +21,7 @@ def made(*command, cores=4, **configuration):
 def check_shown(benchmark, cases):
     """Hold `pages/NAME.txt` against what records show: the first all, the others their findings.
 
-    Records are read from their JSON first. A file that is missing is written, to be read by people.
+    Records are read from their JSON first.
 
     Args:
         benchmark: Whose records they are.
@@ -37,12 +37,17 @@ def check_shown(benchmark, cases):
         lines += [] if is_first else list(finding_lines(page.findings))
         lines += [_advice(finding) for finding in page.findings]
         lines.append("")
-    path = PAGES / f"{benchmark.name}.txt"
+    check_text(benchmark.name, "\n".join(lines))
+
+
+def check_text(name, text):
+    """Hold `pages/NAME.txt` against a text; write the file where it is missing, and fail."""
+    path = PAGES / f"{name}.txt"
     if not path.is_file():
         path.parent.mkdir(exist_ok=True)
-        path.write_text("\n".join(lines), "utf-8")
+        path.write_text(text, "utf-8")
         pytest.fail(f"{path} was missing and is written; read it, and run this again")
-    assert "\n".join(lines).splitlines() == path.read_text("utf-8").splitlines()
+    assert text.splitlines() == path.read_text("utf-8").splitlines()
 
 
 def _advice(finding):
