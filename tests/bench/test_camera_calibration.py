@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headrace.bench.camera_rank import CameraPart, RankTask, RehearsalTask, rehearse
+from headrace.bench.camera_rank import CameraSubset, RankTask, RehearsalTask, rehearse
 from headrace.decode.index_store import IndexStore
 from headrace.runtime.clock import SystemClock
 from headrace.training.cameras.alignment import Alignment
@@ -27,7 +27,7 @@ def decoding(tmp_path):
     write_layout(tmp_path / "videos", {"a": 4})
     return RankTask(
         way="decode",
-        part=CameraPart(layout=layout_of(tmp_path / "videos"), alignment=Alignment()),
+        part=CameraSubset(layout=layout_of(tmp_path / "videos"), alignment=Alignment()),
         rank=0,
         ranks=1,
         workers=1,

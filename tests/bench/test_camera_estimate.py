@@ -2,9 +2,9 @@
 
 import pytest
 
-from headrace.bench.camera_estimate import CameraPace, started_workers
+from headrace.bench.camera_estimate import CameraEstimate, started_workers
 
-PACE = CameraPace(
+PACE = CameraEstimate(
     start_seconds=2.0,
     worker_seconds={1: 0.5, 2: 0.75, 3: 3.0},
     picture_seconds=0.01,

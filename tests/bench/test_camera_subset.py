@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.bench.camera_rank import CameraPart
+from headrace.bench.camera_rank import CameraSubset
 from headrace.decode.index_store import IndexStore
 from headrace.training.cameras.alignment import Alignment
 from headrace.video.camera_layout import CameraLayout
@@ -40,7 +40,7 @@ def lengths(part, store):
     ],
 )
 def test_clips_are_as_many_as_are_needed_and_equally_long(folder, store, moments, slots, left):
-    whole = CameraPart(layout=layout_of(folder / "videos"), alignment=Alignment())
+    whole = CameraSubset(layout=layout_of(folder / "videos"), alignment=Alignment())
     part = whole.cut(whole.open(store), moments, slots)
     assert lengths(part, store) == {name: list(range(count)) for name, count in left.items()}
 
@@ -52,7 +52,7 @@ def test_clips_of_one_name_are_cut_alike(folder, store, tmp_path):
         [folder / "videos", tmp_path / "others"], lambda file: 2 if "others" in str(file) else 6
     )
     clips = (layout.clips[0], layout.clips[-1])
-    whole = CameraPart(
+    whole = CameraSubset(
         layout=CameraLayout(clips=clips, cameras=layout.cameras), alignment=Alignment()
     )
     part = whole.cut(whole.open(store), 8, 2)

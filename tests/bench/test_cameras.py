@@ -8,7 +8,7 @@ import pytest
 
 from headrace.bench import camera_rank
 from headrace.bench.benchmark import Context
-from headrace.bench.camera_rank import CameraPart, RankTask, check_equal_cameras, run_rank
+from headrace.bench.camera_rank import CameraSubset, RankTask, check_equal_cameras, run_rank
 from headrace.bench.cameras import CamerasConfig, measure_cameras
 from headrace.decode.bare_loop import plain_frames
 from headrace.decode.index_store import IndexStore
@@ -78,7 +78,7 @@ def test_a_pixel_that_differs_is_named_before_anything_is_timed(folder, monkeypa
             frame[3, 4, 1] += number == 2 and "front" in str(index.source)
             yield frame
 
-    part = CameraPart(layout=layout_of(folder / "videos"), alignment=Alignment())
+    part = CameraSubset(layout=layout_of(folder / "videos"), alignment=Alignment())
     store = IndexStore(folder / "store")
     clip = part.open(store).clips[0]
     assert check_equal_cameras(part, clip, store, SIZE) == 48
@@ -116,7 +116,7 @@ def test_cameras_of_other_rates_are_compared_and_read_by_time(tmp_path):
             SynthClip(num_frames=count, frame_rate=Fraction(rate), size=(64, 96), gop=4),
         )
     store = IndexStore(tmp_path / "store")
-    part = CameraPart(
+    part = CameraSubset(
         layout=CameraLayout.of_folders([tmp_path / "videos"], lambda file: 12),
         alignment=Alignment(sync="previous", tolerance_ms=51, reference="fast"),
     )

@@ -7,10 +7,10 @@ import pytest
 
 from bench.shown import check_shown, made
 from headrace.bench.live_capacity import (
+    LatencySlo,
     LiveConfig,
     LiveRecord,
     LiveStep,
-    Promise,
     _sources,
     announce,
     scale_of,
@@ -82,7 +82,7 @@ def test_the_verdict_follows_from_the_steps_like_this():
     check_shown(LIVE, cases)
 
 
-PROMISE = Promise(p95_ms=100, max_drop=0.01)
+PROMISE = LatencySlo(p95_ms=100, max_drop=0.01)
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,13 @@ def test_what_breaks_a_promise_is_said(figures, said):
 
 def test_a_promise_in_words():
     assert PROMISE.words == "p95 latency at most 100 ms, at most 1 % dropped"
-    assert Promise(p95_ms=5, max_drop=0).words == "p95 latency at most 5.00 ms, at most 0 % dropped"
+    assert (
+        LatencySlo(p95_ms=5, max_drop=0).words == "p95 latency at most 5.00 ms, at most 0 % dropped"
+    )
 
 
 def test_a_step_has_results_enough_for_a_p95_also_where_frames_are_dropped():
-    assert Promise(p95_ms=1, max_drop=0.5).results_needed * 0.5 >= 90
+    assert LatencySlo(p95_ms=1, max_drop=0.5).results_needed * 0.5 >= 90
     assert PROMISE.results_needed * 0.99 >= 90
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.bench.ladder import (
+    LoadResult,
     Scale,
-    Tried,
     highest_held,
     lowest_broken,
     next_level,
@@ -20,7 +20,7 @@ def searched(scale, holds):
     """All that was tried on a system that holds what `holds` says."""
     tried = []
     while (level := next_level(tried, scale)) is not None:
-        tried.append(Tried(level=level, holds=holds(level)))
+        tried.append(LoadResult(level=level, holds=holds(level)))
     return tried
 
 

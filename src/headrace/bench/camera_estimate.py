@@ -27,7 +27,7 @@ def started_workers(turns: Sequence[CameraTurn]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CameraPace:
+class CameraEstimate:
     """What one rank with one worker took to decode some pictures. All that follows is estimated."""
 
     start_seconds: float

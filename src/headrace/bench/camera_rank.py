@@ -34,7 +34,7 @@ from headrace.video.stream_index import StreamIndex
 
 
 @dataclass(frozen=True, kw_only=True)
-class CameraPart:
+class CameraSubset:
     """All that is in a layout, or the first moments of its first clips; what every way is given."""
 
     layout: CameraLayout
@@ -51,7 +51,7 @@ class CameraPart:
         """
         return CameraSet.open(self.layout, self.alignment, moments=self.moments, store=store)
 
-    def cut(self, found: CameraSet, moments: int, slots: int) -> "CameraPart":
+    def cut(self, found: CameraSet, moments: int, slots: int) -> "CameraSubset":
         """Return about so many moments of it: equally many from the beginning of each clip.
 
         Args:
@@ -78,7 +78,7 @@ _MOMENTS = 8
 
 
 def check_equal_cameras(
-    part: CameraPart, clip: AlignedClip, store: IndexStore, size: tuple[int, int] | None
+    part: CameraSubset, clip: AlignedClip, store: IndexStore, size: tuple[int, int] | None
 ) -> int:
     """Hold the first frames of each camera of the first clip against a bare PyAV loop.
 
@@ -129,7 +129,7 @@ class RankTask:
     """What a rank does."""
 
     way: CameraWay
-    part: CameraPart
+    part: CameraSubset
     """What all ranks together read."""
     rank: int
     ranks: int

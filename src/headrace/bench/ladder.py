@@ -177,14 +177,14 @@ class Scale:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
+class LoadResult:
     """One load, and whether it held."""
 
     level: float
     holds: bool
 
 
-def next_level(tried: Sequence[Tried], scale: Scale) -> float | None:
+def next_level(tried: Sequence[LoadResult], scale: Scale) -> float | None:
     """Return the load to try next; None when the answer is known, or enough were tried."""
     if not tried:
         return scale.first
@@ -201,14 +201,14 @@ def next_level(tried: Sequence[Tried], scale: Scale) -> float | None:
     return None if level is None else _rounded(level, scale)
 
 
-def highest_held(tried: Sequence[Tried]) -> float | None:
+def highest_held(tried: Sequence[LoadResult]) -> float | None:
     """Return the highest load that held below every one that broke; None if none did."""
     broken = lowest_broken(tried)
     held = [each.level for each in tried if each.holds and (broken is None or each.level < broken)]
     return max(held, default=None)
 
 
-def lowest_broken(tried: Sequence[Tried]) -> float | None:
+def lowest_broken(tried: Sequence[LoadResult]) -> float | None:
     """Return the lowest load that broke; None if none did."""
     return min((each.level for each in tried if not each.holds), default=None)
 

@@ -11,7 +11,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from headrace.bench.benchmark import BenchmarkRecord, Context
 from headrace.bench.config import ThreadedModelConfig, indexes_of
-from headrace.bench.ladder import Scale, Tried, next_level
+from headrace.bench.ladder import LoadResult, Scale, next_level
 from headrace.bench.live_load import SETTLING_SECONDS, LiveTurn, live_plan, take_live_turn
 from headrace.live.overload import OverloadName
 from headrace.measuring.config_fields import Option
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Promise:
+class LatencySlo:
     """What is to be kept."""
 
     p95_ms: float
@@ -102,9 +102,9 @@ class LiveConfig(ThreadedModelConfig):
     steps: Annotated[int, Option("Steps at most.", least=1, most=100)] = 12
 
     @property
-    def promise(self) -> Promise:
+    def promise(self) -> LatencySlo:
         """What is to be kept."""
-        return Promise(p95_ms=self.p95_ms, max_drop=self.max_drop / 100)
+        return LatencySlo(p95_ms=self.p95_ms, max_drop=self.max_drop / 100)
 
     def step_seconds(self, fps: float) -> float:
         """Return how long a step takes at a rate of all streams: until a p95 can be told."""
@@ -128,9 +128,9 @@ class LiveStep(LiveTurn):
         return not self.broken_by
 
     @property
-    def tried(self) -> Tried:
+    def tried(self) -> LoadResult:
         """As the search takes it."""
-        return Tried(level=self.level, holds=self.holds)
+        return LoadResult(level=self.level, holds=self.holds)
 
 
 class LiveRecord(BenchmarkRecord):

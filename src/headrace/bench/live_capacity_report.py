@@ -7,10 +7,10 @@ from headrace.bench.benchmark import Benchmark
 from headrace.bench.charts import chart, dashed, line, marks
 from headrace.bench.ladder import highest_held, lowest_broken
 from headrace.bench.live_capacity import (
+    LatencySlo,
     LiveConfig,
     LiveRecord,
     LiveStep,
-    Promise,
     announce,
     level_words,
     measure_live,
@@ -46,7 +46,7 @@ def _answer(record: LiveRecord, rows: tuple[LiveRow, ...]) -> tuple[Finding, ...
     steps = record.steps
     tried = [step.tried for step in steps]
     held, broken = _at(steps, highest_held(tried)), _at(steps, lowest_broken(tried))
-    promise = Promise(p95_ms=record.p95_ms, max_drop=record.max_drop)
+    promise = LatencySlo(p95_ms=record.p95_ms, max_drop=record.max_drop)
     evidence = [f"The promise: {promise.words}."]
     if held is not None:
         evidence.append(_room(record, held))

@@ -1,4 +1,4 @@
-"""Experiments that are over at once, one for each thing that can become of one in a survey."""
+"""Experiments that are over at once, one for each thing that can become of one in a suite."""
 
 import os
 import signal

@@ -2,7 +2,7 @@
 
 from headrace.bench.contest import ContestRecord, ContestTurn
 from headrace.bench.record import write_experiment
-from headrace.bench.suite.suite_record import Chapter, SurveyRecord
+from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
 from headrace.profiling.machine import provenance
 
 
@@ -20,15 +20,15 @@ def contest(gain, *, others=0.0, cores=4, model="resnet18"):
 
 
 def chapter(experiment, record=None, outcome="measured", **more):
-    """Return what a survey says of an experiment."""
+    """Return what a suite says of an experiment."""
     created = record.provenance.created if record is not None else None
-    return Chapter(
+    return BenchmarkOutcome(
         experiment=experiment.name, outcome=outcome, created=created, seconds=2.5, **more
     )
 
 
 def surveyed(folder, measured, *chapters):
-    """Write a survey into `folder`: experiment -> record; return its record."""
+    """Write a suite into `folder`: experiment -> record; return its record."""
     written = []
     for experiment, record in measured.items():
         write_experiment(record, experiment.page(record), folder, experiment.name)
@@ -36,7 +36,7 @@ def surveyed(folder, measured, *chapters):
         written.append(chapter(experiment, record, alone=alone))
     options = {"model_name": "resnet18", "device": "cpu"}
     made = provenance(options, ("headrace", "bench", "all", "a.mp4"))
-    survey = SurveyRecord(
+    survey = SuiteRecord(
         provenance=made,
         videos=("videos/a.mp4",),
         contents=("sha256:0",),

@@ -1,4 +1,4 @@
-"""The report of a survey in a real browser: every chart drawn, nothing wider than the window."""
+"""The report of a suite in a real browser: every chart drawn, nothing wider than the window."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ RECORDS = {
 
 @pytest.fixture
 def written(tmp_path: Path) -> tuple[Path, list[str]]:
-    """The page of a survey of real experiments, and what its charts are called."""
+    """The page of a suite of real experiments, and what its charts are called."""
     known = {each.name: each for each in EXPERIMENTS}
     why = "a_name_without_a_place_to_break_" * 4
     survey = surveyed(

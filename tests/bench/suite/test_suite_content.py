@@ -5,16 +5,16 @@ import json
 from bench.shown import check_text
 from bench.suite.fakes import ALL, FAILING, LOADING, MODEL, NEVER, WHOLE, WORK
 from bench.suite.records import chapter, contest, surveyed
-from headrace.bench.suite.ranking import judge
-from headrace.bench.suite.suite_content import page_of, survey_json, write_page
-from headrace.bench.suite.suite_record import read_survey
+from headrace.bench.suite.ranking import rank
+from headrace.bench.suite.suite_content import page_of, suite_json, write_page
+from headrace.bench.suite.suite_record import read_suite
 from headrace.report.survey import render_survey, render_survey_text
 
 FAILED = chapter(FAILING, outcome="failed", why="the third frame cannot be shown")
 
 
 def written(folder, **records):
-    """Return a survey with planted gains that lies in a folder."""
+    """Return a suite with planted gains that lies in a folder."""
     measured = {
         WHOLE: contest(1.5),
         MODEL: contest(2.0),
@@ -61,7 +61,7 @@ def test_the_text_is_the_first_page(tmp_path):
 
 def test_the_records_alone_give_the_same_page_again(tmp_path):
     first = render_survey(page_of(ALL, written(tmp_path), tmp_path))
-    path = write_page(page_of(ALL, read_survey(tmp_path), tmp_path), tmp_path)
+    path = write_page(page_of(ALL, read_suite(tmp_path), tmp_path), tmp_path)
     assert path.read_text(encoding="utf-8") == first
 
 
@@ -88,8 +88,8 @@ def test_what_differs_between_records_is_said(tmp_path):
 
 
 def test_the_document_holds_findings_and_files(tmp_path):
-    ranking = judge(ALL, written(tmp_path), tmp_path)
-    found = json.loads(survey_json(ranking, tmp_path, {"report": tmp_path / "all.html"}))
+    ranking = rank(ALL, written(tmp_path), tmp_path)
+    found = json.loads(suite_json(ranking, tmp_path, {"report": tmp_path / "all.html"}))
     assert found["verdict"].startswith("The largest gain shown: quick (model)")
     first = found["findings"][0]
     assert (first["experiment"], first["concerns"], first["gain"]) == ("model", "model", 2.0)

@@ -1,4 +1,4 @@
-"""What a survey measures, what it takes from before, and what it leaves out with a reason."""
+"""What a suite measures, what it takes from before, and what it leaves out with a reason."""
 
 import json
 
@@ -10,14 +10,14 @@ from headrace.bench.benchmark import options_of
 from headrace.bench.config import USUAL_MODEL
 from headrace.bench.record import write_experiment
 from headrace.bench.registry import EXPERIMENTS
-from headrace.bench.suite.suite_record import Chapter, SurveyRecord
+from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
 from headrace.bench.suite.suite_selection import (
     NOT_ASKED,
     Choice,
-    SurveyConfig,
+    SuiteConfig,
     command_alone,
     config_of,
-    plan_survey,
+    plan_suite,
 )
 from headrace.bench.workers import WorkersConfig
 from headrace.errors import ConfigError
@@ -25,13 +25,13 @@ from headrace.measuring.config_fields import option_fields
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import plain
 
-ASKED = SurveyConfig(videos=("a.mp4",))
+ASKED = SuiteConfig(videos=("a.mp4",))
 MADE = provenance({}, ())
 EVERYTHING = Choice()
 
 
 def planned(tmp_path, choice=EVERYTHING, earlier=None, *, contents=("sha256:0",), made=MADE):
-    found = plan_survey(
+    found = plan_suite(
         (WHOLE, MODEL, HEAVY, NEVER),
         ASKED,
         choice,
@@ -49,20 +49,20 @@ def due(found):
 
 @pytest.fixture
 def earlier(tmp_path):
-    """A survey that measured `whole` with the options it would have today."""
+    """A suite that measured `whole` with the options it would have today."""
     record = contest(1.5)
     record = record.model_copy(
         update={"provenance": MADE.model_copy(update={"created": record.provenance.created})}
     )
     write_experiment(record, WHOLE.page(record), tmp_path, WHOLE.name)
-    chapter = Chapter(
+    chapter = BenchmarkOutcome(
         experiment="whole",
         outcome="measured",
         created=record.provenance.created,
         configuration=plain(options_of(config_of(WHOLE, ASKED))),
     )
-    failed = Chapter(experiment="model", outcome="failed", why="no disk")
-    return SurveyRecord(
+    failed = BenchmarkOutcome(experiment="model", outcome="failed", why="no disk")
+    return SuiteRecord(
         provenance=MADE, videos=ASKED.videos, contents=("sha256:0",), chapters=(chapter, failed)
     )
 
@@ -75,7 +75,7 @@ def test_every_experiment_takes_part_or_says_why_not(experiment):
         assert len(config) > 20, "a sentence"
         return
     assert isinstance(config, experiment.config)
-    assert config_of(experiment, SurveyConfig(videos=("a.mp4", "b.mp4"))), "several are no error"
+    assert config_of(experiment, SuiteConfig(videos=("a.mp4", "b.mp4"))), "several are no error"
     json.dumps(plain(options_of(config)))
     words = command_alone(experiment, config)
     assert words[:4] == ("headrace", "bench", experiment.name, "a.mp4")
@@ -96,12 +96,12 @@ def test_options_are_typed_as_the_command_line_reads_them():
 
 def test_an_experiment_of_one_video_takes_the_first_of_several():
     modes = next(each for each in EXPERIMENTS if each.name == "modes")
-    config = config_of(modes, SurveyConfig(videos=("a.mp4", "b.mp4")))
+    config = config_of(modes, SuiteConfig(videos=("a.mp4", "b.mp4")))
     assert config.videos == ("a.mp4",)
 
 
 def test_all_experiments_run_the_model_that_is_asked_for():
-    asked = SurveyConfig(videos=("a.mp4",), model_name="resnet50", prep_level="simple")
+    asked = SuiteConfig(videos=("a.mp4",), model_name="resnet50", prep_level="simple")
     for experiment in EXPERIMENTS:
         config = config_of(experiment, asked)
         if not isinstance(config, str) and hasattr(config, "model_name"):

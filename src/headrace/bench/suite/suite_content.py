@@ -5,8 +5,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any, Final
 
-from headrace.bench.suite.ranking import Judged, Judgement, Standing, judge, times_words, verdict
-from headrace.bench.suite.suite_record import SurveyRecord
+from headrace.bench.suite.ranking import (
+    RankedBenchmark,
+    Standing,
+    SuiteRanking,
+    rank,
+    times_words,
+    verdict,
+)
+from headrace.bench.suite.suite_record import SuiteRecord
 from headrace.bench.suite.suite_selection import Registered
 from headrace.profiling.comparison.circumstances import surroundings
 from headrace.profiling.provenance import Provenance
@@ -38,22 +45,22 @@ _GROUPS: Final[dict[Standing, tuple[str, str]]] = {
 }
 
 
-def survey_page(judgement: Judgement) -> SurveyPage:
-    """Return the report of a survey."""
-    record = judgement.record
-    chapters = tuple(_chapters(judgement))
+def suite_page(ranking: SuiteRanking) -> SurveyPage:
+    """Return the report of a suite."""
+    record = ranking.record
+    chapters = tuple(_chapters(ranking))
     made = chapters[0].page.provenance if chapters else record.provenance
     return SurveyPage(
         title=_title(record),
-        verdict=verdict(judgement),
+        verdict=verdict(ranking),
         groups=tuple(
             SurveyGroup(
                 title=title,
                 reading=reading,
-                lines=tuple(_line(each, judgement) for each in shown),
+                lines=tuple(_line(each, ranking) for each in shown),
             )
             for standing, (title, reading) in _GROUPS.items()
-            if (shown := _shown(judgement, standing))
+            if (shown := _shown(ranking, standing))
         ),
         chapters=chapters,
         provenance=made,
@@ -62,7 +69,7 @@ def survey_page(judgement: Judgement) -> SurveyPage:
     )
 
 
-def _title(record: SurveyRecord) -> str:
+def _title(record: SuiteRecord) -> str:
     first, *others = [PurePath(video).name for video in record.videos] or ["no video"]
     more = f" and {len(others)} more" if others else ""
     options = record.provenance.configuration
@@ -70,11 +77,11 @@ def _title(record: SurveyRecord) -> str:
     return f"What makes it faster: {', '.join([first + more, ' on '.join(model)]).rstrip(', ')}"
 
 
-def _shown(judgement: Judgement, standing: Standing) -> list[Judged]:
-    return [each for each in judgement.of(standing) if each.chapter.outcome != "left out"]
+def _shown(ranking: SuiteRanking, standing: Standing) -> list[RankedBenchmark]:
+    return [each for each in ranking.of(standing) if each.chapter.outcome != "left out"]
 
 
-def _line(judged: Judged, judgement: Judgement) -> SurveyLine:
+def _line(judged: RankedBenchmark, ranking: SuiteRanking) -> SurveyLine:
     finding, advice, chapter = judged.finding, judged.advice, judged.chapter
     if finding is None:
         why = f"{(chapter.why or chapter.outcome).rstrip('.')}."
@@ -86,13 +93,13 @@ def _line(judged: Judged, judgement: Judgement) -> SurveyLine:
         is_whole = judged.standing == "gain"
         gain = times_words(judged.gain_of_whole if is_whole else judged.gain)
         words, more = advice.words, finding.headline
-    sentences = (_basis(judged, judgement), more)
+    sentences = (_basis(judged, ranking), more)
     return SurveyLine(name=judged.name, gain=gain, words=words, more=tuple(filter(None, sentences)))
 
 
-def _basis(judged: Judged, judgement: Judgement) -> str | None:
+def _basis(judged: RankedBenchmark, ranking: SuiteRanking) -> str | None:
     """What a gain rests on, and what became of it on the way to the whole."""
-    advice, whole, work = judged.advice, judged.whole, judgement.work
+    advice, whole, work = judged.advice, judged.whole, ranking.work
     if advice is None or advice.gain is None:
         return None
     rests_on = f": {advice.rests_on}" if advice.rests_on else ""
@@ -105,8 +112,8 @@ def _basis(judged: Judged, judgement: Judgement) -> str | None:
     )
 
 
-def _chapters(judgement: Judgement) -> Iterator[SurveyChapter]:
-    for judged in judgement.judged:
+def _chapters(ranking: SuiteRanking) -> Iterator[SurveyChapter]:
+    for judged in ranking.judged:
         if judged.page is None:
             continue
         chapter = judged.chapter
@@ -131,20 +138,20 @@ def _differing(chapters: tuple[SurveyChapter, ...], made: Provenance) -> Iterato
             yield chapter.name, "; ".join(words)
 
 
-def survey_json(judgement: Judgement, folder: Path, files: dict[str, Path]) -> str:
+def suite_json(ranking: SuiteRanking, folder: Path, files: dict[str, Path]) -> str:
     """Return the findings, the costliest first, and where the files in `folder` lie."""
-    found, work = verdict(judgement), judgement.work
+    found, work = verdict(ranking), ranking.work
     document = {
         "verdict": found.headline,
         "evidence": list(found.evidence),
         "work_ms": {role: stage.ms for role, stage in work.stages.items()} if work else None,
-        "findings": [_finding(each, folder) for each in judgement.judged],
+        "findings": [_finding(each, folder) for each in ranking.judged],
         "files": {name: str(path) for name, path in files.items()},
     }
     return json.dumps(document)
 
 
-def _finding(judged: Judged, folder: Path) -> dict[str, Any]:
+def _finding(judged: RankedBenchmark, folder: Path) -> dict[str, Any]:
     chapter, advice, finding = judged.chapter, judged.advice, judged.finding
     found: dict[str, Any] = {
         "experiment": judged.name,
@@ -183,6 +190,6 @@ def write_page(page: SurveyPage, folder: Path) -> Path:
     return folder / PAGE
 
 
-def page_of(experiments: Sequence[Registered], record: SurveyRecord, folder: Path) -> SurveyPage:
-    """Return the page of the survey whose records lie in `folder`."""
-    return survey_page(judge(experiments, record, folder))
+def page_of(experiments: Sequence[Registered], record: SuiteRecord, folder: Path) -> SurveyPage:
+    """Return the page of the suite whose records lie in `folder`."""
+    return suite_page(rank(experiments, record, folder))

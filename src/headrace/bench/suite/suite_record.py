@@ -1,4 +1,4 @@
-"""What a survey records: what became of each experiment; their own records lie beside it."""
+"""What a suite records: what became of each experiment; their own records lie beside it."""
 
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -16,7 +16,7 @@ Outcome = Literal["measured", "failed", "interrupted", "left out", "not possible
 """*Left out* was not asked for; *not possible* does not apply to these videos."""
 
 
-class Chapter(Record):
+class BenchmarkOutcome(Record):
     """What became of one experiment."""
 
     experiment: Text
@@ -38,17 +38,17 @@ class Chapter(Record):
     """It took; None where it was not begun."""
 
 
-class SurveyRecord(BenchmarkRecord):
-    """A survey; `NAME.json` of each experiment that was measured lies beside it."""
+class SuiteRecord(BenchmarkRecord):
+    """A suite; `NAME.json` of each experiment that was measured lies beside it."""
 
     videos: tuple[Text, ...]
     """Paths, as they were given."""
     contents: tuple[Text | None, ...]
     """What is in each; see `content_digest`."""
-    chapters: tuple[Chapter, ...]
+    chapters: tuple[BenchmarkOutcome, ...]
     """In the order of the registry."""
 
-    def with_chapter(self, new: Chapter) -> Self:
+    def with_chapter(self, new: BenchmarkOutcome) -> Self:
         """Return the same with one in the place of that of the same experiment."""
         chapters = (new if old.experiment == new.experiment else old for old in self.chapters)
         return self.model_copy(update={"chapters": tuple(chapters)})
@@ -63,15 +63,15 @@ class SurveyRecord(BenchmarkRecord):
         return folder / SURVEY
 
 
-def read_survey(folder: Path) -> SurveyRecord | None:
-    """Return the survey whose record lies in `folder`; None if there is none.
+def read_suite(folder: Path) -> SuiteRecord | None:
+    """Return the suite whose record lies in `folder`; None if there is none.
 
     Raises:
         ConfigError: there is one that cannot be read.
     """
     path = folder / SURVEY
     try:
-        return SurveyRecord.model_validate_json(path.read_bytes())
+        return SuiteRecord.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:

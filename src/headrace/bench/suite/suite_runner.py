@@ -10,18 +10,18 @@ from headrace.bench.benchmark import Context, make_folder, options_of, write_ben
 from headrace.bench.config import indexes_of
 from headrace.bench.registry import EXPERIMENTS
 from headrace.bench.suite.suite_record import (
-    Chapter,
-    SurveyRecord,
+    BenchmarkOutcome,
+    SuiteRecord,
     read_record,
-    read_survey,
+    read_suite,
 )
 from headrace.bench.suite.suite_selection import (
     Choice,
     Planned,
     Registered,
-    SurveyConfig,
+    SuiteConfig,
     config_of,
-    plan_survey,
+    plan_suite,
 )
 from headrace.errors import ConfigError, HeadraceError
 from headrace.profiling.machine import provenance
@@ -41,22 +41,22 @@ _STOPPED: Final = "it was interrupted"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watcher:
-    """Is told how a survey goes."""
+class SuiteObserver:
+    """Is told how a suite goes."""
 
     on_begin: Callable[[Planned, int, int], None] = lambda planned, number, of: None
     """Called with what begins, its number from 1, and how many there are."""
     on_progress: Callable[[str, int, int], None] = lambda what, done, of: None
     """Called with what an experiment begins, how much is done, and of how much (0: unknown)."""
-    on_end: Callable[[Chapter, int, int], None] = lambda chapter, number, of: None
+    on_end: Callable[[BenchmarkOutcome, int, int], None] = lambda chapter, number, of: None
     """Called with what became of it, its number from 1, and how many there are."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Survey:
-    """What is measured, and where it goes. `prepare_survey` makes it."""
+class Suite:
+    """What is measured, and where it goes. `prepare_suite` makes it."""
 
-    asked: SurveyConfig
+    asked: SuiteConfig
     folder: Path
     made: Provenance
     contents: tuple[str | None, ...]
@@ -76,16 +76,18 @@ class Survey:
         return sum(each.experiment.terms.seconds for each in self.due)
 
     @property
-    def record(self) -> SurveyRecord:
+    def record(self) -> SuiteRecord:
         """What there is of it before anything is measured."""
-        return SurveyRecord(
+        return SuiteRecord(
             provenance=self.made,
             videos=self.asked.videos,
             contents=self.contents,
             chapters=tuple(each.chapter for each in self.planned),
         )
 
-    def hold(self, watcher: Watcher, clock: Clock = SYSTEM_CLOCK) -> tuple[SurveyRecord, bool]:
+    def hold(
+        self, observer: SuiteObserver, clock: Clock = SYSTEM_CLOCK
+    ) -> tuple[SuiteRecord, bool]:
         """Measure all that is due; return what became of it, and whether it was interrupted.
 
         One that fails is recorded with its words, and the others go on. The record is written after
@@ -100,12 +102,12 @@ class Survey:
         interrupted: list[bool] = []
         try:
             for number, planned in enumerate(due, 1):
-                watcher.on_begin(planned, number, len(due))
-                ending = self._measured(planned, watcher, lambda: interrupted.append(True), clock)
+                observer.on_begin(planned, number, len(due))
+                ending = self._measured(planned, observer, lambda: interrupted.append(True), clock)
                 chapter = self._chapter(planned, ending, was_stopped=bool(interrupted))
                 record = record.with_chapter(chapter)
                 record.save(self.folder)
-                watcher.on_end(chapter, number, len(due))
+                observer.on_end(chapter, number, len(due))
                 if interrupted:
                     break
         except KeyboardInterrupt:
@@ -114,12 +116,16 @@ class Survey:
         return record, bool(interrupted)
 
     def _measured(
-        self, planned: Planned, watcher: Watcher, on_interrupt: Callable[[], None], clock: Clock
+        self,
+        planned: Planned,
+        observer: SuiteObserver,
+        on_interrupt: Callable[[], None],
+        clock: Clock,
     ) -> Ending:
         def tell(name: str, message: Json) -> None:
             match message:
                 case [str(what), int(done), int(of)]:
-                    watcher.on_progress(what, done, of)
+                    observer.on_progress(what, done, of)
 
         call = Call(
             name=planned.experiment.name,
@@ -136,7 +142,7 @@ class Survey:
         )
         return ending
 
-    def _chapter(self, planned: Planned, ending: Ending, *, was_stopped: bool) -> Chapter:
+    def _chapter(self, planned: Planned, ending: Ending, *, was_stopped: bool) -> BenchmarkOutcome:
         """Return what became of an experiment whose process has ended."""
         update: dict[str, Any] = {"outcome": "measured", "why": None, "seconds": ending.seconds}
         if not ending.is_good:
@@ -158,17 +164,17 @@ def _fault(ending: Ending) -> dict[str, Any]:
     return {"outcome": "failed", "why": why, "last_lines": lines}
 
 
-def prepare_survey(
+def prepare_suite(
     experiments: Sequence[Registered],
-    asked: SurveyConfig,
+    asked: SuiteConfig,
     choice: Choice,
     *,
     folder: Path,
     command: Sequence[str],
     measure: ChildFunction,
     clock: Clock = SYSTEM_CLOCK,
-) -> Survey:
-    """Return a survey of videos, ready to be held; what `folder` holds of it already is taken.
+) -> Suite:
+    """Return a suite of videos, ready to be held; what `folder` holds of it already is taken.
 
     Reads the videos, and writes nothing but their indexes.
 
@@ -184,22 +190,22 @@ def prepare_survey(
     contents = tuple(content_digest(Path(video)) for video in asked.videos)
     chosen = {"only": choice.only or None, "skip": choice.skip or None}
     made = provenance({**options_of(asked), **chosen}, command, clock)
-    planned = plan_survey(
+    planned = plan_suite(
         experiments,
         asked,
         choice,
         folder=folder,
-        earlier=None if choice.again and not choice.only + choice.skip else read_survey(folder),
+        earlier=None if choice.again and not choice.only + choice.skip else read_suite(folder),
         contents=contents,
         made=made,
     )
-    return Survey(
+    return Suite(
         asked=asked, folder=folder, made=made, contents=contents, planned=planned, measure=measure
     )
 
 
 def order_of(
-    experiment: Registered, asked: SurveyConfig, folder: Path, command: Sequence[str]
+    experiment: Registered, asked: SuiteConfig, folder: Path, command: Sequence[str]
 ) -> Json:
     """Return what `measure_registered` is to do, as its argument."""
     return {
@@ -233,7 +239,7 @@ def measure_one(
         out=folder,
     )
     try:
-        asked = SurveyConfig(videos=tuple(order["videos"]), **order["model"])
+        asked = SuiteConfig(videos=tuple(order["videos"]), **order["model"])
         config = config_of(experiment, asked)
         if isinstance(config, str):
             raise ConfigError(config)

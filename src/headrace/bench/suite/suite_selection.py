@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from headrace.bench.benchmark import Benchmark, options_of
 from headrace.bench.config import USUAL_MODEL, ModelConfig, ModelName
-from headrace.bench.suite.suite_record import Chapter, SurveyRecord, read_record
+from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record
 from headrace.errors import ConfigError
 from headrace.measuring.config_fields import (
     Configuration,
@@ -23,7 +23,7 @@ Registered = Benchmark[Any, Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SurveyConfig(ModelConfig):
+class SuiteConfig(ModelConfig):
     """What is measured. One model, so that the shares of one experiment hold for all gains."""
 
     model_name: ModelName = USUAL_MODEL
@@ -50,8 +50,8 @@ class SurveyConfig(ModelConfig):
         return {name: value for name, value in asdict(self).items() if name != "videos"}
 
 
-def config_of(experiment: Registered, asked: SurveyConfig) -> Configuration | str:
-    """Return how an experiment is measured in a survey, or why it cannot be."""
+def config_of(experiment: Registered, asked: SuiteConfig) -> Configuration | str:
+    """Return how an experiment is measured in a suite, or why it cannot be."""
     config = _among_all(experiment, asked.videos)
     if isinstance(config, str):
         return config
@@ -135,22 +135,22 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """One experiment of a survey."""
+    """One experiment of a suite."""
 
     experiment: Registered
-    chapter: Chapter
+    chapter: BenchmarkOutcome
     """What is known of it before anything is measured."""
     is_due: bool
     """Whether it is measured; else the chapter stays as it is."""
 
 
-def plan_survey(
+def plan_suite(
     experiments: Sequence[Registered],
-    asked: SurveyConfig,
+    asked: SuiteConfig,
     choice: Choice,
     *,
     folder: Path,
-    earlier: SurveyRecord | None,
+    earlier: SuiteRecord | None,
     contents: tuple[str | None, ...],
     made: Provenance,
 ) -> tuple[Planned, ...]:
@@ -192,10 +192,10 @@ def plan_survey(
     return tuple(map(planned, experiments))
 
 
-def _chapter(experiment: Registered, config: Configuration | str) -> Chapter:
+def _chapter(experiment: Registered, config: Configuration | str) -> BenchmarkOutcome:
     if isinstance(config, str):
-        return Chapter(experiment=experiment.name, outcome="not possible", why=config)
-    return Chapter(
+        return BenchmarkOutcome(experiment=experiment.name, outcome="not possible", why=config)
+    return BenchmarkOutcome(
         experiment=experiment.name,
         outcome="interrupted",
         why="it was not begun",
@@ -205,7 +205,11 @@ def _chapter(experiment: Registered, config: Configuration | str) -> Chapter:
 
 
 def _is_same(
-    experiment: Registered, old: Chapter, new: Chapter, folder: Path, made: Provenance
+    experiment: Registered,
+    old: BenchmarkOutcome,
+    new: BenchmarkOutcome,
+    folder: Path,
+    made: Provenance,
 ) -> bool:
     """Whether what was measured before is what would be measured now."""
     if old.configuration != new.configuration:

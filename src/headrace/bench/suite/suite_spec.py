@@ -27,7 +27,7 @@ class StageWork:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms(Generic[Config]):
-    """What a survey must know of an experiment; the defaults suit most."""
+    """What a suite must know of an experiment; the defaults suit most."""
 
     config: Callable[[tuple[str, ...]], Config | str] | None = None
     """Given the paths of videos: how it is measured as one among many, or in a sentence why it
@@ -46,7 +46,7 @@ class Terms(Generic[Config]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class StageCosts:
     """What the stages do to a frame, one after the other."""
 
     stages: Mapping[Role, StageWork]
@@ -71,7 +71,7 @@ class Work:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WholeGain:
+class EndToEndGain:
     """Times as fast the whole would be, if one stage were faster by its gain."""
 
     in_turn: float
@@ -81,7 +81,7 @@ class WholeGain:
     that they share."""
 
 
-def whole_gain(gain: float, role: Role, work: Work) -> WholeGain | None:
+def end_to_end_gain(gain: float, role: Role, work: StageCosts) -> EndToEndGain | None:
     """Return what a gain of one stage is for the whole; None where its work is not known.
 
     It is less where a faster stage takes more cores: its processor time is taken to shrink as its
@@ -97,7 +97,7 @@ def whole_gain(gain: float, role: Role, work: Work) -> WholeGain | None:
         return None
     stage = now[role]
     faster = {**now, role: StageWork(ms=stage.ms / gain, cpu_ms=stage.cpu_ms / gain)}
-    return WholeGain(
+    return EndToEndGain(
         in_turn=_sum(now) / _sum(faster),
         overlapped=_pace(now, work.cores) / _pace(faster, work.cores),
     )
