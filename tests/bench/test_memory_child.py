@@ -22,36 +22,38 @@ def climbed(batch_sizes, limit, *, most=10**9):
     return [each for each in found if each["status"] != "begun"], ran
 
 
-def test_all_that_fit_are_run():
-    found, ran = climbed([1, 4, 16], limit=1160)
-    assert ran == [1, 4, 16]
-    assert [each["peak_bytes"] for each in found] == [1010, 1040, 1160]
+GOOD, OVER, FULL = "measured", "over_limit", "out_of_memory"
 
 
-def test_what_would_take_more_than_is_allowed_is_not_run():
-    found, ran = climbed([1, 4, 16, 64], limit=1159)
-    assert ran == [1, 4]
-    assert [each["status"] for each in found] == ["measured"] * 2 + ["over_limit"] * 2
-    assert [each.get("predicted_bytes") for each in found] == [None, None, 1160, 1640]
-
-
-def test_one_frame_goes_first_where_larger_batches_are_asked_for():
-    found, ran = climbed([16, 64], limit=1200)
-    assert ran == [1, 16]
-    assert [each["batch_size"] for each in found] == [16, 64]
-    assert climbed([10**6], limit=1200)[1] == [1]
-
-
-def test_where_the_model_alone_takes_more_than_is_allowed_nothing_is_run():
-    found, ran = climbed([1, 2], limit=HELD - 1)
-    assert ran == []
-    assert [each["status"] for each in found] == ["over_limit"] * 2
-
-
-def test_where_memory_runs_out_larger_batches_are_not_tried():
-    found, ran = climbed([1, 2, 4, 8], limit=10**9, most=2)
-    assert ran == [1, 2, 4]
-    assert [each["status"] for each in found] == ["measured"] * 2 + ["out_of_memory"] * 2
+@pytest.mark.parametrize(
+    ("batch_sizes", "limit", "most", "run", "found"),
+    [
+        ([1, 4, 16], 1160, 99, [1, 4, 16], [(GOOD, 1010), (GOOD, 1040), (GOOD, 1160)]),
+        # What would take more than is allowed is not run.
+        (
+            [1, 4, 16, 64],
+            1159,
+            99,
+            [1, 4],
+            [(GOOD, 1010), (GOOD, 1040), (OVER, 1160), (OVER, 1640)],
+        ),
+        # One frame goes first where larger batches are asked for.
+        ([16, 64], 1200, 99, [1, 16], [(GOOD, 1160), (OVER, 1640)]),
+        ([10**6], 1200, 99, [1], [(OVER, 10_001_000)]),
+        # The model alone takes more than is allowed.
+        ([1, 2], HELD - 1, 99, [], [(OVER, HELD), (OVER, HELD)]),
+        # Memory runs out: larger batches are not tried.
+        ([1, 2, 4, 8], 10**9, 2, [1, 2, 4], [(GOOD, 1010), (GOOD, 1020), (FULL, 0), (FULL, 0)]),
+    ],
+)
+def test_batches_grow_as_long_as_they_fit(batch_sizes, limit, most, run, found):
+    climbs, ran = climbed(batch_sizes, limit, most=most)
+    assert ran == run
+    assert [each["batch_size"] for each in climbs] == batch_sizes
+    assert found == [
+        (each["status"], each.get("peak_bytes") or each.get("predicted_bytes") or 0)
+        for each in climbs
+    ]
 
 
 def test_each_batch_that_is_run_is_announced_before():

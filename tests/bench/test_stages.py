@@ -35,6 +35,12 @@ class Seen(Brightness):
         return super().forward(batch)
 
 
+def opened(index, model=None, batch_size=1):
+    """The stages of a run over a video, closed behind the block."""
+    compute = ComputeOptions(batch_size=batch_size)
+    return closing(SequentialStages(index, model or tiny_classifier(), compute, SYSTEM_CLOCK))
+
+
 @pytest.fixture
 def index(tmp_path):
     path = write_clip(tmp_path / "clip", SynthClip(num_frames=12, gop=6))
@@ -44,8 +50,8 @@ def index(tmp_path):
 @pytest.mark.parametrize("batch_size", [1, 5, 12, 30])
 def test_the_model_sees_every_frame_in_order_and_the_first_again_after_the_last(index, batch_size):
     seen = Seen()
-    model, compute = tiny_classifier(seen), ComputeOptions(batch_size=batch_size)
-    with closing(SequentialStages(index, model, compute, SYSTEM_CLOCK)) as line:
+    model = tiny_classifier(seen)
+    with opened(index, model, batch_size) as line:
         for _ in range(4):
             line.take()
     frames = np.stack(list(plain_frames(index, None)))
@@ -55,9 +61,7 @@ def test_the_model_sees_every_frame_in_order_and_the_first_again_after_the_last(
 
 
 def test_each_stage_of_a_run_is_timed_and_none_of_its_sinks(index):
-    with closing(
-        SequentialStages(index, tiny_classifier(), ComputeOptions(), SYSTEM_CLOCK)
-    ) as line:
+    with opened(index) as line:
         assert line.roles == ("decode", "preprocess", "model")
         spent = line.take()
     assert tuple(spent) == line.roles
@@ -66,14 +70,13 @@ def test_each_stage_of_a_run_is_timed_and_none_of_its_sinks(index):
 
 def test_one_stage_works_at_a_time_in_one_thread(index):
     marks = RangeRecorder()
-    with closing(
-        SequentialStages(index, tiny_classifier(), ComputeOptions(), SYSTEM_CLOCK)
-    ) as line:
+    with opened(index) as line:
         for number in range(2):
             line.take(number, marks)
     ranges = marks.ranges
-    named = [(each.stage, each.number) for each in ranges]
-    assert named == [(role, number) for number in range(2) for role in line.roles]
+    assert [(each.stage, each.number) for each in ranges] == [
+        (role, number) for number in range(2) for role in line.roles
+    ]
     assert len({each.thread_id for each in ranges}) == 1
     for before, after in pairwise(ranges):
         assert before.end_ns <= after.start_ns
@@ -99,8 +102,5 @@ def test_a_damaged_frame_ends_it_in_words(tmp_path):
     good = write_clip(tmp_path / "good", SynthClip(num_frames=12))
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[7])
     index = open_index(bad, IndexStore(tmp_path / "index"))
-    with (
-        closing(SequentialStages(index, tiny_classifier(), ComputeOptions(), SYSTEM_CLOCK)) as line,
-        pytest.raises(DecodeError, match=r"bad\.mp4 cannot be decoded"),
-    ):
+    with opened(index) as line, pytest.raises(DecodeError, match=r"bad\.mp4 cannot be decoded"):
         line.take()
