@@ -89,8 +89,10 @@ def test_it_prints_a_table_and_leaves_numbers_and_page(call, video, tmp_path):
 
 
 def test_its_json_is_alone_on_stdout(call, video, tmp_path):
-    code, out, _ = call(FILE, video, "--out", tmp_path, "--json")
+    code, out, err = call(FILE, video, "--out", tmp_path, "--json")
     assert (code, len(json.loads(out)["turns"])) == (0, 9)
+    assert json.loads(out) == json.loads((tmp_path / "checksums.json").read_text())
+    assert err == f"{FILE} is run: its code can do what you can\n"
 
 
 def test_what_is_not_possible_is_refused(video):

@@ -5,7 +5,6 @@ import pytest
 from headrace.bench.overlap import VARIANTS, OverlapRecord, OverlapTurn
 from headrace.bench.overlap_report import OVERLAP, Bounds, rows_of
 from headrace.profiling.machine import provenance
-from headrace.report.experiment import render_experiment, render_experiment_text
 from headrace.report.numbers import decimal
 
 WORK = {"decode": 2.0, "preprocess": 1.0, "model": 5.0, "show": 2.0}
@@ -48,30 +47,6 @@ def found(*fps, **options):
     """Return the finding of frames per second in sequence, in threads and in processes."""
     [finding] = OVERLAP.page(record([(each, 9) for each in fps], **options)).findings
     return finding
-
-
-def test_the_text_is_rows_bound_latency_and_verdict():
-    assert render_experiment_text(OVERLAP.page(record(USUAL))) == TEXT
-
-
-TEXT = """\
-Frames per second and latency by way: 60 frames a turn, 1 video
-
-         way  frames/s  slowest  fastest    CPU  mean ms  p95 ms
-  sequential       100      100      100  100 %     11.0    12.0
-     threads       150      150      150  100 %     12.0    13.0
-   processes       140      140      140  100 %     14.0    15.0
-
-Fastest by threads: 150 frames/s, 1.50 times sequential
-  - In sequence a frame takes decode 2.00, preprocess 1.00, model 5.00, show 2.00 ms: sum ÷ max =
-    2.00 times is the most that overlap can gain; the sequential way keeps 1.00 of 4 cores busy, so
-    the cores allow it.
-  - Mean latency at 70.0 frames/s, with which all keep up: sequential 11.0 ms, threads +1.00 ms,
-    processes +3.00 ms. Overlap raises the rate, not the speed of a single frame.
-  - Starting is not in these figures: the model took 0.5 s, the processes with theirs 8.0 s.
-  - 70 frames gave the same class, confidence and picture in every way.
-  Try next: headrace run and headrace.live work by threads already.
-"""
 
 
 @pytest.mark.parametrize(
@@ -176,10 +151,3 @@ def test_a_p95_of_too_few_frames_is_not_shown():
     few = [t.model_copy(update={"latency_ms": t.latency_ms[:20]}) for t in made.turns]
     page = OVERLAP.page(made.model_copy(update={"turns": tuple(few)}))
     assert [row[-1] for row in page.table.rows] == ["n too small"] * 3
-
-
-def test_an_old_record_gives_the_same_page_again():
-    made = record(USUAL)
-    again = OverlapRecord.model_validate_json(made.model_dump_json())
-    assert render_experiment(OVERLAP.page(again)) == render_experiment(OVERLAP.page(made))
-    assert [chart.name for chart in OVERLAP.page(made).charts] == ["rates", "latency", "work"]

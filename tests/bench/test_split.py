@@ -82,10 +82,7 @@ def test_parts_that_score_otherwise_are_not_timed():
 )
 def test_blocks_of_a_model_are_tried_where_no_layer_is_named(model, chosen):
     module = load_classifier(model, "none").module
-    found = spaced(blocks(module), 3)
-    assert found == chosen
-    names = [name for name, _ in module.named_modules()]
-    assert sorted(found, key=names.index) == found
+    assert spaced(blocks(module), 3) == chosen
 
 
 def test_a_model_of_few_layers_is_cut_where_it_can_be():
@@ -121,16 +118,6 @@ def test_a_split_that_gains_nothing_is_said_not_to_pay():
         "No split of tiny pays here: 90.9 frames/s (b, pipelined) against 100 frames/s whole"
     )
     assert finding.advice.gain == 1
-
-
-def test_charts_hold_every_way_and_every_part():
-    rates, parts = page([1, 1], [2, 2], [0.5, 0.5]).charts
-    assert [(each.name, list(each.x)) for each in rates.figure.data] == [
-        *(("whole", [100]), ("in turn", [50]), ("pipelined", [200])),
-    ]
-    assert [(each.name, list(each.x)) for each in parts.figure.data] == [
-        *(("first part", [3]), ("transfer", [1]), ("second part", [2])),
-    ]
 
 
 @needs_gpu
