@@ -1,8 +1,8 @@
-"""Records of contests, and what the tests of those that take a model have in common."""
+"""Records of variants that were timed, and what the tests of benchmarks have in common."""
 
 from typing import Any
 
-from headrace.bench.contest import ContestRecord, ContestTurn
+from headrace.bench.variant_benchmark import VariantRecord, VariantTurn
 from headrace.profiling.machine import provenance
 
 FAST = {"model_name": "squeezenet1_1", "batch_size": 2, "seconds": 0.01, "repeats": 1}
@@ -10,17 +10,17 @@ FAST = {"model_name": "squeezenet1_1", "batch_size": 2, "seconds": 0.01, "repeat
 
 
 def recorded(
-    seconds_by_way: dict[str, list[float]],
-    kind: type[ContestRecord] = ContestRecord,
+    seconds: dict[str, list[float]],
+    kind: type[VariantRecord] = VariantRecord,
     *,
     others: float = 0.0,
     **fields: Any,
 ) -> Any:
     """Return a record of turns that each did 100 of something, on a machine of 4 cores."""
     turns = [
-        ContestTurn(way=way, amount=100, seconds=s, cpu_seconds=s, others_cpu_seconds=others * s)
-        for way, seconds in seconds_by_way.items()
-        for s in seconds
+        VariantTurn(way=name, amount=100, seconds=s, cpu_seconds=s, others_cpu_seconds=others * s)
+        for name, each in seconds.items()
+        for s in each
     ]
     made = provenance({}, ())
     machine = made.machine.model_copy(update={"usable_cores": 4})

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.bench.contest import Done
 from headrace.bench.model_variants import (
     Flowing,
     decoding,
@@ -12,6 +11,7 @@ from headrace.bench.model_variants import (
     hold_frames,
     passes,
 )
+from headrace.bench.variant_benchmark import Done
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open import open_index
 from headrace.errors import ConfigError, OpenError

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.bench.record import make_folder
+from headrace.bench.benchmark import make_folder
 from headrace.errors import ConfigError
 from headrace.extraction.ledger import Ledger
 from headrace.runs.outputs import claim

@@ -143,6 +143,3 @@ def write_benchmark(
     write_whole(numbers, record.model_dump_json(indent=1) + "\n")
     write_whole(chart, render_experiment(page))
     return numbers, chart
-
-
-Experiment = Benchmark

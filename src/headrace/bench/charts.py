@@ -1,7 +1,7 @@
-"""What charts of timed rows have in common: medians with bars, and the line of what is enough."""
+"""The charts of benchmarks: medians with bars, and the line of what is enough."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import plotly.graph_objects as go
 
@@ -14,44 +14,13 @@ STACK: Final = (PLAIN, "#d9a253", "#5ea58c", "#9b7fc0")
 _LINE: Final = MARK
 
 
-class Named(Protocol):
-    """A row of a way that was timed."""
-
-    @property
-    def way(self) -> str:
-        """What it is called."""
-        ...
-
-    @property
-    def rate(self) -> Spread:
-        """How much it did in a second."""
-        ...
-
-
-def rate_bars(
-    rows: Sequence[Named], unit: str, *, name: str, title: str, reading: str, axis: str
-) -> Chart:
-    """Draw a bar for each way, the first on top: how much of `unit` it does in a second."""
-    return variant_bars(
-        [row.way for row in rows],
-        {unit: [row.rate for row in rows]},
-        f"{unit}/s",
-        name=name,
-        title=title,
-        reading=reading,
-        axis=axis,
-    )
-
-
 def variant_bars(
     variants: Sequence[str],
     series: Mapping[str, Sequence[Spread | None]],
     unit: str,
     *,
-    name: str,
-    title: str,
     reading: str,
-    axis: str,
+    **words: str,
 ) -> Chart:
     """Draw a bar of each series for each variant, the first on top.
 
@@ -59,15 +28,12 @@ def variant_bars(
         variants: Their names.
         series: What the legend says -> a value for each variant, None where there is none.
         unit: Of the values.
-        name: Of the chart.
-        title: What it shows.
         reading: How to read it; the spread is told besides.
-        axis: Title of the axis of the variants.
+        words: `name`, `title` and `axis` of `_sideways`.
     """
-    labels, places = [label(name) for name in variants], list(range(len(variants)))
-    bars = []
+    labels, bars = [label(name) for name in variants], []
     for (said, spreads), color in zip(series.items(), STACK, strict=False):
-        known = [(p, spread) for p, spread in zip(places, spreads, strict=True) if spread]
+        known = [(place, spread) for place, spread in enumerate(spreads) if spread]
         of = [spread for _, spread in known]
         bars.append(
             bar(
@@ -87,38 +53,25 @@ def variant_bars(
                 ],
             )
         )
+    spread = "Medians; the line on a bar reaches from the slowest turn to the fastest."
     height = 110 + len(variants) * (24 + 18 * len(bars))
     figure = draw(bars, height=height, bargap=0.3, showlegend=len(bars) > 1)
-    figure.update_xaxes(title_text=unit, rangemode="tozero")
-    # By number, as long names that are cut may be the same.
-    figure.update_yaxes(title_text=axis, autorange="reversed", tickvals=places, ticktext=labels)
-    return Chart(
-        name=name,
-        title=title,
-        reading=f"{reading} Medians; the line on a bar reaches from the slowest turn to the "
-        "fastest.",
-        figure=figure,
-        is_wide=False,
-    )
+    return _sideways(figure, labels, unit, reading=f"{reading} {spread}", **words)
 
 
 def stacked_bars(
-    variants: Sequence[str],
-    series: Mapping[str, Sequence[float]],
-    unit: str,
-    *,
-    name: str,
-    title: str,
-    reading: str,
-    axis: str,
+    variants: Sequence[str], series: Mapping[str, Sequence[float]], unit: str, **words: str
 ) -> Chart:
-    """Draw a bar for each variant, the first on top, with the values of the series end to end."""
-    labels, places = [label(each) for each in variants], list(range(len(variants)))
+    """Draw a bar for each variant, the first on top, with the values of the series end to end.
+
+    `words` are `name`, `title`, `reading` and `axis` of `_sideways`.
+    """
+    labels = [label(each) for each in variants]
     bars = [
         bar(
             name=said,
             x=list(values),
-            y=places,
+            y=list(range(len(labels))),
             orientation="h",
             color=color,
             hovertemplate=[f"{said} %{{x:.3~r}} {unit}<extra>{each}</extra>" for each in labels],
@@ -126,9 +79,44 @@ def stacked_bars(
         for (said, values), color in zip(series.items(), STACK, strict=False)
     ]
     figure = draw(bars, height=130 + 42 * len(variants), bargap=0.35, barmode="stack")
+    return _sideways(figure, labels, unit, **words)
+
+
+def _sideways(
+    figure: go.Figure,
+    labels: Sequence[str],
+    unit: str,
+    *,
+    name: str,
+    title: str,
+    reading: str,
+    axis: str,
+) -> Chart:
+    """Return the chart of bars that lie; `axis` is the title of the axis of the labels."""
     figure.update_xaxes(title_text=unit, rangemode="tozero")
+    # By number, as long names that are cut may be the same.
+    places = list(range(len(labels)))
     figure.update_yaxes(title_text=axis, autorange="reversed", tickvals=places, ticktext=labels)
     return Chart(name=name, title=title, reading=reading, figure=figure, is_wide=False)
+
+
+def upright_bars(
+    names: Sequence[str],
+    series: Mapping[str, Sequence[float | None]],
+    unit: str,
+    colors: Sequence[str],
+) -> list[go.Bar]:
+    """Return bars that stand on the names, of each series in its colour."""
+    return [
+        bar(
+            x=list(names),
+            y=list(values),
+            color=color,
+            name=said,
+            hovertemplate=f"{said} %{{y:.1f}} {unit}<extra>%{{x}}</extra>",
+        )
+        for (said, values), color in zip(series.items(), colors, strict=False)
+    ]
 
 
 def chart(
@@ -220,6 +208,3 @@ def dashed(color: str, **places: Any) -> go.Scatter:
         hoverinfo="skip",
         **places,
     )
-
-
-way_bars = variant_bars

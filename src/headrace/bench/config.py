@@ -88,6 +88,16 @@ class ThreadedModelConfig(ModelConfig):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelTurnsConfig(ThreadedModelConfig):
+    """What is measured: turns of a model that runs batches of a video."""
+
+    model_name: ModelName = USUAL_MODEL
+    batch_size: BatchSize = 16
+    seconds: TurnSeconds = 2.0
+    repeats: Repeats = 3
+
+
 def allowed_difference(device: Device) -> float:
     """Return how far scores of two variants of a model may be apart, ÷ the largest |score|.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import cycle
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from pydantic import PositiveFloat
@@ -32,6 +33,7 @@ from headrace.profiling.findings.finding import Change, Finding
 from headrace.report.drawing import Chart
 from headrace.report.experiment import Column
 from headrace.report.numbers import decimal
+from headrace.runtime.clock import Clock
 
 NOT_TIMED: Final = "-"
 """In the table, where there is no figure."""
@@ -68,6 +70,7 @@ class RepeatedConfig(Configuration, Protocol):
 Config = TypeVar("Config", bound=RepeatedConfig)
 Recorded = TypeVar("Recorded", bound=VariantRecord)
 Facts = TypeVar("Facts")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +97,29 @@ class VariantSet(Generic[Recorded]):
     """Given `provenance` and `turns` after the last turn: the record."""
     settled: Callable[[str], AbstractContextManager[object]] = lambda variant: nullcontext()
     """Given a variant: its turn is taken inside; entering and leaving are not timed."""
+
+
+def for_seconds(
+    items: Iterable[Item], do: Callable[[Item], int], *, seconds: float, clock: Clock
+) -> Work:
+    """Return work that does item after item for so long, again from the first, and one at least.
+
+    Args:
+        items: What is done, at least one.
+        do: Does one; returns how much that was.
+        seconds: How long a turn takes, about.
+        clock: What measures.
+    """
+
+    def work() -> float:
+        stop_ns, amount = clock.now_ns() + round(seconds * 1e9), 0
+        for item in cycle(items):
+            amount += do(item)
+            if clock.now_ns() >= stop_ns:
+                break
+        return amount
+
+    return work
 
 
 def time_variants(

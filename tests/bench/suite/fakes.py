@@ -4,9 +4,8 @@ import os
 import signal
 from dataclasses import replace
 
-from bench.checksums import CHECKSUMS, ChecksumsConfig, measure_checksums
-from headrace.bench.benchmark import Experiment
-from headrace.bench.contest import contest_answer
+from bench.checksums import CHECKSUMS, ChecksumsConfig
+from headrace.bench.benchmark import Benchmark
 from headrace.bench.suite.suite_runner import measure_one
 from headrace.bench.suite.suite_spec import StageWork, Terms
 from headrace.errors import StageError
@@ -37,7 +36,7 @@ def _hanging(config, context):
 
 
 def _answer(record, rows):
-    [finding] = contest_answer(record, rows, "MB")
+    [finding] = CHECKSUMS.answer(record, rows)
     first, best = rows[0], fastest(rows)
     if finding.change == AGAIN or first in as_fast(rows):
         return (replace(finding, advice=None),)
@@ -46,7 +45,7 @@ def _answer(record, rows):
     return (replace(finding, advice=Change(words="quick", gain=gain, rests_on=rests_on)),)
 
 
-def _named(name, measure=measure_checksums, **terms) -> Experiment:
+def _named(name, measure=CHECKSUMS.measure, **terms) -> Benchmark:
     return replace(
         CHECKSUMS,
         name=name,

@@ -1,8 +1,8 @@
 """Surveys as they could have been measured, in a folder: contests with planted gains."""
 
-from headrace.bench.contest import ContestRecord, ContestTurn
-from headrace.bench.record import write_experiment
+from headrace.bench.benchmark import write_benchmark
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
+from headrace.bench.variant_benchmark import VariantRecord, VariantTurn
 from headrace.profiling.machine import provenance
 
 
@@ -12,11 +12,11 @@ def contest(gain, *, others=0.0, cores=4, model="resnet18"):
     machine = made.machine.model_copy(update={"usable_cores": cores})
     made = made.model_copy(update={"machine": machine})
     turns = [
-        ContestTurn(way=way, amount=amount, seconds=1, cpu_seconds=1, others_cpu_seconds=others)
+        VariantTurn(way=way, amount=amount, seconds=1, cpu_seconds=1, others_cpu_seconds=others)
         for way, amount in (("plain", 100), ("quick", 100 * gain))
         for _ in range(3)
     ]
-    return ContestRecord(provenance=made, turns=tuple(turns))
+    return VariantRecord(provenance=made, turns=tuple(turns))
 
 
 def chapter(experiment, record=None, outcome="measured", **more):
@@ -31,7 +31,7 @@ def surveyed(folder, measured, *chapters):
     """Write a suite into `folder`: experiment -> record; return its record."""
     written = []
     for experiment, record in measured.items():
-        write_experiment(record, experiment.page(record), folder, experiment.name)
+        write_benchmark(record, experiment.page(record), folder, experiment.name)
         alone = ("headrace", "bench", experiment.name, "a.mp4")
         written.append(chapter(experiment, record, alone=alone))
     options = {"model_name": "resnet18", "device": "cpu"}

@@ -6,9 +6,8 @@ import pytest
 
 from bench.suite.fakes import HEAVY, MODEL, NEVER, WHOLE
 from bench.suite.records import contest
-from headrace.bench.benchmark import options_of
+from headrace.bench.benchmark import options_of, write_benchmark
 from headrace.bench.config import USUAL_MODEL
-from headrace.bench.record import write_experiment
 from headrace.bench.registry import EXPERIMENTS
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
 from headrace.bench.suite.suite_selection import (
@@ -54,7 +53,7 @@ def earlier(tmp_path):
     record = record.model_copy(
         update={"provenance": MADE.model_copy(update={"created": record.provenance.created})}
     )
-    write_experiment(record, WHOLE.page(record), tmp_path, WHOLE.name)
+    write_benchmark(record, WHOLE.page(record), tmp_path, WHOLE.name)
     chapter = BenchmarkOutcome(
         experiment="whole",
         outcome="measured",
@@ -190,5 +189,5 @@ def test_other_options_are_measured_anew(tmp_path, earlier):
 
 def test_a_record_that_was_replaced_is_measured_anew(tmp_path, earlier):
     record = contest(1.5)
-    write_experiment(record, WHOLE.page(record), tmp_path, WHOLE.name)
+    write_benchmark(record, WHOLE.page(record), tmp_path, WHOLE.name)
     assert "whole" in due(planned(tmp_path, earlier=earlier))

@@ -1,24 +1,23 @@
-"""The options that several experiments share are those of a run."""
+"""The options that benchmarks share are those of a run."""
 
 from typing import get_args
 
 import pytest
 
-from headrace.bench import model_choice
 from headrace.bench.overlap import OverlapConfig
 from headrace.errors import ConfigError
-from headrace.models import compute
-from headrace.preprocess import operations
+from headrace.models import compute, precision
+from headrace.preprocess import operations, spec
 
 
 def test_devices_and_levels_are_named_as_everywhere():
-    assert get_args(model_choice.Device) == get_args(compute.Device)
-    assert get_args(model_choice.PrepLevel) == get_args(operations.PrepLevel)
+    assert get_args(precision.Device) == get_args(compute.Device)
+    assert get_args(spec.PrepLevel) == get_args(operations.PrepLevel)
 
 
-def test_a_choice_is_what_a_run_takes():
+def test_a_configuration_is_what_a_run_takes():
     chosen = OverlapConfig(videos=("a.mp4",), model_name="resnet18", prep_level="simple", threads=2)
-    found = model_choice.compute_of(chosen, batch_size=4)
+    found = chosen.compute_options(batch_size=4)
     assert (found.model_name, found.prep_level, found.threads) == ("resnet18", "simple", 2)
     assert (found.batch_size, found.weights, found.device) == (4, "none", "cpu")
 
