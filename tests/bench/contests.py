@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from bench.shown import made
 from headrace.bench.variant_benchmark import VariantRecord, VariantTurn
-from headrace.profiling.machine import provenance
 
 FAST = {"model_name": "squeezenet1_1", "batch_size": 2, "seconds": 0.01, "repeats": 1}
 """A configuration that takes a second or two."""
@@ -22,7 +22,4 @@ def recorded(
         for name, each in seconds.items()
         for s in each
     ]
-    made = provenance({}, ())
-    machine = made.machine.model_copy(update={"usable_cores": 4})
-    made = made.model_copy(update={"machine": machine})
-    return kind(provenance=made, turns=tuple(turns), **fields)
+    return kind(provenance=made(), turns=tuple(turns), **fields)

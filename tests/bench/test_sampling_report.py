@@ -91,13 +91,3 @@ def test_the_reading_explains_the_star_only_where_there_is_one():
     filling = SAMPLING.page(recorded(*USUAL)).table.reading
     assert "at most 6 times the measured time (* is still warming up)" in filling
     assert "(*" not in SAMPLING.page(recorded(*USUAL[:2])).table.reading
-
-
-def test_the_chart_shows_every_row_with_its_multiple():
-    [chart] = SAMPLING.page(recorded(*USUAL)).charts
-    bars, times = chart.figure.data
-    assert list(bars.y) == ["bursts of 8", "look-ahead 1,024 MiB", "baseline"]
-    assert list(bars.x) == [250, 500, 50]
-    assert [text.strip() for text in times.text] == ["5.00x", "10.0x", "1.00x"]
-    assert list(times.x) == [250, 510, 51]
-    assert chart.figure.layout.xaxis.range[1] > 510

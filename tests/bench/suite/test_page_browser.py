@@ -8,10 +8,10 @@ from plotly.offline import get_plotlyjs
 from bench import (
     sampling_records,
     test_cameras_report,
-    test_live_report,
+    test_live,
     test_overlap_report,
-    test_scenarios_report,
-    test_workers_report,
+    test_scenarios,
+    test_workers,
 )
 from bench.suite.fakes import FAILING
 from bench.suite.records import chapter, surveyed
@@ -21,14 +21,14 @@ from report.chromium import Page
 from report.test_html_browser import DRAWN
 
 RECORDS = {
-    "workers": test_workers_report.recorded(test_workers_report.USUAL),
+    "workers": test_workers.recorded(test_workers.USUAL),
     "sampling": sampling_records.recorded(
         sampling_records.turns("baseline", [500]), sampling_records.turns("look-ahead", [4000])
     ),
     "cameras": test_cameras_report.MEASURED,
     "overlap": test_overlap_report.recorded(test_overlap_report.USUAL),
-    "modes": test_scenarios_report.recorded(*test_scenarios_report.USUAL),
-    "live": test_live_report.recorded(*test_live_report.USUAL),
+    "modes": test_scenarios.recorded(*test_scenarios.USUAL),
+    "live": test_live.recorded(*test_live.USUAL),
 }
 
 
