@@ -122,44 +122,23 @@ def test_stretches_lie_all_over_the_videos_and_begin_at_keyframes(tmp_path):
     assert len({(each.video, each.wanted) for each in singles}) == len(singles) == 24
 
 
-def record(torchcodec, *, decord=None):
-    methods = [
-        MethodRecord(way="PyAV", device="CPU", is_ours=True, compared=8),
-        MethodRecord(
-            way="torchcodec CPU",
-            device="CPU",
-            is_ours=True,
-            compared=8,
-            mean_apart=0.25,
-            most_apart=4,
-        ),
-        MethodRecord(
-            way="NVDEC", device="GPU", is_ours=True, status="no GPU", why_not="there is none"
-        ),
-    ]
-    seconds = {"PyAV": [1.0, 1.0], "torchcodec CPU": torchcodec}
-    if decord is not None:
-        methods.append(MethodRecord(way="decord", device="CPU", is_ours=False, compared=8))
-        seconds["decord"] = decord
-    return recorded(
-        seconds,
-        DecodeRecord,
-        videos=1,
-        size=(720, 1280),
-        codecs=("h264",),
-        access="in-order",
-        methods=tuple(methods),
-    )
-
-
 def test_the_fastest_method_is_advised_and_every_method_has_a_row():
-    page = DECODE.page(record([0.5, 0.5], decord=[0.25, 0.25]))
+    on_cpu = {"device": "CPU", "compared": 8}
+    methods = (
+        MethodRecord(way="PyAV", is_ours=True, **on_cpu),
+        MethodRecord(way="torchcodec CPU", is_ours=True, mean_apart=0.25, most_apart=4, **on_cpu),
+        MethodRecord(way="NVDEC", device="GPU", is_ours=True, status="no GPU", why_not="of none"),
+        MethodRecord(way="decord", is_ours=False, **on_cpu),
+    )
+    read = {"videos": 1, "size": (720, 1280), "codecs": ("h264",), "access": "in-order"}
+    seconds = {"PyAV": [1.0, 1.0], "torchcodec CPU": [0.5, 0.5], "decord": [0.25, 0.25]}
+    page = DECODE.page(recorded(seconds, DecodeRecord, methods=methods, **read))
     [finding] = page.findings
     assert finding.headline == "Fastest is torchcodec CPU: 200 frames/s"
     assert finding.advice.words.startswith('decoding=Decoding(backend="torchcodec")')
     assert finding.advice.gain == 2
     assert finding.evidence[:2] == (
-        "NVDEC was not timed: there is none.",
+        "NVDEC was not timed: of none.",
         "decord, by which headrace does not decode: 400 frames/s.",
     )
     assert (

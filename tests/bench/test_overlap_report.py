@@ -10,7 +10,7 @@ from headrace.report.numbers import decimal
 WORK = {"decode": 2.0, "preprocess": 1.0, "model": 5.0, "show": 2.0}
 
 
-def record(rates, *, cores=1.0, usable=4, others=0.0):
+def recorded(rates, *, cores=1.0, usable=4, others=0.0):
     """Return a record of two turns each: frames per second and mean latency of each variant."""
     turns = []
     for way, (fps, ms) in zip(VARIANTS, rates, strict=True):
@@ -45,7 +45,7 @@ USUAL = ((100, 11), (150, 12), (140, 14))
 
 def found(*fps, **options):
     """Return the finding of frames per second in sequence, in threads and in processes."""
-    [finding] = OVERLAP.page(record([(each, 9) for each in fps], **options)).findings
+    [finding] = OVERLAP.page(recorded([(each, 9) for each in fps], **options)).findings
     return finding
 
 
@@ -60,7 +60,7 @@ def found(*fps, **options):
     ],
 )
 def test_the_bound_is_that_of_the_stages_or_of_the_cores(cores, usable, said, most):
-    measured = record(USUAL, cores=cores, usable=usable)
+    measured = recorded(USUAL, cores=cores, usable=usable)
     [finding] = OVERLAP.page(measured).findings
     assert said in finding.evidence[0]
     assert Bounds.of(rows_of(measured)[0], usable).most == pytest.approx(most)
@@ -130,7 +130,7 @@ def test_the_advice_is_what_another_variant_gains_on_the_threads_of_a_run(
 
 
 def test_the_work_of_each_stage_is_that_of_the_sequential_way():
-    work = OVERLAP.terms.work(record(USUAL))
+    work = OVERLAP.terms.work(recorded(USUAL))
     assert {role: stage.ms for role, stage in work.items()} == {
         "decode": 2.0,
         "preprocess": 1.0,
@@ -141,13 +141,13 @@ def test_the_work_of_each_stage_is_that_of_the_sequential_way():
 
 
 def test_a_variant_that_does_not_keep_up_is_named_beside_its_latency():
-    [finding] = OVERLAP.page(record([(60, 90), (150, 12), (140, 14)])).findings
+    [finding] = OVERLAP.page(recorded([(60, 90), (150, 12), (140, 14)])).findings
     said = "with which sequential did not always keep up, so that queues are in it"
     assert said in finding.evidence[1]
 
 
 def test_a_p95_of_too_few_frames_is_not_shown():
-    made = record(USUAL)
+    made = recorded(USUAL)
     few = [t.model_copy(update={"latency_ms": t.latency_ms[:20]}) for t in made.turns]
     page = OVERLAP.page(made.model_copy(update={"turns": tuple(few)}))
     assert [row[-1] for row in page.table.rows] == ["n too small"] * 3

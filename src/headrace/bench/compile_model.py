@@ -68,24 +68,13 @@ class CompileRecord(VariantRecord):
 def prepared(
     config: CompileConfig, context: Context, compiler: "Compiler | None" = None
 ) -> Iterator[VariantSet[CompileRecord]]:
-    """Prove that the compiled model scores as the plain one does.
-
-    Args:
-        config: What is measured.
-        context: What it is given besides.
-        compiler: What compiles; None means torch.compile.
+    """Prove that the compiled model scores as the plain one does; None compiles by torch.compile.
 
     Raises:
         ConfigError, MediaError: model or video cannot be had.
         BackendError: the model cannot be compiled here, or scores otherwise then.
     """
-    from headrace.bench.model_variants import (
-        hold_frames,
-        on_device,
-        passes,
-        prove_same,
-        scores,
-    )
+    from headrace.bench.model_variants import hold_frames, on_device, passes, prove_same, scores
     from headrace.models.available import check_available
     from headrace.models.compile_cache import cache_hits
     from headrace.models.load import load_classifier

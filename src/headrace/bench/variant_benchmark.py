@@ -331,8 +331,8 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
             rows=self.rows,
             columns=self.columns or rate_columns(self.head, self.unit),
             reading=self.reading,
-            answer=self.answer or self.ranked,
-            charts=self.drawn,
+            answer=self.answer or self.findings,
+            charts=self.all_charts,
             names_machine=True,
             announce=self.announce,
             terms=self.terms,
@@ -358,7 +358,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
             for each in facts or turns
         )
 
-    def ranked(self, record: Recorded, rows: Rows[Facts]) -> tuple[Finding, ...]:
+    def findings(self, record: Recorded, rows: Rows[Facts]) -> tuple[Finding, ...]:
         """Return which variant is the fastest, and what it gains on the first."""
         timed = tuple(row for row in rows if row.turns and self.ranks(row))
         if not timed and self.not_timed is not None:
@@ -376,7 +376,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         )
         return (finding,)
 
-    def drawn(self, rows: Rows[Facts]) -> tuple[Chart, ...]:
+    def all_charts(self, rows: Rows[Facts]) -> tuple[Chart, ...]:
         """Return the charts, that of the rates first."""
         if self.rates is None:
             return self.charts(rows)
