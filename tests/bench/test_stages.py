@@ -47,9 +47,9 @@ class Seen(Brightness):
         return super().forward(batch)
 
 
-def opened(index, model=None, batch_size=1):
+def opened(index, model=None, **options):
     """The stages of a run over a video, closed behind the block."""
-    compute = ComputeOptions(batch_size=batch_size)
+    compute = ComputeOptions(**options)
     return closing(SequentialStages(index, model or tiny_classifier(), compute, SYSTEM_CLOCK))
 
 
@@ -63,7 +63,7 @@ def index(tmp_path):
 def test_the_model_sees_every_frame_in_order_and_the_first_again_after_the_last(index, batch_size):
     seen = Seen()
     model = tiny_classifier(seen)
-    with opened(index, model, batch_size) as line:
+    with opened(index, model, batch_size=batch_size) as line:
         for _ in range(4):
             line.take()
     frames = np.stack(list(plain_frames(index, None)))
