@@ -178,7 +178,7 @@ def progress(self, what, done, of):
 
 SurveyScreen.progress = progress
 registry.EXPERIMENTS = (fakes.WHOLE, fakes.HANGING)
-suite_child.measure_registered = fakes.measure
+suite_runner.measure_registered = fakes.measure
 main(["bench", "all", {video!r}, "--out", {out!r}])
 """
 """What is waited for interrupts the process that waits, as Ctrl-C would."""
